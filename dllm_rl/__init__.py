@@ -1,0 +1,1 @@
+"""Masked-diffusion language models and their reinforcement learning."""

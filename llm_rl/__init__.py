@@ -1,0 +1,1 @@
+"""Reinforcement learning core shared by the autoregressive and the masked-diffusion trainers."""

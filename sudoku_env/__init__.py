@@ -1,0 +1,1 @@
+"""Gymnasium environment, solver, logic and prompts for Sudoku as token-by-token unmasking."""

@@ -1,0 +1,200 @@
+"""Boards: sizes, units, peers, parsing and formatting.
+
+A board of size n is a flat uint8 array of n² cells, row by row, 0 for a blank and 1..n for a digit.
+Sizes: 4 (2×2 boxes), 6 (boxes of 2 rows × 3 columns), 9 (3×3) and 16 (4×4).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudoku_env.errors import BoardError
+
+Board = NDArray[np.uint8]
+BoardLike = str | Sequence[int] | Sequence[Sequence[int]] | NDArray[np.integer]
+
+BOX_SHAPES: dict[int, tuple[int, int]] = {4: (2, 2), 6: (2, 3), 9: (3, 3), 16: (4, 4)}
+SIZES: tuple[int, ...] = tuple(BOX_SHAPES)
+SYMBOLS = "123456789ABCDEFG"
+BLANKS = "0._xX*-"
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """Index tables of one board size; every array is read-only.
+
+    Attributes:
+        size: n, the number of rows, columns, boxes and digits.
+        box_rows: Rows of a box.
+        box_columns: Columns of a box.
+        units: int64 `(3n, n)`, the cells of each unit: n rows, then n columns, then n boxes.
+        units_of: int64 `(n², 3)`, the row, column and box unit of each cell.
+        peers: int64 `(n², p)`, the other cells that share a unit with each cell, ascending.
+    """
+
+    size: int
+    box_rows: int
+    box_columns: int
+    units: NDArray[np.int64]
+    units_of: NDArray[np.int64]
+    peers: NDArray[np.int64]
+
+    @property
+    def cells(self) -> int:
+        """Number of cells, n²."""
+        return self.size * self.size
+
+
+@cache
+def geometry(size: int) -> Geometry:
+    """The index tables of a board size.
+
+    Raises:
+        BoardError: The size is not one of `SIZES`.
+    """
+    if size not in BOX_SHAPES:
+        raise BoardError(f"size {size!r} is not supported; choose one of {SIZES}")
+    box_rows, box_columns = BOX_SHAPES[size]
+    cell = np.arange(size * size)
+    row, column = cell // size, cell % size
+    box = (row // box_rows) * (size // box_columns) + column // box_columns
+    units_of = np.stack([row, size + column, 2 * size + box], axis=1)
+    units = np.stack([np.flatnonzero((units_of == unit).any(1)) for unit in range(3 * size)])
+    related = (units_of[:, None, :] == units_of[None, :, :]).any(-1)
+    np.fill_diagonal(related, False)
+    peers = np.stack([np.flatnonzero(line) for line in related])
+    for table in (units, units_of, peers):
+        table.flags.writeable = False
+    return Geometry(size, box_rows, box_columns, units, units_of, peers)
+
+
+def size_of(cells: int) -> int:
+    """Board size for a number of cells, e.g. 36 → 6.
+
+    Raises:
+        BoardError: No supported board has that many cells.
+    """
+    for size in SIZES:
+        if size * size == cells:
+            return size
+    raise BoardError(f"{cells} cells do not make a board; supported are {[n * n for n in SIZES]} cells")
+
+
+def as_board(board: BoardLike, size: int | None = None) -> Board:
+    """Convert a string, list or array to a flat board of a known size, checking shape and range.
+
+    Args:
+        board: n² symbols as a string (blanks `0 . _ x * -`, separators and rulings ignored; see `parse_board`), or
+            n² integers, flat or as n rows.
+        size: The size it must have, or None to take it from the number of cells.
+
+    Returns:
+        A new uint8 `(n²,)` array.
+
+    Raises:
+        BoardError: Wrong shape, unknown size, or a value outside 0..n. A clash of digits is not an error here.
+    """
+    if isinstance(board, str):
+        return parse_board(board, size)
+    values = np.asarray(board)
+    if values.dtype.kind not in "iu" or values.ndim not in (1, 2):
+        raise BoardError(
+            f"a board needs integers in one or two dimensions, got dtype {values.dtype} with shape {values.shape}"
+        )
+    if values.ndim == 2 and values.shape[0] != values.shape[1]:
+        raise BoardError(f"a board is square, got shape {values.shape}")
+    n = size_of(values.size)
+    if size is not None and n != size:
+        raise BoardError(f"expected {size * size} cells for size {size}, got {values.size}")
+    flat = values.reshape(-1)
+    wrong = np.flatnonzero((flat < 0) | (flat > n))
+    if wrong.size:
+        cell = int(wrong[0])
+        raise BoardError(f"{cell_name(cell, n)} holds {int(flat[cell])}; digits are 1..{n} and 0 is blank")
+    return flat.astype(np.uint8)
+
+
+def parse_board(text: str, size: int | None = None) -> Board:
+    """Read a board from text that holds nothing else.
+
+    Cells may be packed (`53..7....`) or separated by spaces, commas, `|` or line ends, with rulings such as
+    `------+------` between the rows. Separated cells may be numbers of two digits (16×16); packed ones use A..G
+    for 10..16.
+
+    Raises:
+        BoardError: The text is no board; the message names the symbol or the count at fault.
+    """
+    rows = [line for line in text.splitlines() if line.strip() and not _is_ruling(line)]
+    entries = " ".join(rows).replace("|", " ").replace(",", " ").replace(";", " ").split()
+    separated = all(len(entry) <= 2 for entry in entries)
+    if separated and len(entries) in ([n * n for n in SIZES] if size is None else [size * size]):
+        symbols = entries
+    else:
+        symbols = list("".join(entries))
+    n = size_of(len(symbols)) if size is None else size
+    if len(symbols) != n * n:
+        raise BoardError(f"expected {n * n} cells for size {n}, found {len(symbols)}")
+    values = [_digit(symbol, cell, n) for cell, symbol in enumerate(symbols)]
+    return np.array(values, dtype=np.uint8)
+
+
+def format_board(board: BoardLike, *, blank: str = ".", separator: str = " ") -> str:
+    """Board as n lines of n symbols: digits 1..9, then A..G."""
+    flat = as_board(board)
+    n = size_of(flat.size)
+    symbols = [blank if digit == 0 else SYMBOLS[digit - 1] for digit in flat]
+    return "\n".join(separator.join(symbols[row * n : row * n + n]) for row in range(n))
+
+
+def to_string(board: BoardLike, *, blank: str = ".") -> str:
+    """Board as one packed line of n² symbols."""
+    return format_board(board, blank=blank, separator="").replace("\n", "")
+
+
+def find_conflict(board: BoardLike) -> tuple[int, int] | None:
+    """The first pair of cells that hold the same digit in one unit, or None."""
+    flat = as_board(board)
+    table = geometry(size_of(flat.size))
+    for cell in np.flatnonzero(flat):
+        peers = table.peers[cell]
+        clash = peers[flat[peers] == flat[cell]]
+        if clash.size:
+            return int(cell), int(clash[0])
+    return None
+
+
+def is_valid(board: BoardLike) -> bool:
+    """Whether no digit stands twice in a unit; a board with blanks may be valid and yet have no solution."""
+    return find_conflict(board) is None
+
+
+def is_solved(board: BoardLike) -> bool:
+    """Whether the board is full and valid."""
+    flat = as_board(board)
+    return bool((flat > 0).all()) and is_valid(flat)
+
+
+def cell_name(cell: int, size: int) -> str:
+    """A cell for people, e.g. `row 2, column 5` (both from 1)."""
+    return f"row {cell // size + 1}, column {cell % size + 1}"
+
+
+def _is_ruling(line: str) -> bool:
+    return len(line.strip()) > 1 and set(line.strip()) <= set("-+|= \t") and any(c in "-=" for c in line)
+
+
+def _digit(symbol: str, cell: int, size: int) -> int:
+    if len(symbol) == 1 and symbol in BLANKS:
+        return 0
+    if symbol.isascii() and symbol.isdigit():
+        value = int(symbol)
+    elif len(symbol) == 1 and symbol.upper() in SYMBOLS:
+        value = SYMBOLS.index(symbol.upper()) + 1
+    else:
+        raise BoardError(f"{cell_name(cell, size)}: {symbol!r} is neither a digit nor a blank ({BLANKS})")
+    if value > size:
+        raise BoardError(f"{cell_name(cell, size)} holds {symbol}; digits are 1..{size}")
+    return value
