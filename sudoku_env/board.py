@@ -117,6 +117,30 @@ def as_board(board: BoardLike, size: int | None = None) -> Board:
     return flat.astype(np.uint8)
 
 
+def as_boards(boards: NDArray[np.integer] | Sequence[Sequence[int]] | Sequence[int]) -> Board:
+    """Check one or many flat boards; the last axis is always the n² cells, so `(16, 16)` is 16 boards of size 4.
+
+    Args:
+        boards: `(n²,)` or `(N, n²)` integers.
+
+    Returns:
+        uint8 of the same shape, contiguous and writable; the array itself where it is all that.
+
+    Raises:
+        BoardError: Wrong shape, unknown size, or a value outside 0..n.
+    """
+    values = np.asarray(boards)
+    if values.dtype.kind not in "iu" or values.ndim not in (1, 2):
+        raise BoardError(
+            f"boards need integers of shape (n²,) or (N, n²), got dtype {values.dtype} with shape {values.shape}"
+        )
+    n = size_of(values.shape[-1])
+    if values.size and (values.min() < 0 or values.max() > n):
+        where = np.argwhere((values < 0) | (values > n))[0]
+        raise BoardError(f"{cell_name(int(where[-1]), n)} holds {values[tuple(where)]}; digits are 1..{n}, 0 is blank")
+    return np.require(values, dtype=np.uint8, requirements=["C", "W"])
+
+
 def parse_board(text: str, size: int | None = None) -> Board:
     """Read a board from text that holds nothing else.
 
@@ -124,19 +148,25 @@ def parse_board(text: str, size: int | None = None) -> Board:
     `------+------` between the rows. Separated cells may be numbers of two digits (16×16); packed ones use A..G
     for 10..16.
 
+    All cells stand in one line or n in each of n lines. A line of nothing but `-` is a ruling, so a board with a blank
+    row needs another sign for its blanks.
+
     Raises:
-        BoardError: The text is no board; the message names the symbol or the count at fault.
+        BoardError: The text is no board; the message names the symbol, the line or the count at fault.
     """
     rows = [line for line in text.splitlines() if line.strip() and not _is_ruling(line)]
-    entries = " ".join(rows).replace("|", " ").replace(",", " ").replace(";", " ").split()
-    separated = all(len(entry) <= 2 for entry in entries)
-    if separated and len(entries) in ([n * n for n in SIZES] if size is None else [size * size]):
-        symbols = entries
-    else:
-        symbols = list("".join(entries))
+    lines = [row.replace("|", " ").replace(",", " ").replace(";", " ").split() for row in rows]
+    separated = all(len(entry) <= 2 for line in lines for entry in line)
+    entries = sum(len(line) for line in lines)
+    if not (separated and entries in ([n * n for n in SIZES] if size is None else [size * size])):
+        lines = [list("".join(line)) for line in lines]
+    symbols = [symbol for line in lines for symbol in line]
     n = size_of(len(symbols)) if size is None else size
     if len(symbols) != n * n:
         raise BoardError(f"expected {n * n} cells for size {n}, found {len(symbols)}")
+    for number, line in enumerate(lines, start=1):
+        if len(lines) > 1 and len(line) != n:
+            raise BoardError(f"line {number} holds {len(line)} cells; {n * n} cells stand in one line or {n} each")
     values = [_digit(symbol, cell, n) for cell, symbol in enumerate(symbols)]
     return np.array(values, dtype=np.uint8)
 

@@ -15,3 +15,7 @@ class PuzzleParseError(SudokuError):
 
 class TokenLayoutError(SudokuError):
     """No answer layout gives every cell one stable token, or a response does not fit its length."""
+
+
+class PromptSetError(SudokuError):
+    """A file of prompts cannot be read; the message names the file and the line."""

@@ -1,0 +1,87 @@
+"""Pre-filled puzzles as tensors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sudoku_env.tokens import PreFilled, TokenLayout
+
+
+@dataclass(frozen=True, eq=False)
+class PuzzleBatch:
+    """Q pre-filled puzzles of one answer layout; prompts may differ in length.
+
+    Attributes:
+        prompt_ids: int64 `(Q, P)`, padded on the left.
+        prompt_mask: bool `(Q, P)`, false at padding, or None where all prompts are equally long.
+        responses: int64 `(Q, R)`, the pre-filled responses.
+        solutions: uint8 `(Q, n²)`, the digits that solve each puzzle.
+        solution_ids: int64 `(Q, R)`, the solution's token at every cell, 0 elsewhere.
+        in_map: bool `(R,)`, true at the cells.
+        layout: The layout of the first puzzle; cell positions, digit ids and the mask are common to all.
+    """
+
+    prompt_ids: Tensor
+    prompt_mask: Tensor | None
+    responses: Tensor
+    solutions: NDArray[np.uint8]
+    solution_ids: Tensor
+    in_map: Tensor
+    layout: TokenLayout
+
+    def __len__(self) -> int:
+        return len(self.responses)
+
+    @classmethod
+    def collate(cls, puzzles: Sequence[PreFilled], *, pad_id: int, device: torch.device | str = "cpu") -> "PuzzleBatch":
+        """Stack puzzles, padding prompts on the left with `pad_id`.
+
+        Raises:
+            ValueError: No puzzle, or puzzles that differ in answer layout, board size or response length.
+        """
+        if not puzzles:
+            raise ValueError("cannot build a batch of no puzzles")
+        first = puzzles[0].layout
+        for puzzle in puzzles[1:]:
+            other = puzzle.layout
+            same = (
+                other.response_length == first.response_length
+                and other.mask_id == first.mask_id
+                and np.array_equal(other.cell_positions, first.cell_positions)
+                and np.array_equal(other.digit_ids, first.digit_ids)
+            )
+            if not same:
+                raise ValueError(
+                    f"puzzles of one batch share size, answer layout and response length; got size {first.size} layout "
+                    f"{first.name!r} and size {other.size} layout {other.name!r}: use one data set for each"
+                )
+        lengths = [puzzle.layout.prompt_length for puzzle in puzzles]
+        longest = max(lengths)
+        sequences = [next(iter(puzzle)) for puzzle in puzzles]
+        prompts = [[pad_id] * (longest - n) + list(ids[:n]) for ids, n in zip(sequences, lengths, strict=True)]
+        mask = torch.arange(longest)[None, :] >= longest - torch.tensor(lengths)[:, None]
+        responses = torch.tensor([ids[n:] for ids, n in zip(sequences, lengths, strict=True)])
+        cells = torch.tensor(first.cell_positions)
+        solution_ids = torch.zeros_like(responses)
+        solution_ids[:, cells] = torch.from_numpy(np.stack([puzzle.layout.solution_ids for puzzle in puzzles]))
+        in_map = torch.zeros(responses.shape[1], dtype=torch.bool)
+        in_map[cells] = True
+        return cls(
+            prompt_ids=torch.tensor(prompts).to(device),
+            prompt_mask=None if min(lengths) == longest else mask.to(device),
+            responses=responses.to(device),
+            solutions=np.stack([puzzle.layout.solution for puzzle in puzzles]),
+            solution_ids=solution_ids.to(device),
+            in_map=in_map.to(device),
+            layout=first,
+        )
+
+    def boards(self, responses: Tensor) -> NDArray[np.uint8]:
+        """Boards uint8 `(N, n²)` of responses `(N, R)`; masked cells and tokens that are no digit are blanks."""
+        ids = responses.cpu().numpy()[:, self.layout.cell_positions]
+        digits = np.arange(1, self.layout.size + 1, dtype=np.uint8)
+        return ((ids[..., None] == self.layout.digit_ids) * digits).sum(-1, dtype=np.uint8)

@@ -1,0 +1,125 @@
+"""A masked-diffusion model as a policy: which masked position to fill, then with which token.
+
+Seed 001, "final objective": with p_ℓ the model's distribution at a masked position ℓ (temperature 1, the mask token
+excluded),
+
+    margin         m_ℓ = log((p_ℓ[1st] + ε) / (p_ℓ[2nd] + ε))
+    position       π(ℓ|s) = softmax over masked ℓ of m_ℓ / T_pos
+    token          π(v|ℓ,s) = softmax(logits_ℓ / T_tok)[v]
+
+Everything is computed in log space and in fp32. Roll-outs and updates call the same functions, so that the ratio of a
+fresh roll-out is 1. N states of R response positions have M masked positions in all; per-position tensors
+keep the M rows packed, in row-major order of the states.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from llm_rl.core.logprobs import masked_log_softmax
+
+NEG_INF = float("-inf")
+
+
+@dataclass(frozen=True)
+class PolicyConfig:
+    """Temperatures and the margin's ε; the defaults are those of seed 001.
+
+    Attributes:
+        position_temperature: T_pos. At 0.05 the choice is nearly greedy and few groups of roll-outs differ.
+        token_temperature: T_tok.
+        margin_eps: ε inside the margin; it is no clip range.
+    """
+
+    position_temperature: float = 0.05
+    token_temperature: float = 0.6
+    margin_eps: float = 1e-9
+
+    def __post_init__(self) -> None:
+        for name in ("position_temperature", "token_temperature", "margin_eps"):
+            if not getattr(self, name) > 0:
+                raise ValueError(
+                    f"{name} must be positive, got {getattr(self, name)}; use greedy decoding for the limit 0"
+                )
+
+
+class StateScores(NamedTuple):
+    """The policy at N states.
+
+    Attributes:
+        logits: fp32 `(M, V)`, at the masked positions, the mask token at -inf.
+        row_of: int64 `(N, R)`, the row of `logits` for a masked position, -1 elsewhere.
+        margins: fp32 `(N, R)`, -inf where not masked.
+        position_logprobs: fp32 `(N, R)`, log π(ℓ|s), -inf where not masked.
+    """
+
+    logits: Tensor
+    row_of: Tensor
+    margins: Tensor
+    position_logprobs: Tensor
+
+
+def log_margins(logits: Tensor, eps: float) -> Tensor:
+    """Margin `(...)` of logits `(..., V)` with excluded tokens at -inf; gradients reach both the 1st and the 2nd."""
+    top = logits.topk(2, dim=-1).values - logits.logsumexp(dim=-1, keepdim=True)
+    log_eps = torch.full_like(top, eps).log()
+    first, second = torch.logaddexp(top, log_eps).unbind(-1)
+    return first - second
+
+
+def score_states(
+    model: nn.Module,
+    prompt_ids: Tensor,
+    prompt_mask: Tensor | None,
+    responses: Tensor,
+    mask_id: int,
+    config: PolicyConfig,
+) -> StateScores:
+    """Run the model on N states and read off the policy; logits are computed at masked positions only.
+
+    Args:
+        model: Takes `(input_ids, attention_mask, logits_mask)` and returns `.logits` `(M, V)`; see `LladaForMaskedLM`.
+        prompt_ids: int64 `(N, P)`, padded on the left.
+        prompt_mask: bool `(N, P)`, false at padding, or None where there is none.
+        responses: int64 `(N, R)`, each with at least one mask.
+        mask_id: The mask token.
+        config: Temperatures.
+
+    Raises:
+        ValueError: A state has no masked position, so there is nothing to decide.
+    """
+    masked = responses == mask_id
+    if not bool(masked.any(dim=1).all()):
+        state = int((~masked.any(dim=1)).nonzero()[0])
+        raise ValueError(f"state {state} has no masked position left; drop finished states first")
+    attention_mask = None
+    if prompt_mask is not None:
+        attention_mask = torch.cat([prompt_mask, torch.ones_like(masked)], dim=1)
+    output = model(
+        input_ids=torch.cat([prompt_ids, responses], dim=1),
+        attention_mask=attention_mask,
+        logits_mask=torch.cat([torch.zeros_like(prompt_ids, dtype=torch.bool), masked], dim=1),
+    )
+    excluded = torch.arange(output.logits.shape[-1], device=masked.device) == mask_id
+    logits = output.logits.float().masked_fill(excluded, NEG_INF)  # (M, V)
+    row_of = torch.full_like(responses, -1)
+    row_of[masked] = torch.arange(len(logits), device=masked.device)
+    margins = torch.full(responses.shape, NEG_INF, device=masked.device)
+    margins = margins.masked_scatter(masked, log_margins(logits, config.margin_eps))
+    position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
+    return StateScores(logits, row_of, margins, position_logprobs)
+
+
+def token_logprobs_at(
+    scores: StateScores, states: Tensor, positions: Tensor, tokens: Tensor, temperature: float
+) -> Tensor:
+    """log π(v|ℓ,s) `(A,)` of A (state, position, token) triples, all int64 `(A,)`; positions must be masked.
+
+    The log-normalizer is taken once for each packed row, however many triples share it.
+    """
+    scaled = scores.logits / temperature
+    normalizer = scaled.logsumexp(dim=-1)
+    rows = scores.row_of[states, positions]
+    return scaled[rows, tokens] - normalizer[rows]

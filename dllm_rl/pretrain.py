@@ -1,0 +1,144 @@
+"""Masked-diffusion supervised fine-tuning, as published for LLaDA (arXiv:2502.09992, algorithm 2)."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+from transformers import Trainer
+
+from sudoku_env.tokens import PreFilled, reference_ids
+
+MIN_MASK_RATIO = 1e-3
+
+
+def mask_tokens(
+    input_ids: Tensor, maskable: Tensor, mask_id: int, generator: torch.Generator | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Corrupt sequences: a mask ratio t for each, then every maskable position is masked with probability t.
+
+    Args:
+        input_ids: int64 `(B, L)`.
+        maskable: bool `(B, L)`, the positions that may be masked.
+        mask_id: The mask token.
+        generator: Source of randomness on the tensors' device; None is the global one.
+
+    Returns:
+        The corrupted ids `(B, L)`, which positions were masked, bool `(B, L)`, and t `(B, 1)` in [0.001, 1).
+    """
+    shape = input_ids.shape
+    ratio = torch.rand(shape[0], 1, generator=generator, device=input_ids.device)
+    ratio = MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * ratio
+    masked = (torch.rand(shape, generator=generator, device=input_ids.device) < ratio) & maskable
+    return input_ids.masked_fill(masked, mask_id), masked, ratio
+
+
+def weighted_masked_loss(logits: Tensor, targets: Tensor, ratio: Tensor, lengths: Tensor) -> Tensor:
+    """Mean over B sequences of 1/length · Σ over masked positions of cross-entropy / t.
+
+    Args:
+        logits: `(M, V)` at the masked positions of all sequences.
+        targets: int64 `(M,)`.
+        ratio: fp32 `(M,)`, t of the sequence of each masked position.
+        lengths: `(M,)`, number of maskable positions of that sequence, times B.
+    """
+    return (F.cross_entropy(logits.float(), targets, reduction="none") / (ratio * lengths)).sum()
+
+
+def masked_diffusion_loss(
+    model: nn.Module,
+    input_ids: Tensor,
+    maskable: Tensor,
+    mask_id: int,
+    *,
+    attention_mask: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Masked-diffusion SFT loss of a batch, an upper bound on the negative log-likelihood per maskable position.
+
+    Args:
+        model: Takes `(input_ids, attention_mask, logits_mask)`, see `LladaForMaskedLM`.
+        input_ids: int64 `(B, L)`, prompt and complete response.
+        maskable: bool `(B, L)`, positions of the response that may be masked; at least one in each sequence.
+        mask_id: The mask token.
+        attention_mask: `(B, L)`, or None without padding.
+        generator: Source of randomness; None is the global one.
+    """
+    corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, generator)
+    logits = model(input_ids=corrupted, attention_mask=attention_mask, logits_mask=masked).logits
+    per_sequence = torch.cat([ratio, maskable.sum(1, keepdim=True) * float(len(input_ids))], dim=1)
+    per_token = per_sequence[masked.nonzero()[:, 0]]
+    return weighted_masked_loss(logits, input_ids[masked], per_token[:, 0], per_token[:, 1])
+
+
+class SftDataset(Dataset[dict[str, Tensor]]):
+    """Solved puzzles as training sequences, padded on the left to one length.
+
+    Args:
+        puzzles: Pre-filled puzzles.
+        tail_id: Token of the positions after the map, usually the end-of-sequence token.
+        pad_id: Padding token.
+        mask_prefilled: Let every response position be masked, as for a general text; by default only those that
+            pre-filling leaves open, since the others are never masked when decoding.
+
+    Raises:
+        ValueError: No puzzle.
+    """
+
+    def __init__(
+        self, puzzles: Sequence[PreFilled], *, tail_id: int, pad_id: int, mask_prefilled: bool = False
+    ) -> None:
+        if not puzzles:
+            raise ValueError("cannot train on no puzzles")
+        longest = max(len(next(iter(puzzle))) for puzzle in puzzles)
+        shape = (len(puzzles), longest)
+        self.input_ids = torch.full(shape, pad_id, dtype=torch.int32)
+        self.maskable = torch.zeros(shape, dtype=torch.bool)
+        self.attention_mask = torch.zeros(shape, dtype=torch.bool)
+        for row, puzzle in enumerate(puzzles):
+            token_ids, filled, prompt_length, _ = puzzle
+            start = longest - len(token_ids)
+            self.input_ids[row, start:] = torch.tensor(token_ids)
+            self.input_ids[row, start + prompt_length :] = torch.from_numpy(reference_ids(puzzle, tail_id))
+            self.maskable[row, start + prompt_length :] = True
+            if not mask_prefilled:
+                self.maskable[row, start + prompt_length + torch.tensor(filled)] = False
+            self.attention_mask[row, start:] = True
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {
+            "input_ids": self.input_ids[index],
+            "maskable": self.maskable[index],
+            "attention_mask": self.attention_mask[index],
+        }
+
+
+class SftTrainer(Trainer):
+    """`transformers.Trainer` with the masked-diffusion loss, for a `SftDataset`."""
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor:
+        """The loss of a batch; see `masked_diffusion_loss`.
+
+        Raises:
+            ValueError: The model's outputs are asked for, which this loss does not keep.
+        """
+        if return_outputs:
+            raise ValueError("the masked-diffusion loss keeps no outputs; evaluate with dllm_rl.evaluate instead")
+        attention_mask = inputs["attention_mask"]
+        return masked_diffusion_loss(
+            model,
+            inputs["input_ids"].long(),
+            inputs["maskable"],
+            model.config.mask_token_id,
+            attention_mask=None if bool(attention_mask.all()) else attention_mask,
+        )

@@ -1,0 +1,262 @@
+"""Roll-outs: G trajectories for each puzzle, every distinct state forwarded once.
+
+A state depends on which positions hold which tokens, not on the order in which they were filled, and all trajectories
+of a puzzle start in the same state; so at each step the live trajectories are mapped to their distinct states
+first. Trajectories that made an error or are complete leave the batch.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.decoding import STRATEGIES, Strategy, draw
+from dllm_rl.objective import expected_reward
+from dllm_rl.policy import PolicyConfig, StateScores, score_states, token_logprobs_at
+from llm_rl.core.logprobs import entropy_from_logits
+from sudoku_env.dynamics import step_batch
+from sudoku_env.logic import forced_digits
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """T = Q·G trajectories of at most K decisions over S distinct states; trajectory t belongs to puzzle t // G.
+
+    Attributes:
+        puzzles: The Q puzzles.
+        group_size: G.
+        responses: int64 `(S, R)`, the distinct states, in the order of their step.
+        puzzle_of: int64 `(S,)`, the puzzle of each state.
+        forced: bool `(S, R)`, the positions of logically forced cells (S1).
+        expected_reward: fp32 `(S,)`, f(s) under the policy that acted.
+        entropy: fp32 `(S,)`, entropy of the position policy in nats.
+        top_prob: fp32 `(S,)`, its largest probability.
+        greedy: int64 `(S,)`, the position of the largest margin.
+        state_of: int64 `(T, K)`, the state before decision k, -1 where the trajectory has ended.
+        positions: int64 `(T, K)`, the position filled, -1 where ended.
+        tokens: int64 `(T, K)`, the token written, -1 where ended.
+        old_logprobs: fp32 `(T, K)`, log π(a|s) when acting, 0 where ended.
+        rewards: fp32 `(T, K)`, the environment's reward, 0 where ended.
+        decisions: int64 `(T,)`, decisions of a full trajectory, i.e. masked positions at the start.
+        errors: bool `(T,)`, whether it ended with a wrong token in a cell.
+    """
+
+    puzzles: PuzzleBatch
+    group_size: int
+    responses: Tensor
+    puzzle_of: Tensor
+    forced: Tensor
+    expected_reward: Tensor
+    entropy: Tensor
+    top_prob: Tensor
+    greedy: Tensor
+    state_of: Tensor
+    positions: Tensor
+    tokens: Tensor
+    old_logprobs: Tensor
+    rewards: Tensor
+    decisions: Tensor
+    errors: Tensor
+
+    @property
+    def live(self) -> Tensor:
+        """bool `(T, K)`, where a decision was taken."""
+        return self.state_of >= 0
+
+    @property
+    def solved(self) -> Tensor:
+        """bool `(T,)`, complete without an error."""
+        return ~self.errors
+
+
+@torch.no_grad()
+def rollout(
+    model: nn.Module,
+    puzzles: PuzzleBatch,
+    *,
+    group_size: int = 1,
+    policy: PolicyConfig | None = None,
+    strategy: Strategy = STRATEGIES["policy"],
+    lam: float = 0.5,
+    generator: torch.Generator | None = None,
+    max_tokens: int = 65536,
+) -> Rollout:
+    """Decode every puzzle `group_size` times until it is complete or holds an error.
+
+    Args:
+        model: See `score_states`; it is put in evaluation mode for the call.
+        puzzles: Q puzzles.
+        group_size: G, trajectories for each puzzle.
+        policy: Temperatures; they enter f and the log-probabilities whatever the strategy.
+        strategy: How positions and tokens are chosen.
+        lam: λ, the reward of a position outside the map.
+        generator: Source of randomness, on the model's device; None is torch's global one.
+        max_tokens: Largest number of tokens in one forward pass.
+
+    Returns:
+        The recorded roll-out.
+
+    Raises:
+        ValueError: `group_size` or `max_tokens` is too small, or a puzzle has no masked position.
+    """
+    policy = policy or PolicyConfig()
+    length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
+    if group_size < 1 or max_tokens < length:
+        raise ValueError(f"need group_size >= 1 and max_tokens >= {length}, got {group_size} and {max_tokens}")
+    was_training = model.training
+    model.eval()
+    record = _Record(puzzles, group_size)
+    while len(record.alive):
+        responses, puzzle_of, inverse = record.distinct_states()
+        forced = _forced_positions(puzzles, responses)
+        first = 0
+        for chunk in responses.split(max_tokens // length):
+            last = first + len(chunk)
+            members = ((inverse >= first) & (inverse < last)).nonzero().squeeze(1)
+            scores = score_states(
+                model, *_prompts(puzzles, puzzle_of[first:last]), chunk, puzzles.layout.mask_id, policy
+            )
+            record.add_states(scores, chunk, puzzle_of[first:last], forced[first:last], policy, lam)
+            states = inverse[members] - first
+            positions, tokens = _choose(scores, forced[first:last], states, strategy, policy, generator)
+            logprobs = scores.position_logprobs[states, positions]
+            logprobs = logprobs + token_logprobs_at(scores, states, positions, tokens, policy.token_temperature)
+            record.add_decisions(members, inverse[members], positions, tokens, logprobs)
+            first = last
+        record.advance(forced[inverse], lam)
+    model.train(was_training)
+    return record.result()
+
+
+def _prompts(puzzles: PuzzleBatch, puzzle_of: Tensor) -> tuple[Tensor, Tensor | None]:
+    mask = puzzles.prompt_mask
+    return puzzles.prompt_ids[puzzle_of], None if mask is None else mask[puzzle_of]
+
+
+def _forced_positions(puzzles: PuzzleBatch, responses: Tensor) -> Tensor:
+    """bool `(N, R)`: the cells of S1."""
+    cells = torch.from_numpy(forced_digits(puzzles.boards(responses)) > 0)
+    forced = torch.zeros(responses.shape, dtype=torch.bool)
+    forced[:, torch.from_numpy(puzzles.layout.cell_positions)] = cells
+    return forced.to(responses.device)
+
+
+def _choose(
+    scores: StateScores,
+    forced: Tensor,
+    states: Tensor,
+    strategy: Strategy,
+    policy: PolicyConfig,
+    generator: torch.Generator | None,
+) -> tuple[Tensor, Tensor]:
+    """Positions and tokens, each int64 `(A,)`, for A trajectories at the given states."""
+    score = strategy.score(scores, forced)[states]
+    positions = draw(score, generator) if strategy.sample_position else score.argmax(dim=1)
+    logits = scores.logits[scores.row_of[states, positions]]
+    if strategy.sample_token:
+        return positions, draw(logits / policy.token_temperature, generator)
+    return positions, logits.argmax(dim=1)
+
+
+class _Record:
+    """A roll-out while it runs: the live trajectories, and what has been seen so far."""
+
+    def __init__(self, puzzles: PuzzleBatch, group_size: int) -> None:
+        device = puzzles.responses.device
+        masked = (puzzles.responses == puzzles.layout.mask_id).sum(1)
+        self.puzzles, self.group_size = puzzles, group_size
+        self.decisions = masked.repeat_interleave(group_size)  # (T,)
+        self.puzzle_of_trajectory = torch.arange(len(puzzles), device=device).repeat_interleave(group_size)
+        self.current = puzzles.responses.repeat_interleave(group_size, dim=0)  # (T, R)
+        self.alive = torch.arange(len(self.current), device=device)
+        self.errors = torch.zeros(len(self.current), dtype=torch.bool, device=device)
+        table = (len(self.current), int(masked.max()))
+        self.state_of = torch.full(table, -1, device=device)
+        self.positions = torch.full(table, -1, device=device)
+        self.tokens = torch.full(table, -1, device=device)
+        self.old_logprobs = torch.zeros(table, device=device)
+        self.rewards = torch.zeros(table, device=device)
+        self.step, self.seen = 0, 0
+        self.columns: dict[str, list[Tensor]] = {}
+
+    def distinct_states(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Distinct live states `(N, R)`, the puzzle of each `(N,)`, and the state `(A,)` of each live trajectory."""
+        rows = torch.cat([self.puzzle_of_trajectory[self.alive, None], self.current[self.alive]], dim=1)
+        distinct, inverse = rows.unique(dim=0, return_inverse=True)
+        return distinct[:, 1:], distinct[:, 0], inverse
+
+    def add_states(
+        self,
+        scores: StateScores,
+        responses: Tensor,
+        puzzle_of: Tensor,
+        forced: Tensor,
+        policy: PolicyConfig,
+        lam: float,
+    ) -> None:
+        seen = {
+            "responses": responses,
+            "puzzle_of": puzzle_of,
+            "forced": forced,
+            "expected_reward": expected_reward(
+                scores,
+                forced=forced,
+                tail=(scores.row_of >= 0) & ~self.puzzles.in_map,
+                solution_ids=self.puzzles.solution_ids[puzzle_of],
+                policy=policy,
+                lam=lam,
+            ),
+            "entropy": entropy_from_logits(scores.position_logprobs),
+            "top_prob": scores.position_logprobs.amax(1).exp(),
+            "greedy": scores.margins.argmax(1),
+        }
+        for name, column in seen.items():
+            self.columns.setdefault(name, []).append(column)
+
+    def add_decisions(
+        self, members: Tensor, states: Tensor, positions: Tensor, tokens: Tensor, logprobs: Tensor
+    ) -> None:
+        rows = self.alive[members]
+        self.state_of[rows, self.step] = self.seen + states
+        self.positions[rows, self.step] = positions
+        self.tokens[rows, self.step] = tokens
+        self.old_logprobs[rows, self.step] = logprobs
+
+    def advance(self, forced: Tensor, lam: float) -> None:
+        """Apply the decisions of this step; forced is `(A, R)`, of the live trajectories."""
+        layout, alive = self.puzzles.layout, self.alive
+        outcome = step_batch(
+            self.current[alive].cpu().numpy(),
+            self.positions[alive, self.step].cpu().numpy(),
+            self.tokens[alive, self.step].cpu().numpy(),
+            cell_positions=layout.cell_positions,
+            digit_ids=layout.digit_ids,
+            mask_id=layout.mask_id,
+            solutions=self.puzzles.solutions[self.puzzle_of_trajectory[alive].cpu().numpy()],
+            forced=forced.cpu().numpy()[:, layout.cell_positions],
+            lam=lam,
+        )
+        device = alive.device
+        self.current[alive] = torch.from_numpy(outcome.responses).to(device)
+        self.rewards[alive, self.step] = torch.from_numpy(outcome.rewards).float().to(device)
+        errors = torch.from_numpy(outcome.errors).to(device)
+        self.errors[alive] = errors
+        self.seen = sum(len(column) for column in self.columns["puzzle_of"])
+        self.step += 1
+        self.alive = alive[~(errors | torch.from_numpy(outcome.complete).to(device))]
+
+    def result(self) -> Rollout:
+        columns = {name: torch.cat(parts) for name, parts in self.columns.items()}
+        return Rollout(
+            puzzles=self.puzzles,
+            group_size=self.group_size,
+            state_of=self.state_of,
+            positions=self.positions,
+            tokens=self.tokens,
+            old_logprobs=self.old_logprobs,
+            rewards=self.rewards,
+            decisions=self.decisions,
+            errors=self.errors,
+            **columns,
+        )

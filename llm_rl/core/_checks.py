@@ -1,0 +1,44 @@
+"""Argument checks and the precision rule of the core."""
+
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+
+def promote(values: Tensor) -> Tensor:
+    """`values` in float32, or in float64 where they already are: the precision of all arithmetic in the core."""
+    return values if values.dtype == torch.float64 else values.float()
+
+
+def check_same_shape(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
+    """Raises `ValueError` unless both tensors have one shape."""
+    if tensor.shape != other.shape:
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)} but {other_name} has {tuple(other.shape)}; they must be equal"
+        )
+
+
+def check_mask(mask: Tensor, name: str, values: Tensor) -> None:
+    """Raises `ValueError` unless `mask` is bool and has the shape of `values`, which is called `name`."""
+    if mask.dtype != torch.bool:
+        raise ValueError(f"mask has dtype {mask.dtype}; it must be torch.bool, True for what counts (use mask.bool())")
+    check_same_shape("mask", mask, name, values)
+
+
+def check_rank(name: str, tensor: Tensor, rank: int, shape: str) -> None:
+    """Raises `ValueError` where `tensor` has fewer than `rank` dimensions; `shape` says what they are."""
+    if tensor.ndim < rank:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {shape}")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Raises `ValueError` unless `value` is above 0 (NaN is not)."""
+    if not value > 0:
+        raise ValueError(f"{name} is {value!r}; it must be greater than 0")
+
+
+def check_choice(name: str, value: str, choices: object) -> None:
+    """Raises `ValueError` unless `value` is one of the strings of the `Literal` type `choices`."""
+    if value not in get_args(choices):
+        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, get_args(choices)))}")

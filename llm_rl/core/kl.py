@@ -1,0 +1,85 @@
+"""Kullback-Leibler divergence: estimators from samples, and the exact sum over outcomes.
+
+Both functions take their arguments in the order of KL(p ‖ q) = E_{x~p}[log p(x) − log q(x)].
+Source of the estimators: J. Schulman, 'Approximating KL divergence', 2020, http://joschu.net/blog/kl-approx.html.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from llm_rl.core._checks import check_choice, check_same_shape
+from llm_rl.core.logprobs import masked_log_softmax
+from llm_rl.core.surrogate import MAX_LOG_RATIO, log_ratio
+
+KLEstimator = Literal["k1", "k2", "k3"]
+
+
+def approx_kl(
+    logprobs_p: Tensor,
+    logprobs_q: Tensor,
+    *,
+    estimator: KLEstimator = "k3",
+    max_log_ratio: float = MAX_LOG_RATIO,
+) -> Tensor:
+    """One-sample estimates of KL(p ‖ q), **for actions sampled from p**.
+
+    With the log-ratio d = log q(x) − log p(x):
+
+    - "k1": −d. Unbiased, of either sign, high variance.
+    - "k2": d²/2. Biased, never negative, low variance.
+    - "k3": e^d − 1 − d. Unbiased, never negative, low variance near p = q.
+
+    Two uses:
+
+    - How far training has moved since the roll-out: `approx_kl(old_logprobs, logprobs)` estimates KL(π_old ‖ π).
+    - A penalty that keeps the policy near a reference: `approx_kl(logprobs, reference_logprobs)` estimates KL(π ‖
+      π_ref) on samples from π. As a loss its gradient depends on the estimator, since none of them differentiates the
+      sampling: in expectation it is 0 for "k1", that of KL(π ‖ π_ref) for "k2", and that of KL(π_ref ‖ π) for "k3"
+      (GRPO's choice).
+
+    Args:
+        logprobs_p: Any shape, finite; log p(x) of the sampled actions, p the distribution that they were sampled from.
+        logprobs_q: Same shape, finite; log q(x) of the same actions.
+        estimator: "k1", "k2" or "k3".
+        max_log_ratio: Clamp on |d|, see `surrogate.log_ratio`.
+
+    Returns:
+        Estimates of the shape of `logprobs_p`, float32 (float64 where an input is).
+
+    Raises:
+        ValueError: The shapes differ, or the estimator or clamp is unknown or out of range.
+    """
+    check_choice("estimator", estimator, KLEstimator)
+    check_same_shape("logprobs_p", logprobs_p, "logprobs_q", logprobs_q)
+    difference = log_ratio(logprobs_q, logprobs_p, max_log_ratio=max_log_ratio)
+    if estimator == "k1":
+        return -difference
+    if estimator == "k2":
+        return difference.square() / 2
+    return torch.expm1(difference) - difference
+
+
+def kl_divergence(logits_p: Tensor, logits_q: Tensor, mask: Tensor | None = None) -> Tensor:
+    """KL(p ‖ q) summed over all outcomes, for p = softmax(logits_p) and q = softmax(logits_q).
+
+    Args:
+        logits_p: `(…, V)`; −inf marks an impossible outcome.
+        logits_q: `(…, V)`, likewise.
+        mask: bool `(…, V)`, the outcomes that exist. None: all of them.
+
+    Returns:
+        `(…)` float32 (float64 where an input is), ≥ 0 up to rounding. Outcomes impossible under p add 0; one that is
+        possible under p and impossible under q makes the divergence inf; a row without any possible outcome under p
+        has 0.
+
+    Raises:
+        ValueError: The shapes differ, or the mask does not fit.
+    """
+    check_same_shape("logits_p", logits_p, "logits_q", logits_q)
+    logp, logq = masked_log_softmax(logits_p, mask), masked_log_softmax(logits_q, mask)
+    possible_p, possible_q = logp != -torch.inf, logq != -torch.inf
+    not_shared = ~(possible_p & possible_q)
+    terms = logp.exp() * (logp.masked_fill(not_shared, 0.0) - logq.masked_fill(not_shared, 0.0))
+    return terms.sum(-1).masked_fill((possible_p & ~possible_q).any(-1), torch.inf)

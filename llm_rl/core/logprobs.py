@@ -1,0 +1,155 @@
+"""Log-probabilities and entropies from logits: always in log space, always in float32 or wider.
+
+A temperature is applied after the promotion to float32: dividing bfloat16 logits would round them first.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from llm_rl.core._checks import check_mask, check_positive, check_rank, promote
+
+
+def masked_log_softmax(logits: Tensor, mask: Tensor | None = None, *, temperature: float = 1.0) -> Tensor:
+    """Log-probabilities, log softmax(logits / temperature), over the outcomes that exist.
+
+    Args:
+        logits: `(…, V)`; −inf marks an impossible outcome. Logits outside the mask may hold anything.
+        mask: bool `(…, V)`, the outcomes that exist. None: all of them.
+        temperature: > 0.
+
+    Returns:
+        `(…, V)` float32 (float64 for float64 logits); −inf, with gradient 0, at impossible outcomes. A row without a
+        possible outcome is −inf throughout (and not NaN).
+
+    Raises:
+        ValueError: The mask does not fit, or the temperature is not positive.
+    """
+    check_rank("logits", logits, 1, "(…, V)")
+    check_positive("temperature", temperature)
+    impossible = logits == -torch.inf
+    if mask is not None:
+        check_mask(mask, "logits", logits)
+        impossible = impossible | ~mask
+    scores = promote(logits).masked_fill(impossible, -torch.inf) / temperature
+    scores = scores.masked_fill(impossible.all(-1, keepdim=True), 0.0)
+    return scores.log_softmax(-1).masked_fill(impossible, -torch.inf)
+
+
+def entropy_from_logits(logits: Tensor, mask: Tensor | None = None, *, temperature: float = 1.0) -> Tensor:
+    """Entropy of softmax(logits / temperature) in nats, −Σ p log p.
+
+    Args:
+        logits: `(…, V)`; −inf marks an impossible outcome.
+        mask: bool `(…, V)`, the outcomes that exist. None: all of them.
+        temperature: > 0.
+
+    Returns:
+        `(…)` float32 (float64 for float64 logits). A row without a possible outcome has 0: leave it out of averages.
+
+    Raises:
+        ValueError: The mask does not fit, or the temperature is not positive.
+    """
+    logprobs = masked_log_softmax(logits, mask, temperature=temperature)
+    return -(logprobs.exp() * logprobs.masked_fill(logprobs == -torch.inf, 0.0)).sum(-1)
+
+
+def selective_log_softmax(logits: Tensor, index: Tensor, *, temperature: float = 1.0) -> Tensor:
+    """Log-probability of one outcome a row, log softmax(logits / temperature)[index].
+
+    Args:
+        logits: `(…, V)`, at least one finite in each row; −inf marks an impossible outcome.
+        index: int64 `(…)`, in 0 … V−1 (no −100: put any valid index where the result is masked later).
+        temperature: > 0.
+
+    Returns:
+        `(…)` float32 (float64 for float64 logits).
+
+    Raises:
+        ValueError: Shapes do not fit, `index` is not int64, or the temperature is not positive.
+    """
+    check_rank("logits", logits, 1, "(…, V)")
+    _check_index(index, logits, "logits")
+    check_positive("temperature", temperature)
+    scores = promote(logits) / temperature
+    return scores.gather(-1, index.unsqueeze(-1)).squeeze(-1) - scores.logsumexp(-1)
+
+
+def next_token_logprobs(logits: Tensor, input_ids: Tensor, *, temperature: float = 1.0) -> Tensor:
+    """Log-probability of every token but the first, given those before it, from an autoregressive model's logits.
+
+    Args:
+        logits: `(B, T, V)`; position t predicts token t+1.
+        input_ids: int64 `(B, T)`, T ≥ 2, the tokens that the logits were computed from.
+        temperature: > 0.
+
+    Returns:
+        `(B, T−1)` float32 (float64 for float64 logits): entry t belongs to token t+1. A mask over tokens pairs with
+        it as `mask[:, 1:]`.
+
+    Raises:
+        ValueError: As in `selective_log_softmax`, or there are fewer than two tokens.
+    """
+    if logits.ndim != 3:
+        raise ValueError(f"logits has shape {tuple(logits.shape)}; expected (B, T, V)")
+    _check_index(input_ids, logits, "logits")
+    if input_ids.shape[1] < 2:
+        raise ValueError(f"input_ids has shape {tuple(input_ids.shape)}; the next token needs at least two tokens")
+    return selective_log_softmax(logits[:, :-1], input_ids[:, 1:], temperature=temperature)
+
+
+def chunked_logprobs(
+    hidden_states: Tensor,
+    index: Tensor,
+    output_head: Callable[[Tensor], Tensor],
+    *,
+    chunk_size: int,
+    temperature: float = 1.0,
+) -> Tensor:
+    """`selective_log_softmax(output_head(hidden_states), index)` with at most `chunk_size` rows of logits in memory.
+
+    The logits of a chunk are computed again in the backward pass instead of being kept, so memory does not grow with
+    rows × vocabulary. For logits that exist already pass them with the identity as `output_head`: then only the
+    float32 copy is saved.
+
+    Args:
+        hidden_states: `(…, D)`.
+        index: int64 `(…)`, the outcome whose log-probability is asked for.
+        output_head: Maps `(n, D)` to logits `(n, V)`, deterministically and row by row.
+        chunk_size: Rows at a time, ≥ 1.
+        temperature: > 0.
+
+    Returns:
+        `(…)` float32 (float64 for float64 logits). Where two results must agree to the bit, use one chunk size for
+        both.
+
+    Raises:
+        ValueError: Shapes do not fit, `hidden_states` is empty, `index` is not int64, or a number is out of range.
+    """
+    check_rank("hidden_states", hidden_states, 1, "(…, D)")
+    _check_index(index, hidden_states, "hidden_states")
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size is {chunk_size!r}; it must be 1 or greater")
+    if index.numel() == 0:
+        raise ValueError(f"hidden_states has shape {tuple(hidden_states.shape)}: there is no row")
+
+    def chunk_logprobs(hidden: Tensor, chosen: Tensor) -> Tensor:
+        return selective_log_softmax(output_head(hidden), chosen, temperature=temperature)
+
+    rows = hidden_states.reshape(-1, hidden_states.shape[-1])  # (N, D)
+    chunks = [
+        checkpoint(chunk_logprobs, hidden, chosen, use_reentrant=False)
+        for hidden, chosen in zip(rows.split(chunk_size), index.reshape(-1).split(chunk_size), strict=True)
+    ]
+    return torch.cat(chunks).reshape(index.shape)
+
+
+def _check_index(index: Tensor, rows: Tensor, name: str) -> None:
+    if index.dtype != torch.int64:
+        raise ValueError(f"index has dtype {index.dtype}; it must be torch.int64")
+    if index.shape != rows.shape[:-1]:
+        raise ValueError(
+            f"index has shape {tuple(index.shape)}; {name} of {tuple(rows.shape)} ask for {tuple(rows.shape[:-1])}"
+        )

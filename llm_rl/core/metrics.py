@@ -1,0 +1,156 @@
+"""Metrics accumulated over micro-batches and ranks, exact whatever the split."""
+
+import math
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor
+
+Number = float | int | Tensor
+
+
+class MetricAccumulator:
+    """Adds up metrics between two log lines.
+
+    A metric is a weighted mean, kept as numerator and denominator, or a maximum. Means of means never occur, so the
+    result does not depend on how a batch was split into micro-batches or over ranks. Sums are float64.
+
+        metrics = MetricAccumulator()
+        for batch in micro_batches:
+            metrics.add_ratio("clip_frac", masked_sum(clipped, live), live.sum())
+            metrics.add_max("max_abs_log_ratio", log_ratio.abs().max())
+        metrics.reduce()
+        log(metrics.compute())
+
+    Values are numbers or tensors of one element; reading one from an accelerator waits for it. NaN and inf are kept and
+    reported: a loss that is NaN shows as NaN.
+    """
+
+    def __init__(self) -> None:
+        self._ratios: dict[str, tuple[float, float]] = {}
+        self._maxima: dict[str, float] = {}
+        self._reduced = False
+
+    def add(self, name: str, value: Number, weight: Number = 1.0) -> None:
+        """Adds `value` to the mean called `name`, with `weight`.
+
+        Args:
+            name: The metric.
+            value: The value, such as the mean over a micro-batch.
+            weight: How much it counts, such as the number of elements in that mean; ≥ 0. With weight 0 nothing is
+                added, even where the value is NaN (the mean of nothing).
+
+        Raises:
+            ValueError: The weight is negative or not finite, a tensor has several elements, or the name is a maximum.
+        """
+        weight = _number(f"weight of metric {name!r}", weight)
+        value = _number(f"metric {name!r}", value)
+        self.add_ratio(name, value * weight if weight else 0.0, weight)
+
+    def add_ratio(self, name: str, numerator: Number, denominator: Number) -> None:
+        """Adds to the numerator and the denominator of the metric called `name`.
+
+        Args:
+            name: The metric.
+            numerator: For instance the number of clipped decisions; 0 where the denominator is 0.
+            denominator: For instance the number of decisions; ≥ 0.
+
+        Raises:
+            ValueError: The denominator is negative or not finite, it is 0 under a numerator that is not, a tensor has
+                several elements, or the name is a maximum.
+        """
+        self._check_open(name, self._maxima)
+        top = _number(f"numerator of metric {name!r}", numerator)
+        bottom = _number(f"denominator of metric {name!r}", denominator)
+        if not 0 <= bottom < math.inf:
+            raise ValueError(
+                f"metric {name!r} got weight or denominator {bottom!r}; it must be finite and 0 or greater"
+            )
+        if bottom == 0 and top != 0:
+            raise ValueError(
+                f"metric {name!r} got numerator {top!r} over denominator 0; count both over the same elements"
+            )
+        old_top, old_bottom = self._ratios.get(name, (0.0, 0.0))
+        self._ratios[name] = (old_top + top, old_bottom + bottom)
+
+    def add_max(self, name: str, value: Number) -> None:
+        """Raises the maximum called `name` to `value` if that is larger; NaN stays NaN.
+
+        Raises:
+            ValueError: A tensor has several elements, or the name is a mean.
+        """
+        self._check_open(name, self._ratios)
+        self._maxima[name] = _max(self._maxima.get(name, -math.inf), _number(f"metric {name!r}", value))
+
+    def reduce(self, group: "dist.ProcessGroup | None" = None) -> None:
+        """Combines the metrics of all ranks: numerators and denominators are added, maxima are compared.
+
+        A collective call: every rank of the group makes it, and all hold the same totals afterwards. Ranks may have
+        different names. Without an initialized `torch.distributed` there is one process and nothing to combine.
+
+        Args:
+            group: The ranks to combine. None: all of them, which is right under accelerate.
+
+        Raises:
+            ValueError: The metrics were already combined and `compute` was not called since, or a name is a mean
+                on one rank and a maximum on another.
+        """
+        if self._reduced:
+            raise ValueError("the metrics are combined already; call compute() before adding or combining again")
+        if not (dist.is_available() and dist.is_initialized()):
+            return
+        states: list[Any] = [None] * dist.get_world_size(group)
+        dist.all_gather_object(states, self.state_dict(), group=group)
+        total = MetricAccumulator()
+        for state in states:
+            for name, (numerator, denominator) in state["ratios"].items():
+                total.add_ratio(name, numerator, denominator)
+            for name, value in state["maxima"].items():
+                total.add_max(name, value)
+        self._ratios, self._maxima, self._reduced = total._ratios, total._maxima, True
+
+    def compute(self) -> dict[str, float]:
+        """The metrics since the last call, which are then forgotten.
+
+        Returns:
+            Name → weighted mean or maximum. A mean whose denominator is 0 is absent: it has no value.
+        """
+        result = {name: top / bottom for name, (top, bottom) in self._ratios.items() if bottom > 0}
+        result.update(self._maxima)
+        self._ratios, self._maxima, self._reduced = {}, {}, False
+        return result
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was added since the last `compute`, as plain numbers that JSON can hold."""
+        ratios = {name: list(pair) for name, pair in self._ratios.items()}
+        return {"ratios": ratios, "maxima": dict(self._maxima), "reduced": self._reduced}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Replaces everything by what `state_dict` returned.
+
+        Raises:
+            ValueError: `state` does not hold the keys of a `state_dict`.
+        """
+        if state.keys() != self.state_dict().keys():
+            raise ValueError(f"metric state has the keys {sorted(state)}; expected {sorted(self.state_dict())}")
+        self._ratios = {name: (top, bottom) for name, (top, bottom) in state["ratios"].items()}
+        self._maxima = dict(state["maxima"])
+        self._reduced = state["reduced"]
+
+    def _check_open(self, name: str, other_kind: dict[str, Any]) -> None:
+        if self._reduced:
+            raise ValueError(f"metric {name!r} was added after reduce(); call compute() first")
+        if name in other_kind:
+            raise ValueError(f"metric {name!r} is both a mean and a maximum; give one of them another name")
+
+
+def _number(what: str, value: Number) -> float:
+    if isinstance(value, Tensor):
+        if value.numel() != 1:
+            raise ValueError(f"{what} is a tensor of shape {tuple(value.shape)}; it must have one element")
+        return float(value.detach())
+    return float(value)
+
+
+def _max(left: float, right: float) -> float:
+    return math.nan if math.isnan(left) or math.isnan(right) else max(left, right)

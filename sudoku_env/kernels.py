@@ -1,0 +1,389 @@
+"""Numba kernels behind `solver`, `logic` and `generator`; nothing is compiled before the first call.
+
+Digit sets are int64 bit masks: bit d−1 stands for digit d. All kernels live in this one file because numba's cache
+notices a change in the file of the function it compiled, not in a file that the function calls into.
+
+Shared arguments: `board` uint8 `(n²,)`; `units` int64 `(3n, n)` and `units_of` int64 `(n², 3)` from `board.geometry`;
+`used` int64 `(3n,)`, `masks` int64 `(n²,)` and `forced` int64 `(n²,)` are work space.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sudoku_env.board import Board
+
+Int = int | np.int64
+Ints = NDArray[np.int64]
+State = NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+@njit(cache=True)
+def next_random(rng: State) -> np.uint64:
+    """Advance splitmix64 (state: uint64 `(1,)`) and return 64 random bits; integers only, so equal on any machine."""
+    rng[0] += _GOLDEN
+    x = rng[0]
+    x = (x ^ (x >> np.uint64(30))) * _MIX_1
+    x = (x ^ (x >> np.uint64(27))) * _MIX_2
+    return x ^ (x >> np.uint64(31))
+
+
+@njit(cache=True)
+def random_below(rng: State, bound: Int) -> Int:
+    """A random integer in [0, bound), for bounds far below 2³²."""
+    return np.int64(((next_random(rng) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
+
+
+@njit(cache=True)
+def digit_of(bit: Int) -> Int:
+    """Digit of a mask with one bit set."""
+    digit = 1
+    while bit > 1:
+        bit >>= 1
+        digit += 1
+    return digit
+
+
+@njit(cache=True)
+def mark_used(board: Board, units_of: Ints, used: Ints) -> bool:
+    """Fill `used` with the digits that stand in each unit; False if one stands there twice."""
+    used[:] = 0
+    legal = True
+    for cell in range(board.size):
+        if board[cell]:
+            bit = np.int64(1) << (np.int64(board[cell]) - 1)
+            for k in range(3):
+                unit = units_of[cell, k]
+                legal = legal and not (used[unit] & bit)
+                used[unit] |= bit
+    return legal
+
+
+@njit(cache=True)
+def find_candidates(board: Board, units_of: Ints, used: Ints, masks: Ints) -> bool:
+    """Fill `masks` with the digits still possible in each blank cell, 0 in filled cells; False if a blank has none."""
+    mark_used(board, units_of, used)
+    full = (np.int64(1) << (used.size // 3)) - 1
+    possible = True
+    for cell in range(board.size):
+        masks[cell] = 0
+        if board[cell] == 0:
+            masks[cell] = full & ~(used[units_of[cell, 0]] | used[units_of[cell, 1]] | used[units_of[cell, 2]])
+            possible = possible and masks[cell] != 0
+    return possible
+
+
+@njit(cache=True)
+def find_singles(board: Board, units: Ints, units_of: Ints, used: Ints, masks: Ints, forced: Ints) -> tuple[Int, bool]:
+    """Fill `forced` with the naked and hidden singles of the board as one-bit masks, 0 elsewhere.
+
+    On a contradictory board a cell may be a hidden single for two digits; the first unit's, then the lowest, counts.
+
+    Returns:
+        How many cells are forced, and False if a blank cell has no candidate or a digit has no place in a unit.
+    """
+    possible = find_candidates(board, units_of, used, masks)
+    full = (np.int64(1) << units.shape[1]) - 1
+    found = 0
+    for cell in range(board.size):
+        single = masks[cell] & (masks[cell] - 1) == 0
+        forced[cell] = masks[cell] if single else 0
+        found += int(forced[cell] != 0)
+    for unit in range(units.shape[0]):
+        once, twice = 0, 0
+        for k in range(units.shape[1]):
+            mask = masks[units[unit, k]]
+            twice |= once & mask
+            once |= mask
+        possible = possible and (once | used[unit]) == full
+        hidden = once & ~twice
+        if hidden:
+            for k in range(units.shape[1]):
+                cell = units[unit, k]
+                bits = masks[cell] & hidden
+                if bits and forced[cell] == 0:
+                    forced[cell] = bits & -bits
+                    found += 1
+    return found, possible
+
+
+@njit(cache=True)
+def fill_singles(
+    board: Board, units: Ints, units_of: Ints, used: Ints, masks: Ints, forced: Ints, trail: Ints, length: Int
+) -> tuple[Int, bool]:
+    """Fill singles, round by round, until none is left; `masks` then holds the candidates.
+
+    The cells filled are appended to `trail`, int64 `(n²,)`, of which `length` entries are in use.
+
+    Returns:
+        The new length of the trail, and False if the board turned out contradictory.
+    """
+    while True:
+        found, possible = find_singles(board, units, units_of, used, masks, forced)
+        if not possible or found == 0:
+            return length, possible
+        for cell in range(board.size):
+            bit = forced[cell]
+            if bit:
+                for k in range(3):
+                    if used[units_of[cell, k]] & bit:
+                        return length, False
+                    used[units_of[cell, k]] |= bit
+                board[cell] = digit_of(bit)
+                trail[length] = cell
+                length += 1
+
+
+@njit(cache=True)
+def count_bits(mask: Int) -> Int:
+    """Number of bits set."""
+    count = 0
+    while mask:
+        mask &= mask - 1
+        count += 1
+    return count
+
+
+@njit(cache=True)
+def pick_cell(masks: Ints, rng: State) -> Int:
+    """The blank cell with the fewest candidates, or −1; the first of equals, a random one if there is an `rng`."""
+    best: Int = -1
+    fewest: Int = 64
+    equals = 0
+    for cell in range(masks.size):
+        if masks[cell]:
+            count = count_bits(masks[cell])
+            if count < fewest:
+                best, fewest, equals = cell, count, 1
+            elif count == fewest and rng.size:
+                equals += 1
+                if random_below(rng, equals) == 0:
+                    best = cell
+    return best
+
+
+@njit(cache=True)
+def pick_bit(mask: Int, rng: State) -> Int:
+    """The lowest bit of the mask, a random one if there is an `rng`."""
+    if rng.size:
+        for _ in range(random_below(rng, count_bits(mask))):
+            mask &= mask - 1
+    return mask & -mask
+
+
+@njit(cache=True)
+def search(
+    board: Board, units: Ints, units_of: Ints, limit: Int, max_branches: Int, rng: State, solution: Board
+) -> Int:
+    """Depth-first search for solutions: singles first, then a guess in the cell with the fewest candidates.
+
+    Args:
+        board: uint8 `(n²,)`; left as it is.
+        units: See the module.
+        units_of: See the module.
+        limit: Stop after that many solutions.
+        max_branches: Give up after that many guesses; 0 for never.
+        rng: uint64 `(1,)` state for random cells and digits, `(0,)` for the fixed order.
+        solution: uint8 `(n²,)`, gets the first solution, if there is one.
+
+    Returns:
+        Number of solutions found, or −1 if it gave up.
+    """
+    cells = board.size
+    board = board.copy()
+    used = np.empty(units.shape[0], np.int64)
+    masks = np.empty(cells, np.int64)
+    forced = np.empty(cells, np.int64)
+    trail = np.empty(cells, np.int64)
+    branch_cell = np.empty(cells, np.int64)
+    branch_mask = np.empty(cells, np.int64)
+    branch_length = np.empty(cells, np.int64)
+    length: Int = 0
+    depth, count, branches = 0, 0, 0
+    if not mark_used(board, units_of, used):
+        return count
+    while True:
+        length, possible = fill_singles(board, units, units_of, used, masks, forced, trail, length)
+        if possible:
+            cell = pick_cell(masks, rng)
+            if cell >= 0:
+                branch_cell[depth], branch_mask[depth], branch_length[depth] = cell, masks[cell], length
+                depth += 1
+            else:
+                count += 1
+                if count == 1:
+                    solution[:] = board
+                if count == limit:
+                    return count
+        while depth and branch_mask[depth - 1] == 0:
+            depth -= 1
+        if depth == 0:
+            return count
+        branches += 1
+        if branches == max_branches:
+            return -1
+        length = undo(board, trail, length, branch_length[depth - 1])
+        bit = pick_bit(branch_mask[depth - 1], rng)
+        branch_mask[depth - 1] ^= bit
+        board[branch_cell[depth - 1]] = digit_of(bit)
+        trail[length] = branch_cell[depth - 1]
+        length += 1
+
+
+@njit(cache=True)
+def undo(board: Board, trail: Ints, length: Int, target: Int) -> Int:
+    """Blank the cells on the trail beyond `target`; returns `target`."""
+    for k in range(target, length):
+        board[trail[k]] = 0
+    return target
+
+
+@njit(cache=True)
+def search_batch(boards: Board, units: Ints, units_of: Ints, limit: Int, solutions: Board, counts: Ints) -> None:
+    """`search` for each of `(N, n²)` boards; fills `solutions` `(N, n²)` and `counts` `(N,)`."""
+    no_rng = np.empty(0, np.uint64)
+    for k in range(boards.shape[0]):
+        counts[k] = search(boards[k], units, units_of, limit, 0, no_rng, solutions[k])
+
+
+@njit(cache=True)
+def candidates_batch(boards: Board, units: Ints, units_of: Ints, out: Ints) -> None:
+    """Candidate masks, int64 `(N, n²)`, of `(N, n²)` boards."""
+    used = np.empty(units.shape[0], np.int64)
+    for k in range(boards.shape[0]):
+        find_candidates(boards[k], units_of, used, out[k])
+
+
+@njit(cache=True)
+def forced_batch(boards: Board, units: Ints, units_of: Ints, out: Board) -> None:
+    """Forced digits, uint8 `(N, n²)` with 0 for none, of `(N, n²)` boards."""
+    used = np.empty(units.shape[0], np.int64)
+    masks = np.empty(boards.shape[1], np.int64)
+    forced = np.empty(boards.shape[1], np.int64)
+    for k in range(boards.shape[0]):
+        find_singles(boards[k], units, units_of, used, masks, forced)
+        for cell in range(boards.shape[1]):
+            out[k, cell] = digit_of(forced[cell]) if forced[cell] else 0
+
+
+@njit(cache=True)
+def stays_solvable(
+    board: Board,
+    cell: Int,
+    units: Ints,
+    units_of: Ints,
+    singles: bool,
+    used: Ints,
+    masks: Ints,
+    forced: Ints,
+    trail: Ints,
+    scratch: Board,
+) -> bool:
+    """Whether a puzzle that satisfies the rule still does so after `cell` was blanked in it.
+
+    By singles: what they find only grows with the digits on the board, so it is enough that they fill `cell` again.
+    """
+    if not singles:
+        return search(board, units, units_of, 2, 0, np.empty(0, np.uint64), scratch) == 1
+    scratch[:] = board
+    fill_singles(scratch, units, units_of, used, masks, forced, trail, 0)
+    return scratch[cell] != 0
+
+
+@njit(cache=True)
+def shuffle(items: Ints, rng: State) -> None:
+    """Shuffle a one-dimensional array in place (Fisher and Yates)."""
+    for last in range(items.size - 1, 0, -1):
+        other = random_below(rng, last + 1)
+        items[last], items[other] = items[other], items[last]
+
+
+@njit(cache=True)
+def generate_batch(
+    seed: np.uint64,
+    units: Ints,
+    units_of: Ints,
+    lowest: Int,
+    highest: Int,
+    singles: bool,
+    attempts: Int,
+    boards: Board,
+    solutions: Board,
+) -> Int:
+    """Fill `boards` and `solutions`, uint8 `(N, n²)`; puzzle k depends on the seed and k alone.
+
+    A random filled grid is thinned out in a random order, each clue going if the rule still holds without it. A clue
+    that had to stay has to stay for good, so one pass ends at the wanted number of clues or at an irreducible puzzle;
+    in that case a new grid is drawn.
+
+    Returns:
+        −1, or the index of the first puzzle for which no attempt came down to the number of clues drawn.
+    """
+    cells = boards.shape[1]
+    used = np.empty(units.shape[0], np.int64)
+    masks = np.empty(cells, np.int64)
+    forced = np.empty(cells, np.int64)
+    trail = np.empty(cells, np.int64)
+    scratch = np.empty(cells, np.uint8)
+    order = np.arange(cells)
+    empty = np.zeros(cells, np.uint8)
+    rng = np.empty(1, np.uint64)
+    for k in range(boards.shape[0]):
+        rng[0] = seed
+        rng[0] = next_random(rng) + np.uint64(k)
+        rng[0] = next_random(rng)
+        target = lowest + random_below(rng, highest - lowest + 1)
+        clues = cells + 1
+        for _ in range(attempts):
+            while search(empty, units, units_of, 1, 50 * cells, rng, solutions[k]) != 1:
+                pass
+            boards[k] = solutions[k]
+            clues = cells
+            for i in range(cells):
+                order[i] = i
+            shuffle(order, rng)
+            for cell in order:
+                if clues == target:
+                    break
+                boards[k, cell] = 0
+                if stays_solvable(boards[k], cell, units, units_of, singles, used, masks, forced, trail, scratch):
+                    clues -= 1
+                else:
+                    boards[k, cell] = solutions[k, cell]
+            if clues == target:
+                break
+        if clues != target:
+            return k
+    return -1
+
+
+@njit(cache=True)
+def smallest_image(grid: Board, row_orders: Ints, column_orders: Ints, best: Board) -> None:
+    """Lower `best` to the lexicographically smallest image of a filled grid under row and column orders.
+
+    Digits are relabeled 1, 2, … in the order in which they appear in the image.
+
+    Args:
+        grid: uint8 `(n, n)`.
+        row_orders: int64 `(R, n)`.
+        column_orders: int64 `(C, n)`.
+        best: uint8 `(n²,)`, the smallest image so far; start it with 255.
+    """
+    size = grid.shape[0]
+    label = np.empty(size + 1, np.uint8)
+    for r in range(row_orders.shape[0]):
+        for c in range(column_orders.shape[0]):
+            for k in range(size):
+                label[grid[row_orders[r, 0], column_orders[c, k]]] = k + 1
+            smaller = False
+            for k in range(size * size):
+                value = label[grid[row_orders[r, k // size], column_orders[c, k % size]]]
+                if smaller or value < best[k]:
+                    best[k] = value
+                    smaller = True
+                elif value > best[k]:
+                    break

@@ -1,0 +1,73 @@
+import json
+
+import pandas as pd
+import pytest
+from sudoku_env.errors import PromptSetError
+from sudoku_env.puzzles import read_prompts
+
+PROMPTS = ["Solve\n1..4..1..3..2...", 'Say "done", and\u2028solve\n4..1', "третий, 3"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".ndjson", ".csv", ".parquet"])
+def test_every_format_gives_the_same_prompts(tmp_path, suffix):
+    path = tmp_path / f"set{suffix}"
+    table = pd.DataFrame({"id": range(3), "prompt": PROMPTS})
+    if suffix == ".csv":
+        table.to_csv(path, index=False)
+    elif suffix == ".parquet":
+        pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
+        table.to_parquet(path)
+    else:
+        lines = [json.dumps({"id": i, "prompt": p}, ensure_ascii=False) for i, p in enumerate(PROMPTS)]
+        path.write_text("\n".join([*lines[:2], "", lines[2], ""]), encoding="utf-8")
+    assert read_prompts(path) == PROMPTS
+    assert read_prompts(str(path)) == PROMPTS
+
+
+BAD = {
+    "a.jsonl": ('{"prompt": "x"}\n\n{"prompt": ', r"a\.jsonl, line 3: not JSON"),
+    "b.jsonl": ('{"prompt": "x"}\n{"text": "y"}', r"b\.jsonl, line 2: .*key 'prompt', found keys \['text'\]"),
+    "c.jsonl": ('["x"]', r"c\.jsonl, line 1: expected an object .*found list"),
+    "d.jsonl": ('{"prompt": [{"role": "user"}]}', r"d\.jsonl, line 1: 'prompt' must be a text"),
+    "e.jsonl": ('{"prompt": " "}', r"e\.jsonl, line 1: .* not empty"),
+    "f.jsonl": ("\n", r"f\.jsonl: no prompts"),
+    "g.csv": ("id,text\n1,x\n", r"g\.csv, line 1: no column 'prompt' among \['id', 'text'\]"),
+    "h.csv": ('id,prompt\n1,"two\nlines"\n2\n', r"h\.csv, line 4: 'prompt' must be a text that is not empty, got None"),
+    "i.csv": ('id,prompt\n1,"x"y\n', r"i\.csv, line 2: not CSV"),
+    "j.csv": ("id,prompt\n", r"j\.csv: no prompts"),
+    "k.txt": ("x", r"k\.txt: unknown format '\.txt'; use one of \.jsonl"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_errors_name_file_and_line(tmp_path, name):
+    content, message = BAD[name]
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(PromptSetError, match=message):
+        read_prompts(tmp_path / name)
+
+
+def test_bytes_that_are_not_text(tmp_path):
+    path = tmp_path / "set.jsonl"
+    path.write_bytes(b'{"prompt": "x"}\n{"prompt": "\xff"}')
+    with pytest.raises(PromptSetError, match=r"set\.jsonl, line 2: not UTF-8"):
+        read_prompts(path)
+
+
+def test_parquet_errors(tmp_path):
+    pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
+    path = tmp_path / "set.parquet"
+    pd.DataFrame({"text": ["x"]}).to_parquet(path)
+    with pytest.raises(PromptSetError, match=r"set\.parquet: no column 'prompt' among \['text'\]"):
+        read_prompts(path)
+    pd.DataFrame({"prompt": ["x", None]}).to_parquet(path)
+    with pytest.raises(PromptSetError, match=r"set\.parquet, row 2"):
+        read_prompts(path)
+    path.write_bytes(b"no parquet here")
+    with pytest.raises(PromptSetError, match=r"set\.parquet: not parquet"):
+        read_prompts(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
+        read_prompts(tmp_path / "nowhere.csv")

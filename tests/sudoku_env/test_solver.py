@@ -1,0 +1,86 @@
+from itertools import islice
+
+import numpy as np
+import pytest
+import sudoku_reference as reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sudoku_env.board import SIZES, is_solved
+from sudoku_env.errors import BoardError
+from sudoku_env.generator import generate
+from sudoku_env.solver import count_solutions, solve, solve_batch
+
+GRIDS = {size: generate(20, size=size, clues=size * size, seed=5).solutions for size in (4, 6)}
+
+
+@st.composite
+def thinned_boards(draw):
+    """Part of a solved grid, sometimes with one digit replaced, so 0, 1 or many solutions."""
+    size = draw(st.sampled_from([4, 6]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    grid = GRIDS[size][rng.integers(20)]
+    board = np.where(rng.random(size * size) < rng.uniform(0.3, 0.9), grid, 0).astype(np.uint8)
+    if draw(st.booleans()):
+        board[rng.integers(size * size)] = rng.integers(1, size + 1)
+    return board
+
+
+@settings(max_examples=150, deadline=None)
+@given(thinned_boards(), st.integers(1, 6))
+def test_solutions_against_backtracking(board, limit):
+    before = board.copy()
+    expected = list(islice(reference.solutions(board), limit))
+    assert count_solutions(board, limit) == len(expected)
+    solution = solve(board)
+    if expected:
+        assert is_solved(solution) and (solution[board > 0] == board[board > 0]).all()
+        assert len(expected) < limit or count_solutions(solution) == 1
+    else:
+        assert solution is None
+    assert (board == before).all()
+
+
+def test_all_grids_are_found():
+    """288 grids of 4×4; of the 28,200,960 of 6×6 one in 6! begins with 1 2 3 4 5 6."""
+    assert count_solutions(np.zeros(16, int), limit=1000) == 288
+    assert count_solutions([1, 2, 3, 4, 5, 6] + [0] * 30, limit=10**6) == 28_200_960 // 720
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size(size):
+    clues = {4: 6, 6: 12, 9: 28, 16: 120}[size]
+    puzzles = generate(5, size=size, clues=clues, seed=1, rule="unique")
+    solutions, counts = solve_batch(puzzles.boards, limit=2)
+    assert (solutions == puzzles.solutions).all() and (counts == 1).all()
+    assert is_solved(solve(np.zeros(size * size, int)))
+
+
+def test_batch_agrees_with_single_boards():
+    rng = np.random.default_rng(0)
+    boards = np.where(rng.random((20, 36)) < 0.4, GRIDS[6], 0)
+    boards[3, :2] = 1
+    solutions, counts = solve_batch(boards, limit=3)
+    assert solutions.dtype == np.uint8 and counts.dtype == np.int64
+    assert counts.tolist() == [count_solutions(board, 3) for board in boards]
+    assert counts[3] == 0 and not solutions[3].any() and solve(boards[3]) is None
+    for board, solution, count in zip(boards, solutions, counts, strict=True):
+        assert count == 0 or (solve(board) == solution).all()
+    assert solve_batch(boards[:0])[0].shape == (0, 36)
+
+
+def test_a_clash_in_a_full_board_has_no_solution():
+    grid = GRIDS[4][0].copy()
+    grid[0] = grid[1]
+    assert solve(grid) is None and count_solutions(grid) == 0
+    assert (solve(GRIDS[4][0]) == GRIDS[4][0]).all()
+
+
+def test_text_and_errors():
+    assert is_solved(solve("1... .... .... ....".replace(" ", "\n"), size=4))
+    with pytest.raises(BoardError, match="expected 36"):
+        solve("." * 16, size=6)
+    with pytest.raises(BoardError, match="limit"):
+        count_solutions([0] * 16, limit=0)
+    with pytest.raises(BoardError, match="use solve for one board"):
+        solve_batch(np.zeros(16, int))
