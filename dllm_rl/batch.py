@@ -1,7 +1,7 @@
 """Pre-filled puzzles as tensors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -79,6 +79,15 @@ class PuzzleBatch:
             in_map=in_map.to(device),
             layout=first,
         )
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "PuzzleBatch":
+        """The same batch with its tensors on a device."""
+        tensors = {
+            name: value.to(device, non_blocking=non_blocking)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
+        }
+        return replace(self, **tensors)
 
     def boards(self, responses: Tensor) -> NDArray[np.uint8]:
         """Boards uint8 `(N, n²)` of responses `(N, R)`; masked cells and tokens that are no digit are blanks."""

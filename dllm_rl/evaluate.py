@@ -42,7 +42,7 @@ class Evaluation:
         return float(self.forced.sum() / self.in_map.sum()) if self.in_map.sum() else float("nan")
 
     def summary(self) -> dict[str, float]:
-        """The metrics of the table, and the half-width of the 95 % interval of the solve rate (normal, over puzzles)."""
+        """The metrics of the table; `solved_ci95` is the half-width of a normal 95 % interval over puzzles."""
         rate = float(self.solved.mean())
         return {
             "solved": rate,

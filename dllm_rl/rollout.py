@@ -138,7 +138,7 @@ def _forced_positions(puzzles: PuzzleBatch, responses: Tensor) -> Tensor:
     """bool `(N, R)`: the cells of S1."""
     cells = torch.from_numpy(forced_digits(puzzles.boards(responses)) > 0)
     forced = torch.zeros(responses.shape, dtype=torch.bool)
-    forced[:, torch.from_numpy(puzzles.layout.cell_positions)] = cells
+    forced[:, torch.tensor(puzzles.layout.cell_positions)] = cells
     return forced.to(responses.device)
 
 

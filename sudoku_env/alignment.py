@@ -29,7 +29,7 @@ class Tokenizer(Protocol):
 
     def decode(
         self, token_ids: Any, *, skip_special_tokens: bool = ..., clean_up_tokenization_spaces: bool = ...
-    ) -> str:
+    ) -> Any:
         """Text of token ids."""
         ...
 

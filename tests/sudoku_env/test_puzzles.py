@@ -2,6 +2,7 @@ import json
 
 import pandas as pd
 import pytest
+
 from sudoku_env.errors import PromptSetError
 from sudoku_env.puzzles import read_prompts
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sudoku_env.alignment import AnswerTokens, fit
 from sudoku_env.board import geometry, parse_board
 from sudoku_env.char_tokenizer import CharTokenizer
@@ -146,15 +147,13 @@ def test_torch_tensors_are_states():
 
 
 def test_detect_definite_by_hand():
-    # Row 1 is 1 2 3 _: its last cell is a naked single; nothing else of this board is left out.
     board = parse_board("1234341221434321")
-    prefilled = pre_fill(f"Solve {'123.341221434321'}", CHAR, 50)
+    prefilled = pre_fill("Solve 123.341221434321", CHAR, 50)
     assert detect_definite(prefilled.token_ids, prefilled.layout) == [16]
     assert detect_definite(fill(prefilled, board), prefilled.layout) == []
-    # 1 stands in columns 1, 3 and 4 of rows 1-3: a hidden single at row 4, column 2, which has other candidates.
-    prefilled = pre_fill(build_prompt("1...34..2...4.2."), CHAR, 50)
-    layout = prefilled.layout
-    assert set(detect_definite(prefilled.token_ids, layout)) == slow_definite(layout.puzzle, layout)
+    # In row 3 of this board 1 can only stand in column 4, where 2 is a candidate too: a hidden single.
+    prefilled = pre_fill(build_prompt(FOUR), CHAR, 50)
+    assert 10 + 2 * 11 in detect_definite(prefilled.token_ids, prefilled.layout)
 
 
 def slow_definite(board, layout: TokenLayout) -> set[int]:
@@ -267,14 +266,13 @@ def test_max_gen_length_too_small_says_what_is_needed():
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
-        ("Solve 12...............", "no puzzle"),
-        ("Solve 1...............", "not unique"),
-        ("Solve 12..34.......4..", "no puzzle found: line 1 has 17"),
-        ("Solve 123....4........", "a contradiction: the puzzle has no solution"),
+        ("Solve it, 4x4.", "no puzzle found"),
+        ("sudoku 4x4 1...............", "the puzzle is not unique"),
+        ("sudoku 4x4 123....4........", "a contradiction: the puzzle has no solution"),
+        ("sudoku 4x4 1..1............", "a contradiction: 1 stands twice"),
     ],
 )
-def test_puzzles_without_exactly_one_solution(prompt, message):
-    prompt = prompt if "17" in message or "no puzzle" in message else prompt[:22]
+def test_prompts_without_exactly_one_solution(prompt, message):
     with pytest.raises(PuzzleParseError, match=message):
         pre_fill(prompt, CHAR, 50)
 
@@ -335,26 +333,30 @@ def test_no_layout_names_all_that_were_tried():
 
 
 def test_a_solution_that_encodes_differently_is_noticed():
-    class Lucky(CharTokenizer):
-        def encode(self, text, add_special_tokens=False):
-            return super().encode(text.replace("1 3", "13") if "Solution" in text else text)
+    class Whimsical(CharTokenizer):
+        """Loses a space in one row, which no rotation of 1 2 3 4 has."""
 
-    solution = solve(parse_board(FOUR))
-    fits = fit(Lucky(), ANSWER_LAYOUTS["spaced"], 4, DEFAULT_OPENING)
-    text, _ = ANSWER_LAYOUTS["spaced"].write(solution, DEFAULT_OPENING)
-    if isinstance(fits, AnswerTokens) and "1 3" in text:
-        with pytest.raises(TokenLayoutError, match="this solution encodes"):
-            pre_fill(build_prompt(FOUR), Lucky(), 50, layout="spaced")
+        def encode(self, text, add_special_tokens=False):
+            return super().encode(text.replace("4 3 2 1", "43 2 1"))
+
+    assert isinstance(fit(Whimsical(), ANSWER_LAYOUTS["spaced"], 4, DEFAULT_OPENING), AnswerTokens)
+    with pytest.raises(TokenLayoutError, match="tried spaced: this solution encodes to other tokens"):
+        pre_fill(build_prompt(FOUR), Whimsical(), 50, layout="spaced")
 
 
 def test_fits_are_kept_while_the_tokenizer_lives():
-    tokenizer = CharTokenizer()
-    calls = []
-    tokenizer.decode = lambda *args, **kwargs: calls.append(1) or CharTokenizer.decode(tokenizer, *args, **kwargs)
+    class Counting(CharTokenizer):
+        decoded = 0
+
+        def decode(self, *args, **kwargs):
+            self.decoded += 1
+            return super().decode(*args, **kwargs)
+
+    tokenizer = Counting()
     pre_fill(build_prompt(FOUR), tokenizer, 50)
-    first = len(calls)
-    pre_fill(build_prompt("...." + FOUR[4:]) if False else build_prompt(FOUR), tokenizer, 50)
-    assert first > 0 and len(calls) == first
+    first = tokenizer.decoded
+    pre_fill(build_prompt("123.341221434321"), tokenizer, 50)
+    assert first > 0 and tokenizer.decoded == first
 
 
 class TestFromState:
@@ -386,7 +388,7 @@ class TestFromState:
     def test_a_prompt_that_looks_like_a_response_needs_the_prompt_length(self):
         prompt = f"{FOUR}\nSolution:\n" + "\n".join(" ".join(FOUR[i : i + 4]) for i in range(0, 16, 4))
         prefilled = pre_fill(prompt, CHAR, 60)
-        with pytest.raises(TokenLayoutError, match="found several, at .*pass prompt_length"):
+        with pytest.raises(TokenLayoutError, match=r"found several, at .*pass prompt_length"):
             TokenLayout.from_state(prefilled.token_ids, CHAR)
         found = TokenLayout.from_state(prefilled.token_ids, CHAR, prompt_length=prefilled.prompt_length)
         same_layout(found, prefilled.layout)
@@ -443,7 +445,7 @@ class TestWordTokenizer:
         assert pre_fill(build_prompt(SIX, "compact"), loaded, 48, layout="line").layout.name == "line"
 
     def test_words_that_are_missing(self):
-        with pytest.raises(TokenLayoutError, match="tried lettered: .* decodes to"):
+        with pytest.raises(TokenLayoutError, match=r"tried lettered: .* decodes to"):
             pre_fill(build_prompt(SIX, "compact"), word_tokenizer(letters=False), 48, layout="lettered")
         with pytest.raises(TokenLayoutError, match="another opening"):
             pre_fill(build_prompt(SIX, "compact"), word_tokenizer(opening=False), 48)
