@@ -61,7 +61,7 @@ class PuzzleBatch:
                 )
         lengths = [puzzle.layout.prompt_length for puzzle in puzzles]
         longest = max(lengths)
-        sequences = [next(iter(puzzle)) for puzzle in puzzles]
+        sequences = [puzzle.token_ids for puzzle in puzzles]
         prompts = [[pad_id] * (longest - n) + list(ids[:n]) for ids, n in zip(sequences, lengths, strict=True)]
         mask = torch.arange(longest)[None, :] >= longest - torch.tensor(lengths)[:, None]
         responses = torch.tensor([ids[n:] for ids, n in zip(sequences, lengths, strict=True)])
@@ -82,12 +82,14 @@ class PuzzleBatch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "PuzzleBatch":
         """The same batch with its tensors on a device."""
-        tensors = {
-            name: value.to(device, non_blocking=non_blocking)
-            for name, value in vars(self).items()
-            if isinstance(value, Tensor)
-        }
-        return replace(self, **tensors)
+        return replace(
+            self,
+            prompt_ids=self.prompt_ids.to(device, non_blocking=non_blocking),
+            prompt_mask=None if self.prompt_mask is None else self.prompt_mask.to(device, non_blocking=non_blocking),
+            responses=self.responses.to(device, non_blocking=non_blocking),
+            solution_ids=self.solution_ids.to(device, non_blocking=non_blocking),
+            in_map=self.in_map.to(device, non_blocking=non_blocking),
+        )
 
     def boards(self, responses: Tensor) -> NDArray[np.uint8]:
         """Boards uint8 `(N, n²)` of responses `(N, R)`; masked cells and tokens that are no digit are blanks."""

@@ -91,16 +91,15 @@ def evaluate(
         raise ValueError("cannot evaluate on no puzzles")
     chosen = get_strategy(strategy)
     generator = torch.Generator(device=device).manual_seed(seed)
-    parts: list[tuple[NDArray[np.generic], ...]] = []
+    parts = []
     for first in range(0, len(puzzles), batch_size):
         batch = PuzzleBatch.collate(puzzles[first : first + batch_size], pad_id=pad_id, device=device)
         record = rollout(model, batch, policy=policy, strategy=chosen, generator=generator)
         forced, in_map = greedy_in_forced(record)
         steps = record.live.sum(1) - record.errors.long()
         columns = (record.solved, steps, forced.sum(1), in_map.sum(1))
-        parts.append(tuple(column.cpu().numpy() for column in columns))
-    solved, steps, forced_count, in_map_count = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Evaluation(strategy, solved, steps, forced_count, in_map_count)
+        parts.append([column.cpu().numpy() for column in columns])
+    return Evaluation(strategy, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def compare(evaluations: dict[str, dict[str, Evaluation]], floor: float) -> pd.DataFrame:

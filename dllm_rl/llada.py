@@ -204,28 +204,32 @@ class LladaPreTrainedModel(PreTrainedModel):
             init.trunc_normal_(module.weight, mean=0.0, std=std, a=-3 * std, b=3 * std)
 
 
+class LladaTransformer(nn.Module):
+    """Embedding, blocks, last norm and output head, under the names of the published checkpoints."""
+
+    def __init__(self, config: LladaConfig) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(config.embedding_size, config.d_model)
+        self.blocks = nn.ModuleList([LladaBlock(config, index) for index in range(config.n_layers)])
+        self.ln_f = LladaRMSNorm(config.d_model, config.rms_norm_eps)
+        self.ff_out = nn.Linear(config.d_model, config.embedding_size, bias=False)
+
+
 class LladaModel(LladaPreTrainedModel):
     """The body and the output head, which the published checkpoints keep in one `transformer`."""
 
     def __init__(self, config: LladaConfig) -> None:
         super().__init__(config)
-        self.transformer = nn.ModuleDict(
-            {
-                "wte": nn.Embedding(config.embedding_size, config.d_model),
-                "blocks": nn.ModuleList([LladaBlock(config, index) for index in range(config.n_layers)]),
-                "ln_f": LladaRMSNorm(config.d_model, config.rms_norm_eps),
-                "ff_out": nn.Linear(config.d_model, config.embedding_size, bias=False),
-            }
-        )
+        self.transformer = LladaTransformer(config)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
         """The token embedding."""
-        return self.transformer["wte"]
+        return self.transformer.wte
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
         """Replace the token embedding."""
-        self.transformer["wte"] = value
+        self.transformer.wte = value
 
     def forward(
         self,
@@ -250,20 +254,21 @@ class LladaModel(LladaPreTrainedModel):
             raise ValueError(
                 f"sequence of {length} tokens exceeds max_sequence_length={self.config.max_sequence_length}; shorten it"
             )
-        if position_ids is None and attention_mask is None:
-            position_ids = torch.arange(length, device=input_ids.device).expand(1, length)
-        elif position_ids is None:
-            position_ids = (attention_mask.long().cumsum(-1) - 1).clamp_min(0)
+        if position_ids is None:
+            if attention_mask is None:
+                position_ids = torch.arange(length, device=input_ids.device).expand(1, length)
+            else:
+                position_ids = (attention_mask.long().cumsum(-1) - 1).clamp_min(0)
         keep = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
         cos, sin = rotary_angles(position_ids, self.config.d_model // self.config.n_heads, self.config.rope_theta)
-        x = self.transformer["wte"](input_ids)
-        for block in self.transformer["blocks"]:
+        x = self.transformer.wte(input_ids)
+        for block in self.transformer.blocks:
             x = block(x, cos, sin, keep)
-        return BaseModelOutput(last_hidden_state=self.transformer["ln_f"](x))
+        return BaseModelOutput(last_hidden_state=self.transformer.ln_f(x))
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits `(..., vocab)` in fp32 of hidden states `(..., d_model)`, whatever the dtype of the body."""
-        return F.linear(hidden.float(), self.transformer["ff_out"].weight.float())
+        return F.linear(hidden.float(), self.transformer.ff_out.weight.float())
 
 
 class LladaForMaskedLM(LladaPreTrainedModel):
@@ -284,11 +289,11 @@ class LladaForMaskedLM(LladaPreTrainedModel):
 
     def get_output_embeddings(self) -> nn.Linear:
         """The output head."""
-        return self.model.transformer["ff_out"]
+        return self.model.transformer.ff_out
 
     def set_output_embeddings(self, value: nn.Linear) -> None:
         """Replace the output head."""
-        self.model.transformer["ff_out"] = value
+        self.model.transformer.ff_out = value
 
     def forward(
         self,

@@ -91,7 +91,7 @@ class SftDataset(Dataset[dict[str, Tensor]]):
     ) -> None:
         if not puzzles:
             raise ValueError("cannot train on no puzzles")
-        longest = max(len(next(iter(puzzle))) for puzzle in puzzles)
+        longest = max(len(puzzle.token_ids) for puzzle in puzzles)
         shape = (len(puzzles), longest)
         self.input_ids = torch.full(shape, pad_id, dtype=torch.int32)
         self.maskable = torch.zeros(shape, dtype=torch.bool)
@@ -139,6 +139,6 @@ class SftTrainer(Trainer):
             model,
             inputs["input_ids"].long(),
             inputs["maskable"],
-            model.config.mask_token_id,
+            self.accelerator.unwrap_model(model).config.mask_token_id,
             attention_mask=None if bool(attention_mask.all()) else attention_mask,
         )

@@ -81,6 +81,7 @@ class UnmaskTrainer(Trainer):
     """
 
     args: UnmaskArguments
+    optimizer: Any
 
     def __init__(
         self, model: nn.Module, args: UnmaskArguments, puzzles: Sequence[PreFilled], *, pad_id: int, **kwargs: Any

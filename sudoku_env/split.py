@@ -16,8 +16,8 @@ SPLITS = ("train", "validation", "test")
 def split_of(solution: BoardLike, shares: Sequence[float] = (0.6, 0.2, 0.2)) -> str:
     """The split that a solution grid belongs to; all images of a grid under a symmetry belong to the same one.
 
-    The choice is a hash of the canonical grid, so it is the same everywhere and needs no table. There are only 49 classes
-    of 6×6 grids and 2 of 4×4, of unequal frequency, so the shares of puzzles come out near `shares`, not equal to them.
+    The choice is a hash of the canonical grid, so it is the same everywhere and needs no table. There are only 49
+    classes of 6×6 grids and 2 of 4×4, of unequal frequency, so the shares of puzzles come out near `shares` only.
 
     Args:
         solution: A full board of size 4 or 6.

@@ -1,0 +1,65 @@
+"""Pictures of a training run."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANELS = (
+    ("clip_frac", "share of decisions clipped"),
+    ("position_entropy", "entropy of the position policy (nats)"),
+    ("greedy_forced", "greedy position is forced (S1)"),
+    ("position_top_prob", "largest position probability"),
+)
+
+
+def read_json_lines(path: str | Path) -> pd.DataFrame:
+    """A JSON-lines file as a frame, one row a line."""
+    return pd.DataFrame([json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()])
+
+
+def plot_run(metrics: pd.DataFrame, curves: dict[str, pd.DataFrame], floor: float, path: str | Path) -> None:
+    """Draw a run: held-out solve rate and order against training time, then the four metrics that seed 001 asks for.
+
+    Args:
+        metrics: What the trainer logged, with a `step` column.
+        curves: Name → held-out curve (`HeldOutCurve`), e.g. of RL and of the control.
+        floor: `greedy_forced` of a random order on the held-out puzzles.
+        path: PNG to write; an existing file is replaced whole or not at all.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 3, figsize=(13, 7), constrained_layout=True)
+    solved, order = axes[0, 0], axes[1, 0]
+    for name, curve in curves.items():
+        solved.errorbar(curve.seconds, 100 * curve.solved, 100 * curve.solved_ci95, marker="o", capsize=3, label=name)
+        order.plot(curve.seconds, curve.greedy_forced, marker="o", label=name)
+    order.axhline(floor, color="gray", linestyle="--", label="random order")
+    solved.set(title="held-out puzzles solved, margin decoding (%)", xlabel="training seconds")
+    order.set(title="held-out: greedy position is forced (S1)", xlabel="training seconds")
+    for axis in (solved, order):
+        axis.legend()
+    for axis, (column, title) in zip(axes[:, 1:].flat, PANELS, strict=True):
+        if column in metrics:
+            rows = metrics.dropna(subset=[column])
+            axis.plot(rows.step, rows[column], alpha=0.35)
+            axis.plot(rows.step, rows[column].rolling(10, min_periods=1).mean(), color="C0")
+        axis.set(title=title, xlabel="optimizer step")
+    for axis in axes.flat:
+        axis.grid(alpha=0.3)
+    _save(figure, Path(path))
+    plt.close(figure)
+
+
+def _save(figure: "Figure", path: Path) -> None:
+    partial = path.with_name(path.stem + ".partial.png")
+    figure.savefig(partial, dpi=110)
+    os.replace(partial, path)
