@@ -1,6 +1,6 @@
 """Arguments of RL training: those of `transformers.TrainingArguments` and the hyperparameters of seed 001."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from transformers import TrainingArguments
 
@@ -37,6 +37,14 @@ class UnmaskArguments(TrainingArguments):
     max_tokens_per_pass: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
 
     def __post_init__(self) -> None:
+        # YAML reads 1e-5 as a string; it takes 1.0e-5 for a number.
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.type in (float, float | None) and isinstance(value, str):
+                try:
+                    setattr(self, item.name, float(value))
+                except ValueError:
+                    raise ValueError(f"{item.name}={value!r} is no number; write it like 0.5 or 1.0e-5") from None
         super().__post_init__()
         # The trainer's batches are puzzles, not model inputs, and a loss that is not finite must be seen.
         self.remove_unused_columns = False
@@ -45,11 +53,14 @@ class UnmaskArguments(TrainingArguments):
             raise ValueError(
                 f"group_size={self.group_size} and updates_per_rollout={self.updates_per_rollout} must be at least 1"
             )
-        if self.save_strategy == "steps" and self.save_steps % self.updates_per_rollout:
+        repeated = self.updates_per_rollout > 1
+        if repeated and self.save_strategy == "steps" and self.save_steps % self.updates_per_rollout:
             raise ValueError(
                 f"save_steps={self.save_steps} must be a multiple of updates_per_rollout={self.updates_per_rollout}: "
                 "a checkpoint holds no roll-out, so it must lie between two"
             )
+        self.policy_config()
+        self.objective_config()
 
     @property
     def rates(self) -> tuple[float, float]:

@@ -17,7 +17,10 @@ from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 _REQUIRED = {
     "block_type": "llama",
     "activation_type": "silu",
+    "block_group_size": 1,
     "layer_norm_type": "rms",
+    "layer_norm_with_affine": True,
+    "bias_for_layer_norm": False,
     "rope": True,
     "alibi": False,
     "include_bias": False,
@@ -52,7 +55,7 @@ class LladaConfig(PreTrainedConfig):
         init_std: Standard deviation of the "normal" initialization.
         mask_token_id: The id that stands for a masked position.
         **kwargs: Further keys. Published keys whose value would change the architecture in a way that is not
-            implemented here (for instance `alibi=True`) raise.
+            implemented here (for instance `alibi=True`) raise; null means the value that is.
 
     Raises:
         ValueError: An unsupported architecture key, or sizes that do not divide.
@@ -79,7 +82,9 @@ class LladaConfig(PreTrainedConfig):
         **kwargs: object,
     ) -> None:
         for key, value in _REQUIRED.items():
-            if kwargs.setdefault(key, value) != value:
+            if kwargs.get(key) is None:
+                kwargs[key] = value
+            if kwargs[key] != value:
                 raise ValueError(f"LladaConfig: {key}={kwargs[key]!r} is not supported, only {value!r}")
         if d_model % n_heads or (d_model // n_heads) % 2:
             raise ValueError(f"LladaConfig: d_model={d_model} must be an even multiple of n_heads={n_heads}")

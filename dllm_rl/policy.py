@@ -89,6 +89,7 @@ def score_states(
 
     Raises:
         ValueError: A state has no masked position, so there is nothing to decide.
+        FloatingPointError: The model's logits are not finite.
     """
     masked = responses == mask_id
     if not bool(masked.any(dim=1).all()):
@@ -106,8 +107,10 @@ def score_states(
     logits = output.logits.float().masked_fill(excluded, NEG_INF)  # (M, V)
     row_of = torch.full_like(responses, -1)
     row_of[masked] = torch.arange(len(logits), device=masked.device)
-    margins = torch.full(responses.shape, NEG_INF, device=masked.device)
-    margins = margins.masked_scatter(masked, log_margins(logits, config.margin_eps))
+    packed = log_margins(logits, config.margin_eps)
+    if not bool(packed.isfinite().all()):
+        raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")
+    margins = torch.full(responses.shape, NEG_INF, device=masked.device).masked_scatter(masked, packed)
     position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
     return StateScores(logits, row_of, margins, position_logprobs)
 

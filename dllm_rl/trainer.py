@@ -103,26 +103,47 @@ class UnmaskTrainer(Trainer):
         self._rollouts: list[Rollout] = []
         self._micro_step = 0
 
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train as `transformers.Trainer` does, starting with a fresh roll-out."""
+        self._rollouts, self._micro_step = [], 0
+        if optimizer := self._two_rates():
+            optimizer.zero_grad()
+        return super().train(*args, **kwargs)
+
     def _get_train_sampler(self, train_dataset: Dataset[PreFilled] | None = None) -> Sampler[int]:
-        block = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps
+        block = self.args.train_batch_size * self.args.gradient_accumulation_steps
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         return RepeatedBatchSampler(len(self.train_dataset), block, self.args.updates_per_rollout, seed)
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
-        """One optimizer where the two learning rates are equal, else a `TwoRateOptimizer`."""
+        """One optimizer where the two learning rates are equal, else a `TwoRateOptimizer`.
+
+        Raises:
+            ValueError: The rates differ and another optimizer was passed.
+        """
         rl_rate, sft_rate = self.args.rates
         if rl_rate == sft_rate:
             self.args.learning_rate = rl_rate
             return super().create_optimizer(*args, **kwargs)
         if self.optimizer is None:
-            kind, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
-            options.pop("lr")
-            options["weight_decay"] = self.args.weight_decay
+            kind, given = self.optimizer_cls_and_kwargs or self.get_optimizer_cls_and_kwargs(self.args, self.model)
+            options = {name: value for name, value in given.items() if name != "lr"}
+            names = set(self.get_decay_parameter_names(self.model))
+            decayed = {id(param) for name, param in self.model.named_parameters() if name in names}
+
+            def factory(params: list[nn.Parameter], rate: float) -> torch.optim.Optimizer:
+                kept = [param for param in params if id(param) not in decayed]
+                shrunk = [param for param in params if id(param) in decayed]
+                groups = [{"params": shrunk, "weight_decay": self.args.weight_decay}]
+                return kind([*groups, {"params": kept, "weight_decay": 0.0}], lr=rate, **options)
+
             self.optimizer = TwoRateOptimizer(
-                self.model.parameters(),
-                lambda params, rate: kind(params, lr=rate, **options),
-                (rl_rate, sft_rate),
-                self.args.max_grad_norm,
+                self.model.parameters(), factory, (rl_rate, sft_rate), self.args.max_grad_norm
+            )
+        elif self._two_rates() is None:
+            raise ValueError(
+                f"learning rates {rl_rate} and {sft_rate} differ, which {type(self.optimizer).__name__} cannot follow; "
+                "pass a TwoRateOptimizer, or none"
             )
         return self.optimizer
 
@@ -132,7 +153,7 @@ class UnmaskTrainer(Trainer):
         """One pass of the objective over a fresh or a kept roll-out; gradients are accumulated, the loss is -J.
 
         Raises:
-            FloatingPointError: J is not finite.
+            FloatingPointError: J or its gradient is not finite.
             RuntimeError: Training was resumed between two updates on one roll-out.
         """
         slot = self._micro_step % self.args.gradient_accumulation_steps
@@ -159,17 +180,30 @@ class UnmaskTrainer(Trainer):
         self._micro_step += 1
         self._record_update(current, result, fresh)
         loss = torch.tensor(-(result.rl + result.sft), device=self.args.device)
-        if not torch.isfinite(loss):
+        norm = self._gradient_norm(model)
+        if not (torch.isfinite(loss) and torch.isfinite(norm)):
             raise FloatingPointError(
-                f"the objective is {-float(loss)} at step {self.state.global_step}; lower the learning rate or raise "
-                "position_temperature"
+                f"the objective is {-float(loss)} with gradient norm {float(norm)} at step {self.state.global_step}; "
+                "lower the learning rate or raise position_temperature"
             )
         return loss / self.current_gradient_accumulation_steps
 
+    def _two_rates(self) -> TwoRateOptimizer | None:
+        optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
+        return optimizer if isinstance(optimizer, TwoRateOptimizer) else None
+
+    def _gradient_norm(self, model: nn.Module) -> Tensor:
+        """Norm of all gradients so far; 0 with a scaler, which looks for overflow itself."""
+        if self.accelerator.scaler is not None:
+            return torch.zeros(())
+        gradients = [param.grad for param in model.parameters()]
+        if optimizer := self._two_rates():
+            gradients += optimizer.second_gradients
+        return torch.nn.utils.get_total_norm([gradient for gradient in gradients if gradient is not None])
+
     def _backward(self, rl: Tensor, sft: Tensor) -> None:
         scale = -1.0 / self.current_gradient_accumulation_steps
-        optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
-        if isinstance(optimizer, TwoRateOptimizer):
+        if optimizer := self._two_rates():
             optimizer.add_second(scale * sft, retain_graph=True)
             self.accelerator.backward(scale * rl)
         else:

@@ -67,6 +67,11 @@ class TwoRateOptimizer(Optimizer):
             param.grad = gradient
         self.second_gradients = [None] * len(self.parameters)
 
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of both terms."""
+        super().zero_grad(set_to_none)
+        self.second_gradients = [None] * len(self.parameters)
+
     def state_dict(self) -> dict[str, Any]:
         """The states of both optimizers."""
         return {"first": self.first.state_dict(), "second": self.second.state_dict()}

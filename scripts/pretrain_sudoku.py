@@ -5,13 +5,13 @@ what it was trained on and weak on puzzles with few clues, which it never saw: t
 Writes the tokenizer, the annealed model, the model as it was before annealing, and the curve of both stages.
 """
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from transformers import HfArgumentParser, TrainerCallback, TrainerControl, TrainerState, TrainingArguments, set_seed
 
+from dllm_rl.callbacks import MetricsWriter, append_json_line
 from dllm_rl.evaluate import evaluate
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.pretrain import SftDataset, SftTrainer
@@ -28,8 +28,8 @@ class PretrainArguments:
 
     output_dir: str = field(default="runs/pretrain", metadata={"help": "Folder to write to."})
     size: int = field(default=6, metadata={"help": "Board size."})
-    clues_low: int = field(default=24, metadata={"help": "Fewest clues of a training puzzle."})
-    clues_high: int = field(default=30, metadata={"help": "Most clues of a training puzzle."})
+    clues_low: int = field(default=28, metadata={"help": "Fewest clues of a training puzzle."})
+    clues_high: int = field(default=34, metadata={"help": "Most clues of a training puzzle."})
     puzzles: int = field(
         default=100_000, metadata={"help": "Training puzzles, before those of held-out grids are left out."}
     )
@@ -37,15 +37,15 @@ class PretrainArguments:
         default=14, metadata={"help": "Fewest clues of the puzzles to transfer to (evaluation only)."}
     )
     hard_high: int = field(default=18, metadata={"help": "Most clues of the puzzles to transfer to (evaluation only)."})
-    eval_puzzles: int = field(default=500, metadata={"help": "Validation puzzles of each kind."})
+    eval_puzzles: int = field(default=300, metadata={"help": "Validation puzzles of each kind."})
     tail: int = field(default=3, metadata={"help": "Response positions after the map."})
     d_model: int = field(default=64, metadata={"help": "Width."})
-    n_layers: int = field(default=5, metadata={"help": "Blocks."})
+    n_layers: int = field(default=4, metadata={"help": "Blocks."})
     n_heads: int = field(default=2, metadata={"help": "Attention heads."})
     mlp_hidden_size: int = field(default=128, metadata={"help": "Width of the MLP."})
     rope_theta: float = field(default=100.0, metadata={"help": "Base of the rotary frequencies; sequences are short."})
-    hold_steps: int = field(default=6000, metadata={"help": "Updates at the full rate, warm-up included."})
-    anneal_steps: int = field(default=3000, metadata={"help": "Updates while the rate falls to zero."})
+    hold_steps: int = field(default=4500, metadata={"help": "Updates at the full rate, warm-up included."})
+    anneal_steps: int = field(default=2500, metadata={"help": "Updates while the rate falls to zero."})
     warmup_steps: int = field(default=100, metadata={"help": "Updates while the rate rises."})
     learning_rate: float = field(default=2e-3, metadata={"help": "The full rate."})
     batch_size: int = field(default=128, metadata={"help": "Puzzles an update."})
@@ -80,9 +80,9 @@ class CurveCallback(TrainerCallback):
             for strategy in ("margin",) if name == "in" else ("margin", "probability", "forced_first"):
                 result = evaluate(model, puzzles, pad_id=self.pad_id, strategy=strategy)
                 line[f"{name}/{strategy}"] = float(result.solved.mean())
-                line[f"{name}/{strategy}/greedy_forced"] = result.greedy_forced
-        with self.curve.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+                if strategy != "forced_first":
+                    line[f"{name}/{strategy}/greedy_forced"] = result.greedy_forced
+        append_json_line(self.curve, line)
         print(line, flush=True)
 
 
@@ -90,6 +90,7 @@ class CurveCallback(TrainerCallback):
 set_seed(args.seed)
 output = Path(args.output_dir)
 output.mkdir(parents=True, exist_ok=True)
+(output / "training_log.jsonl").unlink(missing_ok=True)
 tokenizer = build_small_tokenizer(args.size)
 max_gen_length = 1 + args.size**2 + args.tail
 
@@ -152,7 +153,7 @@ trainer = SftTrainer(
         disable_tqdm=None,
     ),
     train_dataset=SftDataset(training, tail_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id),
-    callbacks=[CurveCallback(sets, args, tokenizer.pad_token_id)],
+    callbacks=[CurveCallback(sets, args, tokenizer.pad_token_id), MetricsWriter(output / "training_log.jsonl")],
 )
 trainer.train()
 for folder in (output / "annealed", output / "unannealed"):

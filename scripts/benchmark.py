@@ -1,0 +1,137 @@
+"""Speed of the parts, as medians over repeats on this machine: engine, environments, pre-filling, training.
+
+Nothing here is a test; compare two versions side by side in one session, and trust ratios more than figures.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import gymnasium
+import numpy as np
+import torch
+from transformers import HfArgumentParser
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.objective import ObjectiveConfig
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.pretrain import SftDataset, masked_diffusion_loss
+from dllm_rl.rollout import rollout
+from dllm_rl.small_tokenizer import build_small_tokenizer
+from dllm_rl.update import objective_pass
+from sudoku_env.generator import generate
+from sudoku_env.logic import forced_digits
+from sudoku_env.solver import solve_batch
+from sudoku_env.text import build_prompt
+from sudoku_env.tokens import pre_fill
+
+
+@dataclass
+class BenchmarkArguments:
+    """Arguments of `benchmark.py`."""
+
+    repeats: int = field(default=5, metadata={"help": "Timed repeats of each measurement, after one that is not."})
+    puzzles: int = field(default=2000, metadata={"help": "Puzzles for the engine."})
+    group_size: int = field(default=8, metadata={"help": "G of the roll-out."})
+    seed: int = field(default=0, metadata={"help": "Of puzzles, model and roll-outs."})
+
+
+(args,) = HfArgumentParser(BenchmarkArguments).parse_args_into_dataclasses()
+torch.manual_seed(args.seed)
+
+
+def report(name: str, unit: str, amount: float, work: Callable[[], object]) -> None:
+    """Print the median rate, amount per second, of a piece of work."""
+    work()
+    rates = []
+    for _ in range(args.repeats):
+        started = time.perf_counter()
+        work()
+        rates.append(amount / (time.perf_counter() - started))
+    print(f"{name:<46} {statistics.median(rates):>14,.0f} {unit}/s   (min {min(rates):,.0f}, max {max(rates):,.0f})")
+
+
+print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; median of {args.repeats}")
+for size, clues in ((6, (14, 18)), (9, (30, 36))):
+    made = generate(args.puzzles, size=size, clues=clues, seed=args.seed)
+    boards = made.boards
+    report(
+        f"generate {size}x{size}, {clues[0]}-{clues[1]} clues",
+        "puzzles",
+        200,
+        lambda s=size, c=clues: generate(200, size=s, clues=c, seed=1),
+    )
+    report(f"solve_batch {size}x{size}, limit 2", "puzzles", len(boards), lambda b=boards: solve_batch(b, limit=2))
+    report(f"forced_digits {size}x{size}", "boards", len(boards), lambda b=boards: forced_digits(b))
+
+
+def play(name: str, steps: int) -> Callable[[], None]:
+    """Step one environment with legal random actions."""
+    env = gymnasium.make(name)
+    env.reset(seed=args.seed)
+    generator = np.random.default_rng(args.seed)
+
+    def run() -> None:
+        _, info = env.reset()
+        for _ in range(steps):
+            if "action_mask" in info:
+                action = generator.choice(np.flatnonzero(info["action_mask"]))
+            else:
+                layout = env.unwrapped.layout
+                action = np.array(
+                    [generator.choice(np.flatnonzero(info["masked"])), generator.choice(layout.digit_ids)]
+                )
+            _, _, terminated, _, info = env.step(action)
+            if terminated:
+                _, info = env.reset()
+
+    return run
+
+
+for name in ("sudoku_env:Sudoku-v0", "sudoku_env:SudokuUnmask-v0"):
+    report(f"{name}, random play with resets", "steps", 1000, play(name, 1000))
+
+tokenizer = build_small_tokenizer()
+made = generate(128, size=6, clues=(14, 18), seed=args.seed)
+prompts = [build_prompt(board, "compact") for board in made.boards]
+report("pre_fill, small tokenizer", "prompts", len(prompts), lambda: [pre_fill(p, tokenizer, 40) for p in prompts])
+puzzles = [pre_fill(prompt, tokenizer, 40) for prompt in prompts]
+model = LladaForMaskedLM(
+    LladaConfig(
+        d_model=64,
+        n_layers=4,
+        n_heads=2,
+        mlp_hidden_size=128,
+        rope_theta=100.0,
+        vocab_size=len(tokenizer),
+        mask_token_id=tokenizer.mask_token_id,
+    )
+)
+data = SftDataset(puzzles, tail_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id)
+ids, maskable = data.input_ids.long(), data.maskable
+report(
+    "masked-diffusion SFT, forward and backward",
+    "sequences",
+    len(ids),
+    lambda: masked_diffusion_loss(model, ids, maskable, tokenizer.mask_token_id).backward(),
+)
+batch = PuzzleBatch.collate(puzzles[:16], pad_id=tokenizer.pad_token_id)
+policy = PolicyConfig(position_temperature=0.4)
+record = rollout(model, batch, group_size=args.group_size, policy=policy)
+print(f"roll-out: {len(record.responses)} distinct of {int(record.live.sum())} visited states")
+report(
+    "roll-out",
+    "states",
+    int(record.live.sum()),
+    lambda: rollout(model, batch, group_size=args.group_size, policy=policy),
+)
+report(
+    "update on a roll-out",
+    "states",
+    int(record.live.sum()),
+    lambda: objective_pass(
+        model, record, lambda rl, sft: (-(rl + sft)).backward(), policy=policy, config=ObjectiveConfig()
+    ),
+)

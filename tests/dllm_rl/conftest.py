@@ -1,0 +1,65 @@
+import copy
+
+import pytest
+import torch
+from tiny_llada import make_model
+from transformers import PreTrainedTokenizerFast
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.pretrain import SftDataset, masked_diffusion_loss
+from dllm_rl.small_tokenizer import build_small_tokenizer
+from sudoku_env.generator import generate
+from sudoku_env.text import build_prompt
+from sudoku_env.tokens import PreFilled, pre_fill
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return build_small_tokenizer(size=4, chunk=2)
+
+
+@pytest.fixture(scope="session")
+def puzzles(tokenizer: PreTrainedTokenizerFast) -> list[PreFilled]:
+    """4×4 puzzles of 8 to 11 clues with two positions after the map; prompts of two lengths."""
+    boards = generate(6, size=4, clues=(8, 11), seed=3).boards
+    templates = ("compact", "short")
+    return [
+        pre_fill(build_prompt(board, template=templates[index % 2]), tokenizer, 19)
+        for index, board in enumerate(boards)
+    ]
+
+
+@pytest.fixture(scope="session")
+def fitted(tokenizer: PreTrainedTokenizerFast, puzzles: list[PreFilled]) -> LladaForMaskedLM:
+    """A model that has half learned the puzzles by heart, so that some trajectories last and some do not."""
+    model = make_model(vocab_size=len(tokenizer), mask_token_id=tokenizer.mask_token_id).train()
+    data = SftDataset(puzzles, tail_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    torch.manual_seed(1)
+    for _ in range(65):
+        loss = masked_diffusion_loss(
+            model,
+            data.input_ids.long().repeat(2, 1),
+            data.maskable.repeat(2, 1),
+            tokenizer.mask_token_id,
+            attention_mask=data.attention_mask.repeat(2, 1),
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval()
+
+
+@pytest.fixture
+def model(fitted: LladaForMaskedLM) -> LladaForMaskedLM:
+    """A copy that a test may change."""
+    return copy.deepcopy(fitted)
+
+
+@pytest.fixture
+def batch(puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> PuzzleBatch:
+    """Three puzzles with prompts of different length, padded on the left."""
+    return PuzzleBatch.collate(puzzles[:3], pad_id=tokenizer.pad_token_id)

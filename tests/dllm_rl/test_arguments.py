@@ -1,0 +1,108 @@
+import pytest
+from transformers import HfArgumentParser
+
+from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.objective import ObjectiveConfig
+from dllm_rl.policy import PolicyConfig
+
+
+@pytest.fixture
+def make(tmp_path):
+    return lambda **changes: UnmaskArguments(output_dir=str(tmp_path), use_cpu=True, **changes)
+
+
+def test_defaults_are_those_of_the_policy_and_the_objective(make):
+    args = make()
+    assert args.policy_config() == PolicyConfig()
+    assert args.objective_config() == ObjectiveConfig()
+    assert (args.group_size, args.updates_per_rollout) == (8, 1)
+    assert args.remove_unused_columns is False and args.logging_nan_inf_filter is False
+
+
+def test_every_field_reaches_its_config(make):
+    args = make(
+        position_temperature=0.3,
+        token_temperature=0.7,
+        margin_eps=1e-6,
+        lam=0.1,
+        gamma=0.9,
+        clip_low=0.1,
+        clip_high=0.3,
+        advantage_baseline="leave_one_out",
+        advantage_scale="none",
+        advantage_std_eps=1e-4,
+        reduction="mean",
+        rl_weight=2.0,
+        sft_weight=0.5,
+    )
+    assert args.policy_config() == PolicyConfig(position_temperature=0.3, token_temperature=0.7, margin_eps=1e-6)
+    assert args.objective_config() == ObjectiveConfig(
+        lam=0.1,
+        gamma=0.9,
+        clip_low=0.1,
+        clip_high=0.3,
+        baseline="leave_one_out",
+        scale="none",
+        std_eps=1e-4,
+        reduction="mean",
+        rl_weight=2.0,
+        sft_weight=0.5,
+    )
+
+
+def test_yaml_file(tmp_path):
+    path = tmp_path / "args.yaml"
+    path.write_text(
+        f"output_dir: {tmp_path}\nuse_cpu: true\nmax_steps: 12\ngroup_size: 4\nupdates_per_rollout: 2\n"
+        "save_steps: 6\nlearning_rate: 1e-4\nrl_learning_rate: 1e-5\nmargin_eps: 1.0e-8\ngamma: 1\n"
+        "advantage_baseline: leave_one_out\n"
+    )
+    (args,) = HfArgumentParser(UnmaskArguments).parse_yaml_file(str(path))
+    assert (args.max_steps, args.group_size, args.updates_per_rollout, args.save_steps) == (12, 4, 2, 6)
+    assert args.rates == (1e-5, 1e-4)  # YAML itself reads 1e-5 as a string
+    assert args.policy_config() == PolicyConfig(margin_eps=1e-8)
+    assert args.objective_config() == ObjectiveConfig(gamma=1.0, baseline="leave_one_out")
+
+
+def test_yaml_file_with_an_unknown_key(tmp_path):
+    path = tmp_path / "args.yaml"
+    path.write_text(f"output_dir: {tmp_path}\nuse_cpu: true\ngroupsize: 4\n")
+    with pytest.raises(ValueError, match="groupsize"):
+        HfArgumentParser(UnmaskArguments).parse_yaml_file(str(path))
+
+
+def test_command_line(tmp_path):
+    line = f"--output_dir {tmp_path} --use_cpu --sft_learning_rate 1e-3 --lam 0.25 --reduction mean"
+    (args,) = HfArgumentParser(UnmaskArguments).parse_args_into_dataclasses(line.split())
+    assert args.rates == (args.learning_rate, 1e-3)
+    assert (args.lam, args.reduction) == (0.25, "mean")
+
+
+def test_rates(make):
+    assert make(learning_rate=0.1).rates == (0.1, 0.1)
+    assert make(learning_rate=0.1, rl_learning_rate=0.0).rates == (0.0, 0.1)
+    assert make(learning_rate=0.1, rl_learning_rate=0.2, sft_learning_rate=0.3).rates == (0.2, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"group_size": 0}, "group_size=0"),
+        ({"updates_per_rollout": 0}, "updates_per_rollout=0"),
+        ({"updates_per_rollout": 3, "save_steps": 10}, "save_steps=10 must be a multiple of updates_per_rollout=3"),
+        ({"updates_per_rollout": 2, "save_steps": 0.5}, "save_steps=0.5 must be a multiple"),
+        ({"rl_learning_rate": "fast"}, "rl_learning_rate='fast' is no number"),
+        ({"position_temperature": 0.0}, "position_temperature must be positive"),
+        ({"lam": -0.5}, "lam must be 0 or larger"),
+        ({"reduction": "max"}, "'max' is unknown"),
+    ],
+)
+def test_bad_values(make, changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(**changes)
+
+
+def test_steps_between_checkpoints_matter_only_where_they_apply(make):
+    assert make(updates_per_rollout=3, save_steps=9).save_steps == 9
+    assert make(updates_per_rollout=3, save_steps=10, save_strategy="no").save_steps == 10
+    assert make(save_steps=0.5).save_steps == 0.5

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.small_tokenizer import build_small_tokenizer
+from sudoku_env.generator import generate
+from sudoku_env.text import build_prompt
+from sudoku_env.tokens import PreFilled, pre_fill
+
+
+def test_collated_puzzles_hold_what_the_puzzles_hold(puzzles: list[PreFilled]) -> None:
+    batch = PuzzleBatch.collate(puzzles, pad_id=77)
+    longest = max(puzzle.prompt_length for puzzle in puzzles)
+    assert len(batch) == len(puzzles) and batch.prompt_ids.shape == (len(puzzles), longest)
+    assert batch.prompt_mask is not None
+    for index, puzzle in enumerate(puzzles):
+        length, layout = puzzle.prompt_length, puzzle.layout
+        padding = longest - length
+        assert batch.prompt_ids[index].tolist() == [77] * padding + puzzle.token_ids[:length]
+        assert batch.prompt_mask[index].tolist() == [False] * padding + [True] * length
+        assert batch.responses[index].tolist() == puzzle.token_ids[length:]
+        assert np.array_equal(batch.solutions[index], layout.solution)
+        cells = layout.cell_positions.tolist()
+        solution = dict(zip(cells, layout.solution_ids.tolist(), strict=True))
+        assert batch.solution_ids[index].tolist() == [solution.get(ell, 0) for ell in range(19)]
+        assert batch.in_map.nonzero()[:, 0].tolist() == cells
+    assert batch.responses.dtype == batch.solution_ids.dtype == batch.prompt_ids.dtype == torch.int64
+
+
+def test_prompts_of_one_length_need_no_mask(puzzles: list[PreFilled]) -> None:
+    assert PuzzleBatch.collate(puzzles[::2], pad_id=0).prompt_mask is None
+
+
+def test_boards_show_digits_and_leave_everything_else_blank(batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
+    boards = batch.boards(batch.responses)
+    assert boards.dtype == np.uint8
+    assert np.array_equal(boards, np.stack([puzzle.layout.puzzle for puzzle in puzzles[:3]]))
+    assert np.array_equal(batch.boards(torch.where(batch.in_map, batch.solution_ids, batch.responses)), batch.solutions)
+    garbled = batch.responses.clone()
+    garbled[0, batch.layout.cell_positions[0]] = 60
+    expected = boards.copy()
+    expected[0, 0] = 0
+    assert np.array_equal(batch.boards(garbled), expected)
+
+
+def test_moving_keeps_everything(batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
+    moved = batch.to("meta")
+    for name in ("prompt_ids", "prompt_mask", "responses", "solution_ids", "in_map"):
+        tensor = getattr(moved, name)
+        assert tensor.is_meta and tensor.shape == getattr(batch, name).shape
+    assert moved.solutions is batch.solutions and moved.layout is batch.layout
+    assert PuzzleBatch.collate(puzzles[::2], pad_id=0).to("meta").prompt_mask is None
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(ValueError, match="no puzzles"):
+        PuzzleBatch.collate([], pad_id=0)
+
+
+def test_puzzles_that_do_not_fit_together_are_refused(
+    puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    board = generate(1, size=4, clues=8, seed=9).boards[0]
+    prompt = build_prompt(board, "compact")
+    longer = pre_fill(prompt, tokenizer, 20)
+    other_mask = pre_fill(prompt, tokenizer, 19, mask_token_id=tokenizer.unk_token_id)
+    lettered = pre_fill(prompt, tokenizer, 40, layout="lettered")
+    six = pre_fill(
+        build_prompt(generate(1, size=6, clues=20, seed=0).boards[0], "compact"), build_small_tokenizer(), 40
+    )
+    for other in (longer, other_mask, lettered, six):
+        with pytest.raises(ValueError, match="share size, answer layout and response length"):
+            PuzzleBatch.collate([puzzles[0], other], pad_id=0)

@@ -1,0 +1,102 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.decoding import STRATEGIES, draw, get_strategy
+from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.policy import NEG_INF, StateScores, log_margins
+from dllm_rl.rollout import rollout
+from sudoku_env.tokens import PreFilled
+
+# One state of five positions; 0 and 4 are filled. Position 1 has the largest probability of a token (0.5), position 2
+# the largest margin (0.45 to 0.2), position 3 the smallest probability and the second margin (0.3 to 0.25).
+PROBABILITIES = torch.tensor([[0.5, 0.45, 0.05, 0.0, 0.0], [0.45, 0.05, 0.2, 0.2, 0.1], [0.3, 0.25, 0.25, 0.1, 0.1]])
+
+
+def scores() -> StateScores:
+    logits = PROBABILITIES.log() + 3.0
+    row_of = torch.tensor([[-1, 0, 1, 2, -1]])
+    packed = log_margins(logits, 1e-9)
+    margins = torch.full((1, 5), NEG_INF)
+    margins[0, 1:4] = packed
+    return StateScores(logits, row_of, margins, (margins / 0.5).log_softmax(1))
+
+
+def order(name: str, forced: list[int]) -> list[int]:
+    """Positions by falling score, those that cannot be chosen left out."""
+    flags = torch.zeros(1, 5, dtype=torch.bool)
+    flags[0, forced] = True
+    score = get_strategy(name).score(scores(), flags)[0]
+    return [int(ell) for ell in score.argsort(descending=True) if score[ell] > NEG_INF]
+
+
+@pytest.mark.parametrize("name", ["margin", "policy", "policy_greedy"])
+def test_by_margin(name: str) -> None:
+    margins = {1: math.log(0.5 / 0.45), 2: math.log(0.45 / 0.2), 3: math.log(0.3 / 0.25)}
+    assert order(name, forced=[3]) == sorted(margins, key=margins.__getitem__, reverse=True) == [2, 3, 1]
+
+
+def test_by_probability() -> None:
+    assert order("probability", forced=[3]) == [1, 2, 3]
+    values = get_strategy("probability").score(scores(), torch.zeros(1, 5, dtype=torch.bool))
+    torch.testing.assert_close(values[0, 1:4].exp(), torch.tensor([0.5, 0.45, 0.3]))
+
+
+def test_forced_cells_first_and_by_margin_among_them() -> None:
+    assert order("forced_first", forced=[1]) == [1]
+    assert order("forced_first", forced=[1, 3]) == [3, 1]
+    assert order("forced_first", forced=[]) == [2, 3, 1]
+
+
+def test_random_is_uniform_over_the_masked_positions() -> None:
+    strategy = get_strategy("random")
+    assert strategy.sample_position and not strategy.sample_token
+    score = strategy.score(scores(), torch.zeros(1, 5, dtype=torch.bool))
+    assert score.tolist() == [[NEG_INF, 0.0, 0.0, 0.0, NEG_INF]]
+    drawn = draw(score.repeat(3000, 1), torch.Generator().manual_seed(0))
+    counts = torch.bincount(drawn, minlength=5).tolist()
+    assert counts[0] == counts[4] == 0
+    assert all(abs(count - 1000) < 120 for count in counts[1:4])
+
+
+def test_draw_follows_the_weights_and_its_generator() -> None:
+    weights = torch.tensor([[0.7, 0.2, 0.1, 0.0]]).log().repeat(4000, 1)
+    first = draw(weights, torch.Generator().manual_seed(1))
+    shares = torch.bincount(first, minlength=4) / 4000
+    torch.testing.assert_close(shares, torch.tensor([0.7, 0.2, 0.1, 0.0]), atol=0.03, rtol=0)
+    assert shares[3] == 0
+    assert torch.equal(first, draw(weights, torch.Generator().manual_seed(1)))
+
+
+def test_which_strategies_draw() -> None:
+    assert {name for name, strategy in STRATEGIES.items() if strategy.sample_position} == {"random", "policy"}
+    assert {name for name, strategy in STRATEGIES.items() if strategy.sample_token} == {"policy"}
+    assert all(name == strategy.name for name, strategy in STRATEGIES.items())
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ValueError, match="'entropie' is unknown; choose one of random, probability, margin"):
+        get_strategy("entropie")
+
+
+@pytest.mark.parametrize("name", list(STRATEGIES))
+def test_every_strategy_decodes(
+    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], name: str
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    record = rollout(model, batch, group_size=3, strategy=get_strategy(name), generator=generator)
+    live: Tensor = record.live
+    assert not bool((record.tokens[live] == batch.layout.mask_id).any())
+    state = record.state_of[live]
+    chosen = record.positions[live]
+    if name in ("margin", "policy_greedy"):
+        assert torch.equal(chosen, record.greedy[state])
+    if name == "forced_first":
+        available = record.forced[state].any(1)
+        assert bool(available.any())
+        assert torch.equal(record.forced[state, chosen], available)
+    if name not in ("policy", "random"):
+        assert torch.equal(record.positions[0], record.positions[1])

@@ -1,0 +1,141 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from policy_reference import after, is_over, policy_at
+from transformers import PreTrainedTokenizerFast
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.evaluate import DEFAULT_STRATEGIES, Evaluation, compare, evaluate, greedy_in_forced, paired_difference
+from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import rollout
+from sudoku_env.tokens import PreFilled, detect_definite, judge_error
+
+
+def evaluation(solved: list[int], steps: list[int], forced: list[int], in_map: list[int]) -> Evaluation:
+    return Evaluation("margin", np.array(solved, dtype=bool), np.array(steps), np.array(forced), np.array(in_map))
+
+
+FIRST = evaluation([1, 1, 1, 0], [9, 9, 9, 3], [4, 5, 6, 1], [5, 5, 8, 2])
+SECOND = evaluation([1, 0, 0, 0], [9, 1, 2, 4], [3, 0, 1, 1], [5, 1, 2, 2])
+
+
+def test_summary_by_hand() -> None:
+    summary = FIRST.summary()
+    assert summary == pytest.approx(
+        {
+            "solved": 0.75,
+            "solved_ci95": 1.96 * math.sqrt(0.75 * 0.25 / 4),
+            "greedy_forced": 16 / 20,
+            "steps_before_error": 7.5,
+        }
+    )
+    assert all(type(value) is float for value in summary.values())
+
+
+def test_greedy_forced_has_no_value_where_no_greedy_position_lies_in_the_map() -> None:
+    assert math.isnan(evaluation([1], [2], [0], [0]).greedy_forced)
+
+
+def test_table_by_hand() -> None:
+    table = compare({"base": {"margin": FIRST, "policy": SECOND}, "rl": {"margin": SECOND, "policy": FIRST}}, 0.9)
+    assert list(table.index) == ["base", "rl"]
+    assert table.loc["base"].to_dict() == pytest.approx(
+        {
+            "solved margin %": 75.0,
+            "solved policy %": 25.0,
+            "greedy_forced %": 80.0,
+            "(random floor)": 90.0,
+            "steps before error": 7.5,
+        }
+    )
+    assert table.loc["rl", "greedy_forced %"] == pytest.approx(50.0)
+    assert table.loc["rl", "steps before error"] == pytest.approx(4.0)
+
+
+def test_paired_difference_by_hand() -> None:
+    """Differences 0, 1, 1, 0: mean 1/2, deviation 1/2, of four puzzles."""
+    difference, half_width = paired_difference(FIRST, SECOND)
+    assert (difference, half_width) == pytest.approx((0.5, 1.96 * 0.5 / 2))
+    assert paired_difference(SECOND, FIRST)[0] == pytest.approx(-0.5)
+    assert paired_difference(FIRST, FIRST) == (0.0, 0.0)
+    with pytest.raises(ValueError, match="4 and 1 puzzles"):
+        paired_difference(FIRST, evaluation([1], [1], [1], [1]))
+
+
+def test_margin_decoding_against_loops(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    """Each puzzle is decoded alone, by the definition of the margin; batches of any size give the same."""
+    expected = []
+    for puzzle in puzzles:
+        state, steps, forced, in_map = list(puzzle.token_ids), 0, 0, 0
+        while not is_over(state, puzzle):
+            with torch.no_grad():
+                policy = policy_at(model, state, puzzle, PolicyConfig())
+            ell = max(policy.margin, key=lambda position: float(policy.margin[position]))
+            in_map += ell in puzzle.layout.cell_positions
+            forced += ell in detect_definite(state, puzzle.layout)
+            state = after(state, (ell, int(policy.token[ell].argmax())), puzzle)
+            steps += 1
+        wrong = judge_error(state, puzzle.layout)
+        expected.append((not wrong, steps - wrong, forced, in_map))
+    for batch_size in (2, 512):
+        result = evaluate(model, puzzles, pad_id=tokenizer.pad_token_id, batch_size=batch_size)
+        got = zip(
+            result.solved.tolist(),
+            result.steps_before_error.tolist(),
+            result.forced.tolist(),
+            result.in_map.tolist(),
+            strict=True,
+        )
+        assert list(got) == expected
+    assert sum(row[3] for row in expected) > sum(row[2] for row in expected) / 2 > 0
+
+
+def test_an_untrained_model_solves_nothing_and_says_when_it_failed(
+    puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, model: LladaForMaskedLM
+) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(-1.0)
+    result = evaluate(model, puzzles, pad_id=tokenizer.pad_token_id, strategy="forced_first")
+    assert result.strategy == "forced_first"
+    assert not result.solved.any()
+    assert result.summary()["solved"] == 0.0
+    assert bool((result.steps_before_error >= 0).all()) and result.steps_before_error.max() < 9
+
+
+def test_a_seed_decides_the_strategies_that_draw(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    policy = PolicyConfig(position_temperature=1.0, token_temperature=1.0)
+    results = [
+        evaluate(model, puzzles * 4, pad_id=tokenizer.pad_token_id, strategy="policy", policy=policy, seed=seed)
+        for seed in (0, 0, 1)
+    ]
+    steps = [result.steps_before_error.tolist() for result in results]
+    assert steps[0] == steps[1] != steps[2]
+
+
+def test_greedy_in_forced_counts_live_states_only(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    torch.manual_seed(0)
+    record = rollout(model, batch, group_size=6, policy=PolicyConfig(1.0, 1.0))
+    forced, in_map = greedy_in_forced(record)
+    assert not bool(record.live.all())
+    for row in range(len(record.state_of)):
+        for k, state in enumerate(record.state_of[row].tolist()):
+            ell = int(record.greedy[state])
+            assert bool(forced[row, k]) == (state >= 0 and bool(record.forced[state, ell]))
+            assert bool(in_map[row, k]) == (state >= 0 and bool(batch.in_map[ell]))
+    assert bool((forced <= in_map).all())
+
+
+def test_bad_arguments_are_refused(model: LladaForMaskedLM, puzzles: list[PreFilled]) -> None:
+    with pytest.raises(ValueError, match="no puzzles"):
+        evaluate(model, [], pad_id=0)
+    with pytest.raises(ValueError, match="'best' is unknown"):
+        evaluate(model, puzzles, pad_id=0, strategy="best")
+    assert DEFAULT_STRATEGIES == ("margin", "probability", "policy")

@@ -1,0 +1,112 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from policy_reference import policy_at
+from tiny_llada import make_model
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.policy import NEG_INF, PolicyConfig, log_margins, score_states, token_logprobs_at
+from sudoku_env.tokens import PreFilled
+
+POLICY = PolicyConfig(position_temperature=0.4)
+
+
+def test_margin_by_hand() -> None:
+    logits = torch.tensor([[0.6, 0.3, 0.1], [0.25, 0.25, 0.5]]).log()
+    margins = log_margins(logits, 1e-9)
+    torch.testing.assert_close(margins, torch.tensor([math.log(2), math.log(2)]))
+    torch.testing.assert_close(log_margins(logits, 0.1)[0], torch.tensor(math.log(0.7 / 0.4)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-30, 30, width=32), min_size=2, max_size=8), st.sampled_from([1e-9, 1e-3]))
+def test_margin_against_the_formula(logits: list[float], eps: float) -> None:
+    first, second = torch.tensor(logits, dtype=torch.float64).softmax(0).sort(descending=True).values[:2].tolist()
+    margin = float(log_margins(torch.tensor([[*logits, NEG_INF]]), eps))
+    assert margin == pytest.approx(math.log((first + eps) / (second + eps)), abs=1e-5, rel=1e-5)
+
+
+def test_margin_gradient_reaches_both_probabilities() -> None:
+    logits = torch.tensor([2.0, 1.0, -1.0], requires_grad=True)
+    log_margins(logits, 1e-9).backward()
+    torch.testing.assert_close(logits.grad, torch.tensor([1.0, -1.0, 0.0]), atol=1e-6, rtol=0)
+
+
+def test_epsilon_bounds_the_margin_and_stops_a_saturated_gradient() -> None:
+    logits = torch.tensor([100.0, 0.0, -5.0], requires_grad=True)
+    margin = log_margins(logits, 1e-9)
+    assert float(margin.detach()) == pytest.approx(-math.log(1e-9), rel=1e-5)
+    margin.backward()
+    assert logits.grad is not None
+    assert bool(torch.isfinite(logits.grad).all()) and float(logits.grad.abs().max()) < 1e-6
+
+
+def test_scores_agree_with_the_definition_one_state_at_a_time(
+    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]
+) -> None:
+    """Prompts of the batch are padded; those of the reference are not."""
+    assert batch.prompt_mask is not None
+    mask_id = batch.layout.mask_id
+    with torch.no_grad():
+        scores = score_states(model, batch.prompt_ids, batch.prompt_mask, batch.responses, mask_id, POLICY)
+    assert scores.logits.dtype == scores.margins.dtype == scores.position_logprobs.dtype == torch.float32
+    for index, puzzle in enumerate(puzzles[: len(batch)]):
+        with torch.no_grad():
+            expected = policy_at(model, puzzle.token_ids, puzzle, POLICY)
+        for ell in range(batch.responses.shape[1]):
+            if ell not in expected.position:
+                assert scores.row_of[index, ell] == -1
+                assert scores.margins[index, ell] == scores.position_logprobs[index, ell] == NEG_INF
+                continue
+            assert float(scores.margins[index, ell]) == pytest.approx(float(expected.margin[ell]), abs=1e-4)
+            assert float(scores.position_logprobs[index, ell]) == pytest.approx(float(expected.position[ell]), abs=1e-4)
+            tokens = torch.arange(scores.logits.shape[1])
+            got = token_logprobs_at(
+                scores, torch.full_like(tokens, index), torch.full_like(tokens, ell), tokens, POLICY.token_temperature
+            )
+            assert got[mask_id] == NEG_INF
+            torch.testing.assert_close(got.double(), expected.token[ell], atol=1e-4, rtol=0)
+
+
+def test_the_mask_token_is_excluded_even_when_the_model_prefers_it(batch: PuzzleBatch, tokenizer: object) -> None:
+    model = make_model()
+    mask_id = batch.layout.mask_id
+    with torch.no_grad():
+        head = model.get_output_embeddings().weight
+        head[mask_id] = 50 * head[batch.layout.digit_ids[0]]
+    scores = score_states(model, batch.prompt_ids, batch.prompt_mask, batch.responses, mask_id, POLICY)
+    assert bool((scores.logits[:, mask_id] == NEG_INF).all())
+    assert not bool((scores.logits.argmax(1) == mask_id).any())
+    assert bool(torch.isfinite(scores.margins[scores.row_of >= 0]).all())
+
+
+def test_half_precision_bodies_give_scores_in_fp32(batch: PuzzleBatch) -> None:
+    model = make_model().to(torch.bfloat16)
+    scores = score_states(model, batch.prompt_ids, batch.prompt_mask, batch.responses, batch.layout.mask_id, POLICY)
+    assert scores.logits.dtype == scores.position_logprobs.dtype == torch.float32
+    torch.testing.assert_close(scores.position_logprobs.exp().sum(1), torch.ones(len(batch)))
+
+
+def test_logits_that_are_not_finite_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    with torch.no_grad():
+        model.get_output_embeddings().weight[5, 0] = math.nan
+    with pytest.raises(FloatingPointError, match="not finite"):
+        score_states(model, batch.prompt_ids, batch.prompt_mask, batch.responses, batch.layout.mask_id, POLICY)
+
+
+def test_a_finished_state_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    responses = batch.responses.clone()
+    responses[1] = batch.layout.digit_ids[0]
+    with pytest.raises(ValueError, match="state 1 has no masked position"):
+        score_states(model, batch.prompt_ids, batch.prompt_mask, responses, batch.layout.mask_id, POLICY)
+
+
+@pytest.mark.parametrize("name", ["position_temperature", "token_temperature", "margin_eps"])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
+def test_temperatures_must_be_positive(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        PolicyConfig(**{name: value})

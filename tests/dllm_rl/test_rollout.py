@@ -1,0 +1,174 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from policy_reference import after, f_of, is_over, policy_at
+from tiny_llada import make_model
+from transformers import PreTrainedTokenizerFast
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.decoding import get_strategy
+from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.small_tokenizer import build_small_tokenizer
+from sudoku_env.generator import generate
+from sudoku_env.text import build_prompt
+from sudoku_env.tokens import PreFilled, detect_definite, judge_error, pre_fill
+
+POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
+
+
+def assert_replays(model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFilled], lam: float) -> None:
+    """Play every trajectory again from its puzzle, one state at a time, and compare all that was recorded."""
+    for row in range(len(record.state_of)):
+        puzzle = puzzles[row // record.group_size]
+        layout, state = puzzle.layout, list(puzzle.token_ids)
+        right = dict(zip(layout.cell_positions.tolist(), layout.solution_ids.tolist(), strict=True))
+        assert int(record.decisions[row]) == state.count(layout.mask_id)
+        for k in range(record.state_of.shape[1]):
+            visited = int(record.state_of[row, k])
+            if is_over(state, puzzle):
+                assert visited == -1 == int(record.positions[row, k]) == int(record.tokens[row, k])
+                assert float(record.old_logprobs[row, k]) == float(record.rewards[row, k]) == 0.0
+                continue
+            assert record.responses[visited].tolist() == state[layout.prompt_length :]
+            assert int(record.puzzle_of[visited]) == row // record.group_size
+            forced = detect_definite(state, layout)
+            assert record.forced[visited].nonzero()[:, 0].tolist() == forced
+            ell, token = int(record.positions[row, k]), int(record.tokens[row, k])
+            with torch.no_grad():
+                policy = policy_at(model, state, puzzle, POLICY)
+            assert float(record.old_logprobs[row, k]) == pytest.approx(float(policy.log_prob((ell, token))), abs=2e-4)
+            assert float(record.expected_reward[visited]) == pytest.approx(
+                float(f_of(policy, state, puzzle, lam)), abs=1e-5
+            )
+            probability = torch.stack(list(policy.position.values())).exp()
+            assert float(record.top_prob[visited]) == pytest.approx(float(probability.max()), abs=1e-5)
+            entropy = -float((probability * probability.log()).sum())
+            assert float(record.entropy[visited]) == pytest.approx(entropy, abs=1e-4)
+            margin = {position: float(value) for position, value in policy.margin.items()}
+            assert margin[int(record.greedy[visited])] == pytest.approx(max(margin.values()), abs=1e-4)
+            reward = lam if ell not in right else float(ell in forced and right[ell] == token)
+            assert float(record.rewards[row, k]) == pytest.approx(reward)
+            state = after(state, (ell, token), puzzle)
+        assert is_over(state, puzzle)
+        assert bool(record.errors[row]) == judge_error(state, layout) == (not record.solved[row])
+
+
+def test_every_trajectory_replays_one_state_at_a_time(
+    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]
+) -> None:
+    torch.manual_seed(0)
+    record = rollout(model, batch, group_size=5, policy=POLICY, lam=0.3)
+    assert bool(record.errors.any()) and bool(record.solved.any())
+    assert_replays(model, record, puzzles, 0.3)
+
+
+def test_trajectories_on_6x6_replay() -> None:
+    tokenizer = build_small_tokenizer()
+    boards = generate(2, size=6, clues=(29, 31), seed=5).boards
+    puzzles = [pre_fill(build_prompt(board, "compact"), tokenizer, 39) for board in boards]
+    model = make_model(vocab_size=len(tokenizer), mask_token_id=tokenizer.mask_token_id)
+    batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
+    torch.manual_seed(0)
+    assert_replays(model, rollout(model, batch, group_size=3, policy=POLICY), puzzles, 0.5)
+
+
+def test_distinct_states_are_distinct_shared_and_ordered_by_step(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    record = rollout(model, batch, group_size=16, policy=POLICY)
+    keys = {(int(puzzle), *row) for puzzle, row in zip(record.puzzle_of, record.responses.tolist(), strict=True)}
+    assert len(keys) == len(record.responses) < int(record.live.sum())
+    assert record.state_of[:, 0].reshape(3, 16).unique(dim=1).shape == (3, 1)
+    visited = record.state_of[record.live]
+    assert torch.equal(visited.unique(), torch.arange(len(record.responses)))
+    step_of = torch.zeros(len(record.responses), dtype=torch.int64)
+    step_of[visited] = record.live.nonzero()[:, 1]
+    assert bool((step_of.diff() >= 0).all())
+
+
+def test_puzzles_of_the_same_state_are_not_merged(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    twins = PuzzleBatch.collate([puzzles[0], puzzles[0]], pad_id=tokenizer.pad_token_id)
+    record = rollout(model, twins, policy=POLICY)
+    assert record.state_of[:, 0].tolist() == [0, 1] and record.puzzle_of[:2].tolist() == [0, 1]
+
+
+def test_recorded_rewards_average_to_f(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    """reward − f is a martingale difference, so its mean is 0 within four standard errors, at each step and overall."""
+    torch.manual_seed(2)
+    record = rollout(model, batch, group_size=400, policy=POLICY)
+    f = torch.where(record.live, record.expected_reward[record.state_of.clamp_min(0)], 0.0)
+    difference = (record.rewards - f).double()
+    for values in (difference[:, 0], difference[:, 3], difference.sum(1)):
+        error = float(values.std()) / np.sqrt(len(values))
+        assert error > 0
+        assert abs(float(values.mean())) < 4 * error
+    first = record.rewards[:, 0].reshape(3, 400).mean(1)
+    torch.testing.assert_close(first, record.expected_reward[:3], atol=0.08, rtol=0)
+
+
+def test_actions_are_drawn_from_the_policy(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id)
+    torch.manual_seed(3)
+    record = rollout(model, batch, group_size=2000, policy=POLICY)
+    with torch.no_grad():
+        policy = policy_at(model, puzzles[0].token_ids, puzzles[0], POLICY)
+    for ell, log_prob in policy.position.items():
+        probability = float(log_prob.exp())
+        share = float((record.positions[:, 0] == ell).float().mean())
+        assert abs(share - probability) < 4.5 * np.sqrt(probability * (1 - probability) / 2000) + 1e-3
+
+
+def test_passes_of_any_size_give_one_greedy_rollout(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
+    greedy = get_strategy("margin")
+    whole = rollout(model, batch, policy=POLICY, strategy=greedy)
+    for sequences in (1, 2):
+        parts = rollout(model, batch, policy=POLICY, strategy=greedy, max_tokens=sequences * length)
+        for name in ("responses", "puzzle_of", "forced", "state_of", "positions", "tokens", "rewards", "errors"):
+            assert torch.equal(getattr(parts, name), getattr(whole, name)), name
+        torch.testing.assert_close(parts.old_logprobs, whole.old_logprobs, atol=1e-4, rtol=0)
+
+
+def test_chunked_sampling_replays(model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
+    length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
+    torch.manual_seed(4)
+    assert_replays(model, rollout(model, batch, group_size=2, policy=POLICY, max_tokens=2 * length), puzzles, 0.5)
+
+
+def test_a_generator_decides_alone(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    records = []
+    for global_seed, seed in ((0, 5), (1, 5), (0, 6)):
+        torch.manual_seed(global_seed)
+        generator = torch.Generator().manual_seed(seed)
+        records.append(rollout(model, batch, group_size=4, policy=POLICY, generator=generator))
+    assert torch.equal(records[0].positions, records[1].positions)
+    assert torch.equal(records[0].tokens, records[1].tokens)
+    assert not torch.equal(records[0].positions, records[2].positions)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_models_mode_and_the_puzzles_are_left_as_they_were(
+    model: LladaForMaskedLM, batch: PuzzleBatch, training: bool
+) -> None:
+    model.train(training)
+    before = batch.responses.clone()
+    record = rollout(model, batch, group_size=2, policy=POLICY)
+    assert model.training is training
+    assert torch.equal(batch.responses, before)
+    assert not record.old_logprobs.requires_grad and not record.expected_reward.requires_grad
+
+
+def test_bad_sizes_and_finished_puzzles_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    with pytest.raises(ValueError, match="group_size"):
+        rollout(model, batch, group_size=0)
+    with pytest.raises(ValueError, match="max_tokens"):
+        rollout(model, batch, max_tokens=40)
+    done = replace(batch, responses=torch.zeros_like(batch.responses))
+    with pytest.raises(ValueError, match="no masked position"):
+        rollout(model, done)

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+import torch
+from tiny_training import logged, new_model, puzzles, tokenizer
+from transformers import AutoModelForMaskedLM, TrainingArguments
+
+from dllm_rl.evaluate import evaluate
+from dllm_rl.pretrain import SftDataset, SftTrainer, masked_diffusion_loss
+
+PAD = tokenizer().pad_token_id
+EOS = tokenizer().eos_token_id
+
+
+def sft_trainer(folder, data, **changes):
+    chosen = {
+        "output_dir": str(folder),
+        "max_steps": 150,
+        "per_device_train_batch_size": 6,
+        "learning_rate": 1e-2,
+        "lr_scheduler_type": "cosine",
+        "logging_steps": 10,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "remove_unused_columns": False,
+    }
+    return SftTrainer(model=new_model(), args=TrainingArguments(**{**chosen, **changes}), train_dataset=data)
+
+
+def test_a_handful_of_puzzles_is_learned(tmp_path):
+    handful = puzzles(6)
+    trainer = sft_trainer(tmp_path, SftDataset(handful, tail_id=EOS, pad_id=PAD), max_steps=400)
+    trainer.train()
+    losses = logged(trainer, "loss")
+    assert losses[0] > 1.0 and np.mean(losses[-5:]) < 0.1 * losses[0]
+    assert evaluate(trainer.model, handful, pad_id=PAD).solved.all()
+    trainer.save_model(str(tmp_path / "model"))
+    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path / "model")
+    assert all(torch.equal(value, trainer.model.state_dict()[name]) for name, value in loaded.state_dict().items())
+
+
+def test_resumed_run_equals_an_uninterrupted_one(tmp_path):
+    data = SftDataset([*puzzles(4), *puzzles(4, seed=2, template="short")], tail_id=EOS, pad_id=PAD)
+    settings = {"max_steps": 6, "per_device_train_batch_size": 4, "logging_steps": 1}
+    whole = sft_trainer(tmp_path, data, save_strategy="steps", save_steps=3, **settings)
+    whole.train()
+    resumed = sft_trainer(tmp_path, data, **settings)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert logged(resumed, "loss") == logged(whole, "loss")
+    for one, other in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_loss_of_a_batch_with_padding(tmp_path):
+    data = SftDataset([*puzzles(2), *puzzles(2, seed=2, template="short")], tail_id=EOS, pad_id=PAD)
+    batch = {name: torch.stack([data[row][name] for row in range(4)]) for name in data[0]}
+    assert not batch["attention_mask"].all()
+    trainer = sft_trainer(tmp_path, data)
+    torch.manual_seed(0)
+    loss = trainer.compute_loss(trainer.model, batch)
+    torch.manual_seed(0)
+    expected = masked_diffusion_loss(
+        trainer.model,
+        batch["input_ids"].long(),
+        batch["maskable"],
+        tokenizer().mask_token_id,
+        attention_mask=batch["attention_mask"],
+    )
+    assert loss == expected
+
+
+def test_outputs_are_not_kept(tmp_path):
+    data = SftDataset(puzzles(2), tail_id=EOS, pad_id=PAD)
+    trainer = sft_trainer(tmp_path, data)
+    with pytest.raises(ValueError, match="keeps no outputs"):
+        trainer.compute_loss(trainer.model, {}, return_outputs=True)

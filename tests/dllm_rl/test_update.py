@@ -1,0 +1,294 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from policy_reference import as_rollout, gradients, objective, trajectories, value
+from tiny_llada import make_model
+from torch import Tensor, nn
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.objective import ObjectiveConfig
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.update import UpdateResult, objective_pass
+from sudoku_env.tokens import PreFilled, TokenLayout
+
+POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
+MILD = PolicyConfig(position_temperature=2.0, token_temperature=2.0)
+EXACT = ObjectiveConfig(gamma=1.0, clip_low=1.0, clip_high=float("inf"), baseline="leave_one_out", scale="none")
+GRID = np.array([1, 2, 3, 4, 3, 4, 1, 2, 2, 1, 4, 3, 4, 3, 2, 1], dtype=np.uint8)
+MASK = 4
+
+
+def toy(blanks: tuple[int, ...], tail: int) -> PreFilled:
+    """A 4×4 puzzle over the vocabulary of its four digits and the mask, with a prompt of one token."""
+    board = GRID.copy()
+    board[list(blanks)] = 0
+    layout = TokenLayout(
+        size=4,
+        prompt_length=1,
+        response_length=16 + tail,
+        mask_id=MASK,
+        cell_positions=np.arange(16),
+        digit_ids=np.arange(4),
+        puzzle=board,
+        solution=GRID,
+        name="toy",
+    )
+    response = [int(digit) - 1 if digit else MASK for digit in board] + [MASK] * tail
+    return PreFilled([0, *response], [ell for ell, token in enumerate(response) if token != MASK], layout)
+
+
+@pytest.fixture
+def toy_model() -> LladaForMaskedLM:
+    """Small, with margins and probabilities that differ clearly from position to position."""
+    model = make_model(vocab_size=5, mask_token_id=MASK, d_model=16, n_heads=2, n_kv_heads=1, mlp_hidden_size=16)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    return model
+
+
+def run(
+    model: nn.Module,
+    record: Rollout,
+    config: ObjectiveConfig,
+    max_tokens: int = 65536,
+    policy: PolicyConfig = POLICY,
+    weights: tuple[float, float] = (1.0, 1.0),
+) -> tuple[UpdateResult, list[Tensor]]:
+    """The pass and the gradient of weights[0]·J_1 + weights[1]·J_2."""
+    model.zero_grad()
+
+    def backward(rl: Tensor, sft: Tensor) -> None:
+        (weights[0] * rl + weights[1] * sft).backward()
+
+    result = objective_pass(model, record, backward, policy=policy, config=config, max_tokens=max_tokens)
+    return result, [
+        torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+        for parameter in model.parameters()
+    ]
+
+
+def assert_same(got: list[Tensor], expected: list[Tensor], tolerance: float = 1e-5) -> None:
+    """Equal within the tolerance, relative to the largest entry where that exceeds 1."""
+    scale = max(1.0, max(float(gradient.abs().max()) for gradient in expected))
+    assert max(float(gradient.abs().max()) for gradient in expected) > 1e-3
+    for left, right in zip(got, expected, strict=True):
+        assert float((left - right).abs().max()) < tolerance * scale
+
+
+def moved(model: LladaForMaskedLM, size: float) -> None:
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(size * torch.randn_like(parameter))
+
+
+# The exact policy gradient.
+
+
+@pytest.mark.parametrize(("blanks", "tail"), [((0, 5), 0), ((6,), 1)])
+def test_gradient_is_that_of_the_enumerated_expectation(
+    toy_model: LladaForMaskedLM, blanks: tuple[int, ...], tail: int
+) -> None:
+    """Every pair of trajectories as a group of two with leave-one-out, weighted by its probability; R = 1."""
+    puzzle = toy(blanks, tail)
+    expectation = value(toy_model, puzzle.token_ids, puzzle, POLICY, EXACT.lam)
+    expected = gradients(expectation, toy_model)
+    played = list(trajectories(toy_model, puzzle, POLICY))
+    probability = np.exp([sum(log_probs) for _, log_probs in played])
+    assert probability.sum() == pytest.approx(1, abs=1e-6)
+    one_each = as_rollout(toy_model, puzzle, played, 1, POLICY, EXACT.lam)
+    total = [torch.zeros_like(parameter) for parameter in toy_model.parameters()]
+    for i in range(len(played)):
+        for j in range(i, len(played)):
+            rows = torch.tensor([i, j])
+            pair = replace(
+                one_each,
+                group_size=2,
+                **{
+                    name: getattr(one_each, name)[rows]
+                    for name in ("state_of", "positions", "tokens", "old_logprobs", "rewards", "decisions", "errors")
+                },
+            )
+            weight = float(probability[i] * probability[j]) * (1 if i == j else 2)
+            _, pair_gradients = run(toy_model, pair, EXACT, weights=(weight, weight))
+            total = [sum_ + gradient for sum_, gradient in zip(total, pair_gradients, strict=True)]
+    assert_same(total, expected)
+
+
+def test_gradient_by_importance_weights_where_the_first_state_forces_nothing(toy_model: LladaForMaskedLM) -> None:
+    """All pairs in one pass, each action's ratio set to the probability of its pair.
+
+    The four blanks form a rectangle that two digits fill in two ways: S1 is empty until one of them is filled.
+    """
+    puzzle = toy((0, 2, 4, 6), 0)
+    expectation = value(toy_model, puzzle.token_ids, puzzle, MILD, EXACT.lam)
+    expected = gradients(expectation, toy_model)
+    played = list(trajectories(toy_model, puzzle, MILD))
+    count = len(played)
+    log_probability = torch.tensor([sum(log_probs) for _, log_probs in played])
+    one_each = as_rollout(toy_model, puzzle, played, 1, MILD, EXACT.lam)
+    assert float(one_each.expected_reward[0]) == 0.0 and not bool(one_each.forced[0].any())
+    pairs = torch.cartesian_prod(torch.arange(count), torch.arange(count)).flatten()
+    log_weight = log_probability[pairs].reshape(-1, 2).sum(1).repeat_interleave(2) + 2 * np.log(count)
+    assert float(log_weight.abs().max()) < 20
+    repeated = {name: getattr(one_each, name)[pairs] for name in ("state_of", "positions", "tokens", "rewards")}
+    old_logprobs = one_each.old_logprobs[pairs] - log_weight[:, None] * (repeated["state_of"] >= 0)
+    record = replace(
+        one_each,
+        group_size=2,
+        old_logprobs=old_logprobs,
+        decisions=torch.full((len(pairs),), 4),
+        errors=torch.zeros(len(pairs), dtype=torch.bool),
+        **repeated,
+    )
+    result, got = run(toy_model, record, EXACT, policy=MILD)
+    assert result.sft == pytest.approx(float(expectation.detach()), abs=1e-4)
+    assert_same(got, expected, 2e-5)
+
+
+def test_one_term_alone_is_not_the_gradient(toy_model: LladaForMaskedLM) -> None:
+    """Guards the test above: on the toy both terms matter."""
+    puzzle = toy((0, 5), 0)
+    expected = gradients(value(toy_model, puzzle.token_ids, puzzle, POLICY, EXACT.lam), toy_model)
+    played = list(trajectories(toy_model, puzzle, POLICY))
+    log_weight = torch.tensor([sum(log_probs) for _, log_probs in played]) + np.log(len(played))
+    record = as_rollout(toy_model, puzzle, played, 1, POLICY, EXACT.lam)
+    record = replace(record, old_logprobs=record.old_logprobs - log_weight[:, None] * record.live)
+    _, second = run(toy_model, record, replace(EXACT, baseline="mean"), weights=(0.0, 1.0))
+    difference = max(float((left - right).abs().max()) for left, right in zip(second, expected, strict=True))
+    assert difference > 1e-2 * max(float(right.abs().max()) for right in expected)
+
+
+# Against loops, with real puzzles, a real model and parameters that moved since the roll-out.
+
+
+@pytest.fixture
+def record(model: LladaForMaskedLM, batch: PuzzleBatch) -> Rollout:
+    torch.manual_seed(11)
+    return rollout(model, batch, group_size=4, policy=POLICY)
+
+
+CONFIGS = [
+    ObjectiveConfig(),
+    ObjectiveConfig(baseline="leave_one_out", scale="none", reduction="mean", lam=0.2, gamma=0.8),
+    ObjectiveConfig(std_eps=0.1, clip_low=0.1, clip_high=0.3, rl_weight=0.3, sft_weight=2.0),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_both_terms_agree_with_loops_after_the_parameters_moved(
+    model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFilled], config: ObjectiveConfig
+) -> None:
+    moved(model, 0.02)
+    rl, sft, clipped = objective(model, puzzles[:3], record, POLICY, config)
+    assert 0 < clipped < int(record.live.sum())
+    for term, weights in ((rl, (1.0, 0.0)), (sft, (0.0, 1.0))):
+        expected = gradients(term, model)
+        result, got = run(model, record, config, weights=weights)
+        assert_same(got, expected)
+        assert result.rl == pytest.approx(float(rl.detach()), abs=1e-5)
+        assert result.sft == pytest.approx(float(sft.detach()), abs=1e-5)
+        assert int(result.clipped.sum()) == clipped
+
+
+def test_the_second_term_is_weighted_by_the_ratio_of_the_decision_before(
+    model: LladaForMaskedLM, record: Rollout
+) -> None:
+    """The value of J_2, from the pass's own ratios and f under the moved parameters."""
+    moved(model, 0.02)
+    result, _ = run(model, record, ObjectiveConfig())
+    ratio = torch.where(record.live, (result.logprobs - record.old_logprobs).exp(), 1.0)
+    assert float((ratio - 1).abs().max()) > 0.2
+    with_f = []
+    one = torch.ones(())
+    for row in range(len(ratio)):
+        for k in range(int(record.live[row].sum())):
+            incoming = ratio[row, k - 1] if k else one
+            with_f.append((int(record.state_of[row, k]), float(incoming)))
+    f = _f_of_states(model, record)
+    total = sum(weight * f[state] for state, weight in with_f) / len(ratio)
+    assert result.sft == pytest.approx(total, abs=1e-5)
+
+
+def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
+    """f of each distinct state: J_2 of a roll-out in which that state is all that was visited."""
+    values = []
+    for state in range(len(record.responses)):
+        row, step = (record.state_of == state).nonzero()[0].tolist()
+        only = torch.full_like(record.state_of[:1], -1)
+        only[0, 0] = 0
+        alone = replace(
+            record,
+            group_size=1,
+            responses=record.responses[state : state + 1],
+            puzzle_of=record.puzzle_of[state : state + 1],
+            forced=record.forced[state : state + 1],
+            expected_reward=record.expected_reward[state : state + 1],
+            state_of=only,
+            positions=torch.full_like(only, int(record.positions[row, step])),
+            tokens=torch.full_like(only, int(record.tokens[row, step])),
+            old_logprobs=torch.zeros(only.shape),
+            decisions=record.decisions[row : row + 1],
+        )
+        values.append(run(model, alone, ObjectiveConfig())[0].sft)
+    return values
+
+
+# Update 0, passes of any size, what counts.
+
+
+@pytest.mark.parametrize("sequences", [1, 3, 1000])
+def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, sequences: int) -> None:
+    length = record.puzzles.prompt_ids.shape[1] + record.responses.shape[1]
+    result, _ = run(model, record, ObjectiveConfig(), max_tokens=sequences * length)
+    difference = (result.logprobs - record.old_logprobs).abs()
+    if sequences == 1000:
+        assert float(difference[record.live].max()) <= 1e-6
+    assert float(difference[record.live].max()) < 5e-6
+    assert not bool(result.clipped.any())
+    assert bool((result.logprobs[~record.live] == 0).all())
+
+
+def test_the_gradient_does_not_depend_on_the_size_of_a_pass(model: LladaForMaskedLM, record: Rollout) -> None:
+    moved(model, 0.02)
+    length = record.puzzles.prompt_ids.shape[1] + record.responses.shape[1]
+    whole, expected = run(model, record, ObjectiveConfig())
+    for sequences in (1, 2, 7, 30):
+        parts, got = run(model, record, ObjectiveConfig(), max_tokens=sequences * length + 5)
+        assert_same(got, expected)
+        assert (parts.rl, parts.sft) == pytest.approx((whole.rl, whole.sft), abs=1e-5)
+        assert torch.equal(parts.clipped, whole.clipped)
+
+
+def test_all_live_decisions_but_the_last_of_a_full_trajectory_are_in_the_first_sum(
+    model: LladaForMaskedLM, record: Rollout
+) -> None:
+    result, _ = run(model, record, ObjectiveConfig())
+    assert len(set(record.decisions.tolist())) > 1
+    counts = []
+    for row, decisions in enumerate(record.decisions.tolist()):
+        taken = int(record.live[row].sum())
+        counts.append(taken - 1 if taken == decisions else taken)
+        assert result.in_rl_sum[row].tolist() == [k < counts[-1] for k in range(record.live.shape[1])]
+    assert bool(record.errors.any()) and bool(record.solved.any())
+
+
+def test_the_first_term_rises_along_its_gradient(model: LladaForMaskedLM, record: Rollout) -> None:
+    config = ObjectiveConfig(clip_high=10.0, clip_low=1.0)
+    before, ascent = run(model, record, config, weights=(1.0, 0.0))
+    step = 2e-3 / sum(float(gradient.square().sum()) for gradient in ascent)
+    with torch.no_grad():
+        for parameter, gradient in zip(model.parameters(), ascent, strict=True):
+            parameter.add_(step * gradient)
+    after, _ = run(model, record, config)
+    assert after.rl - before.rl == pytest.approx(2e-3, rel=0.1)
+
+
+def test_a_pass_that_holds_no_sequence_is_refused(model: LladaForMaskedLM, record: Rollout) -> None:
+    with pytest.raises(ValueError, match="max_tokens=10 does not hold one sequence of 41 tokens"):
+        run(model, record, ObjectiveConfig(), max_tokens=10)

@@ -1,0 +1,157 @@
+"""The scripts as a user runs them, with tiny counts."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
+from sudoku_env.generator import canonical_grid
+from sudoku_env.logic import singles_rounds
+from sudoku_env.solver import count_solutions, solve
+from sudoku_env.text import parse_puzzle
+from sudoku_env.tokens import pre_fill
+
+ROOT = Path(__file__).parents[2]
+SPLITS = {"train": 6, "validation": 3, "test": 4}
+
+
+def start(script, output, **options):
+    """Start a script of the repository with `--name value` options, writing to a folder."""
+    words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+    return subprocess.Popen(
+        [sys.executable, str(ROOT / "scripts" / script), "--output_dir", str(output), *words],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(*processes):
+    """Wait for scripts that must succeed; their standard outputs."""
+    outputs = []
+    for process in processes:
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors[-3000:]
+        outputs.append(output)
+    return outputs
+
+
+def contents(folder, pattern):
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob(pattern)) if path.is_file()}
+
+
+def boards_of(path):
+    return [parse_puzzle(json.loads(line)["prompt"]) for line in path.read_text("utf-8").splitlines()]
+
+
+def check_sums(folder):
+    lines = (folder / "sudoku6x6.sha256").read_text().splitlines()
+    assert len(lines) == 3
+    for line in lines:
+        digest, name = line.split("  ")
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+
+
+# data
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folders = [tmp_path_factory.mktemp("data") for _ in range(3)]
+    seeds = (5, 5, 6)
+    finish(*(start("make_data.py", folder, seed=s, **SPLITS) for folder, s in zip(folders, seeds, strict=True)))
+    return folders
+
+
+def test_data_puzzles(data):
+    grids = {}
+    for split, count in SPLITS.items():
+        boards = boards_of(data[0] / f"sudoku6x6_{split}.jsonl")
+        assert len(boards) == len({board.tobytes() for board in boards}) == count
+        for board in boards:
+            assert 14 <= (board > 0).sum() <= 18
+            assert count_solutions(board) == 1 and singles_rounds(board) > 0
+        grids[split] = {canonical_grid(solve(board)) for board in boards}
+    assert not grids["train"] & grids["validation"]
+    assert not (grids["train"] | grids["validation"]) & grids["test"]
+    check_sums(data[0])
+
+
+def test_data_depend_on_the_seed_alone(data):
+    same, again, other = (contents(folder, "*") for folder in data)
+    assert len(same) == 4 and same == again
+    assert same.keys() == other.keys() and same != other
+
+
+def test_data_that_cannot_be_had(tmp_path):
+    # 4×4 grids fall into two classes, too few for three sets.
+    process = start("make_data.py", tmp_path, size=4, clues_low=6, clues_high=8, train=1, validation=1, test=1)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert "only 0 of 1 puzzles for" in errors
+    assert not (tmp_path / "sudoku4x4.sha256").exists()
+
+
+def test_data_of_the_repository_are_what_their_sums_say():
+    check_sums(ROOT / "data")
+    assert len(boards_of(ROOT / "data" / "sudoku6x6_validation.jsonl")) == 1000
+
+
+# base model
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folders = [tmp_path_factory.mktemp("base") for _ in range(2)]
+    options = {
+        "puzzles": 60,
+        "eval_puzzles": 2,
+        "d_model": 16,
+        "n_layers": 1,
+        "mlp_hidden_size": 16,
+        "warmup_steps": 1,
+        "hold_steps": 4,
+        "anneal_steps": 2,
+        "batch_size": 4,
+        "eval_steps": 2,
+    }
+    finish(*(start("pretrain_sudoku.py", folder, **options) for folder in folders))
+    return folders
+
+
+def test_base_model_loads(base):
+    weights = []
+    for stage in ("unannealed", "annealed"):
+        tokenizer = AutoTokenizer.from_pretrained(base[0] / stage)
+        model = AutoModelForMaskedLM.from_pretrained(base[0] / stage)
+        assert model.config.mask_token_id == tokenizer.mask_token_id
+        assert model.config.vocab_size == len(tokenizer)
+        puzzle = pre_fill("sudoku 6x6 31.5244521.3......1.42...6....2.1...", tokenizer, 1 + 36 + 3)
+        logits = model(input_ids=torch.tensor([puzzle.token_ids])).logits
+        assert logits.shape == (1, len(puzzle.token_ids), len(tokenizer)) and logits.isfinite().all()
+        weights.append(model.get_input_embeddings().weight)
+    assert not torch.equal(*weights)
+
+
+def test_base_model_curve(base):
+    lines = [json.loads(line) for line in (base[0] / "curve.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [2, 4, 6]
+    strategies = ["in/margin", "transfer/margin", "transfer/probability", "transfer/forced_first"]
+    for line in lines:
+        for name in strategies:
+            assert 0 <= line[name] <= 1 and 0 <= line[f"{name}/greedy_forced"] <= 1
+
+
+def test_base_model_depends_on_the_seed_alone(base):
+    for pattern in ("*.safetensors", "curve.jsonl", "tokenizer.json", "config.json"):
+        first, second = (contents(folder, pattern) for folder in base)
+        assert first and first == second
