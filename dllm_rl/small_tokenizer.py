@@ -21,8 +21,8 @@ def build_small_tokenizer(size: int = 6, chunk: int = 3) -> PreTrainedTokenizerF
 
     Text is split at white space, so answers are written on one line (layouts "line" and "lettered"). A packed puzzle is
     cut into chunks of `chunk` cells, one token each: a 6×6 puzzle in the compact prompt takes 12 tokens. Other words
-    than those of `sudoku_env.text`'s templates (and some numbers within them) become the unknown token. The chat template writes the user's message
-    alone: a system prompt would cost the small model more positions than it is worth.
+    than those of `sudoku_env.text`'s templates, and some numbers within these, become the unknown token. The chat
+    template writes the user's message alone: a system prompt would cost the small model more than it is worth.
 
     Args:
         size: Board size whose packed puzzles are cut into chunks.

@@ -25,7 +25,7 @@ class DataArguments:
     """Arguments of `make_data.py`."""
 
     output_dir: str = field(default="data", metadata={"help": "Folder to write to."})
-    size: int = field(default=6, metadata={"help": "Board size, 4 or 6."})
+    size: int = field(default=6, metadata={"help": "Board size; 4×4 has too few classes of grids for three sets."})
     clues_low: int = field(default=14, metadata={"help": "Fewest clues of a puzzle."})
     clues_high: int = field(default=18, metadata={"help": "Most clues of a puzzle."})
     template: str = field(
@@ -51,7 +51,9 @@ checksums = {}
 for name, count in wanted.items():
     chosen = boards[: 20 * count][in_split(solutions[: 20 * count], name)][:count]
     if len(chosen) < count:
-        raise SystemExit(f"only {len(chosen)} of {count} puzzles for {name}; ask for fewer or for more clues")
+        raise SystemExit(
+            f"only {len(chosen)} of {count} puzzles for {name}; ask for fewer, for more clues or for another size"
+        )
     _, solution_counts = solve_batch(chosen, limit=2)
     assert (solution_counts == 1).all() and all(singles_rounds(board) > 0 for board in chosen)
     lines = [json.dumps({"prompt": build_prompt(board, args.template)}) + "\n" for board in chosen]

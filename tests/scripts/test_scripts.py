@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
+from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
@@ -148,10 +150,94 @@ def test_base_model_curve(base):
     strategies = ["in/margin", "transfer/margin", "transfer/probability", "transfer/forced_first"]
     for line in lines:
         for name in strategies:
-            assert 0 <= line[name] <= 1 and 0 <= line[f"{name}/greedy_forced"] <= 1
+            assert 0 <= line[name] <= 1
+        assert 0 <= line["transfer/margin/greedy_forced"] <= 1
 
 
 def test_base_model_depends_on_the_seed_alone(base):
     for pattern in ("*.safetensors", "curve.jsonl", "tokenizer.json", "config.json"):
         first, second = (contents(folder, pattern) for folder in base)
         assert first and first == second
+
+
+# main job
+
+
+TINY_RUN = {
+    "max_steps": 4,
+    "per_device_train_batch_size": 2,
+    "group_size": 2,
+    "save_steps": 2,
+    "eval_puzzles": 6,
+    "curve_puzzles": 4,
+    "curve_points": 2,
+    "max_puzzles": 12,
+    "control_batch_size": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def main_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("main")
+    (output,) = finish(start("train_sudoku.py", folder, **TINY_RUN))
+    return folder, output
+
+
+def test_main_job_ends_with_the_table(main_run):
+    _, output = main_run
+    table = output[output.index("Held-out puzzles (6)") :]
+    for row in ("base", "RL", "control"):
+        assert f"\n{row} " in table
+    for column in (
+        "solved margin %",
+        "solved probability %",
+        "solved policy %",
+        "(random floor)",
+        "steps before error",
+    ):
+        assert column in table
+    assert "RL - control, margin" in table
+
+
+def test_main_job_writes_its_run_folder(main_run):
+    folder, _ = main_run
+    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for name in ("clip_frac", "position_entropy", "greedy_forced", "position_top_prob", "solved", "approx_kl"):
+        assert sum(name in line for line in metrics) >= 4 or name == "greedy_forced"
+    curve = [json.loads(line)["step"] for line in (folder / "curve_rl.jsonl").read_text().splitlines()]
+    assert curve == [0, 2, 4]
+    with Image.open(folder / "decode.gif") as picture:
+        assert picture.n_frames > 18
+    with Image.open(folder / "curves.png") as picture:
+        assert picture.width > 800
+    assert json.loads((folder / "arguments.json").read_text())["group_size"] == 2
+    assert list(folder.rglob("events.out.tfevents.*"))
+    for name in ("rl", "control", "checkpoint-4"):
+        assert AutoModelForMaskedLM.from_pretrained(folder / name).config.model_type == "llada"
+
+
+def test_main_job_resumes_to_the_same_weights(main_run, tmp_path):
+    folder, _ = main_run
+    options = {**TINY_RUN, "control": False, "resume_from_checkpoint": folder / "checkpoint-2"}
+    finish(start("train_sudoku.py", tmp_path, **options))
+    first, second = (load_file(path / "rl" / "model.safetensors") for path in (folder, tmp_path))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_main_job_reads_a_recipe(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("learning_rate: 1e-4\ngroup_size: 3\n")
+    script = [sys.executable, str(ROOT / "scripts" / "train_sudoku.py"), str(recipe)]
+    words = ["--group_size", "0", "--output_dir", str(tmp_path)]
+    over = subprocess.run([*script, *words], capture_output=True, text=True)
+    assert over.returncode == 1 and "group_size=0" in over.stderr
+    recipe.write_text("learning_rat: 1e-4\n")
+    unknown = subprocess.run(script, capture_output=True, text=True)
+    assert unknown.returncode == 2 and "unknown keys ['learning_rat']" in unknown.stderr
+
+
+def test_main_job_refuses_test_grids_in_training(tmp_path):
+    data = ROOT / "data" / "sudoku6x6_train.jsonl"
+    process = start("train_sudoku.py", tmp_path, **{**TINY_RUN, "eval_data": data})
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 1 and "eval_data: 6 of 6 solution grids occur in training" in errors

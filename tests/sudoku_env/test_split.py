@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+from sudoku_reference import random_symmetry
+
+from sudoku_env.errors import SudokuError
+from sudoku_env.generator import canonical_grid, generate
+from sudoku_env.split import SPLITS, in_split, split_of
+
+
+def test_images_of_a_grid_share_its_split():
+    made = generate(20, size=6, clues=36, seed=4)
+    rng = np.random.default_rng(0)
+    for grid in made.solutions:
+        cells, digits = random_symmetry(6, rng)
+        assert split_of(np.array(digits, np.uint8)[grid[cells]]) == split_of(grid)
+
+
+def test_splits_share_no_class():
+    made = generate(1500, size=6, clues=36, seed=5)
+    classes = {name: {canonical_grid(g) for g in made.solutions[in_split(made.solutions, name)]} for name in SPLITS}
+    assert all(classes.values())
+    assert sum(map(len, classes.values())) == len(set().union(*classes.values()))
+
+
+def test_every_grid_has_one_split():
+    made = generate(50, size=6, clues=36, seed=6)
+    assert (sum(in_split(made.solutions, name).astype(int) for name in SPLITS) == 1).all()
+
+
+def test_shares_are_followed():
+    made = generate(30, size=6, clues=36, seed=7)
+    assert {split_of(grid, (1.0, 0.0, 0.0)) for grid in made.solutions} == {"train"}
+    assert {split_of(grid, (0.0, 0.0, 1.0)) for grid in made.solutions} == {"test"}
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.6, 0.6, -0.2), (0.1, 0.1, 0.1)])
+def test_shares_must_add_up(shares):
+    made = generate(1, size=4, clues=16, seed=1)
+    with pytest.raises(SudokuError, match="add up to 1"):
+        split_of(made.solutions[0], shares)
+
+
+def test_unknown_split():
+    with pytest.raises(SudokuError, match="'dev' is unknown"):
+        in_split(np.zeros((1, 36), np.uint8), "dev")
