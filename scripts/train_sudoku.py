@@ -11,7 +11,6 @@ of one decode.
 import json
 import logging
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -248,11 +247,11 @@ if script.control:
             callbacks=callbacks,
         )
 
-    probe = control_trainer(30, run / "control", [])
+    clock = HeldOutCurve(run / "curve_control.jsonl", [], pad_id, every=0)
+    probe = control_trainer(50, run / "control", [clock])
     prepare(probe, ())
-    started = time.perf_counter()
     probe.train()
-    steps = max(10, int(rl_seconds / ((time.perf_counter() - started) / 30)))
+    steps = max(10, round(50 * rl_seconds / clock.seconds))
     curve = HeldOutCurve(
         run / "curve_control.jsonl", curve_set, pad_id, steps // script.curve_points if script.curve_points else 0
     )

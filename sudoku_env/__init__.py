@@ -31,6 +31,7 @@ from sudoku_env.env import UnmaskEnv
 from sudoku_env.errors import BoardError, PromptSetError, PuzzleParseError, SudokuError, TokenLayoutError
 from sudoku_env.generator import Puzzles, canonical_grid, generate
 from sudoku_env.logic import candidates, forced_digits, singles_rounds, solve_by_singles
+from sudoku_env.metrics import random_order_floor
 from sudoku_env.progress import BoardView, Progress
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.rendering import decode_gif, render_ansi, render_rgb, trace_views
@@ -95,6 +96,7 @@ __all__ = [
     "parse_board",
     "parse_puzzle",
     "pre_fill",
+    "random_order_floor",
     "read_prompts",
     "reference_ids",
     "render_ansi",

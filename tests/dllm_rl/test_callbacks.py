@@ -1,0 +1,71 @@
+import json
+import time
+
+import pandas as pd
+import torch
+from PIL import Image
+from tiny_training import new_model, puzzles, tokenizer
+from transformers import TrainerControl, TrainerState, TrainingArguments
+
+from dllm_rl import callbacks
+from dllm_rl.callbacks import HeldOutCurve, MetricsWriter
+from dllm_rl.plots import PANELS, plot_run, read_json_lines
+
+
+def drive(curve, model, steps, seconds):
+    """Call a callback as a trainer would, each step taking some time."""
+    args, state, control = TrainingArguments(use_cpu=True, report_to="none"), TrainerState(), TrainerControl()
+    state.max_steps = steps
+    curve.on_train_begin(args, state, control, model=model)
+    for step in range(1, steps + 1):
+        time.sleep(seconds)
+        state.global_step = step
+        curve.on_step_end(args, state, control, model=model)
+
+
+def test_curve_has_a_start_regular_points_and_an_end(tmp_path):
+    path = tmp_path / "curve.jsonl"
+    drive(HeldOutCurve(path, puzzles(4), tokenizer().pad_token_id, every=2), new_model(), steps=5, seconds=0.0)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["step"] for line in lines] == [0, 2, 4, 5]
+    assert all({"seconds", "solved", "greedy_forced", "steps_before_error"} <= line.keys() for line in lines)
+
+
+def test_clock_stops_while_evaluating(tmp_path, monkeypatch):
+    result = callbacks.evaluate(new_model(), puzzles(2), pad_id=tokenizer().pad_token_id)
+
+    def slow(*args, **kwargs):
+        time.sleep(0.5)
+        return result
+
+    monkeypatch.setattr(callbacks, "evaluate", slow)
+    curve = HeldOutCurve(tmp_path / "curve.jsonl", puzzles(2), 0, every=1)
+    drive(curve, new_model(), steps=3, seconds=0.02)
+    assert 0.06 <= curve.seconds < 0.5
+
+
+def test_clock_alone_needs_no_puzzles(tmp_path):
+    curve = HeldOutCurve(tmp_path / "curve.jsonl", [], 0, every=0)
+    drive(curve, new_model(), steps=2, seconds=0.02)
+    assert curve.seconds >= 0.04 and not (tmp_path / "curve.jsonl").exists()
+
+
+def test_metrics_are_written_line_by_line(tmp_path):
+    writer, state = MetricsWriter(tmp_path / "metrics.jsonl"), TrainerState()
+    for step in (1, 2):
+        state.global_step = step
+        writer.on_log(
+            TrainingArguments(use_cpu=True, report_to="none"), state, TrainerControl(), logs={"loss": step / 2}
+        )
+    frame = read_json_lines(tmp_path / "metrics.jsonl")
+    assert frame.step.tolist() == [1, 2] and frame.loss.tolist() == [0.5, 1.0]
+
+
+def test_picture_of_a_run(tmp_path):
+    metrics = pd.DataFrame({"step": range(5), **{name: torch.rand(5).tolist() for name, _ in PANELS}})
+    metrics.loc[2, "greedy_forced"] = float("nan")
+    points = {"seconds": [0, 1], "solved": [0.5, 0.6], "solved_ci95": [0.1, 0.1], "greedy_forced": [0.9, 0.95]}
+    plot_run(metrics, {"rl": pd.DataFrame(points)}, 0.8, tmp_path / "run.png")
+    with Image.open(tmp_path / "run.png") as picture:
+        assert picture.width > 1000
+    assert [path.name for path in tmp_path.iterdir()] == ["run.png"]
