@@ -126,6 +126,7 @@ def parse() -> tuple[ScriptArguments, RecipeArguments]:
 
 script, args = parse()
 transformers_logging.set_verbosity_error()
+transformers_logging.disable_progress_bar()
 logging.getLogger("accelerate").setLevel(logging.ERROR)
 set_seed(args.seed)
 run = Path(args.output_dir)
