@@ -25,6 +25,8 @@ def load_tokenizer(name: str) -> Any:
         return CharTokenizer()
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+    import dllm_rl  # noqa: F401  (registers LLaDA)
+
     path = Path(name)
     if path.suffix == ".gguf":
         return AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
