@@ -70,14 +70,24 @@ def test_the_second_gradient_is_clipped_alone():
     torch.testing.assert_close(param.data, torch.tensor([-5.6, -0.8]))
 
 
+def test_zero_grad_forgets_both_gradients():
+    param = parameter(0.0, 0.0)
+    optimizer = TwoRateOptimizer([param], sgd, (1.0, 1.0))
+    optimizer.add_second(param.sum())
+    param.sum().backward()
+    optimizer.zero_grad()
+    optimizer.step()
+    torch.testing.assert_close(param.data, torch.zeros(2))
+
+
 def test_adamw_keeps_its_moments_apart():
     torch.manual_seed(0)
     slopes = [(torch.randn(3), 100 * torch.randn(3)) for _ in range(5)]
     param = parameter(0.0, 0.0, 0.0)
     optimizer = TwoRateOptimizer([param], adamw, (0.1, 0.001))
     for first, second in slopes:
-        optimizer.add_second((param * second).sum())
         optimizer.zero_grad()
+        optimizer.add_second((param * second).sum())
         (param * first).sum().backward()
         optimizer.step()
         if first is slopes[0][0]:  # Adam's first step is the rate times the sign, however large the other gradient is
