@@ -91,6 +91,10 @@ class PuzzleBatch:
             in_map=self.in_map.to(device, non_blocking=non_blocking),
         )
 
+    def prompts_of(self, puzzles: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Prompt ids `(N, P)` and their mask `(N, P)` (None without padding) of puzzles by number, int64 `(N,)`."""
+        return self.prompt_ids[puzzles], None if self.prompt_mask is None else self.prompt_mask[puzzles]
+
     def boards(self, responses: Tensor) -> NDArray[np.uint8]:
         """Boards uint8 `(N, n²)` of responses `(N, R)`; masked cells and tokens that are no digit are blanks."""
         ids = responses.cpu().numpy()[:, self.layout.cell_positions]

@@ -126,3 +126,11 @@ def token_logprobs_at(
     normalizer = scaled.logsumexp(dim=-1)
     rows = scores.row_of[states, positions]
     return scaled[rows, tokens] - normalizer[rows]
+
+
+def action_logprobs(
+    scores: StateScores, states: Tensor, positions: Tensor, tokens: Tensor, config: PolicyConfig
+) -> Tensor:
+    """log π(a|s) = log π(ℓ|s) + log π(v|ℓ,s) `(A,)` of A actions; arguments as in `token_logprobs_at`."""
+    token_logprobs = token_logprobs_at(scores, states, positions, tokens, config.token_temperature)
+    return scores.position_logprobs[states, positions] + token_logprobs

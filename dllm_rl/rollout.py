@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decoding import STRATEGIES, Strategy, draw
 from dllm_rl.objective import expected_reward
-from dllm_rl.policy import PolicyConfig, StateScores, score_states, token_logprobs_at
+from dllm_rl.policy import PolicyConfig, StateScores, action_logprobs, score_states
 from llm_rl.core.logprobs import entropy_from_logits
 from sudoku_env.dynamics import step_batch
 from sudoku_env.logic import forced_digits
@@ -115,23 +115,17 @@ def rollout(
             last = first + len(chunk)
             members = ((inverse >= first) & (inverse < last)).nonzero().squeeze(1)
             scores = score_states(
-                model, *_prompts(puzzles, puzzle_of[first:last]), chunk, puzzles.layout.mask_id, policy
+                model, *puzzles.prompts_of(puzzle_of[first:last]), chunk, puzzles.layout.mask_id, policy
             )
             record.add_states(scores, chunk, puzzle_of[first:last], forced[first:last], policy, lam)
             states = inverse[members] - first
             positions, tokens = _choose(scores, forced[first:last], states, strategy, policy, generator)
-            logprobs = scores.position_logprobs[states, positions]
-            logprobs = logprobs + token_logprobs_at(scores, states, positions, tokens, policy.token_temperature)
+            logprobs = action_logprobs(scores, states, positions, tokens, policy)
             record.add_decisions(members, inverse[members], positions, tokens, logprobs)
             first = last
         record.advance(forced[inverse], lam)
     model.train(was_training)
     return record.result()
-
-
-def _prompts(puzzles: PuzzleBatch, puzzle_of: Tensor) -> tuple[Tensor, Tensor | None]:
-    mask = puzzles.prompt_mask
-    return puzzles.prompt_ids[puzzle_of], None if mask is None else mask[puzzle_of]
 
 
 def _forced_positions(puzzles: PuzzleBatch, responses: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.objective import ObjectiveConfig, expected_reward, incoming_ratio, rollout_advantages, step_weights
-from dllm_rl.policy import PolicyConfig, score_states, token_logprobs_at
+from dllm_rl.policy import PolicyConfig, action_logprobs, score_states
 from dllm_rl.rollout import Rollout
 from llm_rl.core.surrogate import clipped_surrogate
 
@@ -84,20 +84,11 @@ def objective_pass(
         responses = rollout.responses[first : first + max_tokens // length]
         last = first + len(responses)
         of_puzzle = rollout.puzzle_of[first:last]
-        mask = puzzles.prompt_mask
-        scores = score_states(
-            model,
-            puzzles.prompt_ids[of_puzzle],
-            None if mask is None else mask[of_puzzle],
-            responses,
-            puzzles.layout.mask_id,
-            policy,
-        )
+        scores = score_states(model, *puzzles.prompts_of(of_puzzle), responses, puzzles.layout.mask_id, policy)
         begin, end = torch.searchsorted(state, torch.tensor([first, last], device=state.device)).tolist()
         rows, cols, local = trajectory[begin:end], step[begin:end], state[begin:end] - first
         positions, tokens = rollout.positions[rows, cols], rollout.tokens[rows, cols]
-        current = scores.position_logprobs[local, positions]
-        current = current + token_logprobs_at(scores, local, positions, tokens, policy.token_temperature)
+        current = action_logprobs(scores, local, positions, tokens, policy)
         surrogate = clipped_surrogate(
             current, rollout.old_logprobs[rows, cols], advantages[rows, cols], config.clip_low, config.clip_high
         )
