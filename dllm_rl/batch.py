@@ -95,6 +95,10 @@ class PuzzleBatch:
         """Prompt ids `(N, P)` and their mask `(N, P)` (None without padding) of puzzles by number, int64 `(N,)`."""
         return self.prompt_ids[puzzles], None if self.prompt_mask is None else self.prompt_mask[puzzles]
 
+    def tail_of(self, responses: Tensor) -> Tensor:
+        """S2, bool `(N, R)`: the masked positions outside the map, of responses `(N, R)`."""
+        return (responses == self.layout.mask_id) & ~self.in_map
+
     def boards(self, responses: Tensor) -> NDArray[np.uint8]:
         """Boards uint8 `(N, n²)` of responses `(N, R)`; masked cells and tokens that are no digit are blanks."""
         ids = responses.cpu().numpy()[:, self.layout.cell_positions]

@@ -96,8 +96,7 @@ def evaluate(
         batch = PuzzleBatch.collate(puzzles[first : first + batch_size], pad_id=pad_id, device=device)
         record = rollout(model, batch, policy=policy, strategy=chosen, generator=generator)
         forced, in_map = greedy_in_forced(record)
-        steps = record.live.sum(1) - record.errors.long()
-        columns = (record.solved, steps, forced.sum(1), in_map.sum(1))
+        columns = (record.solved, record.steps_before_error, forced.sum(1), in_map.sum(1))
         parts.append([column.cpu().numpy() for column in columns])
     return Evaluation(strategy, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 

@@ -69,6 +69,11 @@ class Rollout:
         """bool `(T,)`, complete without an error."""
         return ~self.errors
 
+    @property
+    def steps_before_error(self) -> Tensor:
+        """int64 `(T,)`, right decisions before the error, or all of them."""
+        return self.live.sum(1) - self.errors.long()
+
 
 @torch.no_grad()
 def rollout(
@@ -196,7 +201,7 @@ class _Record:
             "expected_reward": expected_reward(
                 scores,
                 forced=forced,
-                tail=(scores.row_of >= 0) & ~self.puzzles.in_map,
+                tail=self.puzzles.tail_of(responses),
                 solution_ids=self.puzzles.solution_ids[puzzle_of],
                 policy=policy,
                 lam=lam,
@@ -236,7 +241,7 @@ class _Record:
         self.rewards[alive, self.step] = torch.from_numpy(outcome.rewards).float().to(device)
         errors = torch.from_numpy(outcome.errors).to(device)
         self.errors[alive] = errors
-        self.seen = sum(len(column) for column in self.columns["puzzle_of"])
+        self.seen = int(self.state_of[alive, self.step].max()) + 1
         self.step += 1
         self.alive = alive[~(errors | torch.from_numpy(outcome.complete).to(device))]
 

@@ -225,9 +225,7 @@ class UnmaskTrainer(Trainer):
         self.metrics.add_ratio("position_top_prob", float(record.top_prob[visited][live].sum()), count)
         self.metrics.add_ratio("greedy_forced", int(forced.sum()), int(in_map.sum()))
         self.metrics.add_ratio("solved", int(record.solved.sum()), len(record.solved))
-        self.metrics.add_ratio(
-            "steps_before_error", int((live.sum(1) - record.errors.long()).sum()), len(record.solved)
-        )
+        self.metrics.add_ratio("steps_before_error", int(record.steps_before_error.sum()), len(record.solved))
         self.metrics.add_ratio("distinct_states", len(record.responses), count)
         totals = record.rewards.sum(1).reshape(-1, record.group_size)
         self.metrics.add("reward_mean", float(totals.mean()), totals.numel())

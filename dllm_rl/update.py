@@ -100,7 +100,7 @@ def objective_pass(
         f = expected_reward(
             scores,
             forced=rollout.forced[first:last],
-            tail=(scores.row_of >= 0) & ~puzzles.in_map,
+            tail=puzzles.tail_of(responses),
             solution_ids=puzzles.solution_ids[of_puzzle],
             policy=policy,
             lam=config.lam,
