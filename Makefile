@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup train test test-slow lint bench clean
+.PHONY: setup train test test-slow lint bench clean-cache clean
 
 setup: $(STAMP)
 
@@ -30,6 +30,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python scripts/benchmark.py
+
+# Compiled kernels; numba does not notice a change in a file that a kernel calls into.
+clean-cache:
+	rm -f sudoku_env/kernels/__pycache__/*.nb[ic]
 
 clean:
 	rm -rf $(VENV) runs build dist *.egg-info

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sudoku_env.board import Board, BoardLike, as_board, geometry, is_solved, size_of
 from sudoku_env.errors import BoardError
-from sudoku_env.kernels import generate_batch, smallest_image
+from sudoku_env.kernels.generate import generate_batch, smallest_image
 
 RULES = ("singles", "unique")
 CANONICAL_SIZES = (4, 6)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudoku_env.board import Board, BoardLike, as_board, as_boards, geometry, is_solved, size_of
-from sudoku_env.kernels import candidates_batch, forced_batch
+from sudoku_env.kernels.general import candidates_batch, forced_batch
 
 
 def candidates(boards: NDArray[np.integer]) -> NDArray[np.bool_]:

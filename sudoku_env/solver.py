@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from sudoku_env.board import Board, BoardLike, as_board, as_boards, geometry, size_of
 from sudoku_env.errors import BoardError
-from sudoku_env.kernels import search_batch
+from sudoku_env.kernels.general import search_batch
 
 
 def solve(board: BoardLike, *, size: int | None = None) -> Board | None:

@@ -1,41 +1,15 @@
-"""Numba kernels behind `solver`, `logic` and `generator`; nothing is compiled before the first call.
+"""Candidates, singles and search for boards of any size.
 
-Digit sets are int64 bit masks: bit d−1 stands for digit d. All kernels live in this one file because numba's cache
-notices a change in the file of the function it compiled, not in a file that the function calls into.
-
-Shared arguments: `board` uint8 `(n²,)`; `units` int64 `(3n, n)` and `units_of` int64 `(n², 3)` from `board.geometry`;
-`used` int64 `(3n,)`, `masks` int64 `(n²,)` and `forced` int64 `(n²,)` are work space.
+Digit sets are int64 bit masks: bit d−1 stands for digit d. Shared arguments: `board` uint8 `(n²,)`; `units` int64
+`(3n, n)` and `units_of` int64 `(n², 3)` from `board.geometry`; `used` int64 `(3n,)`, `masks` int64 `(n²,)` and `forced`
+int64 `(n²,)` are work space.
 """
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from sudoku_env.board import Board
-
-Int = int | np.int64
-Ints = NDArray[np.int64]
-State = NDArray[np.uint64]
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-
-
-@njit(cache=True)
-def next_random(rng: State) -> np.uint64:
-    """Advance splitmix64 (state: uint64 `(1,)`) and return 64 random bits; integers only, so equal on any machine."""
-    rng[0] += _GOLDEN
-    x = rng[0]
-    x = (x ^ (x >> np.uint64(30))) * _MIX_1
-    x = (x ^ (x >> np.uint64(27))) * _MIX_2
-    return x ^ (x >> np.uint64(31))
-
-
-@njit(cache=True)
-def random_below(rng: State, bound: Int) -> Int:
-    """A random integer in [0, bound), for bounds far below 2³²."""
-    return np.int64(((next_random(rng) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
+from sudoku_env.kernels.random import Int, Ints, State, random_below
 
 
 @njit(cache=True)
@@ -268,122 +242,3 @@ def forced_batch(boards: Board, units: Ints, units_of: Ints, out: Board) -> None
         find_singles(boards[k], units, units_of, used, masks, forced)
         for cell in range(boards.shape[1]):
             out[k, cell] = digit_of(forced[cell]) if forced[cell] else 0
-
-
-@njit(cache=True)
-def stays_solvable(
-    board: Board,
-    cell: Int,
-    units: Ints,
-    units_of: Ints,
-    singles: bool,
-    used: Ints,
-    masks: Ints,
-    forced: Ints,
-    trail: Ints,
-    scratch: Board,
-) -> bool:
-    """Whether a puzzle that satisfies the rule still does so after `cell` was blanked in it.
-
-    By singles: what they find only grows with the digits on the board, so it is enough that they fill `cell` again.
-    """
-    if not singles:
-        return search(board, units, units_of, 2, 0, np.empty(0, np.uint64), scratch) == 1
-    scratch[:] = board
-    fill_singles(scratch, units, units_of, used, masks, forced, trail, 0)
-    return scratch[cell] != 0
-
-
-@njit(cache=True)
-def shuffle(items: Ints, rng: State) -> None:
-    """Shuffle a one-dimensional array in place (Fisher and Yates)."""
-    for last in range(items.size - 1, 0, -1):
-        other = random_below(rng, last + 1)
-        items[last], items[other] = items[other], items[last]
-
-
-@njit(cache=True)
-def generate_batch(
-    seed: np.uint64,
-    units: Ints,
-    units_of: Ints,
-    lowest: Int,
-    highest: Int,
-    singles: bool,
-    attempts: Int,
-    boards: Board,
-    solutions: Board,
-) -> Int:
-    """Fill `boards` and `solutions`, uint8 `(N, n²)`; puzzle k depends on the seed and k alone.
-
-    A random filled grid is thinned out in a random order, each clue going if the rule still holds without it. A clue
-    that had to stay has to stay for good, so one pass ends at the wanted number of clues or at an irreducible puzzle;
-    in that case a new grid is drawn.
-
-    Returns:
-        −1, or the index of the first puzzle for which no attempt came down to the number of clues drawn.
-    """
-    cells = boards.shape[1]
-    used = np.empty(units.shape[0], np.int64)
-    masks = np.empty(cells, np.int64)
-    forced = np.empty(cells, np.int64)
-    trail = np.empty(cells, np.int64)
-    scratch = np.empty(cells, np.uint8)
-    order = np.arange(cells)
-    empty = np.zeros(cells, np.uint8)
-    rng = np.empty(1, np.uint64)
-    for k in range(boards.shape[0]):
-        rng[0] = seed
-        rng[0] = next_random(rng) + np.uint64(k)
-        rng[0] = next_random(rng)
-        target = lowest + random_below(rng, highest - lowest + 1)
-        clues = cells + 1
-        for _ in range(attempts):
-            while search(empty, units, units_of, 1, 50 * cells, rng, solutions[k]) != 1:
-                pass
-            boards[k] = solutions[k]
-            clues = cells
-            for i in range(cells):
-                order[i] = i
-            shuffle(order, rng)
-            for cell in order:
-                if clues == target:
-                    break
-                boards[k, cell] = 0
-                if stays_solvable(boards[k], cell, units, units_of, singles, used, masks, forced, trail, scratch):
-                    clues -= 1
-                else:
-                    boards[k, cell] = solutions[k, cell]
-            if clues == target:
-                break
-        if clues != target:
-            return k
-    return -1
-
-
-@njit(cache=True)
-def smallest_image(grid: Board, row_orders: Ints, column_orders: Ints, best: Board) -> None:
-    """Lower `best` to the lexicographically smallest image of a filled grid under row and column orders.
-
-    Digits are relabeled 1, 2, … in the order in which they appear in the image.
-
-    Args:
-        grid: uint8 `(n, n)`.
-        row_orders: int64 `(R, n)`.
-        column_orders: int64 `(C, n)`.
-        best: uint8 `(n²,)`, the smallest image so far; start it with 255.
-    """
-    size = grid.shape[0]
-    label = np.empty(size + 1, np.uint8)
-    for r in range(row_orders.shape[0]):
-        for c in range(column_orders.shape[0]):
-            for k in range(size):
-                label[grid[row_orders[r, 0], column_orders[c, k]]] = k + 1
-            smaller = False
-            for k in range(size * size):
-                value = label[grid[row_orders[r, k // size], column_orders[c, k % size]]]
-                if smaller or value < best[k]:
-                    best[k] = value
-                    smaller = True
-                elif value > best[k]:
-                    break
