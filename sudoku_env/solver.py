@@ -1,4 +1,9 @@
-"""Sudoku solver: one solution, the number of solutions up to a limit, and both for many boards at once."""
+"""Sudoku solver: one solution, the number of solutions up to a limit, and both for many boards at once.
+
+9×9 boards take a search on bit planes (`kernels.nine`), the other sizes a general one (`kernels.general`).
+"""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,12 +11,18 @@ from numpy.typing import NDArray
 from sudoku_env.board import Board, BoardLike, as_board, as_boards, geometry, size_of
 from sudoku_env.errors import BoardError
 from sudoku_env.kernels.general import search_batch
+from sudoku_env.kernels.nine import BAD_BOARD, count9_batch, count9_text, count9_values
+from sudoku_env.kernels.random import Int
+
+_CHUNK = 512
+_CELLS_OF_NINE = 81
 
 
 def solve(board: BoardLike, *, size: int | None = None) -> Board | None:
     """One solution of a board, or None if it has none (a clash among its digits included).
 
-    The same board always gives the same solution. Use `count_solutions` to see whether it is the only one.
+    The same board always gives the same solution. Use `count_solutions` to see whether it is the only one. A uint8
+    array or a packed string of digits and dots is the fastest for 9×9; for many boards `solve_batch` is faster.
 
     Args:
         board: Anything `as_board` takes.
@@ -23,8 +34,8 @@ def solve(board: BoardLike, *, size: int | None = None) -> Board | None:
     Raises:
         BoardError: The board has a wrong shape or a value out of range.
     """
-    solutions, counts = solve_batch(as_board(board, size)[None])
-    return solutions[0] if counts[0] else None
+    solution, count = _solve_one(board, 1, size)
+    return solution if count else None
 
 
 def count_solutions(board: BoardLike, limit: int = 2) -> int:
@@ -33,29 +44,69 @@ def count_solutions(board: BoardLike, limit: int = 2) -> int:
     Raises:
         BoardError: The board has a wrong shape or a value out of range, or the limit is below 1.
     """
-    return int(solve_batch(as_board(board)[None], limit=limit)[1][0])
+    return int(_solve_one(board, _check_limit(limit), None)[1])
 
 
-def solve_batch(boards: NDArray[np.integer], *, limit: int = 1) -> tuple[Board, NDArray[np.int64]]:
+def solve_batch(boards: NDArray[np.integer], *, limit: int = 1, threads: int = 1) -> tuple[Board, NDArray[np.int64]]:
     """Solve many boards of one size.
 
     Args:
         boards: `(N, n²)` integers, 0 for a blank.
         limit: Count solutions of each board up to this number; 2 tells whether the solution is unique.
+        threads: Threads to share the boards among; the result does not depend on it.
 
     Returns:
-        Solutions uint8 `(N, n²)`, zeros where there is none, and counts int64 `(N,)`.
+        Solutions uint8 `(N, n²)`, zeros where there is none, and counts int64 `(N,)`, at most `limit` each. Of several
+        solutions the first one found is given, the same one as by `solve`.
 
     Raises:
-        BoardError: Wrong shape or a value out of range, or the limit is below 1.
+        BoardError: Wrong shape or a value out of range, or `limit` or `threads` is below 1. A clash of digits is no
+            error; such a board has no solution.
     """
-    if limit < 1:
-        raise BoardError(f"limit must be at least 1, got {limit}")
+    _check_limit(limit)
+    if threads < 1:
+        raise BoardError(f"threads must be at least 1, got {threads}")
     flat = as_boards(boards)
     if flat.ndim != 2:
         raise BoardError(f"solve_batch needs boards of shape (N, n²), got {flat.shape}; use solve for one board")
-    table = geometry(size_of(flat.shape[1]))
+    size = size_of(flat.shape[1])
     solutions = np.zeros_like(flat)
     counts = np.zeros(len(flat), dtype=np.int64)
-    search_batch(flat, table.units, table.units_of, limit, solutions, counts)
+
+    def work(start: int, stop: int) -> None:
+        if size == 9:
+            count9_batch(flat[start:stop], limit, solutions[start:stop], counts[start:stop])
+        else:
+            table = geometry(size)
+            part = slice(start, stop)
+            search_batch(flat[part], table.units, table.units_of, limit, solutions[part], counts[part])
+
+    if threads == 1:
+        work(0, len(flat))
+    else:
+        starts = range(0, len(flat), _CHUNK)
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, starts, [start + _CHUNK for start in starts]))
     return solutions, counts
+
+
+def _solve_one(board: BoardLike, limit: int, size: int | None) -> tuple[Board, Int]:
+    """The first solution and the number of solutions up to the limit; the usual forms of 9×9 without conversions."""
+    if size is None or size == 9:
+        solution = np.zeros(_CELLS_OF_NINE, dtype=np.uint8)
+        count: Int = BAD_BOARD
+        if isinstance(board, np.ndarray):
+            if board.dtype == np.uint8 and board.shape in ((81,), (9, 9)) and board.flags.c_contiguous:
+                count = count9_values(board.reshape(_CELLS_OF_NINE).view(np.uint8), limit, solution)
+        elif isinstance(board, str) and len(board) == _CELLS_OF_NINE and board.isascii():
+            count = count9_text(np.frombuffer(board.encode("ascii"), dtype=np.uint8), limit, solution)
+        if count != BAD_BOARD:
+            return solution, count
+    solutions, counts = solve_batch(as_board(board, size)[None], limit=limit)
+    return solutions[0], counts[0]
+
+
+def _check_limit(limit: int) -> int:
+    if limit < 1:
+        raise BoardError(f"limit must be at least 1, got {limit}")
+    return limit

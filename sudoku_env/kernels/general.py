@@ -216,7 +216,7 @@ def undo(board: Board, trail: Ints, length: Int, target: Int) -> Int:
     return target
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def search_batch(boards: Board, units: Ints, units_of: Ints, limit: Int, solutions: Board, counts: Ints) -> None:
     """`search` for each of `(N, n²)` boards; fills `solutions` `(N, n²)` and `counts` `(N,)`."""
     no_rng = np.empty(0, np.uint64)
@@ -224,7 +224,7 @@ def search_batch(boards: Board, units: Ints, units_of: Ints, limit: Int, solutio
         counts[k] = search(boards[k], units, units_of, limit, 0, no_rng, solutions[k])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def candidates_batch(boards: Board, units: Ints, units_of: Ints, out: Ints) -> None:
     """Candidate masks, int64 `(N, n²)`, of `(N, n²)` boards."""
     used = np.empty(units.shape[0], np.int64)
@@ -232,7 +232,7 @@ def candidates_batch(boards: Board, units: Ints, units_of: Ints, out: Ints) -> N
         find_candidates(boards[k], units_of, used, out[k])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def forced_batch(boards: Board, units: Ints, units_of: Ints, out: Board) -> None:
     """Forced digits, uint8 `(N, n²)` with 0 for none, of `(N, n²)` boards."""
     used = np.empty(units.shape[0], np.int64)
