@@ -55,13 +55,13 @@ def report(name: str, unit: str, amount: float, work: Callable[[], object]) -> N
 
 print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; median of {args.repeats}")
 for size, clues in ((6, (14, 18)), (9, (30, 36))):
-    made = generate(args.puzzles, size=size, clues=clues, seed=args.seed)
+    made = generate(args.puzzles, size=size, clues=clues, rule="singles", seed=args.seed)
     boards = made.boards
     report(
         f"generate {size}x{size}, {clues[0]}-{clues[1]} clues",
         "puzzles",
         200,
-        lambda s=size, c=clues: generate(200, size=s, clues=c, seed=1),
+        lambda s=size, c=clues: generate(200, size=s, clues=c, rule="singles", seed=1),
     )
     report(f"solve_batch {size}x{size}, limit 2", "puzzles", len(boards), lambda b=boards: solve_batch(b, limit=2))
     report(f"forced_digits {size}x{size}", "boards", len(boards), lambda b=boards: forced_digits(b))
@@ -94,7 +94,7 @@ for name in ("sudoku_env:Sudoku-v0", "sudoku_env:SudokuUnmask-v0"):
     report(f"{name}, random play with resets", "steps", 1000, play(name, 1000))
 
 tokenizer = build_small_tokenizer()
-made = generate(128, size=6, clues=(14, 18), seed=args.seed)
+made = generate(128, size=6, clues=(14, 18), rule="singles", seed=args.seed)
 prompts = [build_prompt(board, "compact") for board in made.boards]
 report("pre_fill, small tokenizer", "prompts", len(prompts), lambda: [pre_fill(p, tokenizer, 40) for p in prompts])
 puzzles = [pre_fill(prompt, tokenizer, 40) for prompt in prompts]

@@ -1,68 +1,80 @@
-"""Write the frozen puzzle sets of the main job, split by solution grid up to the symmetries of Sudoku.
+"""Write the frozen puzzle sets, the sets of the package, or sets of prompts; or audit the puzzle sets.
 
-A line of a set is {"prompt": …}, the training format: a puzzle described in words. No test or validation grid, nor any
-image of it under a symmetry, occurs in training; every puzzle has one solution, which naked and hidden singles find.
+- `--kind puzzles`: `data/puzzles/`, CSV files by size and split with puzzles of all tiers (`sudoku_env.puzzle_sets`).
+- `--kind package`: `sudoku_env/data/`, the puzzles behind `default_puzzles`.
+- `--kind prompts`: lines of {"prompt": …}, the training format: a puzzle described in words, which singles solve.
+
+No test or validation grid occurs in training, nor any image of it under a symmetry (for 4×4 puzzle sets: no grid).
 """
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-import numpy as np
 from transformers import HfArgumentParser
 
-from sudoku_env.generator import generate
-from sudoku_env.logic import singles_rounds
-from sudoku_env.solver import solve_batch
-from sudoku_env.split import in_split
+from sudoku_env.errors import SudokuError
+from sudoku_env.puzzle_sets import TIERS, audit_sets, draw_by_split, write_package_sets, write_sets, write_text
 from sudoku_env.text import build_prompt
+
+FOLDERS = {"puzzles": "data/puzzles", "package": "sudoku_env/data", "prompts": "runs/prompts"}
 
 
 @dataclass
 class DataArguments:
     """Arguments of `make_data.py`."""
 
-    output_dir: str = field(default="data", metadata={"help": "Folder to write to."})
-    size: int = field(default=6, metadata={"help": "Board size; 4×4 has too few classes of grids for three sets."})
-    clues_low: int = field(default=14, metadata={"help": "Fewest clues of a puzzle."})
-    clues_high: int = field(default=18, metadata={"help": "Most clues of a puzzle."})
-    template: str = field(
-        default="compact", metadata={"help": "Wording of the prompts, see sudoku_env.text.TEMPLATES."}
-    )
-    train: int = field(default=3000, metadata={"help": "Puzzles to train on."})
-    validation: int = field(default=1000, metadata={"help": "Puzzles for choosing hyperparameters."})
-    test: int = field(default=2000, metadata={"help": "Held-out puzzles."})
+    kind: Literal["puzzles", "package", "prompts"] = field(default="puzzles", metadata={"help": "What to write."})
+    audit: bool = field(default=False, metadata={"help": "Check the puzzle sets that are there, write nothing."})
+    output_dir: str | None = field(default=None, metadata={"help": f"Folder; by default by kind: {FOLDERS}."})
     seed: int = field(default=2026, metadata={"help": "Of the generator."})
+    threads: int = field(default=1, metadata={"help": "Threads of the generator, for puzzles and prompts."})
+    size: int = field(default=6, metadata={"help": "Prompts: board size."})
+    clues_low: int = field(default=14, metadata={"help": "Prompts: fewest clues of a puzzle."})
+    clues_high: int = field(default=18, metadata={"help": "Prompts: most clues of a puzzle."})
+    template: str = field(default="compact", metadata={"help": "Prompts: wording, see sudoku_env.text.TEMPLATES."})
+    train: int = field(default=3000, metadata={"help": "Prompts to train on."})
+    validation: int = field(default=1000, metadata={"help": "Prompts for choosing hyperparameters."})
+    test: int = field(default=2000, metadata={"help": "Held-out prompts."})
 
 
 (args,) = HfArgumentParser(DataArguments).parse_args_into_dataclasses()
-wanted = {"train": args.train, "validation": args.validation, "test": args.test}
-clues = (args.clues_low, args.clues_high)
-pool = generate(20 * sum(wanted.values()), size=args.size, clues=clues, seed=args.seed)
-pool_boards, first = np.unique(pool.boards, axis=0, return_index=True)
-order = np.sort(first)
-boards, solutions = pool.boards[order], pool.solutions[order]
+folder = Path(args.output_dir or FOLDERS[args.kind])
 
-folder = Path(args.output_dir)
-folder.mkdir(parents=True, exist_ok=True)
-checksums = {}
-for name, count in wanted.items():
-    chosen = boards[: 20 * count][in_split(solutions[: 20 * count], name)][:count]
-    if len(chosen) < count:
-        raise SystemExit(
-            f"only {len(chosen)} of {count} puzzles for {name}; ask for fewer, for more clues or for another size"
-        )
-    _, solution_counts = solve_batch(chosen, limit=2)
-    assert (solution_counts == 1).all() and all(singles_rounds(board) > 0 for board in chosen)
-    lines = [json.dumps({"prompt": build_prompt(board, args.template)}) + "\n" for board in chosen]
-    target = folder / f"sudoku{args.size}x{args.size}_{name}.jsonl"
-    partial = target.with_suffix(".partial")
-    partial.write_text("".join(lines), encoding="utf-8")
-    os.replace(partial, target)
-    checksums[target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
-    print(f"{target}: {count} puzzles, {clues[0]} to {clues[1]} clues, sha256 {checksums[target.name][:16]}…")
-(folder / f"sudoku{args.size}x{args.size}.sha256").write_text(
-    "".join(f"{digest}  {name}\n" for name, digest in checksums.items()), encoding="utf-8"
-)
+
+def write_prompts() -> None:
+    """Write the prompts of each split and their checksums."""
+    name = f"sudoku{args.size}x{args.size}"
+    sets = draw_by_split(
+        args.size,
+        (args.train, args.validation, args.test),
+        clues=(args.clues_low, args.clues_high),
+        rule="singles",
+        exact=False,
+        seed=args.seed,
+        threads=args.threads,
+    )
+    checksums = []
+    for split, puzzles in sets.items():
+        prompts = [json.dumps({"prompt": build_prompt(board, args.template)}) + "\n" for board in puzzles.boards]
+        path = folder / f"{name}_{split}.jsonl"
+        write_text(path, "".join(prompts))
+        checksums.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n")
+    write_text(folder / f"{name}.sha256", "".join(checksums))
+
+
+if args.audit:
+    problems = audit_sets(folder)
+    raise SystemExit("\n".join(problems) or None)
+try:
+    if args.kind == "puzzles":
+        write_sets(folder, TIERS, seed=args.seed, threads=args.threads)
+    elif args.kind == "package":
+        write_package_sets(folder, seed=args.seed)
+    else:
+        write_prompts()
+except SudokuError as error:
+    raise SystemExit(str(error)) from None
+print("\n".join(f"{path} ({path.stat().st_size:,} bytes)" for path in sorted(folder.glob("sudoku*"))))

@@ -97,7 +97,7 @@ max_gen_length = 1 + args.size**2 + args.tail
 
 def prepare(count: int, clues: tuple[int, int], split: str, seed: int) -> list[PreFilled]:
     """Pre-filled puzzles of one split."""
-    pool = generate(count, size=args.size, clues=clues, seed=seed)
+    pool = generate(count, size=args.size, clues=clues, rule="singles", seed=seed)
     boards = pool.boards[in_split(pool.solutions, split)]
     return [pre_fill(build_prompt(board, "compact"), tokenizer, max_gen_length) for board in boards]
 

@@ -29,12 +29,25 @@ from sudoku_env.char_tokenizer import CharTokenizer
 from sudoku_env.dynamics import StepBatch, step_batch, unmask_reward
 from sudoku_env.env import UnmaskEnv
 from sudoku_env.errors import BoardError, PromptSetError, PuzzleParseError, SudokuError, TokenLayoutError
-from sudoku_env.generator import Puzzles, canonical_grid, generate
-from sudoku_env.logic import candidates, forced_digits, singles_rounds, solve_by_singles
+from sudoku_env.explanation import Step, explain
+from sudoku_env.generator import generate
+from sudoku_env.grids import canonical_grid
+from sudoku_env.logic import (
+    RULE_GROUPS,
+    RULES,
+    candidates,
+    definite_cells,
+    forced_digits,
+    singles_rounds,
+    solve_by_singles,
+)
 from sudoku_env.metrics import random_order_floor
 from sudoku_env.progress import BoardView, Progress
-from sudoku_env.puzzles import read_prompts
+from sudoku_env.puzzles import Puzzles, default_puzzles, read_prompts, read_puzzles
+from sudoku_env.rating import Rating, rate, rate_batch
 from sudoku_env.rendering import decode_gif, render_ansi, render_rgb, trace_views
+from sudoku_env.sampling import sample_legal
+from sudoku_env.scoring import Score, read_answer, score_answer
 from sudoku_env.solver import count_solutions, solve, solve_batch
 from sudoku_env.split import SPLITS, in_split, split_of
 from sudoku_env.text import (
@@ -47,11 +60,16 @@ from sudoku_env.text import (
     parse_puzzle,
 )
 from sudoku_env.tokens import PreFilled, TokenLayout, detect_definite, judge_error, pre_fill, reference_ids
+from sudoku_env.unmask_vector_env import SudokuUnmaskVectorEnv
+from sudoku_env.vector_env import SudokuVectorEnv
+from sudoku_env.wrappers import FlatActions, FlatUnmask, FlatUnmaskVector
 
 __all__ = [
     "ANSWER_LAYOUTS",
     "DEFAULT_OPENING",
     "DEFAULT_SYSTEM_PROMPT",
+    "RULES",
+    "RULE_GROUPS",
     "SIZES",
     "SPLITS",
     "SYMBOLS",
@@ -62,15 +80,23 @@ __all__ = [
     "BoardLike",
     "BoardView",
     "CharTokenizer",
+    "FlatActions",
+    "FlatUnmask",
+    "FlatUnmaskVector",
     "Geometry",
     "PreFilled",
     "Progress",
     "PromptSetError",
     "PuzzleParseError",
     "Puzzles",
+    "Rating",
+    "Score",
+    "Step",
     "StepBatch",
     "SudokuEnv",
     "SudokuError",
+    "SudokuUnmaskVectorEnv",
+    "SudokuVectorEnv",
     "TokenLayout",
     "TokenLayoutError",
     "Tokenizer",
@@ -83,7 +109,10 @@ __all__ = [
     "cell_name",
     "count_solutions",
     "decode_gif",
+    "default_puzzles",
+    "definite_cells",
     "detect_definite",
+    "explain",
     "find_conflict",
     "forced_digits",
     "format_board",
@@ -97,10 +126,16 @@ __all__ = [
     "parse_puzzle",
     "pre_fill",
     "random_order_floor",
+    "rate",
+    "rate_batch",
+    "read_answer",
     "read_prompts",
+    "read_puzzles",
     "reference_ids",
     "render_ansi",
     "render_rgb",
+    "sample_legal",
+    "score_answer",
     "singles_rounds",
     "size_of",
     "solve",
@@ -113,5 +148,13 @@ __all__ = [
     "unmask_reward",
 ]
 
-gymnasium.register("SudokuUnmask-v0", entry_point="sudoku_env.env:UnmaskEnv")
-gymnasium.register("Sudoku-v0", entry_point="sudoku_env.board_env:SudokuEnv")
+gymnasium.register(
+    "SudokuUnmask-v0",
+    entry_point="sudoku_env.env:UnmaskEnv",
+    vector_entry_point="sudoku_env.unmask_vector_env:SudokuUnmaskVectorEnv",
+)
+gymnasium.register(
+    "Sudoku-v0",
+    entry_point="sudoku_env.board_env:SudokuEnv",
+    vector_entry_point="sudoku_env.vector_env:SudokuVectorEnv",
+)

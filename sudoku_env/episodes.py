@@ -1,5 +1,6 @@
-"""What the two environments share: where puzzles come from, reset options, render modes."""
+"""What the environments share: where puzzles come from, streams of randomness, reset options and render modes."""
 
+from functools import cache
 from operator import index
 from typing import Any
 
@@ -7,32 +8,89 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from sudoku_env.board import Board
 from sudoku_env.errors import SudokuError
 from sudoku_env.generator import generate
-from sudoku_env.progress import Progress
+from sudoku_env.kernels.play import draw_indices
+from sudoku_env.progress import BoardView
+from sudoku_env.puzzles import Puzzles, default_puzzles
 from sudoku_env.rendering import render_ansi, render_rgb
 
-DEFAULT_CLUES: dict[int, tuple[int, int]] = {4: (5, 7), 6: (14, 18), 9: (30, 36), 16: (140, 160)}
+POOL_SIZE = 256
+POOL_SEED = 0
 
 
-def draw_puzzle(size: int, clues: int | tuple[int, int], rng: np.random.Generator) -> tuple[Board, Board]:
-    """One generated puzzle that singles solve, and its solution, each uint8 `(n²,)`; seeded by the generator."""
-    drawn = generate(1, size=size, clues=clues, seed=int(rng.integers(2**63)))
-    return drawn.boards[0], drawn.solutions[0]
+def puzzle_pool(size: int, clues: int | tuple[int, int] | None, pool_size: int | None) -> Puzzles:
+    """The puzzles that episodes draw from where none are given; singles solve them all.
+
+    Args:
+        size: n.
+        clues: Digits given, a number or an inclusive range, of puzzles generated once a process; None takes
+            `default_puzzles(size)`.
+        pool_size: How many to generate; None for `POOL_SIZE`.
+
+    Raises:
+        BoardError: The size is unknown, or no such puzzles can be generated.
+        SudokuError: There is a `pool_size` without `clues`, or it is below 1.
+    """
+    if clues is None:
+        if pool_size is not None:
+            raise SudokuError(f"pool_size {pool_size} has no effect without clues; pass clues too")
+        return default_puzzles(size)
+    if pool_size is not None and pool_size < 1:
+        raise SudokuError(f"pool_size must be at least 1, got {pool_size}")
+    wanted = int(clues) if isinstance(clues, int | np.integer) else tuple(clues)
+    return _generated(size, wanted, POOL_SIZE if pool_size is None else pool_size)
 
 
-def pick_index(count: int, options: dict[str, Any] | None, rng: np.random.Generator) -> int:
-    """Which of `count` puzzles to take: `options["index"]` if it is there, else a random one; 0 if count is 0.
+@cache
+def _generated(size: int, clues: int | tuple[int, int], count: int) -> Puzzles:
+    return generate(count, size=size, clues=clues, rule="singles", seed=POOL_SEED)
+
+
+class Streams:
+    """One random stream (`kernels.random`) for each of B environments, begun by a generator of Gymnasium's.
+
+    Attributes:
+        states: uint64 `(B,)`.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.states = np.zeros(count, dtype=np.uint64)
+        self._source: np.random.Generator | None = None
+
+    def follow(self, generator: np.random.Generator) -> None:
+        """Begin all streams anew if this is another generator than the last one; else let them go on."""
+        if generator is not self._source:
+            self.states[:] = generator.integers(2**64, size=self.states.size, dtype=np.uint64)
+            self._source = generator
+
+    def seed(self, row: int, seed: int) -> None:
+        """Begin one stream as `follow` does in a single environment that is reset with this seed."""
+        generator, _ = gymnasium.utils.seeding.np_random(seed)
+        self.states[row : row + 1] = generator.integers(2**64, size=1, dtype=np.uint64)
+
+    def draw(self, count: int, rows: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """A random index below `count` from each of the chosen streams, bool `(B,)`, or all: int64 `(rows,)`."""
+        chosen = np.arange(self.states.size) if rows is None else np.flatnonzero(rows)
+        indices = np.empty(chosen.size, dtype=np.int64)
+        draw_indices(chosen, self.states, count, indices)
+        return indices
+
+    def accept(self, generator: np.random.Generator) -> None:
+        """Let the streams go on although the generator is another one."""
+        self._source = generator
+
+
+def chosen_index(options: dict[str, Any] | None, count: int) -> int:
+    """The index in `options` of one of `count` given puzzles, or −1 if a random one is wanted.
 
     Raises:
         SudokuError: An option is unknown, or the index is outside the puzzles.
     """
-    options = {} if options is None else options
+    if not options:
+        return -1
     if unknown := set(options) - {"index"}:
         raise SudokuError(f"reset options {sorted(unknown)} are unknown; the only one is 'index'")
-    if "index" not in options:
-        return int(rng.integers(count)) if count else 0
     choice = index(options["index"])
     if not 0 <= choice < count:
         raise SudokuError(f"index {choice} is outside the {count} given puzzles")
@@ -50,14 +108,6 @@ def check_render_mode(mode: str | None) -> str | None:
     return mode
 
 
-def render_progress(progress: Progress | None, mode: str | None) -> str | NDArray[np.uint8] | None:
-    """What `render()` gives in a mode; None without one.
-
-    Raises:
-        gymnasium.error.ResetNeeded: No episode has begun.
-    """
-    if progress is None:
-        raise gymnasium.error.ResetNeeded("there is nothing to render; call reset() first")
-    if mode is None:
-        return None
-    return render_ansi(progress.view()) if mode == "ansi" else render_rgb(progress.view())
+def render_view(view: BoardView, mode: str) -> str | NDArray[np.uint8]:
+    """A board in a render mode: text with terminal colors, or uint8 `(height, width, 3)`."""
+    return render_ansi(view) if mode == "ansi" else render_rgb(view)

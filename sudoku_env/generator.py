@@ -1,138 +1,227 @@
-"""Seeded generator of puzzles with one solution, and a canonical form of filled grids for splits up to symmetry."""
+"""Seeded generator of puzzles with one solution."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import cache
-from itertools import permutations, product
+from operator import index
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
-from sudoku_env.board import Board, BoardLike, as_board, geometry, is_solved, size_of
+from sudoku_env.board import geometry
 from sudoku_env.errors import BoardError
-from sudoku_env.kernels.generate import generate_batch, smallest_image
+from sudoku_env.grids import reduced_grids
+from sudoku_env.kernels.generate import Recipe, generate_range
+from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, ladder_table, new_work
+from sudoku_env.logic import RULE_GROUPS, rule_index
+from sudoku_env.puzzles import Puzzles
 
-RULES = ("singles", "unique")
-CANONICAL_SIZES = (4, 6)
-
-
-@dataclass(frozen=True, eq=False)
-class Puzzles:
-    """Puzzles of one size with their solutions.
-
-    Attributes:
-        boards: uint8 `(N, n²)`, 0 for a blank.
-        solutions: uint8 `(N, n²)`, the only solution of each board.
-    """
-
-    boards: Board
-    solutions: Board
-
-    def __len__(self) -> int:
-        return len(self.boards)
+DEFAULT_CLUES: dict[int, tuple[int, int]] = {4: (5, 7), 6: (14, 18), 9: (30, 36), 16: (140, 160)}
+SYMMETRIES = ("rotational", "quarter", "horizontal", "vertical", "diagonal", "antidiagonal")
+BAR_DELAY = 3.0
+CHUNK_SECONDS = 0.1
 
 
 def generate(
     n: int,
     *,
     size: int,
-    clues: int | tuple[int, int],
+    clues: int | tuple[int, int] | None = None,
+    minimal: bool = False,
+    rule: str | None = None,
+    exact: bool = False,
+    symmetry: str | None = None,
     seed: int,
-    rule: str = "singles",
+    threads: int = 1,
+    progress: bool | None = None,
     attempts: int = 1000,
 ) -> Puzzles:
-    """Random puzzles, each with exactly one solution and exactly the wanted number of clues.
+    """Random puzzles, each with exactly one solution.
 
-    Filled grids come from a randomized search whose choices prefer no row, column, box or digit, so a grid and its
-    images under the symmetries of Sudoku are equally likely (grids of different classes are not). The same arguments
-    give the same puzzles on any machine, and a larger `n` only appends.
+    A random filled grid is thinned out, clue by clue in a random order, as long as the rule still solves it; if it
+    does not come out as wanted, a new grid is drawn. Grids are uniform for sizes 4, 6 and 9: any two are equally likely
+    (up to the 64 bits of the seed). Those of size 16 come from a randomized search that prefers no row, column, box or
+    digit, so a grid and its images under the symmetries of Sudoku are equally likely, but others need not be. Solutions
+    of puzzles are uniform only as far as no grid is passed over: what is hard to come by favors some grids.
+
+    Puzzle k depends on the seed, k and the other arguments, but on neither `n`, `threads` nor the machine: a larger `n`
+    only appends.
 
     Args:
         n: Number of puzzles.
-        size: Board size, one of `board.SIZES`.
-        clues: Number of filled cells, or an inclusive range from which it is drawn uniformly for each puzzle.
+        size: Board size, one of `SIZES`.
+        clues: Number of filled cells, or an inclusive range from which it is drawn uniformly for each puzzle. None:
+            `DEFAULT_CLUES[size]`; with `minimal` or `exact` whatever is left when nothing more can go.
+        minimal: No clue can go without losing uniqueness. The rule then does not guide the thinning; minimal puzzles
+            for which it or the number of clues is wrong are thrown away.
+        rule: The hardest rule that a solution by logic may need: a name of `logic.RULES`, or a group of them
+            (`logic.RULE_GROUPS`); "singles" stands for naked and hidden singles. None: one solution is enough.
+        exact: The hardest rule needed is `rule` itself, or in that group.
+        symmetry: Symmetry of the pattern of clues, one of `SYMMETRIES`: "rotational" is a half turn, "quarter" a
+            quarter turn, "horizontal" mirrors top and bottom, "vertical" left and right, "diagonal" and
+            "antidiagonal" mirror at these. Of a range of clues only the numbers that such patterns have are drawn.
         seed: Any integer in [0, 2⁶⁴).
-        rule: "singles": naked and hidden singles alone solve it. "unique": it has one solution.
+        threads: Threads to share the work.
+        progress: Show a bar; None: only where it takes long and standard error is a terminal.
         attempts: Grids to try for a puzzle before giving up.
 
     Returns:
         The puzzles, not deduplicated.
 
     Raises:
-        BoardError: An argument is out of range, or `attempts` grids did not come down to the number of clues.
+        BoardError: An argument is out of range, arguments contradict each other, or `attempts` grids did not give such
+            a puzzle.
+        TypeError: A number is not an integer.
     """
     table = geometry(size)
-    lowest, highest = (clues, clues) if isinstance(clues, int | np.integer) else clues
-    if not 0 < lowest <= highest <= table.cells:
-        raise BoardError(f"clues {clues!r} is not a number or a range (low, high) within 1..{table.cells}")
-    if rule not in RULES:
-        raise BoardError(f"rule {rule!r} is unknown; choose one of {RULES}")
-    if n < 0 or attempts < 1 or not 0 <= seed < 2**64:
-        raise BoardError(f"need n >= 0, attempts >= 1 and 0 <= seed < 2**64, got {n}, {attempts} and {seed}")
+    n, seed, threads, attempts = index(n), index(seed), index(threads), index(attempts)
+    if n < 0 or attempts < 1 or threads < 1 or not 0 <= seed < 2**64:
+        raise BoardError(
+            f"need n >= 0, attempts >= 1, threads >= 1 and 0 <= seed < 2**64, got {n}, {attempts}, {threads} and {seed}"
+        )
+    orbits = _orbits(size, symmetry)
+    floor, ceiling = rule_bounds(rule, exact)
+    if clues is None and not minimal and not exact:
+        clues = DEFAULT_CLUES[size]
+    recipe = Recipe(
+        targets=_targets(clues, size, symmetry, orbits),
+        minimal=bool(minimal),
+        floor=floor,
+        ceiling=ceiling,
+        orbits=orbits,
+        reduced=reduced_grids(size),
+        attempts=attempts,
+    )
+    with_ladder = floor > 0 or ceiling not in (HIDDEN_SINGLE, BACKBONE)
     boards = np.zeros((n, table.cells), dtype=np.uint8)
     solutions = np.zeros_like(boards)
-    failed = generate_batch(
-        np.uint64(seed),
-        table.units,
-        table.units_of,
-        int(lowest),
-        int(highest),
-        rule == "singles",
-        attempts,
-        boards,
-        solutions,
-    )
-    if failed >= 0:
-        raise BoardError(
-            f"no {size}×{size} puzzle of {clues!r} clues under rule {rule!r} in {attempts} attempts (puzzle {failed}); "
-            "ask for more clues or raise attempts"
+
+    def work(begin: int, end: int) -> None:
+        ladder = new_work(size) if with_ladder else None
+        failed = generate_range(
+            np.uint64(seed), begin, recipe, ladder_table(size), ladder, boards[begin:end], solutions[begin:end]
         )
+        if failed >= 0:
+            raise BoardError(
+                f"no {size}×{size} puzzle in {attempts} attempts (puzzle {begin + failed}, clues {clues!r}, "
+                f"minimal {minimal}, rule {rule!r}, exact {exact}, symmetry {symmetry!r}); "
+                "ask for more clues or less else, or raise attempts"
+            )
+
+    with tqdm(
+        total=n,
+        unit="puzzle",
+        delay=BAR_DELAY if progress is None else 0,
+        disable=None if progress is None else not progress,
+    ) as bar:
+        _work_in_chunks(work, n, threads, bar.update)
     return Puzzles(boards, solutions)
 
 
-def canonical_grid(solution: BoardLike) -> bytes:
-    """A form that two filled grids share exactly if a symmetry of Sudoku takes one to the other.
+def _work_in_chunks(work: Callable[[int, int], None], n: int, threads: int, report: Callable[[int], object]) -> None:
+    """Call `work(begin, end)` on ranges that make up 0..n, of about `CHUNK_SECONDS` each; report their sizes."""
 
-    The symmetries are: relabeling digits, permuting the bands, the stacks, the rows of a band and the columns of a
-    stack, and transposing where boxes are square. The form is the lexicographically smallest image, by trying all.
+    def timed(begin: int, end: int) -> tuple[int, float]:
+        started = time.perf_counter()
+        work(begin, end)
+        return end - begin, time.perf_counter() - started
 
-    Args:
-        solution: A full and valid board of size 4 or 6. There are 2 classes of 4×4 grids and 49 of 6×6.
+    chunk, begin = 1, 0
+    if threads == 1:
+        while begin < n:
+            count, seconds = timed(begin, min(begin + chunk, n))
+            begin += count
+            chunk = _next_chunk(chunk, seconds)
+            report(count)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        running: set[Future[tuple[int, float]]] = set()
+        while begin < n or running:
+            while begin < n and len(running) < threads:
+                end = min(begin + chunk, n)
+                running.add(pool.submit(timed, begin, end))
+                begin = end
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                count, seconds = future.result()
+                chunk = _next_chunk(count, seconds)
+                report(count)
 
-    Returns:
-        n² bytes, the digits of the smallest image row by row.
+
+def _next_chunk(count: int, seconds: float) -> int:
+    if seconds < CHUNK_SECONDS / 2:
+        return 2 * count
+    return max(1, count // 2) if seconds > 2 * CHUNK_SECONDS else count
+
+
+def rule_bounds(rule: str | None, exact: bool) -> tuple[int, int]:
+    """The easiest and the hardest rule that may be the hardest one needed, as indices in `logic.RULES`.
 
     Raises:
-        BoardError: The size is not one of `CANONICAL_SIZES`, or the board is not a full valid grid.
+        BoardError: The rule is unknown, or `exact` comes without one.
     """
-    flat = as_board(solution)
-    size = size_of(flat.size)
-    if size not in CANONICAL_SIZES:
-        raise BoardError(f"canonical_grid tries every symmetry and takes sizes {CANONICAL_SIZES}, not {size}")
-    if not is_solved(flat):
-        raise BoardError("canonical_grid needs a full grid without a clash; solve the puzzle first")
-    table = geometry(size)
-    row_orders = _line_orders(size, table.box_rows)
-    column_orders = _line_orders(size, table.box_columns)
-    grid = flat.reshape(size, size)
-    best = np.full(size * size, 255, dtype=np.uint8)
-    smallest_image(grid, row_orders, column_orders, best)
-    if table.box_rows == table.box_columns:
-        smallest_image(np.ascontiguousarray(grid.T), row_orders, column_orders, best)
-    return best.tobytes()
+    if rule is None:
+        if exact:
+            raise BoardError("exact=True needs a rule; name the hardest one that the puzzles need")
+        return 0, BACKBONE
+    hardest = rule_index(rule)
+    if not exact:
+        return 0, hardest
+    if rule not in RULE_GROUPS:
+        return hardest, hardest
+    groups = [rule_index(group) for group in RULE_GROUPS]
+    return max([group + 1 for group in groups if group < hardest], default=0), hardest
 
 
 @cache
-def _line_orders(size: int, box_lines: int) -> NDArray[np.int64]:
-    """All orders `(R, size)` of lines in which those of a box stay together, `box_lines` lines to a box."""
-    within = list(permutations(range(box_lines)))
-    boxes = range(size // box_lines)
-    table = np.array(
-        [
-            [box * box_lines + line for box, order in zip(box_order, orders, strict=True) for line in order]
-            for box_order in permutations(boxes)
-            for orders in product(within, repeat=len(boxes))
-        ],
-        dtype=np.int64,
-    )
-    table.flags.writeable = False
-    return table
+def _orbits(size: int, symmetry: str | None) -> NDArray[np.int64]:
+    """The cells that are clues or blank together, int64 `(m, w)`, rows padded with −1."""
+    if symmetry is not None and symmetry not in SYMMETRIES:
+        raise BoardError(f"symmetry {symmetry!r} is unknown; choose one of {SYMMETRIES} or None")
+    cells = np.arange(size * size).reshape(size, size)
+    turns = {
+        None: [cells],
+        "rotational": [cells, np.rot90(cells, 2)],
+        "quarter": [np.rot90(cells, k) for k in range(4)],
+        "horizontal": [cells, cells[::-1]],
+        "vertical": [cells, cells[:, ::-1]],
+        "diagonal": [cells, cells.T],
+        "antidiagonal": [cells, cells[::-1, ::-1].T],
+    }[symmetry]
+    images = np.stack(turns, axis=-1).reshape(size * size, len(turns))
+    orbits = np.full(images.shape, -1, dtype=np.int64)
+    for cell, image in enumerate(images):
+        members = np.unique(image)
+        orbits[cell, : len(members)] = members
+    orbits = np.unique(orbits, axis=0)
+    orbits.flags.writeable = False
+    return orbits
+
+
+def _targets(
+    clues: int | tuple[int, int] | None, size: int, symmetry: str | None, orbits: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The numbers of clues to draw from, int64 `(T,)`; empty for as few as possible."""
+    if clues is None:
+        return np.zeros(0, dtype=np.int64)
+    bounds = (clues, clues) if isinstance(clues, int | np.integer) else tuple(clues)
+    if (
+        len(bounds) != 2
+        or not all(isinstance(bound, int | np.integer) for bound in bounds)
+        or not 0 < bounds[0] <= bounds[1] <= size * size
+    ):
+        raise BoardError(f"clues {clues!r} is not a number or a range (low, high) within 1..{size * size}")
+    possible = 1  # bit k: k clues make a symmetric pattern
+    for width in (orbits >= 0).sum(1):
+        possible |= possible << int(width)
+    counts = np.array([count for count in range(1, size * size + 1) if possible >> count & 1], dtype=np.int64)
+    targets = counts[(counts >= bounds[0]) & (counts <= bounds[1])]
+    if not targets.size:
+        nearest = [*counts[counts < bounds[0]][-1:], *counts[counts > bounds[1]][:1]]
+        raise BoardError(
+            f"no pattern of {clues!r} clues has {symmetry} symmetry on {size}×{size}; "
+            f"nearest: {' and '.join(map(str, nearest))}"
+        )
+    return targets

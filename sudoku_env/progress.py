@@ -39,6 +39,39 @@ class BoardView:
         return size_of(self.board.size)
 
 
+def view_of(
+    board: NDArray[np.integer],
+    solution: NDArray[np.integer],
+    order: NDArray[np.integer],
+    forced: NDArray[np.bool_],
+    steps: int,
+) -> BoardView:
+    """A snapshot of a puzzle that is filled one cell a step.
+
+    Args:
+        board: integers `(n²,)`, see `BoardView`.
+        solution: integers `(n²,)`, the digits 1..n.
+        order: integers `(n²,)`, the step that filled each cell, from 1, negative where the cell was not forced; 0 for
+            givens and blanks.
+        forced: bool `(n²,)`, see `BoardView`.
+        steps: Steps taken, those that filled no cell included.
+
+    Returns:
+        A view that shares nothing with the arguments.
+    """
+    filled_at = np.abs(order)
+    last = int(filled_at.argmax())
+    return BoardView(
+        board=board.copy(),
+        givens=(board != 0) & (order == 0),
+        forced=forced.copy(),
+        guessed=order < 0,
+        wrong=(board != 0) & (board != solution),
+        order=filled_at,
+        last=last if steps and filled_at[last] == steps else None,
+    )
+
+
 @dataclass(eq=False)
 class Progress:
     """The changing record behind a `BoardView`.

@@ -1,15 +1,101 @@
-"""Prompt sets: files with a `prompt` column, each prompt a puzzle in words (the training format of seed 001)."""
+"""Sets of puzzles: with their solutions, from a file or from the set in the package, and as prompts in words."""
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from sudoku_env.errors import PromptSetError
+import numpy as np
+
+from sudoku_env.board import BLANKS, SIZES, SYMBOLS, Board, geometry
+from sudoku_env.errors import PromptSetError, PuzzleParseError
 
 PROMPT_COLUMN = "prompt"
+PUZZLE_COLUMN = "puzzle"
+SOLUTION_COLUMN = "solution"
+TIER_COLUMN = "tier"
+
+
+@dataclass(frozen=True, eq=False)
+class Puzzles:
+    """Puzzles of one size with their solutions.
+
+    Attributes:
+        boards: uint8 `(N, n²)`, 0 for a blank.
+        solutions: uint8 `(N, n²)`, the only solution of each board.
+    """
+
+    boards: Board
+    solutions: Board
+
+    def __len__(self) -> int:
+        return len(self.boards)
+
+
+@cache
+def default_puzzles(size: int) -> Puzzles:
+    """The puzzles that travel in the package: always the same, all different, solved by naked and hidden singles.
+
+    | size | puzzles | clues |
+    |---|---|---|
+    | 4 | 500 | 5–7 |
+    | 6 | 1,000 | 14–18 |
+    | 9 | 1,000 | 30–36 |
+    | 16 | 100 | 140–160 |
+
+    Returns:
+        Boards and solutions `(N, n²)`, read-only; the same object at every call.
+
+    Raises:
+        BoardError: The size is not one of `SIZES`.
+    """
+    geometry(size)
+    puzzles = read_puzzles(files("sudoku_env") / "data" / f"sudoku{size}x{size}.csv")
+    puzzles.boards.flags.writeable = puzzles.solutions.flags.writeable = False
+    return puzzles
+
+
+def read_puzzles(path: str | Path | Traversable, *, tier: str | None = None) -> Puzzles:
+    """Read puzzles of one size from a CSV file with the columns `puzzle` and `solution`; others are ignored.
+
+    Args:
+        path: UTF-8, with a header. Puzzles and solutions are packed, a symbol a cell (`53..7....`; A..G for 10..16).
+        tier: Read only the lines with this text in the column `tier`.
+
+    Returns:
+        At least one puzzle, in the order of the file. That a solution solves its puzzle is not checked.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        PuzzleParseError: Not CSV in UTF-8, a column is missing, there is no puzzle, or a board is malformed; the
+            message names the file and the puzzle, counted from 1 among those asked for.
+    """
+    source = Path(path) if isinstance(path, str) else path
+    try:
+        reader = csv.DictReader(io.StringIO(source.read_text(encoding="utf-8"), newline=""), strict=True)
+        records = list(reader)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise PuzzleParseError(f"{path}: not CSV in UTF-8 ({error})") from None
+    columns = {PUZZLE_COLUMN, SOLUTION_COLUMN} if tier is None else {PUZZLE_COLUMN, SOLUTION_COLUMN, TIER_COLUMN}
+    if missing := columns - set(reader.fieldnames or []):
+        raise PuzzleParseError(f"{path}: no column {sorted(missing)} among {reader.fieldnames}")
+    if tier is not None:
+        found = sorted({str(record[TIER_COLUMN]) for record in records})
+        records = [record for record in records if record[TIER_COLUMN] == tier]
+        if not records:
+            raise PuzzleParseError(f"{path}: no puzzle of tier {tier!r}; there are {found}")
+    if not records:
+        raise PuzzleParseError(f"{path}: no puzzles; expected one a line below the header")
+    return Puzzles(
+        _unpack([record[PUZZLE_COLUMN] or "" for record in records], f"{path}, column {PUZZLE_COLUMN!r}"),
+        _unpack([record[SOLUTION_COLUMN] or "" for record in records], f"{path}, column {SOLUTION_COLUMN!r}"),
+    )
 
 
 def read_prompts(path: str | Path) -> list[str]:
@@ -40,6 +126,26 @@ def read_prompts(path: str | Path) -> list[str]:
     if not prompts:
         raise PromptSetError(f"{path}: no prompts; expected one a line with a {PROMPT_COLUMN!r} column")
     return prompts
+
+
+def _unpack(lines: Sequence[str], where: str) -> Board:
+    """Packed boards as uint8 `(N, n²)`; the first tells the size."""
+    size = next((n for n in SIZES if n * n == len(lines[0])), 0)
+    for number, line in enumerate(lines, start=1):
+        if size == 0 or len(line) != size * size or not line.isascii():
+            cells = size * size if size else f"{' or '.join(str(n * n) for n in SIZES)}"
+            raise PuzzleParseError(f"{where}, puzzle {number}: expected {cells} symbols, found {line!r}")
+    digits = _DIGITS[np.frombuffer("".join(lines).encode("ascii"), dtype=np.uint8)].reshape(-1, size * size)
+    wrong = np.argwhere(digits > size)
+    if wrong.size:
+        number, cell = wrong[0]
+        raise PuzzleParseError(f"{where}, puzzle {number + 1}: {lines[number][cell]!r} is neither blank nor 1..{size}")
+    return digits
+
+
+_DIGITS = np.full(128, 255, dtype=np.uint8)
+_DIGITS[[ord(symbol) for symbol in BLANKS]] = 0
+_DIGITS[[ord(symbol) for symbol in SYMBOLS]] = np.arange(1, len(SYMBOLS) + 1)
 
 
 def _read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:

@@ -21,6 +21,7 @@ from sudoku_env.progress import BoardView, Progress
 INK, LINE, PAPER, GIVEN, FAINT = "#1f2933", "#c3cad4", "#ffffff", "#e9ecf1", "#7b8794"
 FORCED, FORCED_DOT, DEDUCED, GUESSED = "#d5f2dc", "#3da35d", "#1c64c8", "#c46a00"
 WRONG, WRONG_INK, LAST = "#fbd5d5", "#c81e2b", "#6d28d9"
+SMALLEST_NUMBERED = 40  # pixels of a cell with room for its step number
 LEGEND = ((FORCED, "forced now"), (DEDUCED, "was forced"), (GUESSED, "not forced"), (WRONG_INK, "wrong"))
 
 
@@ -48,12 +49,13 @@ def render_ansi(view: BoardView, *, color: bool = True) -> str:
     return "\n".join(lines)
 
 
-def render_rgb(view: BoardView, *, pixels: int = 480) -> NDArray[np.uint8]:
-    """The board as a picture.
+def render_rgb(view: BoardView, *, pixels: int | None = None) -> NDArray[np.uint8]:
+    """The board as a picture; small cells go without their step numbers.
 
     Args:
         view: What to show.
-        pixels: Width and height aimed at; the result is the nearest that gives every cell the same whole width.
+        pixels: Width and height aimed at; the result is the nearest that gives every cell the same whole width. None
+            takes 480, or 768 for 16×16.
 
     Returns:
         uint8 `(height, width, 3)`, a new array.
@@ -93,7 +95,7 @@ def decode_gif(
     boards: NDArray[np.integer],
     solution: NDArray[np.integer],
     *,
-    pixels: int = 480,
+    pixels: int | None = None,
     seconds: float = 0.6,
     hold: float = 3.0,
 ) -> Path:
@@ -105,7 +107,7 @@ def decode_gif(
         path: Where to write; its folder must exist.
         boards: integers `(K + 1, n²)`, see `trace_views`.
         solution: integers `(n²,)`, the digits 1..n.
-        pixels: Width aimed at.
+        pixels: Width aimed at; None takes 480, or 768 for 16×16.
         seconds: How long each step is shown.
         hold: How long the last one is shown.
 
@@ -158,15 +160,15 @@ def _font(height: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(height)
 
 
-def _cell_pixels(size: int, pixels: int) -> int:
-    return max(12, round(pixels / size))
+def _cell_pixels(size: int, pixels: int | None) -> int:
+    return max(12, round((max(480, 48 * size) if pixels is None else pixels) / size))
 
 
 def _board_image(view: BoardView, side: int) -> Image.Image:
     """The board with cells of `side` pixels and a margin."""
     n = view.size
     box_rows, box_columns = geometry(n).box_rows, geometry(n).box_columns
-    thick = min(4, max(2, side // 20))
+    thick = min(4, max(2, side // 16))
     margin, end = 2 * thick, 2 * thick + n * side
     image = Image.new("RGB", (end + margin, end + margin), PAPER)
     draw = ImageDraw.Draw(image)
@@ -212,14 +214,14 @@ def _draw_content(draw: ImageDraw.ImageDraw, view: BoardView, cell: int, left: i
         color = INK
     else:
         color = GUESSED if view.guessed[cell] else DEDUCED
-    bold = side // 45 if view.givens[cell] else 0
+    bold = max(1, side // 45) if view.givens[cell] else 0
     draw.text(center, _symbol(view, cell), color, _font(round(side * 0.58)), anchor="mm", stroke_width=bold)
-    if view.order[cell]:
+    if view.order[cell] and side >= SMALLEST_NUMBERED:
         corner = (left + side * 0.1, top + side * 0.08)
         draw.text(corner, str(view.order[cell]), FAINT, _font(min(15, max(8, round(side * 0.2)))), anchor="lt")
 
 
-def _frame(view: BoardView, step: int, steps: int, pixels: int) -> Image.Image:
+def _frame(view: BoardView, step: int, steps: int, pixels: int | None) -> Image.Image:
     """The board, a line that says what happened, and a legend."""
     board = _board_image(view, _cell_pixels(view.size, pixels))
     text = max(10, board.width // 30)

@@ -6,22 +6,24 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sudoku_env.board import Board, BoardLike
-from sudoku_env.errors import SudokuError
-from sudoku_env.generator import canonical_grid
+from sudoku_env.board import Board, BoardLike, as_board
+from sudoku_env.errors import BoardError, SudokuError
+from sudoku_env.grids import canonical_grid
 
 SPLITS = ("train", "validation", "test")
 
 
-def split_of(solution: BoardLike, shares: Sequence[float] = (0.6, 0.2, 0.2)) -> str:
+def split_of(solution: BoardLike, shares: Sequence[float] = (0.6, 0.2, 0.2), *, up_to_symmetry: bool = True) -> str:
     """The split that a solution grid belongs to; all images of a grid under a symmetry belong to the same one.
 
     The choice is a hash of the canonical grid, so it is the same everywhere and needs no table. There are only 49
     classes of 6×6 grids and 2 of 4×4, of unequal frequency, so the shares of puzzles come out near `shares` only.
 
     Args:
-        solution: A full board of size 4 or 6.
+        solution: A full board of size 4, 6 or 9.
         shares: Shares of the hash range for train, validation and test; they add up to 1.
+        up_to_symmetry: False hashes the grid itself, of any size: then images of a grid may fall into other splits,
+            which is all that 4×4 allows if no split is to be empty.
 
     Raises:
         SudokuError: The shares are not three numbers that add up to 1.
@@ -29,17 +31,31 @@ def split_of(solution: BoardLike, shares: Sequence[float] = (0.6, 0.2, 0.2)) -> 
     """
     if len(shares) != len(SPLITS) or min(shares) < 0 or abs(sum(shares) - 1) > 1e-9:
         raise SudokuError(f"shares {tuple(shares)} must be three non-negative numbers that add up to 1")
-    digest = hashlib.sha256(canonical_grid(solution)).digest()
+    digest = hashlib.sha256(grid_key(solution, up_to_symmetry)).digest()
     position = int.from_bytes(digest[:8], "big") / 2**64
     return SPLITS[int(np.searchsorted(np.cumsum(shares)[:-1], position, side="right"))]
 
 
-def in_split(solutions: Board, name: str) -> NDArray[np.bool_]:
-    """Which of the solution grids `(N, n²)` belong to a split, bool `(N,)`.
+def grid_key(solution: BoardLike, up_to_symmetry: bool = True) -> bytes:
+    """What `split_of` hashes: the canonical grid, or the grid itself.
+
+    Raises:
+        BoardError: See `canonical_grid`; a board that is not full is refused either way.
+    """
+    if up_to_symmetry:
+        return canonical_grid(solution)
+    grid = as_board(solution)
+    if not grid.all():
+        raise BoardError("grid_key needs a full grid; solve the puzzle first")
+    return grid.tobytes()
+
+
+def in_split(solutions: Board, name: str, *, up_to_symmetry: bool = True) -> NDArray[np.bool_]:
+    """Which of the solution grids `(N, n²)` belong to a split, bool `(N,)`; see `split_of`.
 
     Raises:
         SudokuError: No split has that name.
     """
     if name not in SPLITS:
         raise SudokuError(f"split {name!r} is unknown; choose one of {SPLITS}")
-    return np.array([split_of(solution) == name for solution in solutions], dtype=bool)
+    return np.array([split_of(solution, up_to_symmetry=up_to_symmetry) == name for solution in solutions], dtype=bool)

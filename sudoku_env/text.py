@@ -197,26 +197,26 @@ def _grids(lines: Sequence[str], near_misses: list[str]) -> Iterator[_Grid]:
     """All grids in order; rows with only rulings and empty lines between them belong together."""
     region: list[_Row] = []
     for number, line in enumerate(lines, start=1):
-        symbols = _row_symbols(line)
+        symbols = row_symbols(line)
         if symbols is not None and len(symbols) not in _BOARD_CELLS[1:]:
             region.append(_Row(number, symbols))
-        elif symbols is None and _is_gap(line):
+        elif symbols is None and is_gap(line):
             if region and line.strip():
                 region[-1].ruled = True
         else:
             yield from _grids_of_region(region)
             region = []
-            yield from _grids_of_line(number, line, symbols, near_misses)
+            yield from line_grids(number, line, symbols, near_misses)
     yield from _grids_of_region(region)
 
 
-def _is_gap(line: str) -> bool:
+def is_gap(line: str) -> bool:
     """An empty line, a ruling, or one character repeated (`***`, `...`) that is too short or long for a row."""
     mark = line.strip()
     return _RULING.fullmatch(line) is not None or (len(set(mark)) == 1 and mark[0] in BLANKS and len(mark) not in SIZES)
 
 
-def _row_symbols(line: str) -> list[str] | None:
+def row_symbols(line: str) -> list[str] | None:
     """The cells of a line that holds nothing else, or None."""
     line = _LABEL.sub("", line.lstrip("> "), count=1) if _LABEL.match(line.lstrip("> ")) else line.lstrip("> ")
     entries = _table_fields(line) or line.translate(_SEPARATORS).split()
@@ -226,7 +226,7 @@ def _row_symbols(line: str) -> list[str] | None:
     lettered = any(symbol in SYMBOLS[9:] + SYMBOLS[9:].lower() for symbol in symbols)
     if len(symbols) < (12 if lettered else 3):
         return None
-    return None if _is_gap(line) and not _table_fields(line) else symbols
+    return None if is_gap(line) and not _table_fields(line) else symbols
 
 
 def _table_fields(line: str) -> list[str]:
@@ -271,7 +271,7 @@ def _grids_of_region(region: list[_Row]) -> Iterator[_Grid]:
         raise PuzzleParseError(f"{where}: {len(region)} rows of {size} entries; a {size}×{size} puzzle has {size}")
 
 
-def _grids_of_line(number: int, line: str, row: list[str] | None, near_misses: list[str]) -> Iterator[_Grid]:
+def line_grids(number: int, line: str, row: list[str] | None, near_misses: list[str]) -> Iterator[_Grid]:
     """Puzzles written in one line, alone or amid words."""
     if row is not None:
         yield _Grid(row, [number] * round(len(row) ** 0.5))
@@ -280,7 +280,7 @@ def _grids_of_line(number: int, line: str, row: list[str] | None, near_misses: l
         for symbols in _runs(line, pattern, counts):
             digits = [symbol for symbol in symbols if symbol not in BLANKS]
             size = round(len(symbols) ** 0.5)
-            if len(symbols) in counts and max((_value(symbol) for symbol in digits), default=0) <= size:
+            if len(symbols) in counts and max((symbol_value(symbol) for symbol in digits), default=0) <= size:
                 yield _Grid(symbols, [number] * size)
             elif pattern is _ENTRY and len(symbols) >= 12 and 0 < len(digits) < len(symbols):
                 near_misses.append(
@@ -306,7 +306,7 @@ def _runs(line: str, pattern: re.Pattern[str], counts: Sequence[int]) -> Iterato
         run = []
 
 
-def _value(symbol: str) -> int:
+def symbol_value(symbol: str) -> int:
     """0 for a blank, else the digit."""
     if symbol in BLANKS:
         return 0
@@ -314,7 +314,7 @@ def _value(symbol: str) -> int:
 
 
 def _to_board(grid: _Grid) -> Board:
-    values = [_value(symbol) for symbol in grid.symbols]
+    values = [symbol_value(symbol) for symbol in grid.symbols]
     size = size_of(len(values))
     for cell, value in enumerate(values):
         if value > size:

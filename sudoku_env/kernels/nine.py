@@ -212,7 +212,7 @@ def other_solution9(board: Board, cell: Int, digit: Int, scratch: Board, work: W
     """
     read_board(board, work)
     work[word_of(cell // 27, digit - 1)] &= ~np.uint32(ONE << np.uint32(cell % 27))
-    return search_planes(work, 1, scratch) != 0
+    return search_planes(work, np.int64(1), scratch) != 0
 
 
 @njit(cache=True, nogil=True)

@@ -62,13 +62,15 @@ def test_an_empty_batch_is_refused() -> None:
 def test_puzzles_that_do_not_fit_together_are_refused(
     puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    board = generate(1, size=4, clues=8, seed=9).boards[0]
+    board = generate(1, size=4, clues=8, rule="singles", seed=9).boards[0]
     prompt = build_prompt(board, "compact")
     longer = pre_fill(prompt, tokenizer, 20)
     other_mask = pre_fill(prompt, tokenizer, 19, mask_token_id=tokenizer.unk_token_id)
     lettered = pre_fill(prompt, tokenizer, 40, layout="lettered")
     six = pre_fill(
-        build_prompt(generate(1, size=6, clues=20, seed=0).boards[0], "compact"), build_small_tokenizer(), 40
+        build_prompt(generate(1, size=6, clues=20, rule="singles", seed=0).boards[0], "compact"),
+        build_small_tokenizer(),
+        40,
     )
     for other in (longer, other_mask, lettered, six):
         with pytest.raises(ValueError, match="share size, answer layout and response length"):

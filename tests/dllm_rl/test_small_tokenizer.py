@@ -17,7 +17,7 @@ def six() -> PreTrainedTokenizerFast:
 
 @pytest.fixture(scope="module")
 def boards() -> np.ndarray:
-    return generate(5, size=6, clues=(12, 20), seed=0).boards
+    return generate(5, size=6, clues=(12, 20), rule="singles", seed=0).boards
 
 
 def test_special_tokens(six: PreTrainedTokenizerFast) -> None:
@@ -67,7 +67,7 @@ def test_chat_template_writes_the_users_message_alone(six: PreTrainedTokenizerFa
 def test_pre_fill_finds_a_layout_and_a_state_gives_it_back(size: int) -> None:
     tokenizer = build_small_tokenizer(size, chunk=2)
     clues = {4: 8, 6: 18, 9: 45}[size]
-    puzzles = generate(2, size=size, clues=clues, seed=1)
+    puzzles = generate(2, size=size, clues=clues, rule="singles", seed=1)
     for board, solution in zip(puzzles.boards, puzzles.solutions, strict=True):
         prefilled = pre_fill(build_prompt(board, "compact"), tokenizer, size * size + 4)
         layout = prefilled.layout

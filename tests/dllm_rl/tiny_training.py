@@ -26,7 +26,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 @cache
 def puzzles(count: int, seed: int = 1, template: str = "compact") -> list[PreFilled]:
-    boards = generate(count, size=4, clues=(8, 10), seed=seed).boards
+    boards = generate(count, size=4, clues=(8, 10), rule="singles", seed=seed).boards
     return [pre_fill(build_prompt(board, template), tokenizer(), 1 + 16 + TAIL) for board in boards]
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
-from sudoku_env.generator import canonical_grid
+from sudoku_env.grids import canonical_grid
 from sudoku_env.logic import singles_rounds
 from sudoku_env.solver import count_solutions, solve
 from sudoku_env.text import parse_puzzle
@@ -70,7 +70,12 @@ def check_sums(folder):
 def data(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("data") for _ in range(3)]
     seeds = (5, 5, 6)
-    finish(*(start("make_data.py", folder, seed=s, **SPLITS) for folder, s in zip(folders, seeds, strict=True)))
+    finish(
+        *(
+            start("make_data.py", folder, kind="prompts", seed=s, **SPLITS)
+            for folder, s in zip(folders, seeds, strict=True)
+        )
+    )
     return folders
 
 
@@ -94,18 +99,38 @@ def test_data_depend_on_the_seed_alone(data):
     assert same.keys() == other.keys() and same != other
 
 
+def test_data_of_another_size_and_wording(tmp_path):
+    options = {"size": 4, "clues_low": 6, "clues_high": 7, "template": "short", **SPLITS}
+    finish(start("make_data.py", tmp_path, kind="prompts", **options))
+    boards = [board for split in SPLITS for board in boards_of(tmp_path / f"sudoku4x4_{split}.jsonl")]
+    assert len({solve(board).tobytes() for board in boards}) > 1
+    assert all(count_solutions(board) == 1 and 6 <= (board > 0).sum() <= 7 for board in boards)
+
+
 def test_data_that_cannot_be_had(tmp_path):
-    # 4×4 grids fall into two classes, too few for three sets.
-    process = start("make_data.py", tmp_path, size=4, clues_low=6, clues_high=8, train=1, validation=1, test=1)
+    process = start("make_data.py", tmp_path, kind="prompts", size=4, clues_low=16, clues_high=16, train=300)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert "only 0 of 1 puzzles for" in errors
-    assert not (tmp_path / "sudoku4x4.sha256").exists()
+    assert "of {'train': 300" in errors and "ask for fewer" in errors
+    assert not list(tmp_path.iterdir())
+
+
+def test_package_sets_can_be_made_again(tmp_path):
+    finish(start("make_data.py", tmp_path, kind="package"))
+    assert contents(tmp_path, "*") == contents(ROOT / "sudoku_env" / "data", "*")
 
 
 def test_data_of_the_repository_are_what_their_sums_say():
     check_sums(ROOT / "data")
     assert len(boards_of(ROOT / "data" / "sudoku6x6_validation.jsonl")) == 1000
+
+
+def test_audit_of_the_repository_and_of_spoiled_files(tmp_path):
+    good = start("make_data.py", ROOT / "data" / "puzzles", audit="true")
+    bad = start("make_data.py", tmp_path, audit="true")
+    assert finish(good) == [""]
+    _, errors = bad.communicate(timeout=300)
+    assert bad.returncode == 1 and "puzzles.sha256: names []" in errors
 
 
 # base model

@@ -12,12 +12,13 @@ from sudoku_env.char_tokenizer import CharTokenizer
 from sudoku_env.env import UnmaskEnv
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.logic import forced_digits, singles_rounds
+from sudoku_env.puzzles import default_puzzles
 from sudoku_env.solver import count_solutions
 from sudoku_env.text import build_prompt
 from sudoku_env.tokens import detect_definite, judge_error
 
 ID = "sudoku_env:SudokuUnmask-v0"
-LOOSE = parse_board("1...|..3.|.1..|...2")  # cells 1 and 2 are not forced at first
+LOOSE = parse_board("1...|..3.|.1..|...2")
 PROMPTS = [build_prompt(LOOSE, "compact"), build_prompt(parse_board("1..4|..12|21..|.3.."), "short")]
 
 
@@ -261,6 +262,8 @@ def test_rendering(size):
         ({"prompts": []}, "at least one text"),
         ({"prompts": PROMPTS[0]}, "must be a list"),
         ({"prompts": PROMPTS, "clues": 5}, "clues 5 has no effect"),
+        ({"prompts": PROMPTS, "pool_size": 5}, "nor has pool_size"),
+        ({"pool_size": 5}, "pool_size 5 has no effect without clues"),
         ({"size": 5}, "size 5 is not supported"),
         ({"render_mode": "svg"}, "'svg' is unknown"),
         ({"prompts": PROMPTS, "max_gen_length": 12}, "max_gen_length=12"),
@@ -272,14 +275,59 @@ def test_bad_arguments(arguments, message):
         UnmaskEnv(**arguments)
 
 
+def test_puzzles_come_from_a_pool():
+    env = make(size=4)
+    shipped = {board.tobytes() for board in default_puzzles(4).boards}
+    drawn = []
+    for seed in range(30):
+        env.reset(seed=seed)
+        drawn.append(env.layout.puzzle.tobytes())
+    assert set(drawn) <= shipped and len(set(drawn)) > 20
+    few = make(size=4, clues=(6, 7), pool_size=2)
+    puzzles = set()
+    for _ in range(30):
+        few.reset()
+        assert 6 <= (few.layout.puzzle > 0).sum() <= 7
+        puzzles.add(few.layout.puzzle.tobytes())
+    assert len(puzzles) == 2
+    assert env.reset(seed=1)[1]["prompt_length"] <= env.max_prompt_length
+
+
+def test_masks_for_other_libraries():
+    env = make(prompts=PROMPTS)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.action_masks()
+    _, info = env.reset(seed=0)
+    mask = env.action_masks()
+    assert mask.dtype == bool and mask.shape == (env.action_space.nvec.sum(),)
+    np.testing.assert_array_equal(mask[: env.max_gen_length], info["masked"])
+    assert np.flatnonzero(~mask[env.max_gen_length :]).tolist() == [env.mask_id]
+
+
+def test_nothing_returned_is_shared():
+    env, twin = make(prompts=PROMPTS), make(prompts=PROMPTS)
+    one, two = env.reset(seed=0), twin.reset(seed=0)
+    rng = np.random.default_rng(0)
+    over = False
+    while not over:
+        action = legal_action(twin, two[-1], rng)
+        for array in (one[0], env.state, env.action_masks(), *one[-1].values()):
+            if isinstance(array, np.ndarray):
+                array[...] = 1
+        one, two = env.step(action), twin.step(action)
+        assert data_equivalence(one, two, exact=True)
+        over = one[2]
+
+
 def test_bad_reset_options_and_lengths():
     env = make(prompts=PROMPTS)
     with pytest.raises(SudokuError, match="index 2 is outside the 2 given puzzles"):
         env.reset(options={"index": 2})
     with pytest.raises(SudokuError, match="'prompt'"):
         env.reset(options={"prompt": 0})
-    with pytest.raises(TokenLayoutError, match="larger max_prompt_length"):
-        make(max_prompt_length=10).reset(seed=0)
+    for arguments in ({}, {"prompts": PROMPTS}):
+        with pytest.raises(TokenLayoutError, match="larger max_prompt_length"):
+            make(max_prompt_length=10, **arguments)
 
 
 def test_padding_token():

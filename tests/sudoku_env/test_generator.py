@@ -1,4 +1,4 @@
-from itertools import permutations, product
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -6,37 +6,95 @@ import sudoku_reference as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env.board import SIZES, as_board, is_solved, to_string
+from sudoku_env import generator
+from sudoku_env.board import SIZES, is_solved, to_string
 from sudoku_env.errors import BoardError
-from sudoku_env.generator import canonical_grid, generate
-from sudoku_env.logic import singles_rounds
-from sudoku_env.solver import solve_batch
+from sudoku_env.generator import DEFAULT_CLUES, SYMMETRIES, generate
+from sudoku_env.kernels.generate import new_bench, thin_out
+from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, ladder_table, new_work
+from sudoku_env.logic import RULE_GROUPS, RULES, singles_rounds
+from sudoku_env.rating import rate
+from sudoku_env.solver import count_solutions, solve_batch
 
 CLUES = {4: (4, 8), 6: (14, 18), 9: (26, 34), 16: (115, 140)}
+MIRRORS = {
+    None: lambda pattern: pattern,
+    "rotational": lambda pattern: pattern[::-1, ::-1],
+    "quarter": lambda pattern: pattern.T[:, ::-1],
+    "horizontal": lambda pattern: pattern[::-1],
+    "vertical": lambda pattern: pattern[:, ::-1],
+    "diagonal": lambda pattern: pattern.T,
+    "antidiagonal": lambda pattern: pattern[::-1, ::-1].T,
+}
+
+
+def equal(one, other):
+    return (one.boards == other.boards).all() and (one.solutions == other.solutions).all()
+
+
+def clue_counts(puzzles):
+    return (puzzles.boards > 0).sum(1)
+
+
+def needed(boards):
+    """The hardest rule that each board needs."""
+    return [rate(board).rule for board in boards]
+
+
+# what puzzles are like
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("rule", ["singles", "unique"])
+@pytest.mark.parametrize("rule", ["singles", None])
 def test_puzzles_are_unique_and_keep_their_rule(size, rule):
     puzzles = generate(10, size=size, clues=CLUES[size], seed=0, rule=rule)
     boards, solutions = puzzles.boards, puzzles.solutions
     assert len(puzzles) == 10 and boards.shape == (10, size * size) and boards.dtype == solutions.dtype == np.uint8
     assert all(map(is_solved, solutions))
     assert ((boards == 0) | (boards == solutions)).all()
-    assert (np.isin((boards > 0).sum(1), np.arange(CLUES[size][0], CLUES[size][1] + 1))).all()
+    assert np.isin(clue_counts(puzzles), np.arange(CLUES[size][0], CLUES[size][1] + 1)).all()
     assert (solve_batch(boards, limit=2)[1] == 1).all()
-    assert rule == "unique" or all(singles_rounds(board) > 0 for board in boards)
+    assert rule is None or all(singles_rounds(board) > 0 for board in boards)
 
 
-@pytest.mark.parametrize(("rule", "clues"), [("singles", (14, 18)), ("unique", 9)])
-def test_uniqueness_by_backtracking(rule, clues):
-    puzzles = generate(10, size=6, clues=clues, seed=4, rule=rule)
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([4, 6]),
+    st.booleans(),
+    st.sampled_from([None, "singles", "naked_single", "pairs"]),
+    st.sampled_from([None, "rotational", "diagonal", "vertical"]),
+    st.integers(0, 2**64 - 1),
+)
+def test_promises_by_backtracking(size, minimal, rule, symmetry, seed):
+    clues = None if minimal else {4: (6, 10), 6: (16, 24)}[size]
+    puzzles = generate(
+        2, size=size, clues=clues, minimal=minimal, rule=rule, symmetry=symmetry, seed=seed, attempts=20_000
+    )
     for board, solution in zip(puzzles.boards, puzzles.solutions, strict=True):
         assert list(reference.solutions(board)) == [tuple(solution)]
+        pattern = board.reshape(size, size) > 0
+        assert (MIRRORS[symmetry](pattern) == pattern).all()
+        if minimal:
+            for cell in np.flatnonzero(board):
+                assert len(list(islice(reference.solutions(np.where(np.arange(size * size) == cell, 0, board)), 2))) > 1
+        else:
+            assert clues[0] <= pattern.sum() <= clues[1]
+        if rule == "singles":
+            while any(forced := reference.forced(board)):
+                board = board + np.array(forced, np.uint8)
+            assert (board == solution).all()
+        elif rule:
+            assert rate(board, rule).solved
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_default_clues(size):
+    counts = clue_counts(generate(30, size=size, seed=3))
+    assert DEFAULT_CLUES[size][0] <= counts.min() < counts.max() <= DEFAULT_CLUES[size][1]
 
 
 def test_clues_are_drawn_uniformly():
-    counts = np.bincount((generate(3000, size=6, clues=(14, 18), seed=1).boards > 0).sum(1))
+    counts = np.bincount(clue_counts(generate(3000, size=6, clues=(14, 18), rule="singles", seed=1)))
     assert (counts[:14] == 0).all() and len(counts) == 19
     assert (abs(counts[14:] - 600) < 100).all()  # standard deviation 22
 
@@ -46,6 +104,99 @@ def test_no_digit_and_no_cell_is_preferred():
     for cell in (0, 14, 35):
         assert (abs(np.bincount(puzzles.solutions[:, cell])[1:] - 500) < 100).all()  # standard deviation 20
     assert (abs((puzzles.boards > 0).mean(0) - 0.5) < 0.05).all()  # standard deviation 0.009
+
+
+# minimal, rules, symmetry
+
+
+@pytest.mark.parametrize("options", [{}, {"rule": "singles"}, {"clues": (23, 24)}, {"symmetry": "rotational"}])
+def test_minimal_9x9_puzzles(options):
+    puzzles = generate(4, size=9, minimal=True, seed=4, **options)
+    for board in puzzles.boards:
+        assert count_solutions(board) == 1
+        for cell in np.flatnonzero(board):
+            assert count_solutions(np.where(np.arange(81) == cell, 0, board)) == 2
+        assert "rule" not in options or singles_rounds(board) > 0
+    assert "clues" not in options or set(clue_counts(puzzles)) <= {23, 24}
+
+
+@pytest.mark.parametrize("rule", ["locked", "x_wing", "wings"])
+def test_rule_as_a_bound(rule):
+    puzzles = generate(5, size=9, clues=25, rule=rule, seed=5)
+    assert all(rate(board, rule).solved for board in puzzles.boards)
+    assert (clue_counts(puzzles) == 25).all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "allowed"),
+    [
+        ("naked_single", {"naked_single"}),
+        ("singles", {"naked_single", "hidden_single"}),
+        ("hidden_single", {"hidden_single"}),
+        ("claiming", {"claiming"}),
+        ("locked", {"pointing", "claiming"}),
+        ("pairs", {"naked_pair", "hidden_pair"}),
+        ("wings", {"xy_wing", "xyz_wing", "w_wing"}),
+        ("backbone", {"backbone"}),
+    ],
+)
+def test_rule_exactly(rule, allowed):
+    puzzles = generate(5, size=9, rule=rule, exact=True, seed=6)
+    assert set(needed(puzzles.boards)) <= allowed
+    assert clue_counts(puzzles).max() < (50 if rule == "naked_single" else 30)
+
+
+def test_exact_with_a_number_of_clues_and_minimal():
+    assert set(needed(generate(5, size=9, clues=28, rule="locked", exact=True, seed=7).boards)) <= set(RULES[2:4])
+    puzzles = generate(5, size=9, minimal=True, rule="pairs", exact=True, seed=7)
+    assert set(needed(puzzles.boards)) <= {"naked_pair", "hidden_pair"}
+    assert all(
+        count_solutions(np.where(np.arange(81) == cell, 0, board)) == 2
+        for board in puzzles.boards
+        for cell in np.flatnonzero(board)
+    )
+
+
+def test_exact_groups_share_no_rule():
+    bounds = [generator.rule_bounds(group, True) for group in RULE_GROUPS]
+    assert bounds[0][0] == 0
+    assert all(one[1] + 1 == other[0] for one, other in pairwise(bounds))
+    assert bounds[-1][1] == RULES.index("backbone") - 1
+
+
+@pytest.mark.parametrize("symmetry", SYMMETRIES)
+@pytest.mark.parametrize("size", [4, 6, 9])
+def test_symmetric_patterns(symmetry, size):
+    puzzles = generate(10, size=size, clues={4: (6, 9), 6: (16, 20), 9: (32, 36)}[size], symmetry=symmetry, seed=8)
+    patterns = puzzles.boards.reshape(-1, size, size) > 0
+    assert all((MIRRORS[symmetry](pattern) == pattern).all() for pattern in patterns)
+    assert (solve_batch(puzzles.boards, limit=2)[1] == 1).all()
+    assert len({pattern.tobytes() for pattern in patterns}) > 1
+
+
+def test_symmetry_limits_the_numbers_of_clues():
+    assert set(clue_counts(generate(20, size=6, clues=(15, 18), symmetry="rotational", seed=1))) == {16, 18}
+    assert set(clue_counts(generate(20, size=9, clues=(34, 37), symmetry="quarter", seed=1))) == {36, 37}
+    assert set(clue_counts(generate(40, size=9, clues=(34, 36), symmetry="diagonal", seed=1))) == {34, 35, 36}
+
+
+@pytest.mark.parametrize(("size", "ceiling"), [(4, BACKBONE), (6, BACKBONE), (9, BACKBONE), (6, HIDDEN_SINGLE), (9, 3)])
+def test_thinning_many_at_once_is_thinning_one_by_one(size, ceiling):
+    table, cells = ladder_table(size), size * size
+    orbits = np.arange(cells)[:, None].copy()
+    bench, rng = new_bench(size, cells), np.random.default_rng(size)
+    for solution in generate(3, size=size, clues=cells, seed=size).solutions:
+        bench.order[:] = rng.permutation(cells)
+        board, expected = solution.copy(), solution.copy()
+        for cell in bench.order:
+            expected[cell] = 0
+            if count_solutions(expected) > 1 or not rate(expected, RULES[ceiling]).solved:
+                expected[cell] = solution[cell]
+        clues = thin_out(board, solution, 0, ceiling, orbits, table, new_work(size), bench)
+        assert (board == expected).all() and clues == (expected > 0).sum()
+
+
+# seeds, threads, progress
 
 
 def test_seeds():
@@ -58,26 +209,81 @@ def test_seeds():
     assert generate(0, size=6, clues=20, seed=2**64 - 1).boards.shape == (0, 36)
 
 
-def test_recorded_puzzle():
+@pytest.mark.parametrize(("size", "options"), [(9, {}), (9, {"rule": "pairs"}), (6, {"minimal": True}), (16, {})])
+def test_threads_change_nothing(size, options):
+    one = generate(60, size=size, seed=9, **options)
+    assert equal(one, generate(60, size=size, seed=9, threads=3, **options))
+    assert (one.boards[:7] == generate(7, size=size, seed=9, threads=2, **options).boards).all()
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("seconds", [0.0, 1.0])
+def test_chunks_cover_everything_once(monkeypatch, threads, seconds):
+    ticks = iter(np.arange(0, 10_000) * seconds)
+    monkeypatch.setattr(generator.time, "perf_counter", lambda: next(ticks))
+    seen, reported = [], []
+    generator._work_in_chunks(lambda begin, end: seen.extend(range(begin, end)), 50, threads, reported.append)
+    assert sorted(seen) == list(range(50)) and sum(reported) == 50
+    assert (max(reported) == 1) == (seconds > 0)
+
+
+def test_progress_bar(capsys):
+    generate(20, size=4, seed=0, progress=True)
+    assert "20/20" in capsys.readouterr().err
+    generate(20, size=4, seed=0)
+    generate(20, size=4, seed=0, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interrupt_stops_between_chunks(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(generator, "generate_range", interrupt)
+    for threads in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            generate(20, size=4, seed=0, threads=threads)
+
+
+def test_recorded_puzzles():
     """The same on any machine; a change here changes every data set made from a seed."""
-    puzzle = generate(1, size=6, clues=16, seed=0)
-    assert to_string(puzzle.boards[0]) == "6.3.....16234.623.....46..54.1....5."
-    assert to_string(puzzle.solutions[0]) == "623514541623416235352146235461164352"
+    puzzle = generate(1, size=6, clues=16, rule="singles", seed=0)
+    assert to_string(puzzle.boards[0]) == "13.42.246......23......1..2..345.1.2"
+    assert to_string(puzzle.solutions[0]) == "135426246315561234324651612543453162"
+    assert (
+        to_string(generate(1, size=9, minimal=True, seed=0).boards[0])
+        == "..5..4...6.........7.16..85..63.......2.5.9..1...2.8...4.6..7....37.5..6......2.9"
+    )
+    turned = generate(1, size=9, rule="pairs", exact=True, symmetry="rotational", seed=0)
+    assert (
+        to_string(turned.boards[0])
+        == "5..8..9..86.....5....6...18..8743...............1967..48...5....5.....27..3..8..4"
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"size": 4, "clues": 3}, "no 4×4 puzzle of 3 clues"),  # a 4×4 needs 4
-        ({"size": 6, "clues": (7, 7), "rule": "unique", "attempts": 50}, "ask for more clues"),  # a 6×6 needs 8
+        ({"size": 4, "clues": 3}, r"no 4×4 puzzle in 1000 attempts \(puzzle 0, clues 3"),  # a 4×4 needs 4
+        ({"size": 6, "clues": (7, 7), "attempts": 50}, "ask for more clues"),  # a 6×6 needs 8
         ({"clues": 0}, "within 1..36"),
         ({"clues": (18, 14)}, "within 1..36"),
         ({"clues": 37}, "within 1..36"),
+        ({"clues": "16"}, "clues '16' is not a number"),
+        ({"clues": (1, 2, 3)}, "is not a number"),
         ({"size": 5}, "size 5"),
         ({"rule": "guess"}, "'guess' is unknown"),
+        ({"exact": True}, "exact=True needs a rule"),
+        ({"symmetry": "round"}, "symmetry 'round' is unknown"),
+        ({"clues": 15, "symmetry": "rotational"}, "15 clues has rotational symmetry on 6×6; nearest: 14 and 16"),
+        ({"clues": 1, "symmetry": "rotational"}, "nearest: 2$"),
+        ({"size": 9, "clues": 35, "symmetry": "quarter"}, "nearest: 33 and 36"),
+        ({"clues": 10, "rule": "turbot_fish", "exact": True, "attempts": 1}, "rule 'turbot_fish', exact True"),
         ({"seed": -1}, "seed"),
+        ({"seed": 2**64}, "seed"),
         ({"n": -1}, "n >= 0"),
         ({"attempts": 0}, "attempts >= 1"),
+        ({"threads": 0}, "threads >= 1"),
     ],
 )
 def test_errors(change, message):
@@ -85,58 +291,6 @@ def test_errors(change, message):
         generate(**{"n": 1, "size": 6, "clues": 16, "seed": 0, **change})
 
 
-def all_images(grid, size):
-    """Every image of a grid under band, stack, row and column orders, relabeled by first appearance: (images, n²)."""
-    height, width = reference.BOXES[size]
-
-    def orders(thickness):
-        for bands in permutations(range(size // thickness)):
-            for inner in product(permutations(range(thickness)), repeat=len(bands)):
-                yield [band * thickness + line for band, lines in zip(bands, inner, strict=True) for line in lines]
-
-    rows, columns = np.array(list(orders(height))), np.array(list(orders(width)))
-    square = np.asarray(grid, dtype=np.int64).reshape(size, size)
-    turned = [square, square.T] if height == width else [square]
-    images = np.concatenate([g[rows[:, None, :, None], columns[None, :, None, :]] for g in turned])
-    images = images.reshape(-1, size * size)
-    labels = np.argsort(images[:, :size], axis=1) + 1
-    return np.take_along_axis(labels, images - 1, axis=1).astype(np.uint8)
-
-
-def test_two_classes_of_4x4_grids():
-    grids = list(reference.solutions([0] * 16))
-    forms = [canonical_grid(grid) for grid in grids]
-    assert len(grids) == 288 and sorted(forms.count(form) for form in set(forms)) == [96, 192]
-    assert canonical_grid("1234341221434321") != canonical_grid("1234341223414123")
-
-
-def test_49_classes_of_6x6_grids_fill_the_space():
-    """By orbit and stabilizer: 3456·6! symmetries, divided by those that fix a form, sum to all 28,200,960 grids."""
-    forms = {canonical_grid(grid) for grid in generate(3000, size=6, clues=36, seed=3).solutions}
-    total = 0
-    for form in forms:
-        images = all_images(list(form), 6)
-        assert len(images) == 3456
-        assert min(image.tobytes() for image in images) == form
-        total += 3456 * 720 // (images == np.frombuffer(form, np.uint8)).all(1).sum()
-    assert len(forms) == 49 and total == 28_200_960
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.sampled_from([4, 6]), st.integers(0, 2**32))
-def test_canonical_form_is_invariant(size, seed):
-    rng = np.random.default_rng(seed)
-    grid = generate(1, size=size, clues=size * size, seed=seed).solutions[0]
-    cells, digits = (np.array(part) for part in reference.random_symmetry(size, rng))
-    form = canonical_grid(grid)
-    assert canonical_grid(digits[grid[cells]]) == form == canonical_grid(list(form))
-    assert len(form) == size * size and is_solved(list(form))
-
-
-def test_canonical_grid_refuses_other_boards():
-    with pytest.raises(BoardError, match="not 9"):
-        canonical_grid([0] * 81)
-    with pytest.raises(BoardError, match="full grid"):
-        canonical_grid("123434122143432.")
-    with pytest.raises(BoardError, match="full grid"):
-        canonical_grid(as_board("1234341221434322"))
+def test_fractions_are_no_numbers():
+    with pytest.raises(TypeError):
+        generate(1, size=6, seed=1.5)

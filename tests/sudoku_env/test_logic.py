@@ -1,16 +1,29 @@
+import ladder_reference
 import numpy as np
 import pytest
 import sudoku_reference as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ladder_examples import exchange
 
 from sudoku_env.board import SIZES, as_board, find_conflict
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
-from sudoku_env.logic import candidates, forced_digits, singles_rounds, solve_by_singles
+from sudoku_env.logic import (
+    RULE_GROUPS,
+    RULES,
+    candidates,
+    definite_cells,
+    forced_digits,
+    singles_rounds,
+    solve_by_singles,
+)
 from sudoku_env.solver import solve_batch
 
-PUZZLES = {size: generate(10, size=size, clues=clues, seed=2) for size, clues in [(4, 5), (6, 13), (9, 28), (16, 130)]}
+PUZZLES = {
+    size: generate(10, size=size, clues=clues, rule="singles", seed=2)
+    for size, clues in [(4, 5), (6, 13), (9, 28), (16, 130)]
+}
 seeds = st.integers(0, 2**32)
 
 
@@ -122,10 +135,121 @@ def test_rounds():
 def test_rounds_of_boards_that_singles_do_not_solve():
     assert singles_rounds([0] * 36) == -1 and not solve_by_singles([0] * 36).any()
     assert singles_rounds([1] * 16) == -1
-    hard = generate(60, size=9, clues=25, seed=3, rule="unique")
+    hard = generate(60, size=9, clues=25, seed=3)
     stuck = [board for board in hard.boards if singles_rounds(board) == -1]
     assert stuck
     for board in stuck:
         filled = solve_by_singles(board)
         assert not any(reference.forced(filled))
         assert (solve_batch(filled[None])[0] == solve_batch(board[None])[0]).all()
+
+
+HARD = {
+    4: generate(60, size=4, clues=(4, 6), seed=8).boards,
+    6: generate(60, size=6, clues=(9, 13), seed=8).boards,
+    9: np.concatenate([exchange(tier) for tier in ("medium", "hard", "diabolical")]),
+}
+
+
+def opened(size, rng):
+    """A unique puzzle with some clues taken away or correct digits added, so it has at least one solution."""
+    board = HARD[size][rng.integers(len(HARD[size]))]
+    solution = solve_batch(board[None])[0][0]
+    if rng.random() < 0.5:
+        return np.where(rng.random(board.size) < 0.1, 0, board)
+    return np.where(rng.random(board.size) < 0.2, solution, board)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from([4, 6, 9]), st.floats(0, 1), seeds)
+def test_definite_cells_by_singles_are_the_forced_digits(size, share, seed):
+    """On any board, the contradictory ones included; and no rule trips over those."""
+    rng = np.random.default_rng(seed)
+    boards = np.where(rng.random((4, size * size)) < share, rng.integers(1, size + 1, (4, size * size)), 0)
+    assert (definite_cells(boards) == forced_digits(boards)).all()
+    assert (definite_cells(boards, "hidden_single") == forced_digits(boards)).all()
+    options = candidates(boards)
+    naked = np.where(options.sum(-1) == 1, options.argmax(-1) + 1, 0)
+    assert (definite_cells(boards, "naked_single") == naked).all()
+    for rule in RULES:
+        definite = definite_cells(boards, rule)
+        assert not definite[boards > 0].any()
+        assert np.take_along_axis(options, definite.astype(int)[..., None] - 1, -1)[definite > 0].all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([4, 6, 9]), seeds)
+def test_definite_cells_only_grow_up_the_ladder(size, seed):
+    board = opened(size, np.random.default_rng(seed))
+    easier = definite_cells(board, RULES[0])
+    for rule in RULES[1:]:
+        harder = definite_cells(board, rule)
+        assert (harder[easier > 0] == easier[easier > 0]).all()
+        easier = harder
+    # `easier` is the backbone now: what stands in every solution stands in any one of them.
+    solution = solve_batch(board[None])[0][0]
+    assert (easier[easier > 0] == solution[easier > 0]).all()
+
+
+@pytest.mark.parametrize("size", [4, 6, 9])
+def test_definite_cells_against_the_reference(size):
+    rng = np.random.default_rng(size)
+    for _ in range(12):
+        board = opened(size, rng)
+        for last in (3, 5, 9, 12, 16):
+            expected = ladder_reference.definite(board.tolist(), RULES[2 : last + 1])
+            definite = definite_cells(board, RULES[last])
+            assert {cell: int(definite[cell]) for cell in np.flatnonzero(definite)} == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 8), seeds)
+def test_backbone_against_enumeration(clues, seed):
+    rng = np.random.default_rng(seed)
+    grid = HARD[4][rng.integers(len(HARD[4]))]
+    board = np.where(rng.permutation(16) < clues, solve_batch(grid[None])[0][0], 0)
+    if rng.random() < 0.3:
+        board[rng.integers(16)] = rng.integers(1, 5)
+    every = np.array(list(reference.solutions(board))).reshape(-1, 16)
+    same = (every == every[0]).all(0) if len(every) else np.zeros(16, bool)
+    expected = np.where(same & (board == 0), every[0] if len(every) else 0, 0)
+    assert (definite_cells(board, "backbone") == expected).all()
+
+
+def test_backbone_of_boards_with_several_solutions():
+    for size in (6, 9):
+        rng = np.random.default_rng(size)
+        for board in HARD[size][:10]:
+            board = board.copy()
+            board[rng.choice(np.flatnonzero(board), 2, replace=False)] = 0
+            every = [np.array(one) for _, one in zip(range(400), reference.solutions(board), strict=False)]
+            definite = definite_cells(board, "backbone")
+            if len(every) < 400:
+                same = (np.array(every) == every[0]).all(0) & (board == 0)
+                assert (definite == np.where(same, every[0], 0)).all()
+            assert all((one[definite > 0] == definite[definite > 0]).all() for one in every)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([4, 6, 9]), st.sampled_from(RULES), seeds)
+def test_definite_cells_are_symmetric(size, rule, seed):
+    rng = np.random.default_rng(seed)
+    board = opened(size, rng)
+    cells, digits = (np.array(part) for part in reference.random_symmetry(size, rng))
+    assert (definite_cells(digits[board[cells]], rule) == digits[definite_cells(board, rule)[cells]]).all()
+
+
+def test_definite_cells_of_a_batch_and_errors():
+    boards = HARD[9][:20]
+    for rule in ("locked", "backbone"):
+        batch = definite_cells(boards, rule)
+        assert batch.dtype == np.uint8
+        assert batch.tolist() == [definite_cells(board, rule).tolist() for board in boards]
+    for group, rule in RULE_GROUPS.items():
+        assert (definite_cells(boards, group) == definite_cells(boards, rule)).all()
+    assert definite_cells(np.zeros((16, 16), int), "fish").shape == (16, 16)
+    assert (definite_cells(boards, "backbone") > 0).sum() == (boards == 0).sum()
+    with pytest.raises(BoardError, match="'guess'"):
+        definite_cells(boards, "guess")
+    with pytest.raises(BoardError, match="cells"):
+        definite_cells(np.zeros(10, int), "locked")

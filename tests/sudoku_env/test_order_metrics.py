@@ -23,7 +23,7 @@ def exact_floor(board, solution):
 
 
 def test_agrees_with_enumeration_of_all_orders():
-    made = generate(200, size=4, clues=10, seed=3)
+    made = generate(200, size=4, clues=10, rule="singles", seed=3)
     exact = [exact_floor(board, solution) for board, solution in zip(made.boards, made.solutions, strict=True)]
     hardest = int(np.argmin(exact))
     assert exact[hardest] < 0.98
@@ -37,13 +37,13 @@ def test_single_blank_is_always_forced():
 
 
 def test_seed_decides():
-    made = generate(20, size=6, clues=(14, 18), seed=1)
+    made = generate(20, size=6, clues=(14, 18), rule="singles", seed=1)
     values = [random_order_floor(made.boards, made.solutions, seed=seed) for seed in (0, 0, 1)]
     assert values[0] == values[1] != values[2]
 
 
 def test_boards_are_left_alone():
-    made = generate(5, size=6, clues=18, seed=1)
+    made = generate(5, size=6, clues=18, rule="singles", seed=1)
     before = made.boards.copy()
     random_order_floor(made.boards, made.solutions, seed=0)
     assert (made.boards == before).all()
@@ -51,7 +51,7 @@ def test_boards_are_left_alone():
 
 @pytest.mark.parametrize("full", [True, False])
 def test_nothing_to_decide_raises(full):
-    made = generate(2, size=4, clues=8, seed=1)
+    made = generate(2, size=4, clues=8, rule="singles", seed=1)
     boards = made.solutions if full else made.boards[:, :9]
     with pytest.raises(SudokuError, match="blanks"):
         random_order_floor(boards, made.solutions, seed=0)

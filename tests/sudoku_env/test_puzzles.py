@@ -1,10 +1,15 @@
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
+import sudoku_reference as reference
 
-from sudoku_env.errors import PromptSetError
-from sudoku_env.puzzles import read_prompts
+from sudoku_env.board import SIZES, is_solved
+from sudoku_env.errors import BoardError, PromptSetError, PuzzleParseError
+from sudoku_env.generator import DEFAULT_CLUES
+from sudoku_env.puzzles import default_puzzles, read_prompts, read_puzzles
+from sudoku_env.solver import solve_batch
 
 PROMPTS = ["Solve\n1..4..1..3..2...", 'Say "done", and\u2028solve\n4..1', "третий, 3"]
 
@@ -72,3 +77,77 @@ def test_parquet_errors(tmp_path):
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
         read_prompts(tmp_path / "nowhere.csv")
+
+
+# puzzles with their solutions
+
+
+@pytest.mark.parametrize(("size", "count"), [(4, 500), (6, 1000), (9, 1000), (16, 100)])
+def test_default_puzzles(size, count):
+    puzzles = default_puzzles(size)
+    assert puzzles.boards.shape == puzzles.solutions.shape == (count, size * size)
+    assert len(np.unique(puzzles.boards, axis=0)) == count
+    solutions, counts = solve_batch(puzzles.boards, limit=2)
+    assert (counts == 1).all() and (solutions == puzzles.solutions).all()
+    clues = (puzzles.boards > 0).sum(1)
+    assert DEFAULT_CLUES[size][0] <= clues.min() and clues.max() <= DEFAULT_CLUES[size][1]
+    board = puzzles.boards[-1].copy()
+    while any(forced := reference.forced(board)):
+        board += np.array(forced, np.uint8)
+    assert is_solved(board)
+
+
+def test_default_puzzles_are_read_only_and_shared():
+    for size in SIZES:
+        puzzles = default_puzzles(size)
+        assert puzzles is default_puzzles(size)
+        for array in (puzzles.boards, puzzles.solutions):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0, 0] = 1
+    with pytest.raises(BoardError, match="size 5"):
+        default_puzzles(5)
+
+
+CSV = "puzzle,tier,solution\n12.4341221434321,a,1234341221434321\n1x3.341221434_21,b,1234341221434321\n"
+
+
+def test_read_puzzles(tmp_path):
+    path = tmp_path / "set.csv"
+    path.write_text(CSV)
+    puzzles = read_puzzles(str(path))
+    assert puzzles.boards[0].tolist() == [1, 2, 0, 4, 3, 4, 1, 2, 2, 1, 4, 3, 4, 3, 2, 1]
+    assert (puzzles.boards[1] == [1, 0, 3, 0, 3, 4, 1, 2, 2, 1, 4, 3, 4, 0, 2, 1]).all()
+    assert (puzzles.solutions == [1, 2, 3, 4, 3, 4, 1, 2, 2, 1, 4, 3, 4, 3, 2, 1]).all()
+    assert (read_puzzles(path, tier="b").boards == puzzles.boards[1:]).all()
+    with pytest.raises(PuzzleParseError, match=r"no puzzle of tier 'c'; there are \['a', 'b'\]"):
+        read_puzzles(path, tier="c")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("puzzle,clues\n1,2\n", r"no column \['solution'\] among \['puzzle', 'clues'\]"),
+        ("", r"no column \['puzzle', 'solution'\] among None"),
+        ("puzzle,solution\n", "no puzzles"),
+        ("puzzle,solution\n12,12\n", "column 'puzzle', puzzle 1: expected 16 or 36 or 81 or 256 symbols, found '12'"),
+        (CSV + "1,a,1\n", "column 'puzzle', puzzle 3: expected 16 symbols, found '1'"),
+        (CSV.replace("_", "5"), "column 'puzzle', puzzle 2: '5' is neither blank nor 1..4"),
+        (CSV.replace("_", "é"), "puzzle 2: expected 16 symbols"),
+        (CSV + "1\n", "column 'puzzle', puzzle 3"),
+        ('puzzle,solution\n"1"2,3\n', "not CSV in UTF-8"),
+    ],
+)
+def test_read_puzzles_errors(tmp_path, content, message):
+    path = tmp_path / "set.csv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(PuzzleParseError, match=message) as error:
+        read_puzzles(path)
+    assert str(path) in str(error.value)
+
+
+def test_read_puzzles_of_bytes_or_nothing(tmp_path):
+    (tmp_path / "set.csv").write_bytes(b"puzzle,solution\n\xff,1\n")
+    with pytest.raises(PuzzleParseError, match="not CSV in UTF-8"):
+        read_puzzles(tmp_path / "set.csv")
+    with pytest.raises(FileNotFoundError):
+        read_puzzles(tmp_path / "nowhere.csv")

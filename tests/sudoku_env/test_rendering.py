@@ -8,7 +8,7 @@ from sudoku_env.board import SIZES, parse_board
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
 from sudoku_env.progress import NOT_A_DIGIT, Progress
-from sudoku_env.rendering import decode_gif, render_ansi, render_rgb, trace_views
+from sudoku_env.rendering import FORCED, GIVEN, PAPER, WRONG, decode_gif, render_ansi, render_rgb, trace_views
 
 PUZZLE = parse_board("1..4|..12|21..|.3..")
 SOLUTION = parse_board("1234|3412|2143|4321")
@@ -33,7 +33,7 @@ def test_plain_text_by_hand():
 
 @pytest.mark.parametrize("size", SIZES)
 def test_colors_only_add_escape_codes(size):
-    drawn = generate(1, size=size, clues=CLUES[size], seed=1)
+    drawn = generate(1, size=size, clues=CLUES[size], rule="singles", seed=1)
     progress = Progress(drawn.boards[0], drawn.solutions[0])
     colored = render_ansi(progress.view())
     plain = re.sub("\x1b\\[[0-9;]*m", "", colored)
@@ -45,18 +45,62 @@ def test_colors_only_add_escape_codes(size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_pictures_of_all_sizes(size):
-    drawn = generate(1, size=size, clues=CLUES[size], seed=1)
+    drawn = generate(1, size=size, clues=CLUES[size], rule="singles", seed=1)
     progress = Progress(drawn.boards[0], drawn.solutions[0])
     before = render_rgb(progress.view())
     assert before.dtype == np.uint8
     assert before.shape[0] == before.shape[1] and before.shape[2] == 3
-    assert abs(before.shape[0] - 480) < 24
+    assert abs(before.shape[0] - (768 if size == 16 else 480)) < 24
     blank = np.flatnonzero(drawn.boards[0] == 0)[:1]
     progress.fill(blank, drawn.solutions[0][blank])
     after = render_rgb(progress.view())
     assert after.shape == before.shape
     assert (after != before).any()
     assert render_rgb(progress.view(), pixels=240).shape[0] < 264
+
+
+def colors_at(picture, view, cell):
+    """The colors in the middle third of the border between a cell's content and its edge."""
+    side = (picture.shape[0] - 8) // view.size
+    margin = (picture.shape[0] - side * view.size) // 2
+    top, left = (margin + side * part for part in divmod(cell, view.size))
+    strip = picture[top + side - side // 6, left + side // 3 : left + 2 * side // 3]
+    return {"#{:02x}{:02x}{:02x}".format(*pixel) for pixel in strip}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_a_cell_is_shows_in_its_color(size):
+    drawn = generate(1, size=size, clues=CLUES[size], rule="singles", seed=2)
+    progress = Progress(drawn.boards[0], drawn.solutions[0])
+    given, forced = int(np.flatnonzero(drawn.boards[0])[0]), np.flatnonzero(progress.forced)
+    picture = render_rgb(progress.view())
+    assert colors_at(picture, progress.view(), given) == {GIVEN}
+    assert all(colors_at(picture, progress.view(), cell) == {FORCED} for cell in forced)
+    cell, digit = int(forced[0]), int(drawn.solutions[0][forced[0]])
+    progress.fill(np.array([cell]), np.array([digit % size + 1]))
+    picture = render_rgb(progress.view())
+    assert colors_at(picture, progress.view(), cell) == {WRONG}
+    assert colors_at(picture, progress.view(), int(forced[1])) == {PAPER}
+
+
+def test_the_sixteen_symbols_look_different():
+    solution = parse_board("123456789ABCDEFG" + "." * 240)
+    picture = render_rgb(Progress(solution, solution).view())
+    side = picture.shape[0] // 16
+    first_row = [picture[8:side, 4 + side * cell + 6 : 4 + side * cell + side - 6] for cell in range(16)]
+    assert len({cell.tobytes() for cell in first_row}) == 16
+
+
+def test_small_cells_go_without_step_numbers():
+    """With its step's number a cell holds ink in the upper left corner."""
+
+    def corner_has_ink(pixels):
+        picture = render_rgb(trace_views(boards_of([(1, 2)]), SOLUTION)[1], pixels=pixels)
+        side = picture.shape[0] // 4
+        corner = picture[8 : 4 + side // 4, 4 + side + 6 : 4 + side + side // 3]
+        return bool((corner < 200).any())
+
+    assert corner_has_ink(480) and not corner_has_ink(120)
 
 
 def test_trace_by_hand():
@@ -71,7 +115,7 @@ def test_trace_by_hand():
 
 
 def test_a_cell_filled_before_it_was_forced_is_a_guess():
-    drawn = generate(20, size=9, clues=(24, 28), seed=5)
+    drawn = generate(20, size=9, clues=(24, 28), rule="singles", seed=5)
     for puzzle, solution in zip(drawn.boards, drawn.solutions, strict=True):
         start = Progress(puzzle, solution)
         open_cells = np.flatnonzero((puzzle == 0) & ~start.forced)

@@ -95,7 +95,7 @@ def test_forms_of_one_board():
 
 @pytest.mark.slow
 def test_two_hundred_thousand_boards_against_backtracking():
-    """All copied sets and generated puzzles; and the folder SUDOKU_PUZZLES, one packed puzzle a line, if it is given."""
+    """The copied sets, generated puzzles and, if it is set, the files of SUDOKU_PUZZLES, one puzzle a line."""
     rng = np.random.default_rng(2)
     parts = [read(path, 500, rng) for path in COPIED]
     if "SUDOKU_PUZZLES" in os.environ:

@@ -1,0 +1,331 @@
+"""Sudoku played cell by cell on B boards at once: dealing puzzles, one move on each board, and random legal moves.
+
+The state of play, a row for each board:
+
+- `boards` uint8 `(B, n²)`, 0 for a blank, and `solutions` uint8 `(B, n²)`;
+- `candidates` uint16 `(B, n²)`: bit d−1 is set where digit d stands in no peer of a blank cell; 0 in filled cells;
+- `masks` int8 `(B, n³)`: the same, one entry for each action `cell * n + digit - 1`;
+- `orders` int16 `(B, n²)`: the step, from 1, that filled a cell, negative where it was not forced; 0 elsewhere;
+- `status` int64 `(B, 5)`: the columns named below.
+
+`neighbors` uint8 `(n², 3, n−1)` holds the other cells of the row, column and box of each cell.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sudoku_env.board import Board
+from sudoku_env.kernels.random import Int, Ints, State, random_below
+from sudoku_env.kernels.symmetry import shuffle_puzzle
+
+STEPS, BLANKS, ERROR, ILLEGAL, OVER = range(5)
+BLOCK = 64
+
+Bits = NDArray[np.uint16]
+Mask = NDArray[np.int8]
+Orders = NDArray[np.int16]
+
+
+@njit(cache=True, nogil=True)
+def deal(
+    rows: NDArray[np.bool_],
+    choice: Int,
+    pool: Board,
+    shuffled: bool,
+    streams: State,
+    boards: Board,
+    solutions: Board,
+    candidates: Bits,
+    masks: Mask,
+    orders: Orders,
+    status: Ints,
+    units_of: Ints,
+    box_rows: Int,
+    box_columns: Int,
+) -> None:
+    """Begin an episode in each of the chosen rows.
+
+    Args:
+        rows: bool `(B,)`, the rows to begin anew.
+        choice: The puzzle to deal; −1 draws one for each row.
+        pool: uint8 `(2, P, n²)`, puzzles and their solutions.
+        shuffled: Deal the image of the puzzle under a random symmetry.
+        streams: uint64 `(B,)`, the random state of each row.
+        boards: See the module, as the other arrays down to `status`.
+        solutions: See the module.
+        candidates: See the module.
+        masks: See the module.
+        orders: See the module.
+        status: See the module.
+        units_of: As in `kernels.general`.
+        box_rows: Rows of a box.
+        box_columns: Columns of a box.
+    """
+    cells = boards.shape[1]
+    size = masks.shape[1] // cells
+    work = np.empty((3, size + 1), np.int64)
+    used = np.empty(3 * size, np.int64)
+    for b in range(rows.size):
+        if not rows[b]:
+            continue
+        rng = streams[b : b + 1]
+        puzzle = choice if choice >= 0 else random_below(rng, pool.shape[1])
+        if shuffled:
+            shuffle_puzzle(
+                pool[0, puzzle], pool[1, puzzle], boards[b], solutions[b], size, box_rows, box_columns, rng, work
+            )
+        else:
+            boards[b] = pool[0, puzzle]
+            solutions[b] = pool[1, puzzle]
+        orders[b] = 0
+        status[b] = 0
+        status[b, BLANKS] = find_actions(boards[b], units_of, used, candidates[b], masks[b])
+
+
+@njit(cache=True)
+def find_actions(board: Board, units_of: Ints, used: Ints, candidates: Bits, mask: Mask) -> Int:
+    """Fill `candidates` and `mask` for a board without a clash; `used` is work space. Returns the number of blanks.
+
+    There is no branch on a cell's content, which would be mispredicted every other time.
+    """
+    size = used.size // 3
+    used[:] = 0
+    for cell in range(board.size):
+        bit = (np.int64(1) << np.int64(board[cell])) >> 1
+        for k in range(3):
+            used[units_of[cell, k]] |= bit
+    full = (np.int64(1) << size) - 1
+    blanks: Int = 0
+    for cell in range(board.size):
+        blank = np.int64(board[cell] == 0)
+        taken = used[units_of[cell, 0]] | used[units_of[cell, 1]] | used[units_of[cell, 2]]
+        found = full & ~taken & -blank
+        candidates[cell] = found
+        for digit in range(size):
+            mask[cell * size + digit] = (found >> digit) & 1
+        blanks += blank
+    return blanks
+
+
+@njit(cache=True)
+def is_forced(candidates: Bits, neighbors: Board, cell: Int, bit: Int) -> bool:
+    """Whether a digit that is a candidate of a cell is forced there: a naked single, or hidden in one of its units."""
+    if candidates[cell] == bit:
+        return True
+    for unit in range(3):
+        others: Int = 0
+        for k in range(neighbors.shape[2]):
+            others |= np.int64(candidates[neighbors[cell, unit, k]])
+        if not others & bit:
+            return True
+    return False
+
+
+@njit(cache=True)
+def fill(candidates: Bits, mask: Mask, neighbors: Board, cell: Int, digit: Int) -> bool:
+    """Take a filled cell and its digit (from 0) out of the candidates and the mask; True if a blank peer has none left.
+
+    The board before must have left every blank cell a candidate.
+    """
+    size = neighbors.shape[2] + 1
+    bit = np.int64(1) << digit
+    dead = False
+    candidates[cell] = 0
+    for k in range(size):
+        mask[cell * size + k] = 0
+    for unit in range(3):
+        for k in range(size - 1):
+            peer = np.int64(neighbors[cell, unit, k])
+            before = np.int64(candidates[peer])
+            dead |= before == bit
+            candidates[peer] = before & ~bit
+            mask[peer * size + digit] = 0
+    return dead
+
+
+@njit(cache=True)
+def move(
+    row: Int,
+    action: Int,
+    boards: Board,
+    solutions: Board,
+    candidates: Bits,
+    masks: Mask,
+    orders: Orders,
+    status: Ints,
+    neighbors: Board,
+    end_on_error: bool,
+    illegal_reward: float,
+) -> float:
+    """One move on the board of a row whose episode is not over.
+
+    The reward is that of `dynamics.unmask_reward` inside the map. Once a digit is wrong, nothing is forced.
+
+    Args:
+        row: The row.
+        action: `cell * n + digit - 1`, in [0, n³).
+        boards: See the module, as the other arrays down to `neighbors`.
+        solutions: See the module.
+        candidates: See the module.
+        masks: See the module.
+        orders: See the module.
+        status: See the module.
+        neighbors: See the module.
+        end_on_error: A wrong digit ends the episode; otherwise a blank cell without candidates does.
+        illegal_reward: Reward of an action outside the mask.
+
+    Returns:
+        The reward.
+    """
+    size = neighbors.shape[2] + 1
+    state = status[row]
+    if not masks[row, action]:
+        state[ILLEGAL] = state[OVER] = 1
+        return illegal_reward
+    cell, digit = action // size, action % size
+    right = np.int64(solutions[row, cell]) - 1
+    forced = not state[ERROR] and is_forced(candidates[row], neighbors, cell, np.int64(1) << right)
+    boards[row, cell] = digit + 1
+    dead = fill(candidates[row], masks[row], neighbors, cell, digit)
+    state[STEPS] += 1
+    state[BLANKS] -= 1
+    orders[row, cell] = state[STEPS] if forced else -state[STEPS]
+    if digit != right:
+        state[ERROR] = 1
+    ended = state[ERROR] if end_on_error else dead
+    state[OVER] = int(ended or state[BLANKS] == 0)
+    return 1.0 if forced and digit == right else 0.0
+
+
+@njit(cache=True, nogil=True)
+def play(
+    actions: Ints,
+    rewards: NDArray[np.float64],
+    boards: Board,
+    solutions: Board,
+    candidates: Bits,
+    masks: Mask,
+    orders: Orders,
+    status: Ints,
+    neighbors: Board,
+    end_on_error: bool,
+    illegal_reward: float,
+) -> None:
+    """`move` in every row whose episode is not over.
+
+    Args:
+        actions: int64 `(B,)`.
+        rewards: float64 `(B,)`, gets the rewards, 0 where the episode was over.
+        boards: As in `move`, like the rest.
+        solutions: As in `move`.
+        candidates: As in `move`.
+        masks: As in `move`.
+        orders: As in `move`.
+        status: As in `move`.
+        neighbors: As in `move`.
+        end_on_error: As in `move`.
+        illegal_reward: As in `move`.
+    """
+    for b in range(actions.size):
+        rewards[b] = 0.0
+        if not status[b, OVER]:
+            rewards[b] = move(
+                b,
+                actions[b],
+                boards,
+                solutions,
+                candidates,
+                masks,
+                orders,
+                status,
+                neighbors,
+                end_on_error,
+                illegal_reward,
+            )
+
+
+@njit(cache=True)
+def play_one(
+    action: Int,
+    board: Board,
+    mask: Mask,
+    boards: Board,
+    solutions: Board,
+    candidates: Bits,
+    masks: Mask,
+    orders: Orders,
+    status: Ints,
+    neighbors: Board,
+    end_on_error: bool,
+    illegal_reward: float,
+) -> tuple[float, Int, bool, bool, bool]:
+    """`move` in the only row, and what there is to tell of it, in one call.
+
+    Args:
+        action: As in `move`.
+        board: uint8 `(n²,)`, gets the board.
+        mask: int8 `(n³,)`, gets the action mask.
+        boards: As in `move`, like the rest.
+        solutions: As in `move`.
+        candidates: As in `move`.
+        masks: As in `move`.
+        orders: As in `move`.
+        status: As in `move`.
+        neighbors: As in `move`.
+        end_on_error: As in `move`.
+        illegal_reward: As in `move`.
+
+    Returns:
+        The reward, the steps taken, and whether a digit is wrong, the action was illegal and the episode is over.
+    """
+    reward = move(
+        0, action, boards, solutions, candidates, masks, orders, status, neighbors, end_on_error, illegal_reward
+    )
+    for cell in range(board.size):
+        board[cell] = boards[0, cell]
+    for k in range(mask.size):
+        mask[k] = masks[0, k]
+    return reward, status[0, STEPS], status[0, ERROR] != 0, status[0, ILLEGAL] != 0, status[0, OVER] != 0
+
+
+@njit(cache=True)
+def pick_legal(mask: Mask, uniform: float) -> Int:
+    """The action at the share `uniform`, in [0, 1), of the nonzero entries of a mask `(A,)`; 0 if it has none.
+
+    Blocks of a constant length are counted with vector instructions.
+    """
+    legal = np.int32(0)
+    for action in range(mask.size):
+        legal += np.int32(mask[action] != 0)
+    if legal == 0:
+        return 0
+    rank = np.int32(uniform * legal)
+    action = 0
+    while action + BLOCK <= mask.size:
+        inside = np.int32(0)
+        for k in range(BLOCK):
+            inside += np.int32(mask[action + k] != 0)
+        if rank < inside:
+            break
+        rank -= inside
+        action += BLOCK
+    while True:
+        rank -= np.int32(mask[action] != 0)
+        if rank < 0:
+            return action
+        action += 1
+
+
+@njit(cache=True, nogil=True)
+def pick_legal_batch(masks: Mask, uniforms: NDArray[np.float64], out: Ints) -> None:
+    """`pick_legal` for each row of `(B, A)` masks."""
+    for b in range(masks.shape[0]):
+        out[b] = pick_legal(masks[b], uniforms[b])
+
+
+@njit(cache=True)
+def draw_indices(rows: Ints, streams: State, count: Int, out: Ints) -> None:
+    """A random index below `count` from the stream of each of `rows`, int64 `(m,)`, into `out`, int64 `(m,)`."""
+    for k in range(rows.size):
+        out[k] = random_below(streams[rows[k] : rows[k] + 1], count)

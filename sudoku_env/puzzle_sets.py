@@ -1,0 +1,249 @@
+"""Frozen sets of puzzles: by tier and split, or for the package, with an audit of the files as they lie.
+
+A folder holds a CSV file for each size and split, `sudoku9x9_test.csv`, and `puzzles.sha256`. `read_puzzles` reads it.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from sudoku_env.board import to_string
+from sudoku_env.errors import SudokuError
+from sudoku_env.generator import DEFAULT_CLUES, generate, rule_bounds
+from sudoku_env.logic import RULES
+from sudoku_env.puzzles import PUZZLE_COLUMN, SOLUTION_COLUMN, TIER_COLUMN, Puzzles, read_puzzles
+from sudoku_env.rating import rate_batch
+from sudoku_env.solver import solve_batch
+from sudoku_env.split import SPLITS, grid_key, split_of
+
+COLUMNS = (PUZZLE_COLUMN, SOLUTION_COLUMN, "clues", "rule", TIER_COLUMN)
+CHECKSUMS = "puzzles.sha256"
+PACKAGE_COUNTS = {4: 500, 6: 1000, 9: 1000, 16: 100}
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Puzzles whose hardest rule, in the sense of `generate(rule=rule, exact=True)`, is of one kind.
+
+    Attributes:
+        rule: A rule or group of `logic`; the tier is named so.
+        counts: Number of puzzles in train, validation and test.
+        clues: Number of clues, drawn uniformly from this range; None: as few as the rule lets be.
+    """
+
+    rule: str
+    counts: tuple[int, int, int]
+    clues: tuple[int, int] | None = None
+
+
+TIERS: dict[int, tuple[Tier, ...]] = {
+    4: (Tier("singles", (600, 200, 200), (4, 8)),),
+    6: (
+        Tier("singles", (1200, 400, 400), (10, 18)),
+        *(Tier(rule, (300, 100, 100)) for rule in ("locked", "wings", "patterns", "backbone")),
+    ),
+    9: (
+        Tier("singles", (1200, 400, 400), (24, 36)),
+        *(
+            Tier(rule, (600, 200, 200))
+            for rule in ("locked", "pairs", "triples", "fish", "wings", "patterns", "backbone")
+        ),
+    ),
+}
+
+
+def splits_up_to_symmetry(size: int) -> bool:
+    """Whether the sets of a size are split by classes of grids; 4×4 has two, so there the grids themselves are."""
+    return size > 4
+
+
+def distinct(puzzles: Puzzles) -> Puzzles:
+    """The puzzles without repetitions, in order of first occurrence."""
+    _, first = np.unique(puzzles.boards, axis=0, return_index=True)
+    order = np.sort(first)
+    return Puzzles(puzzles.boards[order], puzzles.solutions[order])
+
+
+def draw_by_split(
+    size: int,
+    counts: tuple[int, int, int],
+    *,
+    clues: int | tuple[int, int] | None,
+    rule: str,
+    exact: bool,
+    seed: int,
+    threads: int = 1,
+    rounds: int = 20,
+) -> dict[str, Puzzles]:
+    """Distinct puzzles for each split, in the order of generation; the arguments of `generate` say which.
+
+    Args:
+        size: n.
+        counts: Puzzles wanted for train, validation and test.
+        clues: See `generate`.
+        rule: See `generate`.
+        exact: See `generate`.
+        seed: Seed of the first round; the next one takes the next.
+        threads: Threads to share the work.
+        rounds: How often to generate as many as are wanted in all before giving up.
+
+    Raises:
+        SudokuError: A split did not fill up.
+        BoardError: See `generate`.
+    """
+    boards: dict[str, list[np.ndarray]] = {name: [] for name in SPLITS}
+    wanted = dict(zip(SPLITS, counts, strict=True))
+    seen: set[bytes] = set()
+    for step in range(rounds):
+        pool = generate(
+            sum(counts),
+            size=size,
+            clues=clues,
+            rule=rule,
+            exact=exact,
+            seed=seed + step,
+            threads=threads,
+            attempts=100_000,
+        )
+        for board, solution in zip(pool.boards, pool.solutions, strict=True):
+            name = split_of(solution, up_to_symmetry=splits_up_to_symmetry(size))
+            if len(boards[name]) < wanted[name] and board.tobytes() not in seen:
+                seen.add(board.tobytes())
+                boards[name].append(np.stack([board, solution]))
+        if all(len(boards[name]) == wanted[name] for name in SPLITS):
+            stacked = {name: np.array(pairs, np.uint8).reshape(-1, 2, size * size) for name, pairs in boards.items()}
+            return {name: Puzzles(pairs[:, 0], pairs[:, 1]) for name, pairs in stacked.items()}
+    found = {name: len(pairs) for name, pairs in boards.items()}
+    raise SudokuError(f"only {found} of {wanted} puzzles in {rounds} rounds; ask for fewer, or for more clues")
+
+
+def to_table(puzzles: Puzzles, tier: str) -> pd.DataFrame:
+    """Puzzles as a table with the columns `COLUMNS`."""
+    hardest, _ = rate_batch(puzzles.boards)
+    return pd.DataFrame(
+        {
+            PUZZLE_COLUMN: [to_string(board) for board in puzzles.boards],
+            SOLUTION_COLUMN: [to_string(solution) for solution in puzzles.solutions],
+            "clues": (puzzles.boards > 0).sum(1),
+            "rule": [RULES[rule] for rule in hardest],
+            TIER_COLUMN: tier,
+        },
+        columns=COLUMNS,
+    )
+
+
+def write_sets(folder: Path, tiers: dict[int, tuple[Tier, ...]], *, seed: int, threads: int = 1) -> None:
+    """Draw all tiers and write a file for each size and split, and the checksums."""
+    checksums = []
+    for size, of_size in tiers.items():
+        drawn = [
+            draw_by_split(
+                size,
+                tier.counts,
+                clues=tier.clues,
+                rule=tier.rule,
+                exact=True,
+                seed=seed + 1000 * number,
+                threads=threads,
+            )
+            for number, tier in enumerate(of_size)
+        ]
+        for name in SPLITS:
+            tables = [to_table(sets[name], tier.rule) for sets, tier in zip(drawn, of_size, strict=True)]
+            path = folder / f"sudoku{size}x{size}_{name}.csv"
+            text = pd.concat(tables).to_csv(index=False, lineterminator="\n")
+            write_text(path, text)
+            checksums.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n")
+    write_text(folder / CHECKSUMS, "".join(checksums))
+
+
+def write_package_sets(folder: Path, *, seed: int) -> None:
+    """Write the sets that travel in the package; see `puzzles.default_puzzles`.
+
+    Raises:
+        SudokuError: Too few of the puzzles drawn are distinct.
+    """
+    for size, count in PACKAGE_COUNTS.items():
+        drawn = distinct(generate(2 * count, size=size, clues=DEFAULT_CLUES[size], rule="singles", seed=seed))
+        if len(drawn) < count:
+            raise SudokuError(f"only {len(drawn)} of {count} distinct puzzles of size {size}; try another seed")
+        lines = [f"{to_string(b)},{to_string(s)}" for b, s in zip(drawn.boards, drawn.solutions, strict=True)]
+        write_text(folder / f"sudoku{size}x{size}.csv", "\n".join(["puzzle,solution", *lines[:count], ""]))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8", newline="")
+    os.replace(partial, path)
+
+
+def audit_sets(folder: Path, tiers: dict[int, tuple[Tier, ...]] = TIERS) -> list[str]:
+    """Check the files of `write_sets` as they lie.
+
+    Every file has the checksum written down; every puzzle has one solution, which is the one given, the number of clues
+    and the hardest rule that the columns say and its tier allows; tiers have the size asked for; no puzzle occurs twice
+    and no grid (4×4) or class of grids up to symmetry (other sizes) occurs in two splits.
+
+    Returns:
+        What is wrong, a line each; empty if all is well.
+    """
+    problems = []
+    names = [f"sudoku{size}x{size}_{name}.csv" for size in tiers for name in SPLITS]
+    sums = folder / CHECKSUMS
+    lines = [line.split() for line in sums.read_text(encoding="utf-8").splitlines()] if sums.exists() else []
+    if [line[-1] for line in lines] != names:
+        problems.append(f"{sums}: names {[line[-1] for line in lines]}, expected {names}")
+    for digest, name in lines:
+        path = folder / name
+        if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            problems.append(f"{path}: missing, or its checksum is not {digest}")
+    if problems:
+        return problems
+    for size, of_size in tiers.items():
+        seen_puzzles: set[str] = set()
+        seen_grids: dict[bytes, str] = {}
+        for place, name in enumerate(SPLITS):
+            path = folder / f"sudoku{size}x{size}_{name}.csv"
+            table, puzzles = pd.read_csv(path, dtype={PUZZLE_COLUMN: str, SOLUTION_COLUMN: str}), read_puzzles(path)
+            problems += _audit_file(path, table, puzzles, of_size, place)
+            repeated = table[PUZZLE_COLUMN].duplicated() | table[PUZZLE_COLUMN].isin(seen_puzzles)
+            problems += [f"{path}: {repeated.sum()} puzzles occurred before"] * bool(repeated.any())
+            seen_puzzles |= set(table[PUZZLE_COLUMN])
+            shared = set()
+            for solution in puzzles.solutions:
+                key = grid_key(solution, splits_up_to_symmetry(size))
+                shared |= {seen_grids.setdefault(key, name)} - {name}
+            problems += [f"{path}: shares grids with {sorted(shared)}"] * bool(shared)
+    return problems
+
+
+def _audit_file(path: Path, table: pd.DataFrame, puzzles: Puzzles, tiers: tuple[Tier, ...], place: int) -> list[str]:
+    """What is wrong with the puzzles of a file, taken one by one, and with their number by tier."""
+    solutions, counts = solve_batch(puzzles.boards, limit=2)
+    hardest, _ = rate_batch(puzzles.boards)
+    bounds = {tier.rule: rule_bounds(tier.rule, True) for tier in tiers}
+    clues = (puzzles.boards > 0).sum(1)
+    ranges = {tier.rule: tier.clues or (1, puzzles.boards.shape[1]) for tier in tiers}
+    named = table[TIER_COLUMN].isin(bounds).to_numpy()
+    lowest, highest = (np.array([bounds.get(tier, (99, 0))[k] for tier in table[TIER_COLUMN]]) for k in (0, 1))
+    fewest, most = (np.array([ranges.get(tier, (99, 0))[k] for tier in table[TIER_COLUMN]]) for k in (0, 1))
+    checks = {
+        "have not exactly one solution": counts != 1,
+        "have another solution than the one given": (solutions != puzzles.solutions).any(1),
+        "have another number of clues than it says": clues != table["clues"],
+        "have a number of clues outside their tier's": (clues < fewest) | (clues > most),
+        "need another hardest rule than it says": np.array([RULES[rule] for rule in hardest]) != table["rule"],
+        "are of another tier": ~named | (hardest < lowest) | (hardest > highest),
+    }
+    problems = [f"{path}: {np.sum(wrong)} puzzles {what}" for what, wrong in checks.items() if np.any(wrong)]
+    for tier in tiers:
+        found = int((table[TIER_COLUMN] == tier.rule).sum())
+        if found != tier.counts[place]:
+            problems.append(f"{path}: {found} puzzles of tier {tier.rule}, expected {tier.counts[place]}")
+    return problems

@@ -1,0 +1,89 @@
+"""How hard a board is for logic: the hardest rule that a solution needs, and how often each was used."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudoku_env.board import BoardLike, as_board, as_boards, cell_name, find_conflict, size_of
+from sudoku_env.errors import BoardError
+from sudoku_env.kernels.ladder import grade_batch
+from sudoku_env.kernels.ladder_state import RULES, ladder_table
+from sudoku_env.logic import rule_index
+
+
+@dataclass(frozen=True)
+class Rating:
+    """What a solution by logic took.
+
+    Attributes:
+        rule: The hardest rule used, one of `RULES`; None if the board is not solved, and "naked_single" if it was full
+            from the start. "backbone" means that no other rule gets through, and that the solution is unique.
+        uses: How often each rule was used, from easy to hard; rules not used are left out. "backbone" counts the cells
+            that it filled.
+        solved: Whether the rules allowed fill the board. They never do if it has several solutions or none.
+        steps: Number of steps, the sum of `uses`.
+    """
+
+    rule: str | None
+    uses: dict[str, int]
+    solved: bool
+    steps: int
+
+
+def rate(board: BoardLike, rule: str = "backbone") -> Rating:
+    """Solve a board by logic: always by the easiest rule that makes progress, starting over after each step.
+
+    Which steps a rule takes first can change `uses` and `steps`, so they may differ between a board and its mirror
+    image; `rule` and `solved` do not depend on it. `explain` tells the same steps.
+
+    Args:
+        board: Anything `as_board` takes.
+        rule: The hardest rule allowed, one of `RULES` or of `RULE_GROUPS`.
+
+    Raises:
+        BoardError: A wrong shape, a value out of range, a clash on the board, or an unknown rule.
+    """
+    flat = check_no_clash(board)
+    hardest, uses = rate_batch(flat[None], rule)
+    counts = {name: int(count) for name, count in zip(RULES, uses[0], strict=True) if count}
+    solved = bool(hardest[0] >= 0)
+    return Rating(RULES[hardest[0]] if solved else None, counts, solved, sum(counts.values()))
+
+
+def rate_batch(boards: NDArray[np.integer], rule: str = "backbone") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`rate` for many boards of one size.
+
+    Args:
+        boards: `(N, n²)` integers, 0 for a blank.
+        rule: The hardest rule allowed.
+
+    Returns:
+        The hardest rule used as int64 `(N,)` indices in `RULES`, −1 where the board is not solved (or has a clash), and
+        the uses of each rule, int64 `(N, len(RULES))`.
+
+    Raises:
+        BoardError: A wrong shape, a value out of range, or an unknown rule.
+    """
+    flat = as_boards(boards)
+    if flat.ndim != 2:
+        raise BoardError(f"rate_batch needs boards of shape (N, n²), got {flat.shape}; use rate for one board")
+    hardest = np.zeros(len(flat), dtype=np.int64)
+    uses = np.zeros((len(flat), len(RULES)), dtype=np.int64)
+    grade_batch(flat, ladder_table(size_of(flat.shape[1])), rule_index(rule), hardest, uses)
+    return hardest, uses
+
+
+def check_no_clash(board: BoardLike) -> NDArray[np.uint8]:
+    """`as_board` that also refuses a digit twice in a unit.
+
+    Raises:
+        BoardError: Wrong shape, a value out of range, or a clash; the message names two cells that clash.
+    """
+    flat = as_board(board)
+    clash = find_conflict(flat)
+    if clash:
+        size = size_of(flat.size)
+        one, other = (cell_name(cell, size) for cell in clash)
+        raise BoardError(f"{one} and {other} share a unit and both hold {flat[clash[0]]}; blank one of them with 0")
+    return flat

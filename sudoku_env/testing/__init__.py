@@ -1,0 +1,47 @@
+"""Conformance checks for environments that subclass, wrap or replace those of this package.
+
+Each check is a function that raises `AssertionError` with a message saying what is wrong; `EnvConformance` and
+`VectorEnvConformance` bundle them as test methods for pytest or any other runner:
+
+```python
+class TestMine(EnvConformance):
+    def make(self, **arguments):
+        return gymnasium.make("Mine-v0", **arguments)
+```
+
+The checks expect what `SudokuEnv` and `UnmaskEnv` document: `action_masks()`, a mask and `illegal` in the infos, a
+`Discrete` or `MultiDiscrete` action space, randomness through `reset(seed=...)` alone, `ResetNeeded` for a step that
+no episode is there for.
+"""
+
+from sudoku_env.testing.actions import legal_action
+from sudoku_env.testing.checks import (
+    check_gymnasium,
+    check_illegal_actions,
+    check_masks,
+    check_no_sharing,
+    check_pickle,
+    check_render,
+    check_seeding,
+    check_spec,
+    check_termination,
+)
+from sudoku_env.testing.conformance import EnvConformance, VectorEnvConformance
+from sudoku_env.testing.vector_checks import check_vector_matches_single, check_vector_no_sharing
+
+__all__ = [
+    "EnvConformance",
+    "VectorEnvConformance",
+    "check_gymnasium",
+    "check_illegal_actions",
+    "check_masks",
+    "check_no_sharing",
+    "check_pickle",
+    "check_render",
+    "check_seeding",
+    "check_spec",
+    "check_termination",
+    "check_vector_matches_single",
+    "check_vector_no_sharing",
+    "legal_action",
+]

@@ -1,0 +1,86 @@
+"""The checks as test methods, to inherit."""
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from sudoku_env.testing.actions import Env, legal_action
+from sudoku_env.testing.checks import (
+    check_gymnasium,
+    check_illegal_actions,
+    check_masks,
+    check_no_sharing,
+    check_pickle,
+    check_render,
+    check_seeding,
+    check_spec,
+    check_termination,
+)
+from sudoku_env.testing.vector_checks import check_vector_matches_single, check_vector_no_sharing
+
+
+class EnvConformance:
+    """The checks of one environment as test methods; subclass it and define `make`."""
+
+    varied = True
+
+    def make(self, **arguments: Any) -> Env:
+        """A new environment; `arguments` may hold `render_mode`."""
+        raise NotImplementedError("define make() in the subclass of EnvConformance")
+
+    def act(self, env: Env, info: dict[str, Any], rng: np.random.Generator) -> Any:
+        """An action to play with; override it to reach deeper states than random legal actions do."""
+        return legal_action(env, info, rng)
+
+    def test_gymnasium_checker(self) -> None:
+        """See `check_gymnasium`."""
+        check_gymnasium(self.make)
+
+    def test_seeding(self) -> None:
+        """See `check_seeding`."""
+        check_seeding(self.make, self.act, varied=self.varied)
+
+    def test_masks(self) -> None:
+        """See `check_masks`."""
+        check_masks(self.make, self.act)
+
+    def test_illegal_actions(self) -> None:
+        """See `check_illegal_actions`."""
+        check_illegal_actions(self.make, self.act)
+
+    def test_termination(self) -> None:
+        """See `check_termination`."""
+        check_termination(self.make, self.act)
+
+    def test_no_sharing(self) -> None:
+        """See `check_no_sharing`."""
+        check_no_sharing(self.make, self.act)
+
+    def test_pickle(self) -> None:
+        """See `check_pickle`."""
+        check_pickle(self.make, self.act)
+
+    def test_spec(self) -> None:
+        """See `check_spec`."""
+        check_spec(self.make, self.act)
+
+    def test_render(self) -> None:
+        """See `check_render`."""
+        check_render(self.make, self.act)
+
+
+class VectorEnvConformance(EnvConformance):
+    """The checks of a vector environment and of its single version; define `make` and `make_vec`."""
+
+    def make_vec(self, num_envs: int) -> VectorEnv[Any, Any, Any]:
+        """A new vector environment."""
+        raise NotImplementedError("define make_vec() in the subclass of VectorEnvConformance")
+
+    def test_vector_matches_single(self) -> None:
+        """See `check_vector_matches_single`."""
+        check_vector_matches_single(self.make_vec, self.make, self.act)
+
+    def test_vector_no_sharing(self) -> None:
+        """See `check_vector_no_sharing`."""
+        check_vector_no_sharing(self.make_vec, self.make, self.act)

@@ -1,0 +1,136 @@
+import hashlib
+
+import numpy as np
+import pandas as pd
+import pytest
+import sudoku_reference as reference
+
+from sudoku_env.errors import SudokuError
+from sudoku_env.grids import canonical_grid
+from sudoku_env.puzzle_sets import COLUMNS, TIERS, Tier, audit_sets, distinct, draw_by_split, to_table, write_sets
+from sudoku_env.puzzles import Puzzles, read_puzzles
+from sudoku_env.rating import rate
+from sudoku_env.split import SPLITS
+
+SMALL = {
+    4: (Tier("singles", (12, 4, 4), (5, 8)),),
+    6: (Tier("singles", (6, 2, 2), (12, 16)), Tier("wings", (3, 1, 2))),
+    9: (Tier("locked", (3, 1, 1)),),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sets")
+    write_sets(path, SMALL, seed=1)
+    return path
+
+
+def test_sets_are_as_asked_for(folder):
+    for size, tiers in SMALL.items():
+        grids = []
+        for place, name in enumerate(SPLITS):
+            table = pd.read_csv(folder / f"sudoku{size}x{size}_{name}.csv")
+            assert list(table.columns) == list(COLUMNS)
+            assert table["tier"].value_counts().to_dict() == {tier.rule: tier.counts[place] for tier in tiers}
+            for line in table.itertuples():
+                board = [int(digit) if digit != "." else 0 for digit in line.puzzle]
+                if size < 9:
+                    assert ["".join(map(str, found)) for found in reference.solutions(board)] == [str(line.solution)]
+                assert line.clues == np.count_nonzero(board)
+                assert line.rule == rate(np.array(board)).rule
+            solutions = read_puzzles(folder / f"sudoku{size}x{size}_{name}.csv").solutions
+            grids.append({solution.tobytes() if size == 4 else canonical_grid(solution) for solution in solutions})
+        assert not grids[0] & grids[1] and not (grids[0] | grids[1]) & grids[2]
+    assert audit_sets(folder, SMALL) == []
+
+
+def test_sets_depend_on_the_seed_alone(folder, tmp_path):
+    one = {4: SMALL[4]}
+    for name, seed, threads in (("again", 1, 2), ("other", 2, 1)):
+        write_sets(tmp_path / name, one, seed=seed, threads=threads)
+    for split in SPLITS:
+        file = f"sudoku4x4_{split}.csv"
+        assert (tmp_path / "again" / file).read_text() == (folder / file).read_text()
+        assert (tmp_path / "other" / file).read_text() != (folder / file).read_text()
+
+
+def spoil(table, what):
+    """A table with one thing wrong."""
+    if what == "several solutions":
+        table.loc[0, "puzzle"] = "." * len(table.loc[0, "puzzle"])
+    elif what == "wrong solution":
+        table.loc[0, "solution"] = table.loc[0, "solution"].translate(str.maketrans("12", "21"))
+    elif what == "clues":
+        table.loc[0, "clues"] += 1
+    elif what == "rule":
+        table.loc[0, "rule"] = "swordfish"
+    elif what == "tier":
+        table.loc[0, "tier"] = "wings"
+    elif what == "twice":
+        table.loc[0] = table.loc[1]
+    return table
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("several solutions", "1 puzzles have not exactly one solution"),
+        ("wrong solution", "1 puzzles have another solution than the one given"),
+        ("clues", "1 puzzles have another number of clues than it says"),
+        ("rule", "1 puzzles need another hardest rule than it says"),
+        ("tier", "1 puzzles are of another tier"),
+        ("twice", "1 puzzles occurred before"),
+    ],
+)
+def test_audit_finds_what_is_wrong(folder, tmp_path, what, message):
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    path = tmp_path / "sudoku6x6_train.csv"
+    spoil(pd.read_csv(path, dtype=str).astype({"clues": int}), what).to_csv(path, index=False)
+    assert [problem for problem in audit_sets(tmp_path, SMALL) if "checksum" in problem]
+    sums = [
+        f"{hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in [line.split()[1] for line in (tmp_path / "puzzles.sha256").read_text().splitlines()]
+    ]
+    (tmp_path / "puzzles.sha256").write_text("".join(sums))
+    assert any(message in problem for problem in audit_sets(tmp_path, SMALL))
+
+
+def test_audit_finds_shared_grids_and_missing_files(folder, tmp_path):
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    test = tmp_path / "sudoku9x9_test.csv"
+    test.write_bytes((tmp_path / "sudoku9x9_train.csv").read_bytes())
+    sums = (tmp_path / "puzzles.sha256").read_text().splitlines()
+    sums[-1] = f"{hashlib.sha256(test.read_bytes()).hexdigest()}  {test.name}"
+    (tmp_path / "puzzles.sha256").write_text("\n".join(sums))
+    problems = audit_sets(tmp_path, SMALL)
+    assert any("shares grids with ['train']" in problem for problem in problems)
+    assert any("3 puzzles of tier locked, expected 1" in problem for problem in problems)
+    test.unlink()
+    assert len(audit_sets(tmp_path, SMALL)) == 1
+    assert "names []" in audit_sets(tmp_path / "nowhere", SMALL)[0]
+
+
+def test_a_split_that_does_not_fill_up():
+    # 4×4 has 12 · 4! grids; asking for more puzzles with 16 clues than grids cannot work.
+    with pytest.raises(SudokuError, match=r"only .* of .* puzzles in 3 rounds"):
+        draw_by_split(4, (300, 0, 0), clues=16, rule="singles", exact=False, seed=0, rounds=3)
+
+
+def test_distinct_keeps_the_first():
+    boards = np.array([[3, 1], [2, 2], [3, 1], [0, 1]], np.uint8)
+    kept = distinct(Puzzles(boards, np.arange(8, dtype=np.uint8).reshape(4, 2)))
+    assert kept.boards.tolist() == [[3, 1], [2, 2], [0, 1]] and kept.solutions.tolist() == [[0, 1], [2, 3], [6, 7]]
+
+
+def test_table_columns():
+    puzzles = draw_by_split(6, (2, 0, 0), clues=20, rule="singles", exact=False, seed=0)["train"]
+    table = to_table(puzzles, "singles")
+    assert table["clues"].tolist() == [20, 20] and set(table["rule"]) <= {"naked_single", "hidden_single"}
+
+
+def test_tiers_are_named_once():
+    for tiers in TIERS.values():
+        assert len({tier.rule for tier in tiers}) == len(tiers)
