@@ -11,7 +11,7 @@ setup: $(STAMP)
 $(STAMP): constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet $$(grep '^torch==' constraints.txt)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents]"
 	touch $(STAMP)
 
 train: $(STAMP)
@@ -29,6 +29,8 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)
+	$(BIN)/python scripts/benchmark_solver.py
+	$(BIN)/python scripts/benchmark_env.py
 	$(BIN)/python scripts/benchmark.py
 
 # Compiled kernels; numba does not notice a change in a file that a kernel calls into.

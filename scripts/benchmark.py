@@ -1,4 +1,4 @@
-"""Speed of the parts, as medians over repeats on this machine: engine, environments, pre-filling, training.
+"""Speed of pre-filling, roll-outs and training, as medians over repeats on this machine.
 
 Nothing here is a test; compare two versions side by side in one session, and trust ratios more than figures.
 """
@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import gymnasium
-import numpy as np
 import torch
 from transformers import HfArgumentParser
 
@@ -22,8 +20,6 @@ from dllm_rl.rollout import rollout
 from dllm_rl.small_tokenizer import build_small_tokenizer
 from dllm_rl.update import objective_pass
 from sudoku_env.generator import generate
-from sudoku_env.logic import forced_digits
-from sudoku_env.solver import solve_batch
 from sudoku_env.text import build_prompt
 from sudoku_env.tokens import pre_fill
 
@@ -33,7 +29,6 @@ class BenchmarkArguments:
     """Arguments of `benchmark.py`."""
 
     repeats: int = field(default=5, metadata={"help": "Timed repeats of each measurement, after one that is not."})
-    puzzles: int = field(default=2000, metadata={"help": "Puzzles for the engine."})
     group_size: int = field(default=8, metadata={"help": "G of the roll-out."})
     seed: int = field(default=0, metadata={"help": "Of puzzles, model and roll-outs."})
 
@@ -54,45 +49,6 @@ def report(name: str, unit: str, amount: float, work: Callable[[], object]) -> N
 
 
 print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; median of {args.repeats}")
-for size, clues in ((6, (14, 18)), (9, (30, 36))):
-    made = generate(args.puzzles, size=size, clues=clues, rule="singles", seed=args.seed)
-    boards = made.boards
-    report(
-        f"generate {size}x{size}, {clues[0]}-{clues[1]} clues",
-        "puzzles",
-        200,
-        lambda s=size, c=clues: generate(200, size=s, clues=c, rule="singles", seed=1),
-    )
-    report(f"solve_batch {size}x{size}, limit 2", "puzzles", len(boards), lambda b=boards: solve_batch(b, limit=2))
-    report(f"forced_digits {size}x{size}", "boards", len(boards), lambda b=boards: forced_digits(b))
-
-
-def play(name: str, steps: int) -> Callable[[], None]:
-    """Step one environment with legal random actions."""
-    env = gymnasium.make(name)
-    env.reset(seed=args.seed)
-    generator = np.random.default_rng(args.seed)
-
-    def run() -> None:
-        _, info = env.reset()
-        for _ in range(steps):
-            if "action_mask" in info:
-                action = generator.choice(np.flatnonzero(info["action_mask"]))
-            else:
-                layout = env.unwrapped.layout
-                action = np.array(
-                    [generator.choice(np.flatnonzero(info["masked"])), generator.choice(layout.digit_ids)]
-                )
-            _, _, terminated, _, info = env.step(action)
-            if terminated:
-                _, info = env.reset()
-
-    return run
-
-
-for name in ("sudoku_env:Sudoku-v0", "sudoku_env:SudokuUnmask-v0"):
-    report(f"{name}, random play with resets", "steps", 1000, play(name, 1000))
-
 tokenizer = build_small_tokenizer()
 made = generate(128, size=6, clues=(14, 18), rule="singles", seed=args.seed)
 prompts = [build_prompt(board, "compact") for board in made.boards]

@@ -14,7 +14,8 @@ from sudoku_env.kernels.general import search_batch
 from sudoku_env.kernels.nine import BAD_BOARD, count9_batch, count9_text, count9_values
 from sudoku_env.kernels.random import Int
 
-_CHUNK = 512
+_SMALLEST_SHARE = 512
+_SHARES_PER_THREAD = 32
 _CELLS_OF_NINE = 81
 
 
@@ -84,9 +85,10 @@ def solve_batch(boards: NDArray[np.integer], *, limit: int = 1, threads: int = 1
     if threads == 1:
         work(0, len(flat))
     else:
-        starts = range(0, len(flat), _CHUNK)
+        share = max(_SMALLEST_SHARE, len(flat) // (threads * _SHARES_PER_THREAD))
+        starts = range(0, len(flat), share)
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, starts, [start + _CHUNK for start in starts]))
+            list(pool.map(work, starts, [start + share for start in starts]))
     return solutions, counts
 
 
