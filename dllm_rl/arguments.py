@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields
 
 from transformers import TrainingArguments
 
+from dllm_rl.lora import LLADA_TARGETS
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 
@@ -35,6 +36,14 @@ class UnmaskArguments(TrainingArguments):
     )
     sft_learning_rate: float | None = field(default=None, metadata={"help": "Rate of the second; None: learning_rate."})
     max_tokens_per_pass: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
+    lora_r: int = field(default=0, metadata={"help": "Rank of LoRA adapters; 0 trains every weight."})
+    lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters: alpha / r."})
+    lora_dropout: float = field(
+        default=0.0, metadata={"help": "On the adapters' inputs; above 0 the ratio of a fresh roll-out is not 1."}
+    )
+    lora_target_modules: list[str] = field(
+        default_factory=lambda: list(LLADA_TARGETS), metadata={"help": "Last names of the layers that get adapters."}
+    )
 
     def __post_init__(self) -> None:
         # YAML reads 1e-5 as a string; it takes 1.0e-5 for a number.

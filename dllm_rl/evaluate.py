@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,20 @@ from dllm_rl.rollout import Rollout, rollout
 from sudoku_env.tokens import PreFilled
 
 DEFAULT_STRATEGIES = ("margin", "probability", "policy")
+
+
+class Solved(Protocol):
+    """What was solved, whichever way it was decoded."""
+
+    @property
+    def solved(self) -> NDArray[np.bool_]:
+        """bool `(N,)`."""
+
+
+def rate_ci95(successes: NDArray[np.bool_]) -> float:
+    """Half-width of the normal 95 % interval of a rate, from bool `(N,)`."""
+    rate = float(successes.mean())
+    return 1.96 * float(np.sqrt(rate * (1 - rate) / len(successes)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +58,9 @@ class Evaluation:
 
     def summary(self) -> dict[str, float]:
         """The metrics of the table; `solved_ci95` is the half-width of a normal 95 % interval over puzzles."""
-        rate = float(self.solved.mean())
         return {
-            "solved": rate,
-            "solved_ci95": 1.96 * float(np.sqrt(rate * (1 - rate) / len(self.solved))),
+            "solved": float(self.solved.mean()),
+            "solved_ci95": rate_ci95(self.solved),
             "greedy_forced": self.greedy_forced,
             "steps_before_error": float(self.steps_before_error.mean()),
         }
@@ -122,7 +136,7 @@ def compare(evaluations: dict[str, dict[str, Evaluation]], floor: float) -> pd.D
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def paired_difference(first: Evaluation, second: Evaluation) -> tuple[float, float]:
+def paired_difference(first: Solved, second: Solved) -> tuple[float, float]:
     """Difference of solve rates, first - second, and the half-width of its 95 % interval, paired over puzzles.
 
     The interval covers the choice of puzzles, not the training seed.

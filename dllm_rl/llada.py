@@ -22,6 +22,7 @@ _REQUIRED = {
     "layer_norm_with_affine": True,
     "bias_for_layer_norm": False,
     "rope": True,
+    "rope_full_precision": True,
     "alibi": False,
     "include_bias": False,
     "include_qkv_bias": False,
@@ -55,7 +56,8 @@ class LladaConfig(PreTrainedConfig):
         init_std: Standard deviation of the "normal" initialization.
         mask_token_id: The id that stands for a masked position.
         **kwargs: Further keys. Published keys whose value would change the architecture in a way that is not
-            implemented here (for instance `alibi=True`) raise; null means the value that is.
+            implemented here (for instance `alibi=True`) raise; null means the value that is. `auto_map`, the published
+            pointer to remote code, is dropped.
 
     Raises:
         ValueError: An unsupported architecture key, or sizes that do not divide.
@@ -81,6 +83,10 @@ class LladaConfig(PreTrainedConfig):
         mask_token_id: int | None = 126336,
         **kwargs: object,
     ) -> None:
+        kwargs.pop("auto_map", None)
+        for key in ("rope_scaling", "rope_parameters"):
+            if (value := kwargs.pop(key, None)) is not None:
+                raise ValueError(f"LladaConfig: {key}={value!r} is not supported, only None")
         for key, value in _REQUIRED.items():
             if kwargs.get(key) is None:
                 kwargs[key] = value
@@ -146,6 +152,15 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     x32 = x.float()
     first, second = x32.chunk(2, dim=-1)
     return (x32 * cos + torch.cat([-second, first], dim=-1) * sin).to(x.dtype)
+
+
+class LladaHead(nn.Linear):
+    """Output head without bias: logits in fp32, whatever the dtype of weights and inputs, also under autocast."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`(..., d_model)` → fp32 `(..., embedding_size)`."""
+        with torch.autocast(x.device.type, enabled=False):
+            return F.linear(x.float(), self.weight.float())
 
 
 class LladaBlock(GradientCheckpointingLayer):
@@ -217,7 +232,7 @@ class LladaTransformer(nn.Module):
         self.wte = nn.Embedding(config.embedding_size, config.d_model)
         self.blocks = nn.ModuleList([LladaBlock(config, index) for index in range(config.n_layers)])
         self.ln_f = LladaRMSNorm(config.d_model, config.rms_norm_eps)
-        self.ff_out = nn.Linear(config.d_model, config.embedding_size, bias=False)
+        self.ff_out = LladaHead(config.d_model, config.embedding_size, bias=False)
 
 
 class LladaModel(LladaPreTrainedModel):
@@ -271,10 +286,6 @@ class LladaModel(LladaPreTrainedModel):
             x = block(x, cos, sin, keep)
         return BaseModelOutput(last_hidden_state=self.transformer.ln_f(x))
 
-    def head(self, hidden: Tensor) -> Tensor:
-        """Logits `(..., vocab)` in fp32 of hidden states `(..., d_model)`, whatever the dtype of the body."""
-        return F.linear(hidden.float(), self.transformer.ff_out.weight.float())
-
 
 class LladaForMaskedLM(LladaPreTrainedModel):
     """LLaDA with its output head; logits are not shifted: those at a position are for that position."""
@@ -292,13 +303,15 @@ class LladaForMaskedLM(LladaPreTrainedModel):
         """Replace the token embedding."""
         self.model.set_input_embeddings(value)
 
-    def get_output_embeddings(self) -> nn.Linear:
+    def get_output_embeddings(self) -> LladaHead:
         """The output head."""
         return self.model.transformer.ff_out
 
     def set_output_embeddings(self, value: nn.Linear) -> None:
-        """Replace the output head."""
-        self.model.transformer.ff_out = value
+        """Replace the output head by one that holds the weight of `value` and still computes in fp32."""
+        head = LladaHead(value.in_features, value.out_features, bias=False, device="meta")
+        head.weight = value.weight
+        self.model.transformer.ff_out = head
 
     def forward(
         self,
@@ -324,7 +337,7 @@ class LladaForMaskedLM(LladaPreTrainedModel):
         if labels is not None and logits_mask is not None:
             raise ValueError("labels need logits everywhere; pass either labels or logits_mask")
         hidden = self.model(input_ids, attention_mask, position_ids).last_hidden_state
-        logits = self.model.head(hidden if logits_mask is None else hidden[logits_mask])
+        logits = self.model.transformer.ff_out(hidden if logits_mask is None else hidden[logits_mask])
         loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
         return MaskedLMOutput(loss=loss, logits=logits)
 

@@ -36,6 +36,7 @@ from dllm_rl.batch import PuzzleBatch
 from dllm_rl.callbacks import HeldOutCurve, MetricsWriter, QuietProgress
 from dllm_rl.decoding import get_strategy
 from dllm_rl.evaluate import DEFAULT_STRATEGIES, Evaluation, compare, evaluate, paired_difference
+from dllm_rl.lora import add_lora
 from dllm_rl.plots import plot_run, read_json_lines
 from dllm_rl.pretrain import SftDataset, SftTrainer
 from dllm_rl.rollout import rollout
@@ -56,6 +57,7 @@ class ScriptArguments:
     model: str = field(
         default=str(ROOT / "data" / "models" / "llada-sudoku6x6"), metadata={"help": "Folder of model and tokenizer."}
     )
+    dtype: str = field(default="auto", metadata={"help": "Of the weights: auto (as saved), bfloat16 or float32."})
     data: str = field(
         default=str(ROOT / "data" / "sudoku6x6_train.jsonl"),
         metadata={"help": "Training prompts: .jsonl, .csv or .parquet with a `prompt` column."},
@@ -168,8 +170,17 @@ floor = random_order_floor(
 
 
 def new_model() -> PreTrainedModel:
-    """A fresh copy of the base model."""
-    return AutoModelForMaskedLM.from_pretrained(script.model).to(device)
+    """A fresh copy of the base model, with adapters that do nothing yet if LoRA is asked for."""
+    model = AutoModelForMaskedLM.from_pretrained(script.model, dtype=script.dtype).to(device)
+    if not args.lora_r:
+        return model
+    return add_lora(
+        model,
+        r=args.lora_r,
+        alpha=args.lora_alpha,
+        dropout=args.lora_dropout,
+        target_modules=args.lora_target_modules,
+    )
 
 
 def judge(model: PreTrainedModel, name: str) -> dict[str, Evaluation]:
@@ -198,7 +209,9 @@ def prepare(trainer: Trainer, shown: tuple[str, ...]) -> None:
 
 model = new_model()
 parameters = sum(parameter.numel() for parameter in model.parameters())
-print(f"Base model: {parameters:,} parameters. {len(train_set)} training puzzles, {len(test_set)} held out.")
+trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+print(f"Base model: {parameters:,} parameters, {trained:,} of them trained.")
+print(f"{len(train_set)} training puzzles, {len(test_set)} held out.")
 evaluations = {"base": judge(model, "base")}
 
 # RL: the objective of seed 001.
@@ -240,6 +253,8 @@ if script.control:
                 report_to="none",
                 seed=args.seed,
                 use_cpu=args.use_cpu,
+                gradient_checkpointing=args.gradient_checkpointing,
+                gradient_checkpointing_kwargs=args.gradient_checkpointing_kwargs,
                 remove_unused_columns=False,
                 logging_nan_inf_filter=False,
                 disable_tqdm=args.disable_tqdm,

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from dllm_rl.batch import PuzzleBatch
-from dllm_rl.decoding import STRATEGIES, draw, get_strategy
+from dllm_rl.decoding import STRATEGIES, draw, get_strategy, semi_autoregressive
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, StateScores, log_margins
 from dllm_rl.rollout import rollout
@@ -41,14 +41,46 @@ def test_by_margin(name: str) -> None:
 
 def test_by_probability() -> None:
     assert order("probability", forced=[3]) == [1, 2, 3]
-    values = get_strategy("probability").score(scores(), torch.zeros(1, 5, dtype=torch.bool))
-    torch.testing.assert_close(values[0, 1:4].exp(), torch.tensor([0.5, 0.45, 0.3]))
+    found = get_strategy("probability").score(scores(), torch.zeros(1, 5, dtype=torch.bool))
+    torch.testing.assert_close(found[0, 1:4].exp(), torch.tensor([0.5, 0.45, 0.3]))
 
 
 def test_forced_cells_first_and_by_margin_among_them() -> None:
     assert order("forced_first", forced=[1]) == [1]
     assert order("forced_first", forced=[1, 3]) == [3, 1]
     assert order("forced_first", forced=[]) == [2, 3, 1]
+
+
+def values(name: str) -> list[float]:
+    return get_strategy(name).score(scores(), torch.zeros(1, 5, dtype=torch.bool))[0].tolist()
+
+
+def test_by_difference_of_the_two_largest_probabilities() -> None:
+    assert order("margin_difference", forced=[3])[0] == 2
+    assert values("margin_difference") == pytest.approx([NEG_INF, 0.05, 0.25, 0.05, NEG_INF])
+
+
+def test_by_entropy() -> None:
+    assert order("entropy", forced=[3]) == [1, 2, 3]
+    entropies = [-sum(p * math.log(p) for p in row if p) for row in PROBABILITIES.tolist()]
+    assert values("entropy") == pytest.approx([NEG_INF, *(-entropy for entropy in entropies), NEG_INF])
+
+
+def test_left_to_right() -> None:
+    assert order("left_to_right", forced=[3]) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("length", "expected"), [(1, [1]), (2, [1]), (3, [1, 2]), (4, [1, 2, 3]), (5, [1, 2, 3])])
+def test_blocks_are_absolute_and_the_first_with_a_mask_counts(length: int, expected: list[int]) -> None:
+    score = semi_autoregressive(length).score(scores(), torch.zeros(1, 5, dtype=torch.bool))[0]
+    probability = get_strategy("probability").score(scores(), torch.zeros(1, 5, dtype=torch.bool))[0]
+    assert (score > NEG_INF).nonzero()[:, 0].tolist() == expected
+    assert torch.equal(score[expected], probability[expected])
+
+
+def test_blocks_need_a_length() -> None:
+    with pytest.raises(ValueError, match="block_length=0"):
+        semi_autoregressive(0)
 
 
 def test_random_is_uniform_over_the_masked_positions() -> None:
@@ -74,6 +106,7 @@ def test_draw_follows_the_weights_and_its_generator() -> None:
 def test_which_strategies_draw() -> None:
     assert {name for name, strategy in STRATEGIES.items() if strategy.sample_position} == {"random", "policy"}
     assert {name for name, strategy in STRATEGIES.items() if strategy.sample_token} == {"policy"}
+    assert {name for name, strategy in STRATEGIES.items() if strategy.needs_forced} == {"forced_first"}
     assert all(name == strategy.name for name, strategy in STRATEGIES.items())
 
 

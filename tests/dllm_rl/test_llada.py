@@ -1,113 +1,20 @@
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from published_llada import llama_of
+from safetensors.torch import load_file
 from tiny_llada import make_model
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, LlamaConfig
-from transformers.models.llama.modeling_llama import LlamaModel
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM, LladaModel, LladaRMSNorm, apply_rotary, rotary_angles
-
-# The keys of the published LLaDA-8B folder, with small sizes.
-PUBLISHED: dict[str, Any] = {
-    "activation_type": "silu",
-    "alibi": False,
-    "alibi_bias_max": 8.0,
-    "architectures": ["LLaDAModelLM"],
-    "attention_dropout": 0.0,
-    "attention_layer_norm": False,
-    "attention_layer_norm_with_affine": True,
-    "auto_map": {
-        "AutoConfig": "configuration_llada.LLaDAConfig",
-        "AutoModelForCausalLM": "modeling_llada.LLaDAModelLM",
-        "AutoModel": "modeling_llada.LLaDAModelLM",
-    },
-    "bias_for_layer_norm": False,
-    "block_group_size": 1,
-    "block_type": "llama",
-    "d_model": 32,
-    "embedding_dropout": 0.0,
-    "embedding_size": 40,
-    "eos_token_id": 38,
-    "flash_attention": False,
-    "include_bias": False,
-    "include_qkv_bias": False,
-    "init_cutoff_factor": None,
-    "init_device": "meta",
-    "init_fn": "mitchell",
-    "init_std": 0.02,
-    "input_emb_norm": False,
-    "layer_norm_type": "rms",
-    "layer_norm_with_affine": True,
-    "mask_token_id": 39,
-    "max_sequence_length": 64,
-    "mlp_hidden_size": 48,
-    "mlp_ratio": 4,
-    "model_type": "llada",
-    "multi_query_attention": None,
-    "n_heads": 4,
-    "n_kv_heads": 4,
-    "n_layers": 2,
-    "pad_token_id": 38,
-    "precision": "amp_bf16",
-    "residual_dropout": 0.0,
-    "rms_norm_eps": 1e-5,
-    "rope": True,
-    "rope_full_precision": True,
-    "rope_theta": 500000.0,
-    "scale_logits": False,
-    "transformers_version": "4.46.3",
-    "use_cache": False,
-    "vocab_size": 40,
-    "weight_tying": False,
-}
-BLOCK_SHAPES = {
-    "attn_norm": (32,),
-    "ff_norm": (32,),
-    "q_proj": (32, 32),
-    "k_proj": (32, 32),
-    "v_proj": (32, 32),
-    "attn_out": (32, 32),
-    "ff_proj": (48, 32),
-    "up_proj": (48, 32),
-    "ff_out": (32, 48),
-}
 
 
 def ids(batch: int, length: int, vocabulary: int = 105) -> Tensor:
     return torch.randint(3, vocabulary, (batch, length), generator=torch.Generator().manual_seed(1))
-
-
-@pytest.fixture
-def published(tmp_path: Path) -> tuple[Path, dict[str, Tensor]]:
-    """A folder as published: configuration and weights under the published names, in bfloat16."""
-    generator = torch.Generator().manual_seed(0)
-    shapes: dict[str, tuple[int, ...]] = {"wte": (40, 32), "ln_f": (32,), "ff_out": (40, 32)}
-    shapes |= {f"blocks.{n}.{name}": shape for n in range(2) for name, shape in BLOCK_SHAPES.items()}
-    weights = {
-        f"model.transformer.{name}.weight": (0.2 * torch.randn(shape, generator=generator)).bfloat16()
-        for name, shape in shapes.items()
-    }
-    (tmp_path / "config.json").write_text(json.dumps(PUBLISHED))
-    save_file(weights, str(tmp_path / "model.safetensors"), metadata={"format": "pt"})
-    return tmp_path, weights
-
-
-def test_a_published_folder_loads_without_remote_code(published: tuple[Path, dict[str, Tensor]]) -> None:
-    folder, weights = published
-    model, report = AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
-    assert type(model) is LladaForMaskedLM
-    assert not any(report.get(kind) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    state = model.state_dict()
-    assert state.keys() == weights.keys()
-    assert all(torch.equal(state[name].float(), weight.float()) for name, weight in weights.items())
-    assert model.config.mask_token_id == 39 and model.config.rope_theta == 500000.0
-    assert model(ids(1, 5, 39)).logits.shape == (1, 5, 40)
 
 
 def test_the_defaults_are_those_of_the_8b_model() -> None:
@@ -120,38 +27,6 @@ def test_the_defaults_are_those_of_the_8b_model() -> None:
         assert sum(parameter.numel() for parameter in LladaForMaskedLM(config).parameters()) == 8_015_581_184
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("block_type", "sequential"),
-        ("activation_type", "swiglu"),
-        ("layer_norm_type", "default"),
-        ("rope", False),
-        ("alibi", True),
-        ("include_bias", True),
-        ("include_qkv_bias", True),
-        ("attention_layer_norm", True),
-        ("input_emb_norm", True),
-        ("scale_logits", True),
-        ("weight_tying", True),
-        ("multi_query_attention", True),
-        ("attention_dropout", 0.1),
-        ("embedding_dropout", 0.1),
-        ("residual_dropout", 0.1),
-        ("bias_for_layer_norm", True),
-        ("layer_norm_with_affine", False),
-        ("block_group_size", 4),
-        ("init_fn", "full_megatron"),
-        ("n_heads", 5),
-        ("n_kv_heads", 3),
-        ("d_model", 36),
-    ],
-)
-def test_architectures_that_are_not_implemented_are_refused(key: str, value: object) -> None:
-    with pytest.raises(ValueError, match=f"{key}="):
-        LladaConfig(**{**PUBLISHED, key: value})
-
-
 def test_null_stands_for_what_is_implemented() -> None:
     config = LladaConfig(bias_for_layer_norm=None, include_qkv_bias=None)
     assert config.bias_for_layer_norm is False and config.include_qkv_bias is False
@@ -162,48 +37,10 @@ def test_sizes_left_out_are_derived() -> None:
     assert (config.n_kv_heads, config.mlp_hidden_size, config.embedding_size) == (4, 96, 7)
 
 
-def as_llama(model: LladaForMaskedLM) -> LlamaModel:
-    """Llama of transformers with the same weights, under its own names."""
-    config = model.config
-    llama = LlamaModel(
-        LlamaConfig(
-            hidden_size=config.d_model,
-            intermediate_size=config.mlp_hidden_size,
-            num_hidden_layers=config.n_layers,
-            num_attention_heads=config.n_heads,
-            num_key_value_heads=config.n_kv_heads,
-            rms_norm_eps=config.rms_norm_eps,
-            vocab_size=config.vocab_size,
-            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
-            attn_implementation="eager",
-        )
-    )
-    names = {
-        "wte": "embed_tokens",
-        "ln_f": "norm",
-        "blocks": "layers",
-        "attn_norm": "input_layernorm",
-        "ff_norm": "post_attention_layernorm",
-        "q_proj": "self_attn.q_proj",
-        "k_proj": "self_attn.k_proj",
-        "v_proj": "self_attn.v_proj",
-        "attn_out": "self_attn.o_proj",
-        "ff_proj": "mlp.gate_proj",
-        "up_proj": "mlp.up_proj",
-        "ff_out": "mlp.down_proj",
-    }
-    renamed = {}
-    for key, weight in model.model.transformer.state_dict().items():
-        if key != "ff_out.weight":
-            renamed[".".join(names.get(part, part) for part in key.split("."))] = weight
-    llama.load_state_dict(renamed, strict=True)
-    return llama.eval()
-
-
 @pytest.mark.parametrize("n_kv_heads", [4, 2, 1])
 def test_equals_llama_without_its_causal_mask(n_kv_heads: int) -> None:
     model = make_model(n_kv_heads=n_kv_heads)
-    llama = as_llama(model)
+    llama = llama_of(model.config.to_dict(), model.state_dict()).model
     tokens = ids(2, 9)
     with torch.no_grad():
         expected = llama(tokens, attention_mask=torch.zeros(2, 1, 9, 9), use_cache=False).last_hidden_state
@@ -349,6 +186,16 @@ def test_a_half_precision_body_gives_logits_in_fp32() -> None:
     torch.testing.assert_close(output.logits, reference, atol=0.15, rtol=0.1)
 
 
+def test_autocast_leaves_the_head_in_fp32() -> None:
+    model = make_model()
+    tokens = ids(2, 8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        hidden = model.model(tokens).last_hidden_state
+        logits = model(tokens).logits
+    assert logits.dtype == torch.float32
+    assert torch.equal(logits, hidden.float() @ model.get_output_embeddings().weight.T)
+
+
 def test_inputs_that_are_too_long_are_refused() -> None:
     model = make_model(max_sequence_length=8)
     assert model(ids(1, 8)).logits.shape[1] == 8
@@ -393,5 +240,7 @@ def test_embeddings_can_be_replaced() -> None:
     assert model.get_input_embeddings() is wider is model.model.transformer.wte
     head = torch.nn.Linear(32, 110, bias=False)
     model.set_output_embeddings(head)
-    assert model.get_output_embeddings() is head is model.model.transformer.ff_out
+    assert model.get_output_embeddings() is model.model.transformer.ff_out
+    assert model.get_output_embeddings().weight is head.weight
     assert model(ids(1, 4)).logits.shape == (1, 4, 110)
+    assert model.bfloat16()(ids(1, 4)).logits.dtype == torch.float32

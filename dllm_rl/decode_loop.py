@@ -1,0 +1,134 @@
+"""Decoding for inference: several positions from one forward pass, and on to the end after an error."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.decoding import Strategy, draw
+from dllm_rl.policy import NEG_INF, PolicyConfig, score_states
+from sudoku_env.logic import forced_digits
+
+
+@dataclass(frozen=True, eq=False)
+class Decode:
+    """One complete decode of each of N puzzles, in at most K steps of one forward pass each.
+
+    Attributes:
+        puzzles: The N puzzles.
+        responses: int64 `(N, R)`, the answers; no position is masked.
+        step_of: int64 `(N, R)`, the step that filled each position, -1 where it was pre-filled.
+        greedy: int64 `(N, K)`, the masked position of the largest margin before each step, -1 after the last.
+    """
+
+    puzzles: PuzzleBatch
+    responses: Tensor
+    step_of: Tensor
+    greedy: Tensor
+
+    @property
+    def forward_passes(self) -> Tensor:
+        """int64 `(N,)`, steps until the answer was complete."""
+        return self.step_of.amax(1) + 1
+
+    def boards_of(self, row: int) -> NDArray[np.int16]:
+        """The boards of one decode, int16 `(steps + 1, n²)`, the puzzle first; -1 for a token that is no digit."""
+        layout = self.puzzles.layout
+        steps = torch.arange(int(self.forward_passes[row]) + 1, device=self.step_of.device)
+        states = torch.where(self.step_of[row] < steps[:, None], self.responses[row], layout.mask_id)
+        return layout.read_boards(np.pad(states.cpu().numpy(), ((0, 0), (layout.prompt_length, 0))))
+
+
+@torch.no_grad()
+def decode(
+    model: nn.Module,
+    puzzles: PuzzleBatch,
+    strategy: Strategy,
+    *,
+    tokens_per_step: int = 1,
+    policy: PolicyConfig | None = None,
+    generator: torch.Generator | None = None,
+    max_tokens: int = 65536,
+) -> Decode:
+    """Fill every masked position, the strategy's `tokens_per_step` best ones at each step.
+
+    The positions of a step and their tokens are chosen from one forward pass, so none of them sees the others. Equal
+    scores go to the left one. A strategy that samples draws positions without replacement, in proportion to exp(score)
+    of those left. A step takes fewer positions where fewer are masked, i.e. the last one, and where the strategy allows
+    fewer: no step leaves its semi-autoregressive block, and as long as a cell is forced, `forced_first` fills forced
+    cells only. Wrong digits stay on the board and decoding goes on.
+
+    Args:
+        model: See `score_states` and `dllm_rl.adapter.as_policy_model`; it is put in evaluation mode for the call.
+        puzzles: N puzzles.
+        strategy: How positions and tokens are chosen.
+        tokens_per_step: Most positions to fill at each step.
+        policy: Temperatures, for the strategies that draw.
+        generator: Source of randomness, on the model's device; None is torch's global one.
+        max_tokens: Largest number of tokens in one forward pass.
+
+    Raises:
+        ValueError: `tokens_per_step` or `max_tokens` is too small, or the strategy leaves a state without a position.
+    """
+    policy = policy or PolicyConfig()
+    length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
+    if tokens_per_step < 1 or max_tokens < length:
+        raise ValueError(f"need tokens_per_step >= 1 and max_tokens >= {length}, got {tokens_per_step}, {max_tokens}")
+    was_training = model.training
+    model.eval()
+    mask_id = puzzles.layout.mask_id
+    responses = puzzles.responses.clone()
+    step_of = torch.full_like(responses, -1)
+    greedy: list[Tensor] = []
+    while len(alive := (responses == mask_id).any(1).nonzero().squeeze(1)):
+        largest = torch.full_like(responses[:, 0], -1)
+        for rows in alive.split(max_tokens // length):
+            states = responses[rows]
+            scores = score_states(model, *puzzles.prompts_of(rows), states, mask_id, policy)
+            score = strategy.score(scores, _forced(puzzles, states, strategy))
+            local, positions = best_positions(score, tokens_per_step, strategy.sample_position, generator)
+            if len(local.unique()) < len(rows):
+                raise ValueError(
+                    f"strategy {strategy.name!r} must give every state a finite score at a masked position"
+                )
+            logits = scores.logits[scores.row_of[local, positions]]
+            tokens = draw(logits / policy.token_temperature, generator) if strategy.sample_token else logits.argmax(1)
+            responses[rows[local], positions] = tokens
+            step_of[rows[local], positions] = len(greedy)
+            largest[rows] = scores.margins.argmax(1)
+        greedy.append(largest)
+    model.train(was_training)
+    table = torch.stack(greedy, dim=1) if greedy else responses.new_empty((len(responses), 0))
+    return Decode(puzzles, responses, step_of, table)
+
+
+def best_positions(score: Tensor, count: int, sample: bool, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    """The `count` best columns of each row, or draws without replacement from softmax(score) (Gumbel top-k).
+
+    Args:
+        score: fp32 `(N, R)`, -inf where a column cannot be chosen.
+        count: Most columns of a row.
+        sample: Whether to draw.
+        generator: Source of randomness.
+
+    Returns:
+        Rows and columns, int64 `(A,)` each, row by row.
+    """
+    if sample:
+        score = score - torch.empty_like(score).exponential_(generator=generator).log()
+    values, columns = score.sort(dim=1, descending=True, stable=True)
+    rows, ranks = (values[:, :count] > NEG_INF).nonzero(as_tuple=True)
+    return rows, columns[rows, ranks]
+
+
+def _forced(puzzles: PuzzleBatch, states: Tensor, strategy: Strategy) -> Tensor:
+    """bool `(N, R)`: the masked cells of S1, for the strategies that look at them."""
+    forced = torch.zeros_like(states, dtype=torch.bool)
+    if strategy.needs_forced:
+        # A cell that holds no digit after an error reads as a blank, but it is not masked.
+        cells = torch.from_numpy(forced_digits(puzzles.boards(states)) > 0).to(states.device)
+        forced[:, puzzles.in_map] = cells
+    return forced & (states == puzzles.layout.mask_id)

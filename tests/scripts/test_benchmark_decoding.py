@@ -1,0 +1,81 @@
+"""`scripts/benchmark_decoding.py` as a user runs it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from PIL import Image
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+from dllm_rl.decoding import STRATEGIES
+from dllm_rl.order import TIERS
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "benchmark_decoding.py"), "--output_dir", str(folder), *words],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_tables_and_pictures(tmp_path: Path) -> None:
+    done = run(tmp_path, "--max_puzzles", "6", "--tokens_per_step", "1", "4")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["decode.gif", "order.png", "table.csv", "tiers.csv"]
+    table = pd.read_csv(tmp_path / "table.csv").set_index(["strategy", "tokens_per_step"])
+    assert sorted(table.index) == sorted((name, count) for name in STRATEGIES for count in (1, 4))
+    for name in STRATEGIES:
+        assert name in done.stdout
+        assert table.loc[(name, 4), "forward_passes"] < table.loc[(name, 1), "forward_passes"] / 2
+    assert table.loc[("margin", 1), "solved"] == table.loc[("policy_greedy", 1), "solved"] > 0
+    assert (table.loc["forced_first", "chosen_forced"] > table.loc["random", "chosen_forced"]).all()
+    assert table.loc[("left_to_right", 1), "rank_corr_rounds"] < table.loc[("forced_first", 1), "rank_corr_rounds"]
+    assert table[["cells", "random_floor"]].apply(lambda column: column.between(0, 1).all()).all()
+    assert (table.loc["policy_greedy", ["solved - margin", "difference_ci95"]] == 0).all(axis=None)
+    tiers = pd.read_csv(tmp_path / "tiers.csv")
+    assert len(tiers) == 3 * len(table) and set(tiers["of"]) == {"greedy", "chosen", "random floor"}
+    counted = tiers[tiers["count"] > 0]
+    assert counted[list(TIERS)].sum(axis=1).sub(1).abs().max() < 1e-9
+    with Image.open(tmp_path / "decode.gif") as picture:
+        assert picture.n_frames > 18
+    with Image.open(tmp_path / "order.png") as picture:
+        assert picture.width > 800
+
+
+def test_a_model_of_another_family_with_shifted_logits(tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "data" / "models" / "llada-sudoku6x6")
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    BertForMaskedLM(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    words = ["--model", str(tmp_path / "model"), "--shifted_logits", "--max_puzzles", "2", "--tokens_per_step", "5"]
+    done = run(tmp_path / "out", *words, "--strategies", "entropy", "random", "--gif_puzzle", "1")
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = pd.read_csv(tmp_path / "out" / "table.csv")
+    assert table["strategy"].tolist() == ["entropy", "random"] and (table["solved"] == 0).all()
+    assert (table["forward_passes"] <= 6).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--strategies", "margin", "--gif_strategy", "random"), "gif_strategy 'random' is not among"),
+        (("--max_puzzles", "2", "--gif_puzzle", "2"), "gif_puzzle 2 is not among the 2 puzzles"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_written(
+    tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    done = run(tmp_path / "out", *words)
+    assert done.returncode == 1 and message in done.stderr
+    assert not (tmp_path / "out").exists()
