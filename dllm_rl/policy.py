@@ -122,10 +122,10 @@ def token_logprobs_at(
 
     The log-normalizer is taken once for each packed row, however many triples share it.
     """
-    scaled = scores.logits / temperature
-    normalizer = scaled.logsumexp(dim=-1)
+    normalizer = (scores.logits / temperature).logsumexp(dim=-1)
     rows = scores.row_of[states, positions]
-    return scaled[rows, tokens] - normalizer[rows]
+    # Divided after indexing, so that the backward pass of the choice holds no second rows × vocabulary gradient.
+    return scores.logits[rows, tokens] / temperature - normalizer[rows]
 
 
 def action_logprobs(

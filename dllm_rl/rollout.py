@@ -2,9 +2,11 @@
 
 A state depends on which positions hold which tokens, not on the order in which they were filled, and all trajectories
 of a puzzle start in the same state; so at each step the live trajectories are mapped to their distinct states
-first. Trajectories that made an error or are complete leave the batch.
+first; puzzles that occur twice in a batch share theirs. Trajectories that made an error or are complete leave the
+batch.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -27,7 +29,7 @@ class Rollout:
         puzzles: The Q puzzles.
         group_size: G.
         responses: int64 `(S, R)`, the distinct states, in the order of their step.
-        puzzle_of: int64 `(S,)`, the puzzle of each state.
+        puzzle_of: int64 `(S,)`, the puzzle of each state: the first of those with its prompt, response and solution.
         forced: bool `(S, R)`, the positions of logically forced cells (S1).
         expected_reward: fp32 `(S,)`, f(s) under the policy that acted.
         entropy: fp32 `(S,)`, entropy of the position policy in nats.
@@ -75,6 +77,39 @@ class Rollout:
         return self.live.sum(1) - self.errors.long()
 
 
+def micro_batches(masked: Tensor, length: int, max_tokens: int, max_masked: int | None) -> Iterator[tuple[int, int]]:
+    """Cut a list of states into runs that fit in one pass, each as long as possible.
+
+    Args:
+        masked: int64 `(S,)`, masked positions of each state, i.e. its rows of full-vocabulary logits.
+        length: Tokens of a sequence.
+        max_tokens: Largest number of tokens of a run.
+        max_masked: Largest number of masked positions of a run; None is no bound but `max_tokens`.
+
+    Yields:
+        The first state of a run, and the first after it.
+
+    Raises:
+        ValueError: A budget does not hold one state.
+    """
+    if max_tokens < length:
+        raise ValueError(f"max_tokens={max_tokens} does not hold one sequence of {length} tokens; raise it")
+    before = torch.cat([masked.new_zeros(1), masked.cumsum(0)])
+    first = 0
+    while first < len(masked):
+        last = min(first + max_tokens // length, len(masked))
+        if max_masked is not None:
+            fitting = int(torch.searchsorted(before, before[first] + max_masked, right=True)) - 1
+            if fitting == first:
+                raise ValueError(
+                    f"max_masked={max_masked} does not hold one state with {int(masked[first])} masked positions; "
+                    "raise it"
+                )
+            last = min(last, fitting)
+        yield first, last
+        first = last
+
+
 @torch.no_grad()
 def rollout(
     model: nn.Module,
@@ -86,6 +121,7 @@ def rollout(
     lam: float = 0.5,
     generator: torch.Generator | None = None,
     max_tokens: int = 65536,
+    max_masked: int | None = None,
 ) -> Rollout:
     """Decode every puzzle `group_size` times until it is complete or holds an error.
 
@@ -98,26 +134,27 @@ def rollout(
         lam: λ, the reward of a position outside the map.
         generator: Source of randomness, on the model's device; None is torch's global one.
         max_tokens: Largest number of tokens in one forward pass.
+        max_masked: Largest number of masked positions in one forward pass; see `micro_batches`.
 
     Returns:
         The recorded roll-out.
 
     Raises:
-        ValueError: `group_size` or `max_tokens` is too small, or a puzzle has no masked position.
+        ValueError: `group_size`, `max_tokens` or `max_masked` is too small, or a puzzle has no masked position.
     """
     policy = policy or PolicyConfig()
     length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
-    if group_size < 1 or max_tokens < length:
-        raise ValueError(f"need group_size >= 1 and max_tokens >= {length}, got {group_size} and {max_tokens}")
+    if group_size < 1:
+        raise ValueError(f"group_size={group_size} must be at least 1")
     was_training = model.training
     model.eval()
     record = _Record(puzzles, group_size)
     while len(record.alive):
         responses, puzzle_of, inverse = record.distinct_states()
         forced = _forced_positions(puzzles, responses)
-        first = 0
-        for chunk in responses.split(max_tokens // length):
-            last = first + len(chunk)
+        masked = (responses == puzzles.layout.mask_id).sum(1)
+        for first, last in micro_batches(masked, length, max_tokens, max_masked):
+            chunk = responses[first:last]
             members = ((inverse >= first) & (inverse < last)).nonzero().squeeze(1)
             scores = score_states(
                 model, *puzzles.prompts_of(puzzle_of[first:last]), chunk, puzzles.layout.mask_id, policy
@@ -127,7 +164,6 @@ def rollout(
             positions, tokens = _choose(scores, forced[first:last], states, strategy, policy, generator)
             logprobs = action_logprobs(scores, states, positions, tokens, policy)
             record.add_decisions(members, inverse[members], positions, tokens, logprobs)
-            first = last
         record.advance(forced[inverse], lam)
     model.train(was_training)
     return record.result()
@@ -139,6 +175,16 @@ def _forced_positions(puzzles: PuzzleBatch, responses: Tensor) -> Tensor:
     forced = torch.zeros(responses.shape, dtype=torch.bool)
     forced[:, torch.tensor(puzzles.layout.cell_positions)] = cells
     return forced.to(responses.device)
+
+
+def _first_alike(puzzles: PuzzleBatch) -> Tensor:
+    """int64 `(Q,)`: for each puzzle the first with the same prompt, response and solution."""
+    columns = [puzzles.prompt_ids, puzzles.responses, puzzles.solution_ids]
+    if puzzles.prompt_mask is not None:
+        columns.append(puzzles.prompt_mask.long())
+    distinct, kind = torch.cat(columns, dim=1).unique(dim=0, return_inverse=True)
+    numbers = torch.arange(len(puzzles), device=kind.device)
+    return numbers.new_full((len(distinct),), len(puzzles)).scatter_reduce(0, kind, numbers, "amin")[kind]
 
 
 def _choose(
@@ -167,6 +213,7 @@ class _Record:
         self.puzzles, self.group_size = puzzles, group_size
         self.decisions = masked.repeat_interleave(group_size)  # (T,)
         self.puzzle_of_trajectory = torch.arange(len(puzzles), device=device).repeat_interleave(group_size)
+        self.first_alike = _first_alike(puzzles)  # (Q,)
         self.current = puzzles.responses.repeat_interleave(group_size, dim=0)  # (T, R)
         self.alive = torch.arange(len(self.current), device=device)
         self.errors = torch.zeros(len(self.current), dtype=torch.bool, device=device)
@@ -181,7 +228,8 @@ class _Record:
 
     def distinct_states(self) -> tuple[Tensor, Tensor, Tensor]:
         """Distinct live states `(N, R)`, the puzzle of each `(N,)`, and the state `(A,)` of each live trajectory."""
-        rows = torch.cat([self.puzzle_of_trajectory[self.alive, None], self.current[self.alive]], dim=1)
+        puzzle = self.first_alike[self.puzzle_of_trajectory[self.alive]]
+        rows = torch.cat([puzzle[:, None], self.current[self.alive]], dim=1)
         distinct, inverse = rows.unique(dim=0, return_inverse=True)
         return distinct[:, 1:], distinct[:, 0], inverse
 

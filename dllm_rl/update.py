@@ -1,7 +1,9 @@
 """The gradient of the objective over a roll-out, in micro-batches of distinct states.
 
-Each distinct state is forwarded once, however many trajectories visit it. States come in the order of their step, so
-the ratio that a state's second term needs, that of the decision leading to it, is known by the time it is needed.
+Each distinct state is forwarded once, however many trajectories visit it, and a micro-batch holds no more than its
+budget of tokens and of masked positions, so memory grows neither with K, G nor the number of puzzles. States come in
+the order of their step, so the ratio that a state's second term needs, that of the decision leading to it, is known by
+the time it is needed.
 """
 
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from torch import Tensor, nn
 
 from dllm_rl.objective import ObjectiveConfig, expected_reward, incoming_ratio, rollout_advantages, step_weights
 from dllm_rl.policy import PolicyConfig, action_logprobs, score_states
-from dllm_rl.rollout import Rollout
+from dllm_rl.rollout import Rollout, micro_batches
 from llm_rl.core.surrogate import clipped_surrogate
 
 Backward = Callable[[Tensor, Tensor], None]
@@ -45,6 +47,7 @@ def objective_pass(
     policy: PolicyConfig,
     config: ObjectiveConfig,
     max_tokens: int = 65536,
+    max_masked: int | None = None,
 ) -> UpdateResult:
     """Evaluate J over a roll-out and hand the two terms of each micro-batch to `backward`.
 
@@ -56,14 +59,14 @@ def objective_pass(
         policy: The temperatures of the roll-out.
         config: The objective.
         max_tokens: Largest number of tokens in one forward pass.
+        max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
+            is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
 
     Raises:
-        ValueError: `max_tokens` does not hold one sequence.
+        ValueError: A budget does not hold one state.
     """
     puzzles = rollout.puzzles
     length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
-    if max_tokens < length:
-        raise ValueError(f"max_tokens={max_tokens} does not hold one sequence of {length} tokens; raise it")
     live = rollout.live
     visited = torch.where(live, rollout.expected_reward[rollout.state_of.clamp_min(0)], 0.0)
     advantages = rollout_advantages(visited, rollout.group_size, config)
@@ -80,9 +83,9 @@ def objective_pass(
     logprobs = torch.zeros_like(rollout.old_logprobs)
     clipped = torch.zeros_like(live)
     rl_total, sft_total = 0.0, 0.0
-    for first in range(0, len(rollout.responses), max_tokens // length):
-        responses = rollout.responses[first : first + max_tokens // length]
-        last = first + len(responses)
+    masked = (rollout.responses == puzzles.layout.mask_id).sum(1)
+    for first, last in micro_batches(masked, length, max_tokens, max_masked):
+        responses = rollout.responses[first:last]
         of_puzzle = rollout.puzzle_of[first:last]
         scores = score_states(model, *puzzles.prompts_of(of_puzzle), responses, puzzles.layout.mask_id, policy)
         begin, end = torch.searchsorted(state, torch.tensor([first, last], device=state.device)).tolist()

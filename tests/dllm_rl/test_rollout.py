@@ -11,7 +11,7 @@ from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decoding import get_strategy
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollout import Rollout, micro_batches, rollout
 from dllm_rl.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.text import build_prompt
@@ -88,12 +88,37 @@ def test_distinct_states_are_distinct_shared_and_ordered_by_step(model: LladaFor
     assert bool((step_of.diff() >= 0).all())
 
 
-def test_puzzles_of_the_same_state_are_not_merged(
+def test_a_puzzle_that_occurs_twice_shares_its_states(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    twice = [puzzles[1], puzzles[0], puzzles[1]]
+    record = rollout(model, PuzzleBatch.collate(twice, pad_id=tokenizer.pad_token_id), group_size=3, policy=POLICY)
+    assert record.state_of[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
+    assert set(record.puzzle_of.tolist()) == {0, 1}
+    keys = {(int(puzzle), *row) for puzzle, row in zip(record.puzzle_of, record.responses.tolist(), strict=True)}
+    assert len(keys) == len(record.responses)
+
+
+def test_puzzles_of_the_same_state_and_another_prompt_are_not_merged(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     twins = PuzzleBatch.collate([puzzles[0], puzzles[0]], pad_id=tokenizer.pad_token_id)
-    record = rollout(model, twins, policy=POLICY)
+    prompt_ids = twins.prompt_ids.clone()
+    prompt_ids[1, 0] += 1
+    record = rollout(model, replace(twins, prompt_ids=prompt_ids), policy=POLICY)
     assert record.state_of[:, 0].tolist() == [0, 1] and record.puzzle_of[:2].tolist() == [0, 1]
+
+
+def test_micro_batches_hold_as_many_states_as_both_budgets_allow() -> None:
+    masked = torch.tensor([3, 3, 2, 2, 2, 1, 1, 1])
+    assert list(micro_batches(masked, 10, 39, None)) == [(0, 3), (3, 6), (6, 8)]
+    assert list(micro_batches(masked, 10, 1000, 6)) == [(0, 2), (2, 5), (5, 8)]
+    assert list(micro_batches(masked, 10, 20, 3)) == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 6), (6, 8)]
+    assert list(micro_batches(masked[:0], 10, 20, 3)) == []
+    with pytest.raises(ValueError, match="max_masked=2 does not hold one state with 3 masked positions"):
+        list(micro_batches(masked, 10, 20, 2))
+    with pytest.raises(ValueError, match="max_tokens=9 does not hold one sequence of 10 tokens"):
+        list(micro_batches(masked, 10, 9, None))
 
 
 def test_recorded_rewards_average_to_f(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
@@ -128,8 +153,8 @@ def test_passes_of_any_size_give_one_greedy_rollout(model: LladaForMaskedLM, bat
     length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
     greedy = get_strategy("margin")
     whole = rollout(model, batch, policy=POLICY, strategy=greedy)
-    for sequences in (1, 2):
-        parts = rollout(model, batch, policy=POLICY, strategy=greedy, max_tokens=sequences * length)
+    for budgets in ({"max_tokens": length}, {"max_tokens": 2 * length}, {"max_masked": 15}):
+        parts = rollout(model, batch, policy=POLICY, strategy=greedy, **budgets)
         for name in ("responses", "puzzle_of", "forced", "state_of", "positions", "tokens", "rewards", "errors"):
             assert torch.equal(getattr(parts, name), getattr(whole, name)), name
         torch.testing.assert_close(parts.old_logprobs, whole.old_logprobs, atol=1e-4, rtol=0)

@@ -58,6 +58,7 @@ def run(
     max_tokens: int = 65536,
     policy: PolicyConfig = POLICY,
     weights: tuple[float, float] = (1.0, 1.0),
+    max_masked: int | None = None,
 ) -> tuple[UpdateResult, list[Tensor]]:
     """The pass and the gradient of weights[0]·J_1 + weights[1]·J_2."""
     model.zero_grad()
@@ -65,7 +66,9 @@ def run(
     def backward(rl: Tensor, sft: Tensor) -> None:
         (weights[0] * rl + weights[1] * sft).backward()
 
-    result = objective_pass(model, record, backward, policy=policy, config=config, max_tokens=max_tokens)
+    result = objective_pass(
+        model, record, backward, policy=policy, config=config, max_tokens=max_tokens, max_masked=max_masked
+    )
     return result, [
         torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
         for parameter in model.parameters()
@@ -258,8 +261,8 @@ def test_the_gradient_does_not_depend_on_the_size_of_a_pass(model: LladaForMaske
     moved(model, 0.02)
     length = record.puzzles.prompt_ids.shape[1] + record.responses.shape[1]
     whole, expected = run(model, record, ObjectiveConfig())
-    for sequences in (1, 2, 7, 30):
-        parts, got = run(model, record, ObjectiveConfig(), max_tokens=sequences * length + 5)
+    for sequences, max_masked in ((1, None), (2, None), (7, None), (30, None), (1000, 12), (7, 30)):
+        parts, got = run(model, record, ObjectiveConfig(), sequences * length + 5, max_masked=max_masked)
         assert_same(got, expected)
         assert (parts.rl, parts.sft) == pytest.approx((whole.rl, whole.sft), abs=1e-5)
         assert torch.equal(parts.clipped, whole.clipped)

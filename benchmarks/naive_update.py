@@ -1,0 +1,104 @@
+"""The update as public implementations of RL for masked-diffusion models write it, as a reference to measure against.
+
+Step by step over the trajectories of a roll-out: one forward and one backward pass of the whole batch at each step,
+logits at every position, softmax over the full vocabulary at every response position, nothing shared between
+trajectories. The objective is that of `dllm_rl.objective`; only the work differs from `dllm_rl.update`.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from dllm_rl.objective import ObjectiveConfig, log_expected_reward, rollout_advantages, step_weights
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import Rollout
+from dllm_rl.update import Backward
+from llm_rl.core.surrogate import clipped_surrogate
+
+
+def naive_pass(
+    model: nn.Module,
+    rollout: Rollout,
+    backward: Backward,
+    *,
+    policy: PolicyConfig,
+    config: ObjectiveConfig,
+    drop_ended: bool = False,
+) -> tuple[float, float]:
+    """Evaluate J over a roll-out, one step of all T trajectories at a time.
+
+    Args:
+        model: Takes `(input_ids, attention_mask)` and returns `.logits` `(T, L, V)`.
+        rollout: A roll-out of this policy, now or some updates ago.
+        backward: Called with the two terms of each step, as by `dllm_rl.update.objective_pass`.
+        policy: The temperatures of the roll-out.
+        config: The objective.
+        drop_ended: Leave trajectories that have ended out of the batch; otherwise it keeps its shape, as usual, and
+            they have weight 0.
+
+    Returns:
+        The first and the second term of J.
+    """
+    puzzles, live = rollout.puzzles, rollout.live
+    count, steps = live.shape
+    visited = torch.where(live, rollout.expected_reward[rollout.state_of.clamp_min(0)], 0.0)
+    advantages = rollout_advantages(visited, rollout.group_size, config)
+    weights = step_weights(live, rollout.decisions, config.reduction)
+    owner = torch.arange(len(puzzles)).repeat_interleave(rollout.group_size)
+    last_visit = rollout.state_of[:, 0]
+    incoming = torch.ones(count)
+    rl_total = sft_total = 0.0
+    for step in range(steps):
+        last_visit = torch.where(live[:, step], rollout.state_of[:, step], last_visit)
+        rows = live[:, step].nonzero().squeeze(1) if drop_ended else torch.arange(count)
+        if len(rows) == 0:
+            break
+        states = last_visit[rows]
+        responses, forced = rollout.responses[states], rollout.forced[states]
+        masked = responses == puzzles.layout.mask_id
+        position_logprobs, token_logprobs = _policy(
+            model, *puzzles.prompts_of(owner[rows]), responses, puzzles.layout.mask_id, policy
+        )
+
+        each = torch.arange(len(rows))
+        positions = rollout.positions[rows, step].clamp_min(0)
+        tokens = rollout.tokens[rows, step].clamp_min(0)
+        acting = live[rows, step]
+        logprobs = position_logprobs[each, positions] + token_logprobs[each, positions, tokens]
+        logprobs = torch.where(acting, logprobs, 0.0)
+        surrogate = clipped_surrogate(
+            logprobs, rollout.old_logprobs[rows, step], advantages[rows, step], config.clip_low, config.clip_high
+        )
+        in_rl_sum = acting & (step < rollout.decisions[rows] - 1)
+        rl = (surrogate.objective * weights[rows, step] * in_rl_sum).sum() * config.rl_weight
+
+        solution_ids = puzzles.solution_ids[owner[rows]]
+        solution_logprobs = token_logprobs.gather(2, solution_ids[:, :, None]).squeeze(2)
+        f = log_expected_reward(
+            position_logprobs, solution_logprobs, forced, masked & ~puzzles.in_map, config.lam
+        ).exp()
+        sft = (f * weights[rows, step] * incoming[rows]).sum() * config.sft_weight
+        incoming[rows] = surrogate.ratio.detach()
+        backward(rl, sft)
+        rl_total, sft_total = rl_total + float(rl.detach()), sft_total + float(sft.detach())
+    return rl_total, sft_total
+
+
+def _policy(
+    model: nn.Module,
+    prompt_ids: Tensor,
+    prompt_mask: Tensor | None,
+    responses: Tensor,
+    mask_id: int,
+    policy: PolicyConfig,
+) -> tuple[Tensor, Tensor]:
+    """log π(ℓ|s) `(T, R)` and log π(v|ℓ,s) `(T, R, V)`, at masked and other positions alike."""
+    masked = responses == mask_id
+    attention_mask = None if prompt_mask is None else torch.cat([prompt_mask, torch.ones_like(masked)], dim=1)
+    output = model(input_ids=torch.cat([prompt_ids, responses], dim=1), attention_mask=attention_mask)
+    logits = output.logits[:, prompt_ids.shape[1] :].float()
+    logits = logits.masked_fill(torch.arange(logits.shape[-1]) == mask_id, float("-inf"))
+    top = logits.log_softmax(-1).topk(2, dim=-1).values
+    first, second = torch.logaddexp(top, torch.tensor(policy.margin_eps).log()).unbind(-1)
+    margins = (first - second).masked_fill(~masked, float("-inf"))
+    position_logprobs = (margins / policy.position_temperature).log_softmax(-1)
+    return position_logprobs, (logits / policy.token_temperature).log_softmax(-1)
