@@ -1,12 +1,16 @@
 """Arguments of RL training: those of `transformers.TrainingArguments` and the hyperparameters of seed 001."""
 
+import math
 from dataclasses import dataclass, field, fields
+from typing import get_args
 
 from transformers import TrainingArguments
 
+from dllm_rl.batch import Tail
 from dllm_rl.lora import LLADA_TARGETS
 from dllm_rl.objective import ObjectiveConfig
-from dllm_rl.policy import PolicyConfig
+from dllm_rl.policy import PolicyConfig, annealed
+from sudoku_env.logic import rule_index
 
 
 @dataclass
@@ -17,25 +21,59 @@ class UnmaskArguments(TrainingArguments):
     """
 
     group_size: int = field(default=8, metadata={"help": "G: trajectories for each puzzle."})
-    updates_per_rollout: int = field(default=1, metadata={"help": "mu: optimizer steps on one roll-out."})
+    updates_per_rollout: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
+    mini_batches: int = field(
+        default=1, metadata={"help": "Optimizer steps of a pass, each on an equal share of the roll-out's puzzles."}
+    )
     lam: float = field(default=0.5, metadata={"help": "lambda: reward of a position outside the map."})
     gamma: float = field(default=0.95, metadata={"help": "Discount factor."})
     margin_eps: float = field(default=1e-9, metadata={"help": "Epsilon inside the margin."})
     clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
     clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
+    rule: str = field(
+        default="singles", metadata={"help": "Cells definite under this rule (or group) of sudoku_env.logic are S1."}
+    )
+    tail: str = field(
+        default="free",
+        metadata={"help": "Positions outside the map: free (source), prefill or scored; the latter need the tail."},
+    )
     position_temperature: float = field(default=0.05, metadata={"help": "T_pos."})
+    position_temperature_end: float | None = field(
+        default=None, metadata={"help": "T_pos at the end of training, reached linearly; None: constant."}
+    )
     token_temperature: float = field(default=0.6, metadata={"help": "T_tok."})
-    advantage_baseline: str = field(default="mean", metadata={"help": "mean (source) or leave_one_out."})
+    advantage_baseline: str = field(default="mean", metadata={"help": "mean (source), leave_one_out or ema."})
+    advantage_ema_decay: float = field(default=0.9, metadata={"help": "Of the baseline ema, for each roll-out."})
     advantage_scale: str = field(default="std", metadata={"help": "std (source) or none."})
     advantage_std_eps: float = field(default=0.0, metadata={"help": "Added to the group's standard deviation."})
+    advantage_std_floor: float = field(default=0.0, metadata={"help": "Smallest standard deviation to divide by."})
     reduction: str = field(default="sum", metadata={"help": "Over the steps of a trajectory: sum (source) or mean."})
     rl_weight: float = field(default=1.0, metadata={"help": "Weight of the clipped policy-gradient term."})
     sft_weight: float = field(default=1.0, metadata={"help": "Weight of the expected-reward term f."})
+    f_weight: str = field(
+        default="one_step", metadata={"help": "Of f at a state: one_step (source), cumulative or none."}
+    )
+    f_weight_cap: float = field(default=math.inf, metadata={"help": "That weight is at most this."})
+    kl_weight: float = field(default=0.0, metadata={"help": "Of the divergence from the model at the start."})
+    kl_target: str = field(default="tokens", metadata={"help": "tokens leaves the order free, actions does not."})
+    entropy_weight: float = field(default=0.0, metadata={"help": "Of the entropy of the position policy."})
+    ce_weight: float = field(
+        default=0.0, metadata={"help": "Of the masked cross-entropy against the answer at visited states."}
+    )
+    state_fraction: float = field(
+        default=1.0, metadata={"help": "Draw this share of the distinct states for an update, weighted by 1/share."}
+    )
     rl_learning_rate: float | None = field(
         default=None, metadata={"help": "Rate of the first term; None: learning_rate."}
     )
     sft_learning_rate: float | None = field(default=None, metadata={"help": "Rate of the second; None: learning_rate."})
     max_tokens_per_pass: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
+    max_masked_per_pass: int | None = field(
+        default=None, metadata={"help": "Largest number of masked positions in one forward pass; None: no bound."}
+    )
+    expected_processes: int | None = field(
+        default=None, metadata={"help": "Stop unless training runs in so many processes; None takes any number."}
+    )
     lora_r: int = field(default=0, metadata={"help": "Rank of LoRA adapters; 0 trains every weight."})
     lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters: alpha / r."})
     lora_dropout: float = field(
@@ -62,14 +100,22 @@ class UnmaskArguments(TrainingArguments):
             raise ValueError(
                 f"group_size={self.group_size} and updates_per_rollout={self.updates_per_rollout} must be at least 1"
             )
-        repeated = self.updates_per_rollout > 1
-        if repeated and self.save_strategy == "steps" and self.save_steps % self.updates_per_rollout:
+        if self.mini_batches < 1 or self.per_device_train_batch_size % self.mini_batches:
             raise ValueError(
-                f"save_steps={self.save_steps} must be a multiple of updates_per_rollout={self.updates_per_rollout}: "
-                "a checkpoint holds no roll-out, so it must lie between two"
+                f"mini_batches={self.mini_batches} must be at least 1 and divide "
+                f"per_device_train_batch_size={self.per_device_train_batch_size}, the puzzles of a roll-out"
             )
-        self.policy_config()
+        if self.steps_per_rollout > 1 and self.state_fraction < 1 and self.f_weight != "none":
+            raise ValueError(
+                f"state_fraction={self.state_fraction} with {self.steps_per_rollout} optimizer steps on a roll-out "
+                f"needs f_weight='none', not {self.f_weight!r}: the ratio of a decision that was not drawn is unknown"
+            )
+        if self.tail not in get_args(Tail):
+            raise ValueError(f"tail {self.tail!r} is unknown; use one of {get_args(Tail)}")
+        rule_index(self.rule)
         self.objective_config()
+        for fraction in (0.0, 1.0):
+            self.policy_config(fraction)
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -77,9 +123,15 @@ class UnmaskArguments(TrainingArguments):
         rl, sft = self.rl_learning_rate, self.sft_learning_rate
         return self.learning_rate if rl is None else rl, self.learning_rate if sft is None else sft
 
-    def policy_config(self) -> PolicyConfig:
-        """The policy's part of the arguments."""
-        return PolicyConfig(self.position_temperature, self.token_temperature, self.margin_eps)
+    @property
+    def steps_per_rollout(self) -> int:
+        """Optimizer steps that a roll-out serves."""
+        return self.updates_per_rollout * self.mini_batches
+
+    def policy_config(self, fraction: float = 0.0) -> PolicyConfig:
+        """The policy's part of the arguments, after a share of the training."""
+        start = PolicyConfig(self.position_temperature, self.token_temperature, self.margin_eps)
+        return annealed(start, self.position_temperature_end, fraction)
 
     def objective_config(self) -> ObjectiveConfig:
         """The objective's part of the arguments."""
@@ -94,4 +146,13 @@ class UnmaskArguments(TrainingArguments):
             reduction=self.reduction,  # type: ignore[arg-type]
             rl_weight=self.rl_weight,
             sft_weight=self.sft_weight,
+            ema_decay=self.advantage_ema_decay,
+            std_floor=self.advantage_std_floor,
+            f_weight=self.f_weight,  # type: ignore[arg-type]
+            f_weight_cap=self.f_weight_cap,
+            kl_weight=self.kl_weight,
+            kl_target=self.kl_target,  # type: ignore[arg-type]
+            entropy_weight=self.entropy_weight,
+            ce_weight=self.ce_weight,
+            state_fraction=self.state_fraction,
         )

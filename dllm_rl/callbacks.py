@@ -8,8 +8,10 @@ from typing import Any
 
 from torch import nn
 from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import ExportableState
 
 from dllm_rl.evaluate import evaluate
+from dllm_rl.storage import write_text_whole
 from sudoku_env.tokens import PreFilled
 
 
@@ -19,11 +21,27 @@ def append_json_line(path: Path, record: dict[str, Any]) -> None:
         file.write(json.dumps(record) + "\n")
 
 
+def write_json_lines(path: Path, records: Sequence[dict[str, Any]]) -> None:
+    """Write a JSON-lines file, whole or not at all."""
+    write_text_whole(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
 class MetricsWriter(TrainerCallback):
-    """Appends what the trainer logs to a JSON-lines file."""
+    """Appends what the trainer logs to a JSON-lines file, in the first process.
+
+    The file starts with what the trainer's state knows: empty, or after resuming with the lines up to the checkpoint.
+    What a run that was killed logged after its last checkpoint is thus not in it twice.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Start the file."""
+        if state.is_world_process_zero:
+            write_json_lines(self.path, [{"step": line["step"], **line} for line in state.log_history])
 
     def on_log(
         self,
@@ -34,11 +52,14 @@ class MetricsWriter(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         """Write one line."""
-        append_json_line(self.path, {"step": state.global_step, **(logs or {})})
+        if state.is_world_process_zero:
+            append_json_line(self.path, {"step": state.global_step, **(logs or {})})
 
 
-class HeldOutCurve(TrainerCallback):
+class HeldOutCurve(TrainerCallback, ExportableState):
     """Evaluates on held-out puzzles before, during and after training, on a clock that stops meanwhile.
+
+    The first process alone evaluates. Checkpoints hold points and clock: a run that is resumed goes on from those.
 
     Args:
         path: JSON-lines file; a line is {"step", "seconds", "solved", "greedy_forced", "steps_before_error"}.
@@ -49,15 +70,27 @@ class HeldOutCurve(TrainerCallback):
 
     def __init__(self, path: Path, puzzles: Sequence[PreFilled], pad_id: int, every: int) -> None:
         self.path, self.puzzles, self.pad_id, self.every = path, puzzles, pad_id, every
-        self.seconds = 0.0
+        self.seconds, self.points = 0.0, list[dict[str, Any]]()
         self._started = 0.0
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: nn.Module, **kwargs: Any
     ) -> None:
-        """Take the first point and start the clock."""
-        self._point(state.global_step, model)
+        """Take the first point, or go on from a checkpoint, and start the clock."""
+        name = type(self).__name__
+        if state.global_step and name in state.stateful_callbacks:
+            saved = state.stateful_callbacks[name]["attributes"]
+            self.seconds, self.points = saved["seconds"], saved["points"]
+            self._write(state)
+        else:
+            state.stateful_callbacks[name] = self.state()
+            self._point(state, model)
         self._started = time.perf_counter()
+
+    def state(self) -> dict[str, Any]:
+        """Points and clock, for a checkpoint."""
+        seconds = self.seconds + time.perf_counter() - self._started
+        return {"args": {}, "attributes": {"seconds": seconds, "points": self.points}}
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: nn.Module, **kwargs: Any
@@ -66,14 +99,19 @@ class HeldOutCurve(TrainerCallback):
         last = state.global_step == state.max_steps
         if last or (self.every and state.global_step % self.every == 0):
             self.seconds += time.perf_counter() - self._started
-            self._point(state.global_step, model)
+            self._point(state, model)
             self._started = time.perf_counter()
 
-    def _point(self, step: int, model: nn.Module) -> None:
-        if not self.every:
+    def _point(self, state: TrainerState, model: nn.Module) -> None:
+        if not self.every or not state.is_world_process_zero:
             return
         result = evaluate(model, self.puzzles, pad_id=self.pad_id, device=next(model.parameters()).device)
-        append_json_line(self.path, {"step": step, "seconds": round(self.seconds, 2), **result.summary()})
+        self.points.append({"step": state.global_step, "seconds": round(self.seconds, 2), **result.summary()})
+        self._write(state)
+
+    def _write(self, state: TrainerState) -> None:
+        if self.every and state.is_world_process_zero:
+            write_json_lines(self.path, self.points)
 
 
 class QuietProgress(ProgressCallback):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dllm_rl.batch import PuzzleBatch
-from dllm_rl.decoding import Strategy, draw
+from dllm_rl.decoding import Strategy, draw, in_evaluation_mode
 from dllm_rl.policy import NEG_INF, PolicyConfig, score_states
 from sudoku_env.logic import forced_digits
 
@@ -43,17 +43,19 @@ class Decode:
 
 
 @torch.no_grad()
+@in_evaluation_mode
 def decode(
     model: nn.Module,
     puzzles: PuzzleBatch,
     strategy: Strategy,
     *,
-    tokens_per_step: int = 1,
+    tokens_per_step: int | None = 1,
+    threshold: float | None = None,
     policy: PolicyConfig | None = None,
     generator: torch.Generator | None = None,
     max_tokens: int = 65536,
 ) -> Decode:
-    """Fill every masked position, the strategy's `tokens_per_step` best ones at each step.
+    """Fill every masked position, at each step the strategy's best ones: a number of them, or all above a threshold.
 
     The positions of a step and their tokens are chosen from one forward pass, so none of them sees the others. Equal
     scores go to the left one. A strategy that samples draws positions without replacement, in proportion to exp(score)
@@ -61,24 +63,35 @@ def decode(
     fewer: no step leaves its semi-autoregressive block, and as long as a cell is forced, `forced_first` fills forced
     cells only. Wrong digits stay on the board and decoding goes on.
 
+    With a threshold a step fills the positions that score at least so much, the best one in any case and at most
+    `tokens_per_step` of them (confidence-aware parallel decoding, Fast-dLLM, arXiv:2505.22618). It is on the scale of
+    the strategy's own score: log p₁ for "probability" and "semi_autoregressive", so log 0.9 for a confidence of 0.9;
+    the log-ratio of p₁ and p₂ for "margin" and "forced_first"; p₁ − p₂ for "margin_difference"; minus nats for
+    "entropy".
+
     Args:
         model: See `score_states` and `dllm_rl.adapter.as_policy_model`; it is put in evaluation mode for the call.
         puzzles: N puzzles.
         strategy: How positions and tokens are chosen.
-        tokens_per_step: Most positions to fill at each step.
+        tokens_per_step: Most positions to fill at each step; None is no bound.
+        threshold: Least score of the positions filled beside the best one; None is no threshold.
         policy: Temperatures, for the strategies that draw.
         generator: Source of randomness, on the model's device; None is torch's global one.
         max_tokens: Largest number of tokens in one forward pass.
 
     Raises:
-        ValueError: `tokens_per_step` or `max_tokens` is too small, or the strategy leaves a state without a position.
+        ValueError: `tokens_per_step` or `max_tokens` is too small, a threshold is given to a strategy that draws
+            positions, or the strategy leaves a state without a position.
     """
     policy = policy or PolicyConfig()
     length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
-    if tokens_per_step < 1 or max_tokens < length:
+    if (tokens_per_step is not None and tokens_per_step < 1) or max_tokens < length:
         raise ValueError(f"need tokens_per_step >= 1 and max_tokens >= {length}, got {tokens_per_step}, {max_tokens}")
-    was_training = model.training
-    model.eval()
+    if threshold is not None and strategy.sample_position:
+        raise ValueError(
+            f"threshold={threshold} does not fit strategy {strategy.name!r}, which draws positions; use one that takes "
+            "the best, e.g. 'margin' or 'probability'"
+        )
     mask_id = puzzles.layout.mask_id
     responses = puzzles.responses.clone()
     step_of = torch.full_like(responses, -1)
@@ -89,7 +102,7 @@ def decode(
             states = responses[rows]
             scores = score_states(model, *puzzles.prompts_of(rows), states, mask_id, policy)
             score = strategy.score(scores, _forced(puzzles, states, strategy))
-            local, positions = best_positions(score, tokens_per_step, strategy.sample_position, generator)
+            local, positions = best_positions(score, tokens_per_step, threshold, strategy.sample_position, generator)
             if len(local.unique()) < len(rows):
                 raise ValueError(
                     f"strategy {strategy.name!r} must give every state a finite score at a masked position"
@@ -100,17 +113,19 @@ def decode(
             step_of[rows[local], positions] = len(greedy)
             largest[rows] = scores.margins.argmax(1)
         greedy.append(largest)
-    model.train(was_training)
     table = torch.stack(greedy, dim=1) if greedy else responses.new_empty((len(responses), 0))
     return Decode(puzzles, responses, step_of, table)
 
 
-def best_positions(score: Tensor, count: int, sample: bool, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+def best_positions(
+    score: Tensor, count: int | None, threshold: float | None, sample: bool, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
     """The `count` best columns of each row, or draws without replacement from softmax(score) (Gumbel top-k).
 
     Args:
         score: fp32 `(N, R)`, -inf where a column cannot be chosen.
-        count: Most columns of a row.
+        count: Most columns of a row; None is no bound.
+        threshold: Least score of all columns but the best one of a row; None is none. Not for draws.
         sample: Whether to draw.
         generator: Source of randomness.
 
@@ -120,7 +135,10 @@ def best_positions(score: Tensor, count: int, sample: bool, generator: torch.Gen
     if sample:
         score = score - torch.empty_like(score).exponential_(generator=generator).log()
     values, columns = score.sort(dim=1, descending=True, stable=True)
-    rows, ranks = (values[:, :count] > NEG_INF).nonzero(as_tuple=True)
+    chosen = values[:, :count] > NEG_INF
+    if threshold is not None:
+        chosen[:, 1:] &= values[:, 1:count] >= threshold
+    rows, ranks = chosen.nonzero(as_tuple=True)
     return rows, columns[rows, ranks]
 
 

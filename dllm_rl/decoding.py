@@ -7,14 +7,19 @@ takes one position a step, `dllm_rl.decode_loop` any number.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from dllm_rl.noise import inverse_cdf
 from dllm_rl.policy import NEG_INF, StateScores
 from llm_rl.core.logprobs import entropy_from_logits
 
 PositionScore = Callable[[StateScores, Tensor], Tensor]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,26 @@ def get_strategy(name: str) -> Strategy:
     return STRATEGIES[name]
 
 
+def in_evaluation_mode(function: Callable[Concatenate[nn.Module, P], R]) -> Callable[Concatenate[nn.Module, P], R]:
+    """Put the model, the first argument, in evaluation mode for a call; every module gets its mode back, come what may.
+
+    The function then runs without dropout, and a model that is being trained goes on in training mode after an error.
+    """
+
+    @wraps(function)
+    def wrapped(model: nn.Module, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        modes = [(module, module.training) for module in model.modules()]
+        model.eval()
+        try:
+            return function(model, *args, **kwargs)
+        finally:
+            for module, training in modes:
+                module.training = training
+
+    return wrapped
+
+
 def draw(log_weights: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One index `(N,)` a row, drawn from log-weights `(N, C)` that may be -inf."""
-    return torch.multinomial(torch.softmax(log_weights, dim=-1), 1, generator=generator).squeeze(1)
+    """One index `(N,)` a row, drawn from log-weights `(N, C)` that may be -inf; see `inverse_cdf` for errors raised."""
+    uniforms = torch.rand(len(log_weights), dtype=torch.float64, generator=generator, device=log_weights.device)
+    return inverse_cdf(log_weights, uniforms)

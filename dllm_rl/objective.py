@@ -3,17 +3,23 @@
     J = 1/G Σ_j Σ_{k≤K−2} min(R_k A_k, clip(R_k) A_k) + 1/G Σ_j Σ_{k≤K−1} sg[R_{k−1}] f(s_k),        R_{−1} = 1
 
 to be maximized, averaged over puzzles. With R = 1 the second sum is the derivative of the expectation over the
-immediate action in closed form, and the first is the score-function term for everything that follows.
+immediate action in closed form, and the first is the score-function term for everything that follows. Further terms,
+all off by default, are in `dllm_rl.state_terms`.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_at
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
+
+FWeight = Literal["one_step", "cumulative", "none"]
+KLTarget = Literal["tokens", "actions"]
+Reduction = Literal["sum", "mean"]
 
 
 @dataclass(frozen=True)
@@ -25,12 +31,23 @@ class ObjectiveConfig:
         gamma: γ, the discount factor.
         clip_low: The ratio is clipped below at 1 - clip_low.
         clip_high: The ratio is clipped above at 1 + clip_high.
-        baseline: "mean" of the group (source) or "leave_one_out".
+        baseline: "mean" of the group (source), "leave_one_out" or "ema", see `dllm_rl.baseline`; the last with a
+            `std_floor` or without a scale.
+        ema_decay: Share of its value that the moving average of "ema" keeps at each roll-out.
         scale: "std" divides advantages by the group's standard deviation (source), "none" does not.
         std_eps: Added to that standard deviation.
+        std_floor: Smallest standard deviation to divide by.
         reduction: "sum" over steps (source), or "mean", which makes the step size independent of K.
         rl_weight: Weight of the first term.
         sft_weight: Weight of the second term.
+        f_weight: What weighs f(s_k): "one_step" is sg[R_{k−1}] (source), "cumulative" the product of all ratios before
+            s_k, "none" is 1.
+        f_weight_cap: That weight is at most this.
+        kl_weight: Weight of minus the divergence from a reference model; 0 needs no reference.
+        kl_target: "tokens" leaves the order free, "actions" does not; see `state_terms.kl_to_reference`.
+        entropy_weight: Weight of the entropy of the position policy.
+        ce_weight: Weight of the log-likelihood of the reference answer at the visited states.
+        state_fraction: Share p of the distinct states that an update draws; what they contribute counts 1/p.
     """
 
     lam: float = 0.5
@@ -40,39 +57,71 @@ class ObjectiveConfig:
     baseline: Baseline = "mean"
     scale: Scale = "std"
     std_eps: float = 0.0
-    reduction: Literal["sum", "mean"] = "sum"
+    reduction: Reduction = "sum"
     rl_weight: float = 1.0
     sft_weight: float = 1.0
+    ema_decay: float = 0.9
+    std_floor: float = 0.0
+    f_weight: FWeight = "one_step"
+    f_weight_cap: float = math.inf
+    kl_weight: float = 0.0
+    kl_target: KLTarget = "tokens"
+    entropy_weight: float = 0.0
+    ce_weight: float = 0.0
+    state_fraction: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.lam >= 0:
-            raise ValueError(f"lam must be 0 or larger, got {self.lam}")
-        if self.reduction not in ("sum", "mean"):
-            raise ValueError(f"reduction {self.reduction!r} is unknown; use 'sum' or 'mean'")
+        for name in ("lam", "std_floor", "kl_weight", "entropy_weight", "ce_weight"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be 0 or larger, got {getattr(self, name)}")
+        for name, choices in (("reduction", Reduction), ("f_weight", FWeight), ("kl_target", KLTarget)):
+            if getattr(self, name) not in get_args(choices):
+                raise ValueError(f"{name} {getattr(self, name)!r} is unknown; use one of {get_args(choices)}")
+        if not self.f_weight_cap > 0:
+            raise ValueError(f"f_weight_cap must be positive, got {self.f_weight_cap}; inf is no cap")
+        if self.baseline == "ema" and self.scale == "std" and self.std_floor == 0:
+            raise ValueError(
+                "baseline 'ema' with scale 'std' needs std_floor above 0 (try 0.1): a group may lie far from the "
+                "average and have almost no spread"
+            )
+        if not 0 <= self.ema_decay < 1:
+            raise ValueError(f"ema_decay must lie in [0, 1), got {self.ema_decay}")
+        if not 0 < self.state_fraction <= 1:
+            raise ValueError(f"state_fraction must lie in (0, 1], got {self.state_fraction}; 1 takes every state")
 
 
 def log_expected_reward(
-    position_logprobs: Tensor, solution_logprobs: Tensor, forced: Tensor, tail: Tensor, lam: float
+    position_logprobs: Tensor,
+    solution_logprobs: Tensor,
+    forced: Tensor,
+    tail: Tensor,
+    lam: float,
+    *,
+    scored_tail: bool = False,
 ) -> Tensor:
     """log f(s), with f(s) = λ Σ_{ℓ∈S2} π(ℓ|s) + Σ_{ℓ∈S1} π(ℓ|s) π(y*_ℓ|ℓ,s).
 
-    Seed 001 asks for a logsumexp over the logarithms of the terms. f is the expectation of the environment's reward
-    over the policy's immediate action.
+    With a scored tail the first sum is λ Σ_{ℓ∈S2} π(ℓ|s) π(y*_ℓ|ℓ,s), as λ is then paid for the reference's token
+    alone. f is the expectation of the environment's reward over the policy's immediate action. Seed 001 asks for a
+    logsumexp over the logarithms of the terms.
 
     Args:
         position_logprobs: fp32 `(N, R)`, log π(ℓ|s).
-        solution_logprobs: fp32 `(N, R)`, log π(y*_ℓ|ℓ,s) on S1, anything elsewhere.
+        solution_logprobs: fp32 `(N, R)`, log π(y*_ℓ|ℓ,s) on S1, and on S2 if the tail is scored; anything elsewhere.
         forced: bool `(N, R)`, S1: masked cells that are logically forced.
         tail: bool `(N, R)`, S2: masked positions outside the map.
         lam: λ.
+        scored_tail: Whether y* counts on S2.
 
     Returns:
         fp32 `(N,)`; -inf, without gradient, for a state with no term.
     """
-    terms = torch.where(forced, position_logprobs + solution_logprobs.masked_fill(~forced, 0.0), NEG_INF)
+    judged = forced | tail if scored_tail else forced
+    logprobs = position_logprobs + solution_logprobs.masked_fill(~judged, 0.0)
+    terms = torch.where(forced, logprobs, NEG_INF)
     if lam > 0:
         log_lam = torch.tensor(lam, dtype=terms.dtype, device=terms.device).log()
-        terms = torch.where(tail, position_logprobs + log_lam, terms)
+        terms = torch.where(tail, logprobs + log_lam, terms)
         some = (forced | tail).any(dim=1)
     else:
         some = forced.any(dim=1)
@@ -81,7 +130,14 @@ def log_expected_reward(
 
 
 def expected_reward(
-    scores: StateScores, *, forced: Tensor, tail: Tensor, solution_ids: Tensor, policy: PolicyConfig, lam: float
+    scores: StateScores,
+    *,
+    forced: Tensor,
+    tail: Tensor,
+    solution_ids: Tensor,
+    policy: PolicyConfig,
+    lam: float,
+    scored_tail: bool = False,
 ) -> Tensor:
     """f(s) `(N,)` of scored states; 0, without gradient, where S1 and S2 are empty.
 
@@ -89,25 +145,44 @@ def expected_reward(
         scores: The policy at N states.
         forced: bool `(N, R)`, S1.
         tail: bool `(N, R)`, S2.
-        solution_ids: int64 `(N, R)`, y* at the cells.
+        solution_ids: int64 `(N, R)`, y* at the cells, and at the tail if it is scored.
         policy: Temperatures.
         lam: λ.
+        scored_tail: Whether the tail earns λ for y* alone.
     """
-    states, positions = forced.nonzero(as_tuple=True)
+    judged = forced | tail if scored_tail else forced
+    states, positions = judged.nonzero(as_tuple=True)
     logprobs = token_logprobs_at(scores, states, positions, solution_ids[states, positions], policy.token_temperature)
-    solution_logprobs = torch.zeros_like(scores.position_logprobs).masked_scatter(forced, logprobs)
-    return log_expected_reward(scores.position_logprobs, solution_logprobs, forced, tail, lam).exp()
+    solution_logprobs = torch.zeros_like(scores.position_logprobs).masked_scatter(judged, logprobs)
+    return log_expected_reward(
+        scores.position_logprobs, solution_logprobs, forced, tail, lam, scored_tail=scored_tail
+    ).exp()
 
 
-def rollout_advantages(visited_rewards: Tensor, group_size: int, config: ObjectiveConfig) -> Tensor:
+def rollout_advantages(
+    visited_rewards: Tensor, group_size: int, config: ObjectiveConfig, ema: Tensor | None = None
+) -> Tensor:
     """Advantages A_k `(T, K)` of T = Q·G trajectories, from f at each visited state `(T, K)`, 0 after the end.
 
     The action at step k is credited with the discounted rewards of the states that follow it. Trajectories that ended
     in an error take part in the group's statistics with their zeros.
+
+    Args:
+        visited_rewards: `(T, K)`.
+        group_size: G.
+        config: The objective.
+        ema: `(T, K)`, the baseline "ema" at each step, see `EmaBaseline.at`; None with any other.
     """
     returns = return_after_action(visited_rewards, config.gamma)
-    grouped = returns.reshape(-1, group_size, returns.shape[-1])
-    advantages = group_relative_advantage(grouped, baseline=config.baseline, scale=config.scale, std_eps=config.std_eps)
+    steps = returns.shape[-1]
+    advantages = group_relative_advantage(
+        returns.reshape(-1, group_size, steps),
+        baseline=config.baseline,
+        scale=config.scale,
+        std_eps=config.std_eps,
+        std_floor=config.std_floor,
+        ema=None if ema is None else ema.reshape(-1, group_size, steps),
+    )
     return advantages.reshape(returns.shape)
 
 
@@ -128,3 +203,14 @@ def step_weights(live: Tensor, decisions: Tensor, reduction: str) -> Tensor:
 def incoming_ratio(ratio: Tensor) -> Tensor:
     """sg[R_{k−1}] `(T, K)` of ratios R_k `(T, K)`: the ratio of the decision that led to s_k, 1 at the first state."""
     return torch.cat([torch.ones_like(ratio[:, :1]), ratio[:, :-1]], dim=1).detach()
+
+
+def f_weights(ratio: Tensor, kind: FWeight, cap: float = math.inf) -> Tensor:
+    """Weight `(T, K)` of f(s_k), without gradient, from ratios R_k `(T, K)`: at most `cap`.
+
+    "one_step" is sg[R_{k−1}] (seed 001). "cumulative" is Π_{i<k} R_i, the exact importance weight of reaching s_k under
+    the current policy when the roll-out's policy acted. "none" is 1.
+    """
+    if kind == "none":
+        return torch.ones_like(ratio).clamp(max=cap)
+    return incoming_ratio(ratio.cumprod(1) if kind == "cumulative" else ratio).clamp(max=cap)

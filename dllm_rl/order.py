@@ -133,19 +133,19 @@ def random_order_tiers(
     boards: Board,
     solutions: Board,
     *,
-    tokens_per_step: int = 1,
+    cell_steps: NDArray[np.float64] | None = None,
     live_cells: NDArray[np.int64] | None = None,
     seed: int = 0,
 ) -> NDArray[np.int64]:
     """The floor of `chosen_tiers`: blanks are filled correctly in uniformly random order.
 
-    Positions outside the map are left out. With one cell a step and all cells, the share of "singles" is
-    `sudoku_env.random_order_floor` of the same seed.
+    With one cell a step and all cells, the share of "singles" is `sudoku_env.random_order_floor` of the same seed.
 
     Args:
         boards: uint8 `(N, n²)`.
         solutions: uint8 `(N, n²)`.
-        tokens_per_step: Cells filled at once.
+        cell_steps: float64 `(N, n²)`, steps that fill the blank cells (`DecodeMetrics.cell_steps`): as many cells are
+            filled at once, in the same succession. None: one at a time.
         live_cells: int64 `(N,)`, look at the first so many cells of each puzzle. Early cells are harder than late ones,
             so decodes that end early need a floor that ends as early (`DecodeMetrics.live_cells`). None: at all.
         seed: Of the orders.
@@ -155,7 +155,8 @@ def random_order_tiers(
     """
     priority = np.random.default_rng(seed).random(boards.shape)
     rank = np.where(boards == 0, -priority, np.inf).argsort(1).argsort(1)
-    step = np.where(boards == 0, rank // tokens_per_step, -1)
+    sizes = rank if cell_steps is None else np.take_along_axis(np.sort(cell_steps, axis=1), rank, axis=1)
+    step = np.where(boards == 0, sizes, -1)
     wanted = boards == 0
     if live_cells is not None:
         wanted &= rank < live_cells[:, None]

@@ -57,7 +57,7 @@ def plot_run(metrics: pd.DataFrame, curves: dict[str, pd.DataFrame], floor: floa
         axis.set(title=title, xlabel="optimizer step")
     for axis in axes.flat:
         axis.grid(alpha=0.3)
-    _save(figure, Path(path))
+    save_figure(figure, Path(path))
     plt.close(figure)
 
 
@@ -94,11 +94,12 @@ def plot_order(orders: dict[str, NDArray[np.float64]], path: str | Path) -> None
                 color = "white" if value < 0.6 else "black"
                 axis.text(column, row, f"{value:.2f}", ha="center", va="center", color=color, fontsize=54 / len(order))
     figure.colorbar(image, ax=used, label="place among the blanks (0 first, 1 last)")
-    _save(figure, Path(path))
+    save_figure(figure, Path(path))
     plt.close(figure)
 
 
-def _save(figure: "Figure", path: Path) -> None:
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure as PNG; an existing file is replaced whole or not at all."""
     partial = path.with_name(path.stem + ".partial.png")
     figure.savefig(partial, dpi=110)
     os.replace(partial, path)

@@ -12,7 +12,7 @@ fresh roll-out is 1. N states of R response positions have M masked positions in
 keep the M rows packed, in row-major order of the states.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -43,6 +43,25 @@ class PolicyConfig:
                 raise ValueError(
                     f"{name} must be positive, got {getattr(self, name)}; use greedy decoding for the limit 0"
                 )
+
+
+def annealed(config: PolicyConfig, end: float | None, fraction: float) -> PolicyConfig:
+    """The policy after a share of the training, T_pos moving linearly from its value in `config` to `end`.
+
+    Args:
+        config: The policy at the start.
+        end: T_pos at the end; None keeps it constant.
+        fraction: Share of the training that is over, in [0, 1].
+
+    Raises:
+        ValueError: `fraction` is outside [0, 1], or the temperature is not positive.
+    """
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"fraction={fraction} must lie in [0, 1]: it is the share of the training that is over")
+    if end is None:
+        return config
+    start = config.position_temperature
+    return replace(config, position_temperature=start + fraction * (end - start))
 
 
 class StateScores(NamedTuple):

@@ -7,18 +7,19 @@ batch.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from dllm_rl.batch import PuzzleBatch
-from dllm_rl.decoding import STRATEGIES, Strategy, draw
+from dllm_rl.decoding import STRATEGIES, Strategy, in_evaluation_mode
+from dllm_rl.noise import inverse_cdf
 from dllm_rl.objective import expected_reward
 from dllm_rl.policy import PolicyConfig, StateScores, action_logprobs, score_states
 from llm_rl.core.logprobs import entropy_from_logits
 from sudoku_env.dynamics import step_batch
-from sudoku_env.logic import forced_digits
+from sudoku_env.logic import definite_cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class Rollout:
         puzzles: The Q puzzles.
         group_size: G.
         responses: int64 `(S, R)`, the distinct states, in the order of their step.
-        puzzle_of: int64 `(S,)`, the puzzle of each state: the first of those with its prompt, response and solution.
+        puzzle_of: int64 `(S,)`, the puzzle of each state: one of those with its prompt, response and solution.
         forced: bool `(S, R)`, the positions of logically forced cells (S1).
         expected_reward: fp32 `(S,)`, f(s) under the policy that acted.
         entropy: fp32 `(S,)`, entropy of the position policy in nats.
@@ -42,6 +43,7 @@ class Rollout:
         rewards: fp32 `(T, K)`, the environment's reward, 0 where ended.
         decisions: int64 `(T,)`, decisions of a full trajectory, i.e. masked positions at the start.
         errors: bool `(T,)`, whether it ended with a wrong token in a cell.
+        policy: The temperatures and ε of the policy that acted.
     """
 
     puzzles: PuzzleBatch
@@ -60,6 +62,7 @@ class Rollout:
     rewards: Tensor
     decisions: Tensor
     errors: Tensor
+    policy: PolicyConfig
 
     @property
     def live(self) -> Tensor:
@@ -75,6 +78,35 @@ class Rollout:
     def steps_before_error(self) -> Tensor:
         """int64 `(T,)`, right decisions before the error, or all of them."""
         return self.live.sum(1) - self.errors.long()
+
+    @property
+    def visited_rewards(self) -> Tensor:
+        """fp32 `(T, K)`, f at the state before each decision, 0 where ended."""
+        return torch.where(self.live, self.expected_reward[self.state_of.clamp_min(0)], 0.0)
+
+    def select(self, puzzles: Tensor) -> "Rollout":
+        """The trajectories of some puzzles, whole groups, over the states that they visit.
+
+        Args:
+            puzzles: int64 `(N,)`, numbers of puzzles without repetition, in the order that they shall have.
+        """
+        groups = torch.arange(len(self.state_of), device=self.state_of.device).reshape(-1, self.group_size)
+        rows = groups[puzzles].flatten()
+        live, state_of = self.live[rows], self.state_of[rows]
+        states, of_visit = state_of[live].unique(return_inverse=True)
+        owner = torch.arange(len(puzzles), device=rows.device).repeat_interleave(self.group_size)
+        visitor = owner[live.nonzero()[:, 0]]
+        first = visitor.new_full((len(states),), len(puzzles)).scatter_reduce(0, of_visit, visitor, "amin")
+        per_state = ("responses", "forced", "expected_reward", "entropy", "top_prob", "greedy")
+        per_trajectory = ("positions", "tokens", "old_logprobs", "rewards", "decisions", "errors")
+        return replace(
+            self,
+            puzzles=self.puzzles.select(puzzles),
+            puzzle_of=first,
+            state_of=state_of.masked_scatter(live, of_visit),
+            **{name: getattr(self, name)[states] for name in per_state},
+            **{name: getattr(self, name)[rows] for name in per_trajectory},
+        )
 
 
 def micro_batches(masked: Tensor, length: int, max_tokens: int, max_masked: int | None) -> Iterator[tuple[int, int]]:
@@ -111,6 +143,7 @@ def micro_batches(masked: Tensor, length: int, max_tokens: int, max_masked: int 
 
 
 @torch.no_grad()
+@in_evaluation_mode
 def rollout(
     model: nn.Module,
     puzzles: PuzzleBatch,
@@ -119,7 +152,9 @@ def rollout(
     policy: PolicyConfig | None = None,
     strategy: Strategy = STRATEGIES["policy"],
     lam: float = 0.5,
+    rule: str = "singles",
     generator: torch.Generator | None = None,
+    noise: Tensor | None = None,
     max_tokens: int = 65536,
     max_masked: int | None = None,
 ) -> Rollout:
@@ -132,7 +167,11 @@ def rollout(
         policy: Temperatures; they enter f and the log-probabilities whatever the strategy.
         strategy: How positions and tokens are chosen.
         lam: λ, the reward of a position outside the map.
-        generator: Source of randomness, on the model's device; None is torch's global one.
+        rule: Which cells are forced (S1): those definite under this rule of `sudoku_env.logic.definite_cells`.
+        generator: Source of the uniforms of a strategy that draws; None is torch's global one.
+        noise: Those uniforms themselves, float64 `(T, K, 2)` in [0, 1), for the position and the token of each decision
+            (`dllm_rl.noise.puzzle_noise`). Decisions then depend on nothing else, however the states are cut into
+            passes. Trajectories in one state share its forward pass, not their uniforms.
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions in one forward pass; see `micro_batches`.
 
@@ -140,18 +179,18 @@ def rollout(
         The recorded roll-out.
 
     Raises:
-        ValueError: `group_size`, `max_tokens` or `max_masked` is too small, or a puzzle has no masked position.
+        ValueError: `group_size`, `max_tokens` or `max_masked` is too small, a puzzle has no masked position, or `noise`
+            has another shape or comes with a generator.
     """
     policy = policy or PolicyConfig()
     length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
     if group_size < 1:
         raise ValueError(f"group_size={group_size} must be at least 1")
-    was_training = model.training
-    model.eval()
-    record = _Record(puzzles, group_size)
+    record = _Record(puzzles, group_size, policy)
+    uniforms = _uniforms(strategy, record.old_logprobs, generator, noise)
     while len(record.alive):
         responses, puzzle_of, inverse = record.distinct_states()
-        forced = _forced_positions(puzzles, responses)
+        forced = _forced_positions(puzzles, responses, rule)
         masked = (responses == puzzles.layout.mask_id).sum(1)
         for first, last in micro_batches(masked, length, max_tokens, max_masked):
             chunk = responses[first:last]
@@ -159,19 +198,34 @@ def rollout(
             scores = score_states(
                 model, *puzzles.prompts_of(puzzle_of[first:last]), chunk, puzzles.layout.mask_id, policy
             )
-            record.add_states(scores, chunk, puzzle_of[first:last], forced[first:last], policy, lam)
+            record.add_states(scores, chunk, puzzle_of[first:last], forced[first:last], lam)
             states = inverse[members] - first
-            positions, tokens = _choose(scores, forced[first:last], states, strategy, policy, generator)
+            drawn = uniforms[record.alive[members], record.step]
+            positions, tokens = _choose(scores, forced[first:last], states, strategy, policy, drawn)
             logprobs = action_logprobs(scores, states, positions, tokens, policy)
             record.add_decisions(members, inverse[members], positions, tokens, logprobs)
         record.advance(forced[inverse], lam)
-    model.train(was_training)
     return record.result()
 
 
-def _forced_positions(puzzles: PuzzleBatch, responses: Tensor) -> Tensor:
+def _uniforms(strategy: Strategy, table: Tensor, generator: torch.Generator | None, noise: Tensor | None) -> Tensor:
+    """The uniforms `(T, K, 2)` of a roll-out with decisions `(T, K)`, on the device of that table."""
+    shape = (*table.shape, 2)
+    if noise is None and (strategy.sample_position or strategy.sample_token):
+        source = table.device if generator is None else generator.device
+        noise = torch.rand(shape, dtype=torch.float64, generator=generator, device=source)
+    elif noise is None:
+        return table.new_zeros(shape)
+    elif generator is not None:
+        raise ValueError("a roll-out takes a generator or noise, not both; leave one of them out")
+    elif noise.shape != shape or noise.dtype != torch.float64:
+        raise ValueError(f"noise is {noise.dtype} {tuple(noise.shape)}; give float64 {shape}, see puzzle_noise")
+    return noise.to(table.device)
+
+
+def _forced_positions(puzzles: PuzzleBatch, responses: Tensor, rule: str) -> Tensor:
     """bool `(N, R)`: the cells of S1."""
-    cells = torch.from_numpy(forced_digits(puzzles.boards(responses)) > 0)
+    cells = torch.from_numpy(definite_cells(puzzles.boards(responses), rule) > 0)
     forced = torch.zeros(responses.shape, dtype=torch.bool)
     forced[:, torch.tensor(puzzles.layout.cell_positions)] = cells
     return forced.to(responses.device)
@@ -193,24 +247,24 @@ def _choose(
     states: Tensor,
     strategy: Strategy,
     policy: PolicyConfig,
-    generator: torch.Generator | None,
+    uniforms: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Positions and tokens, each int64 `(A,)`, for A trajectories at the given states."""
+    """Positions and tokens, each int64 `(A,)`, for A trajectories at the given states with uniforms `(A, 2)`."""
     score = strategy.score(scores, forced)[states]
-    positions = draw(score, generator) if strategy.sample_position else score.argmax(dim=1)
+    positions = inverse_cdf(score, uniforms[:, 0]) if strategy.sample_position else score.argmax(dim=1)
     logits = scores.logits[scores.row_of[states, positions]]
     if strategy.sample_token:
-        return positions, draw(logits / policy.token_temperature, generator)
+        return positions, inverse_cdf(logits / policy.token_temperature, uniforms[:, 1])
     return positions, logits.argmax(dim=1)
 
 
 class _Record:
     """A roll-out while it runs: the live trajectories, and what has been seen so far."""
 
-    def __init__(self, puzzles: PuzzleBatch, group_size: int) -> None:
+    def __init__(self, puzzles: PuzzleBatch, group_size: int, policy: PolicyConfig) -> None:
         device = puzzles.responses.device
         masked = (puzzles.responses == puzzles.layout.mask_id).sum(1)
-        self.puzzles, self.group_size = puzzles, group_size
+        self.puzzles, self.group_size, self.policy = puzzles, group_size, policy
         self.decisions = masked.repeat_interleave(group_size)  # (T,)
         self.puzzle_of_trajectory = torch.arange(len(puzzles), device=device).repeat_interleave(group_size)
         self.first_alike = _first_alike(puzzles)  # (Q,)
@@ -239,7 +293,6 @@ class _Record:
         responses: Tensor,
         puzzle_of: Tensor,
         forced: Tensor,
-        policy: PolicyConfig,
         lam: float,
     ) -> None:
         seen = {
@@ -251,8 +304,9 @@ class _Record:
                 forced=forced,
                 tail=self.puzzles.tail_of(responses),
                 solution_ids=self.puzzles.solution_ids[puzzle_of],
-                policy=policy,
+                policy=self.policy,
                 lam=lam,
+                scored_tail=self.puzzles.tail == "scored",
             ),
             "entropy": entropy_from_logits(scores.position_logprobs),
             "top_prob": scores.position_logprobs.amax(1).exp(),
@@ -286,12 +340,20 @@ class _Record:
         )
         device = alive.device
         self.current[alive] = torch.from_numpy(outcome.responses).to(device)
-        self.rewards[alive, self.step] = torch.from_numpy(outcome.rewards).float().to(device)
+        self.rewards[alive, self.step] = torch.from_numpy(outcome.rewards).float().to(device) * self._paid(alive)
         errors = torch.from_numpy(outcome.errors).to(device)
         self.errors[alive] = errors
         self.seen = int(self.state_of[alive, self.step].max()) + 1
         self.step += 1
         self.alive = alive[~(errors | torch.from_numpy(outcome.complete).to(device))]
+
+    def _paid(self, alive: Tensor) -> Tensor:
+        """bool `(A,)`: false where the decision of this step wrote a wrong token in a tail that is scored."""
+        positions, tokens = self.positions[alive, self.step], self.tokens[alive, self.step]
+        if self.puzzles.tail != "scored":
+            return torch.ones_like(positions, dtype=torch.bool)
+        right = self.puzzles.solution_ids[self.puzzle_of_trajectory[alive], positions]
+        return self.puzzles.in_map[positions] | (tokens == right)
 
     def result(self) -> Rollout:
         columns = {name: torch.cat(parts) for name, parts in self.columns.items()}
@@ -305,5 +367,6 @@ class _Record:
             rewards=self.rewards,
             decisions=self.decisions,
             errors=self.errors,
+            policy=self.policy,
             **columns,
         )

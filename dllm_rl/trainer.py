@@ -1,20 +1,29 @@
 """`UnmaskTrainer`: the objective of seed 001 on `transformers.Trainer`."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import Dataset, Sampler
-from transformers import Trainer
 
 from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
 from dllm_rl.batch import PuzzleBatch
+from dllm_rl.checkpoint import ExactTrainer
 from dllm_rl.evaluate import greedy_in_forced
+from dllm_rl.failure import ROLLOUT_CLASSES, Failure, save_failure
+from dllm_rl.noise import puzzle_noise
+from dllm_rl.processes import check_processes, mean_over_processes
+from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass
-from llm_rl.core.advantages import group_statistics
+from llm_rl.core.advantages import group_statistics, return_after_action
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.metrics import MetricAccumulator
 from sudoku_env.tokens import PreFilled
@@ -62,43 +71,69 @@ class RepeatedBatchSampler(Sampler[int]):
                     yield from block.tolist()
 
 
-class UnmaskTrainer(Trainer):
+class UnmaskTrainer(ExactTrainer):
     """Trains the decoding order of a masked-diffusion language model.
 
     An optimizer step evaluates the objective on a roll-out of `per_device_train_batch_size` puzzles with
-    `group_size` trajectories each; a roll-out serves `updates_per_rollout` steps. Optimizer, schedule, checkpoints,
-    logging and seeds are those of `transformers.Trainer`.
+    `group_size` trajectories each; a roll-out serves `updates_per_rollout` × `mini_batches` steps. Optimizer, schedule,
+    logging and seeds are those of `transformers.Trainer`, checkpoints those of `ExactTrainer`.
+
+    The global batch is `per_device_train_batch_size` × `gradient_accumulation_steps` × processes puzzles. Its
+    roll-outs depend on the seed, the step and a puzzle's number in it alone, and its gradient is the mean over its
+    puzzles, however they are dealt. Processes meet once a step, after their last pass: the passes of each are its own.
 
     Args:
         model: A masked language model with the interface of `LladaForMaskedLM`.
         args: The arguments.
         puzzles: Pre-filled training puzzles of one answer layout.
         pad_id: Padding token for prompts of different length.
+        tail_id: Token of the reference answer after the map, usually the end token; needed unless `args.tail` is
+            "free". With it, the masked cross-entropy counts the tail as well.
         **kwargs: Passed on, e.g. `callbacks`.
 
     Raises:
-        ValueError: Training runs in several processes, which is not supported yet.
+        ValueError: Several processes come with FSDP, DeepSpeed or torch.compile, or one process with several devices.
+        RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
     args: UnmaskArguments
     optimizer: Any
+    record_classes = ROLLOUT_CLASSES
 
     def __init__(
-        self, model: nn.Module, args: UnmaskArguments, puzzles: Sequence[PreFilled], *, pad_id: int, **kwargs: Any
+        self,
+        model: nn.Module,
+        args: UnmaskArguments,
+        puzzles: Sequence[PreFilled],
+        *,
+        pad_id: int,
+        tail_id: int | None = None,
+        **kwargs: Any,
     ) -> None:
+        check_processes(args.world_size, args.expected_processes)
         super().__init__(
             model=model,
             args=args,
             train_dataset=PromptDataset(puzzles),
-            data_collator=lambda batch: {"puzzles": PuzzleBatch.collate(batch, pad_id=pad_id)},
+            data_collator=lambda batch: {
+                "puzzles": PuzzleBatch.collate(batch, pad_id=pad_id, tail_id=tail_id, tail=args.tail)  # type: ignore[arg-type]
+            },
             **kwargs,
         )
-        if args.world_size > 1:
+        if args.world_size > 1 and (self.is_fsdp_enabled or self.is_deepspeed_enabled or args.torch_compile):
             raise ValueError(
-                f"UnmaskTrainer runs in one process, not in {args.world_size}; start it without a launcher"
+                f"FSDP, DeepSpeed and torch_compile are not supported yet with {args.world_size} processes: each takes "
+                "its own number of passes, and theirs are collective; leave them out"
+            )
+        if args.n_gpu > 1:
+            raise ValueError(
+                f"one process sees {args.n_gpu} devices; start one for each with torchrun, or show it one with "
+                "CUDA_VISIBLE_DEVICES"
             )
         self.policy = args.policy_config()
         self.objective = args.objective_config()
+        self.baseline_state = EmaBaseline(self.objective.ema_decay, puzzles[0].layout.response_length)
+        self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
         self.metrics = MetricAccumulator()
         self._rollouts: list[Rollout] = []
         self._micro_step = 0
@@ -111,9 +146,9 @@ class UnmaskTrainer(Trainer):
         return super().train(*args, **kwargs)
 
     def _get_train_sampler(self, train_dataset: Dataset[PreFilled] | None = None) -> Sampler[int]:
-        block = self.args.train_batch_size * self.args.gradient_accumulation_steps
+        block = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        return RepeatedBatchSampler(len(self.train_dataset), block, self.args.updates_per_rollout, seed)
+        return RepeatedBatchSampler(len(self.train_dataset), block, self.args.steps_per_rollout, seed)
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
         """One optimizer where the two learning rates are equal, else a `TwoRateOptimizer`.
@@ -153,33 +188,49 @@ class UnmaskTrainer(Trainer):
         """One pass of the objective over a fresh or a kept roll-out; gradients are accumulated, the loss is -J.
 
         Raises:
-            FloatingPointError: J or its gradient is not finite.
-            RuntimeError: Training was resumed between two updates on one roll-out.
+            FloatingPointError: Logits, J or its gradient are not finite; the message names the folder with the
+                roll-out and the weights, see `dllm_rl.failure.load_failure`.
         """
+        # Not DDP's forward: its gradient synchronization is collective, and passes differ between processes.
+        model = model.module if isinstance(model, DistributedDataParallel) else model
+        puzzles = inputs["puzzles"].to(self.args.device)
         slot = self._micro_step % self.args.gradient_accumulation_steps
-        fresh = self.state.global_step % self.args.updates_per_rollout == 0
-        if fresh and slot == 0:
+        if self._needs_rollout and slot == 0:
             self._rollouts = []
+        try:
+            return self._objective_step(model, puzzles, slot)
+        except FloatingPointError as error:
+            record = self._rollouts[slot] if slot < len(self._rollouts) else None
+            raise FloatingPointError(self._keep_failure(str(error), puzzles, record)) from error
+
+    @property
+    def _needs_rollout(self) -> bool:
+        return self.state.global_step % self.args.steps_per_rollout == 0
+
+    def _objective_step(self, model: nn.Module, puzzles: PuzzleBatch, slot: int) -> Tensor:
+        fresh = self._needs_rollout
         if fresh:
-            self._rollouts.append(self._roll_out(model, inputs["puzzles"].to(self.args.device)))
-        if slot >= len(self._rollouts):
-            raise RuntimeError(
-                f"step {self.state.global_step} needs a roll-out that no checkpoint holds; resume from a checkpoint "
-                f"whose step is a multiple of updates_per_rollout={self.args.updates_per_rollout}"
-            )
-        current = self._rollouts[slot]
+            self._rollouts.append(self._roll_out(model, puzzles, slot))
+        current = self._mini_batch(self._rollouts[slot], slot)
         model.train()
         result = objective_pass(
             model,
             current,
             self._backward,
-            policy=self.policy,
+            policy=current.policy,
             config=self.objective,
             max_tokens=self.args.max_tokens_per_pass,
+            max_masked=self.args.max_masked_per_pass,
+            reference=self.reference,
+            baseline=self.baseline_state if self.objective.baseline == "ema" else None,
+            generator=self._generator(self.state.global_step, slot),
         )
         self._micro_step += 1
         self._record_update(current, result, fresh)
-        loss = torch.tensor(-(result.rl + result.sft), device=self.args.device)
+        self._update_baseline()
+        if self.args.world_size > 1 and self.accelerator.sync_gradients:
+            self._average_gradients(model)
+        loss = torch.tensor(-result.objective, device=self.args.device)
         norm = self._gradient_norm(model)
         if not (torch.isfinite(loss) and torch.isfinite(norm)):
             raise FloatingPointError(
@@ -188,9 +239,74 @@ class UnmaskTrainer(Trainer):
             )
         return loss / self.current_gradient_accumulation_steps
 
+    def _generator(self, step: int, slot: int) -> torch.Generator:
+        key = (self.args.seed, step, slot, self.args.process_index, 0)  # one number more than those of `puzzle_noise`
+        return torch.Generator().manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]))
+
+    def _mini_batch(self, record: Rollout, slot: int) -> Rollout:
+        """The part of a roll-out that this step trains on; each pass over it deals the puzzles anew."""
+        count, step = self.args.mini_batches, self.state.global_step
+        if count == 1:
+            return record
+        order = torch.randperm(len(record.puzzles), generator=self._generator(step - step % count, slot))
+        return record.select(order.chunk(count)[step % count].to(record.decisions.device))
+
+    def _update_baseline(self) -> None:
+        """Take the roll-outs into the moving averages, once, after the last update on them."""
+        last = (self.state.global_step + 1) % self.args.steps_per_rollout == 0 and self.accelerator.sync_gradients
+        if last and self.objective.baseline == "ema":
+            totals = [
+                totals_by_decisions_left(
+                    return_after_action(record.visited_rewards, self.objective.gamma),
+                    record.decisions,
+                    len(self.baseline_state.values),
+                )
+                for record in self._rollouts
+            ]
+            self.baseline_state.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
+
     def _two_rates(self) -> TwoRateOptimizer | None:
         optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
         return optimizer if isinstance(optimizer, TwoRateOptimizer) else None
+
+    def _average_gradients(self, model: nn.Module) -> None:
+        parameters = [param for param in model.parameters() if param.requires_grad]
+        for param, mean in zip(
+            parameters, mean_over_processes([param.grad for param in parameters], parameters), strict=True
+        ):
+            param.grad = mean
+        if optimizer := self._two_rates():
+            optimizer.second_gradients = mean_over_processes(optimizer.second_gradients, optimizer.parameters)
+
+    def _keep_failure(self, error: str, puzzles: PuzzleBatch, record: Rollout | None) -> str:
+        """Save what is needed to look into an error; its message with the folder's name, or why there is none."""
+        step, rank = self.state.global_step, f"-rank{self.args.process_index}" if self.args.world_size > 1 else ""
+        folder = Path(self.args.output_dir) / f"failed_step-{step}{rank}"
+        try:
+            save_failure(folder, Failure(step, error, self.args.to_sanitized_dict(), puzzles, record), self.model)
+        except (OSError, RuntimeError, SafetensorError) as failed:
+            return f"{error} (the batch could not be saved to {folder}: {failed})"
+        return f"{error} (roll-out and weights are in {folder})"
+
+    def progress(self) -> dict[str, Any]:
+        """Adds the metrics since the last log line, the baseline and the roll-outs that further steps need."""
+        return {
+            **super().progress(),
+            "metrics": self.metrics.state_dict(),
+            "baseline": self.baseline_state.state_dict(),
+            "rollouts": [] if self._needs_rollout else self._rollouts,
+        }
+
+    def load_progress(self, progress: dict[str, Any]) -> None:
+        """Continue from what `progress` returned.
+
+        Raises:
+            CheckpointError: The checkpoint was written by another number of processes.
+        """
+        super().load_progress(progress)
+        self.metrics.load_state_dict(progress["metrics"])
+        self.baseline_state.load_state_dict(progress["baseline"])
+        self._rollouts = progress["rollouts"]
 
     def _gradient_norm(self, model: nn.Module) -> Tensor:
         """Norm of all gradients so far; 0 with a scaler, which looks for overflow itself."""
@@ -209,15 +325,28 @@ class UnmaskTrainer(Trainer):
         else:
             self.accelerator.backward(scale * (rl + sft))
 
-    def _roll_out(self, model: nn.Module, puzzles: PuzzleBatch) -> Rollout:
+    def _roll_out(self, model: nn.Module, puzzles: PuzzleBatch, slot: int) -> Rollout:
+        first = (slot * self.args.world_size + self.args.process_index) * len(puzzles)
+        noise = puzzle_noise(
+            self.args.seed,
+            self.state.global_step,
+            range(first, first + len(puzzles)),
+            self.args.group_size,
+            int((puzzles.responses == puzzles.layout.mask_id).sum(1).max()),
+        )
+        self.policy = self.args.policy_config(self.state.global_step / self.state.max_steps)
         record = rollout(
             model,
             puzzles,
             group_size=self.args.group_size,
             policy=self.policy,
             lam=self.args.lam,
+            rule=self.args.rule,
+            noise=noise,
             max_tokens=self.args.max_tokens_per_pass,
+            max_masked=self.args.max_masked_per_pass,
         )
+        self.metrics.add("position_temperature", self.policy.position_temperature)
         live, visited = record.live, record.state_of.clamp_min(0)
         count = int(live.sum())
         forced, in_map = greedy_in_forced(record)
@@ -233,17 +362,21 @@ class UnmaskTrainer(Trainer):
         return record
 
     def _record_update(self, record: Rollout, result: UpdateResult, fresh: bool) -> None:
-        live = record.live
-        logprobs, old = result.logprobs[live], record.old_logprobs[live]
+        evaluated = result.evaluated
+        logprobs, old = result.logprobs[evaluated], record.old_logprobs[evaluated]
         self.metrics.add("objective_rl", result.rl)
         self.metrics.add("objective_sft", result.sft)
+        for name in ("kl", "entropy", "ce"):
+            if getattr(self.objective, f"{name}_weight") > 0:
+                self.metrics.add(f"objective_{name}", getattr(result, name))
         self.metrics.add_ratio("clip_frac", int(result.clipped.sum()), int(result.in_rl_sum.sum()))
         self.metrics.add_ratio("approx_kl", float(approx_kl(old, logprobs).sum()), len(old))
-        if fresh:
+        if fresh and len(old):
             self.metrics.add_max("max_log_ratio_at_update_0", float((logprobs - old).abs().max()))
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log, with the metrics collected since the last time."""
+        self.metrics.reduce()
         super().log({**logs, **self.metrics.compute()}, *args, **kwargs)
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:

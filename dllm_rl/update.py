@@ -2,8 +2,8 @@
 
 Each distinct state is forwarded once, however many trajectories visit it, and a micro-batch holds no more than its
 budget of tokens and of masked positions, so memory grows neither with K, G nor the number of puzzles. States come in
-the order of their step, so the ratio that a state's second term needs, that of the decision leading to it, is known by
-the time it is needed.
+the order of their step, so the ratios that a state's second term needs, those of the decisions leading to it, are known
+by the time they are needed.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.objective import ObjectiveConfig, expected_reward, incoming_ratio, rollout_advantages, step_weights
+from dllm_rl.baseline import EmaBaseline
+from dllm_rl.objective import ObjectiveConfig, expected_reward, f_weights, rollout_advantages, step_weights
 from dllm_rl.policy import PolicyConfig, action_logprobs, score_states
+from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, micro_batches
+from dllm_rl.state_terms import further_terms
 from llm_rl.core.surrogate import clipped_surrogate
 
 Backward = Callable[[Tensor, Tensor], None]
@@ -27,9 +30,13 @@ class UpdateResult:
     Attributes:
         rl: The first term of J.
         sft: The second term of J.
-        logprobs: fp32 `(T, K)`, log π(a|s) under the current parameters, 0 where ended.
+        logprobs: fp32 `(T, K)`, log π(a|s) under the current parameters, 0 where not evaluated.
         clipped: bool `(T, K)`, where the minimum took the clipped branch.
-        in_rl_sum: bool `(T, K)`, the decisions in the first term: all live ones but the last of a full trajectory.
+        in_rl_sum: bool `(T, K)`, the decisions in the first term: all evaluated ones but the last of a full trajectory.
+        evaluated: bool `(T, K)`, the live decisions whose state was drawn; all live ones unless states are sampled.
+        kl: What the divergence from the reference adds to J, at most 0 up to rounding.
+        entropy: What the entropy of the position policy adds to J.
+        ce: What the log-likelihood of the reference answer adds to J.
     """
 
     rl: float
@@ -37,6 +44,15 @@ class UpdateResult:
     logprobs: Tensor
     clipped: Tensor
     in_rl_sum: Tensor
+    evaluated: Tensor
+    kl: float = 0.0
+    entropy: float = 0.0
+    ce: float = 0.0
+
+    @property
+    def objective(self) -> float:
+        """J, the sum of all terms."""
+        return self.rl + self.sft + self.kl + self.entropy + self.ce
 
 
 def objective_pass(
@@ -48,48 +64,59 @@ def objective_pass(
     config: ObjectiveConfig,
     max_tokens: int = 65536,
     max_masked: int | None = None,
+    reference: Reference | None = None,
+    baseline: EmaBaseline | None = None,
+    generator: torch.Generator | None = None,
 ) -> UpdateResult:
-    """Evaluate J over a roll-out and hand the two terms of each micro-batch to `backward`.
+    """Evaluate J over a roll-out and hand the terms of each micro-batch to `backward`.
 
     Args:
         model: The policy that is trained.
         rollout: A roll-out of this policy, now or some updates ago.
-        backward: Called with the first and the second term of a micro-batch (to be maximized, weights included);
-            summed over the calls they are J.
+        backward: Called with the first term of a micro-batch, and the second and any further ones in one sum (to be
+            maximized, weights included); summed over the calls they are J.
         policy: The temperatures of the roll-out.
         config: The objective.
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
             is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
+        reference: Needed with a `kl_weight` alone.
+        baseline: The moving averages, with the baseline "ema" alone; they are read, not updated.
+        generator: Source of randomness of `state_fraction`; None is torch's global one. Ratios of decisions whose state
+            is not drawn count as 1, as they are on a fresh roll-out: on a later update use `f_weight="none"`.
 
     Raises:
-        ValueError: A budget does not hold one state.
+        ValueError: A budget does not hold one state, or the reference or the baseline is missing.
     """
-    puzzles = rollout.puzzles
+    if config.kl_weight > 0 and reference is None:
+        raise ValueError(f"kl_weight={config.kl_weight} needs a reference model; pass Reference(model)")
+    puzzles, live = rollout.puzzles, rollout.live
     length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
-    live = rollout.live
-    visited = torch.where(live, rollout.expected_reward[rollout.state_of.clamp_min(0)], 0.0)
-    advantages = rollout_advantages(visited, rollout.group_size, config)
+    ema = baseline.at(rollout.decisions, live.shape[1]) if baseline is not None else None
+    advantages = rollout_advantages(rollout.visited_rewards, rollout.group_size, config, ema)
     weights = step_weights(live, rollout.decisions, config.reduction)
     steps = torch.arange(live.shape[1], device=live.device)
-    in_rl_sum = live & (steps < rollout.decisions[:, None] - 1)
 
-    trajectory, step = live.nonzero(as_tuple=True)
-    state = rollout.state_of[trajectory, step]
-    state, order = state.sort(stable=True)
+    drawn, slot_of = _draw_states(rollout, config.state_fraction, generator)
+    weights = weights / config.state_fraction
+    evaluated = live & (slot_of[rollout.state_of] >= 0)
+    in_rl_sum = evaluated & (steps < rollout.decisions[:, None] - 1)
+    trajectory, step = evaluated.nonzero(as_tuple=True)
+    slot, order = slot_of[rollout.state_of[trajectory, step]].sort(stable=True)
     trajectory, step = trajectory[order], step[order]
 
     ratio = torch.ones_like(rollout.old_logprobs)
     logprobs = torch.zeros_like(rollout.old_logprobs)
     clipped = torch.zeros_like(live)
-    rl_total, sft_total = 0.0, 0.0
-    masked = (rollout.responses == puzzles.layout.mask_id).sum(1)
+    totals = dict.fromkeys(("rl", "sft", "kl", "entropy", "ce"), 0.0)
+    masked = (rollout.responses[drawn] == puzzles.layout.mask_id).sum(1)
     for first, last in micro_batches(masked, length, max_tokens, max_masked):
-        responses = rollout.responses[first:last]
-        of_puzzle = rollout.puzzle_of[first:last]
-        scores = score_states(model, *puzzles.prompts_of(of_puzzle), responses, puzzles.layout.mask_id, policy)
-        begin, end = torch.searchsorted(state, torch.tensor([first, last], device=state.device)).tolist()
-        rows, cols, local = trajectory[begin:end], step[begin:end], state[begin:end] - first
+        states = drawn[first:last]
+        responses, of_puzzle = rollout.responses[states], rollout.puzzle_of[states]
+        inputs = (*puzzles.prompts_of(of_puzzle), responses, puzzles.layout.mask_id, policy)
+        scores = score_states(model, *inputs)
+        begin, end = torch.searchsorted(slot, torch.tensor([first, last], device=slot.device)).tolist()
+        rows, cols, local = trajectory[begin:end], step[begin:end], slot[begin:end] - first
         positions, tokens = rollout.positions[rows, cols], rollout.tokens[rows, cols]
         current = action_logprobs(scores, local, positions, tokens, policy)
         surrogate = clipped_surrogate(
@@ -102,15 +129,35 @@ def objective_pass(
 
         f = expected_reward(
             scores,
-            forced=rollout.forced[first:last],
+            forced=rollout.forced[states],
             tail=puzzles.tail_of(responses),
             solution_ids=puzzles.solution_ids[of_puzzle],
             policy=policy,
             lam=config.lam,
+            scored_tail=puzzles.tail == "scored",
         )
-        visit_weight = weights[rows, cols] * incoming_ratio(ratio)[rows, cols]
-        state_weight = torch.zeros_like(f).index_add(0, local, visit_weight)
-        sft = (f * state_weight).sum() * config.sft_weight
-        backward(rl, sft)
-        rl_total, sft_total = rl_total + float(rl.detach()), sft_total + float(sft.detach())
-    return UpdateResult(rl_total, sft_total, logprobs, clipped & in_rl_sum, in_rl_sum)
+        visits = weights[rows, cols]
+        visit_weight = visits * f_weights(ratio, config.f_weight, config.f_weight_cap)[rows, cols]
+        terms = {"sft": (f * torch.zeros_like(f).index_add(0, local, visit_weight)).sum() * config.sft_weight}
+        state_weight = torch.zeros_like(f).index_add(0, local, visits)
+        anchor = reference.score(*inputs) if reference is not None and config.kl_weight > 0 else None
+        for name, value in further_terms(scores, anchor, puzzles, of_puzzle, policy, config).items():
+            terms[name] = (value * state_weight).sum()
+        backward(rl, sum(terms.values(), torch.zeros_like(rl)))
+        for name, term in (("rl", rl), *terms.items()):
+            totals[name] += float(term.detach())
+    return UpdateResult(
+        logprobs=logprobs, clipped=clipped & in_rl_sum, in_rl_sum=in_rl_sum, evaluated=evaluated, **totals
+    )
+
+
+def _draw_states(rollout: Rollout, fraction: float, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    """States drawn with probability `fraction` each, int64 `(D,)`, and the place of each of S among them, -1 if not."""
+    count, device = len(rollout.responses), rollout.responses.device
+    drawn = torch.arange(count, device=device)
+    if fraction < 1:
+        source = device if generator is None else generator.device
+        drawn = drawn[(torch.rand(count, generator=generator, device=source) < fraction).to(device)]
+    slot_of = torch.full((count,), -1, device=device)
+    slot_of[drawn] = torch.arange(len(drawn), device=device)
+    return drawn, slot_of

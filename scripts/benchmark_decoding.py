@@ -1,9 +1,10 @@
 """Compare decoding strategies of one model: what they get right, how far they follow logic, and what they cost.
 
-Decodes the same puzzles by each strategy with each number of tokens per step. Prints two tables and writes them as CSV,
-with a heat map of the mean order and a GIF of one decode.
+Decodes the same puzzles by each strategy with each number of tokens per step, and with each threshold. Prints two
+tables and writes them as CSV, with a heat map of the mean order and a GIF of one decode.
 
     python scripts/benchmark_decoding.py --tokens_per_step 1 2 4
+    python scripts/benchmark_decoding.py --strategies margin forced_first --threshold 2 4 8
 """
 
 import os
@@ -64,6 +65,13 @@ class Arguments:
     tokens_per_step: list[int] = field(
         default_factory=lambda: [1, 2, 4], metadata={"help": "Positions filled from one forward pass."}
     )
+    threshold: list[float] = field(
+        default_factory=list,
+        metadata={
+            "help": "Also fill all positions whose score is at least this, on the scale of the strategy's score; "
+            "strategies that draw positions are left out."
+        },
+    )
     block_length: int = field(default=8, metadata={"help": "Positions in a semi-autoregressive block."})
     max_puzzles: int = field(default=100, metadata={"help": "Decode the first so many prompts; 0 is all."})
     max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
@@ -110,7 +118,7 @@ boards = np.stack([puzzle.layout.puzzle for puzzle in prefilled])
 by_step, by_round = ladder_steps(boards), ladder_rounds(boards)
 
 
-def run(name: str, count: int) -> tuple[Decode, float]:
+def run(name: str, count: int | None, threshold: float | None = None) -> tuple[Decode, float]:
     """Decode all puzzles; the seconds it took."""
     generator = torch.Generator(device=args.device).manual_seed(args.seed)
     started = time.perf_counter()
@@ -119,6 +127,7 @@ def run(name: str, count: int) -> tuple[Decode, float]:
         puzzles,
         strategies[name],
         tokens_per_step=count,
+        threshold=threshold,
         policy=policy,
         generator=generator,
         max_tokens=args.max_tokens,
@@ -131,17 +140,21 @@ folder.mkdir(parents=True, exist_ok=True)
 rows, tiers, orders = [], [], {"rule ladder": mean_order(by_step)}
 counts = sorted(set(args.tokens_per_step))
 run(gif_strategy, max(counts))  # not timed: the first call pays for what later ones find in caches
-for count in counts:
+settings: list[tuple[int | None, float | None]] = [(count, None) for count in counts]
+settings += [(None, threshold) for threshold in sorted(set(args.threshold))]
+for count, threshold in settings:
     reference: DecodeMetrics | None = None
-    for name in strategies:
-        record, seconds = run(name, count)
+    for name, strategy in strategies.items():
+        if threshold is not None and strategy.sample_position:
+            continue
+        record, seconds = run(name, count, threshold)
         metrics = judge(record)
         reference = reference or metrics
         difference, half_width = paired_difference(metrics, reference)
         floor = random_order_tiers(
-            boards, puzzles.solutions, tokens_per_step=count, live_cells=metrics.live_cells, seed=args.seed
+            boards, puzzles.solutions, cell_steps=metrics.cell_steps, live_cells=metrics.live_cells, seed=args.seed
         )
-        label = {"strategy": name, "tokens_per_step": count}
+        label = {"strategy": name, "tokens_per_step": count, "threshold": threshold}
         rows.append(
             {
                 **label,
@@ -162,8 +175,9 @@ for count in counts:
                 solution = puzzles.solutions[args.gif_puzzle]
                 decode_gif(folder / "decode.gif", record.boards_of(args.gif_puzzle), solution)
 
-table = pd.DataFrame(rows).set_index(["strategy", "tokens_per_step"])
-by_tier = pd.DataFrame(tiers).set_index(["strategy", "tokens_per_step", "of"])
+labels, whole = ["strategy", "tokens_per_step", "threshold"], {"tokens_per_step": "Int64", "threshold": "Float64"}
+table = pd.DataFrame(rows).astype(whole).set_index(labels)
+by_tier = pd.DataFrame(tiers).astype(whole).set_index([*labels, "of"])
 for name, frame in (("table", table), ("tiers", by_tier)):
     frame.to_csv(folder / f"{name}.partial.csv")
     os.replace(folder / f"{name}.partial.csv", folder / f"{name}.csv")

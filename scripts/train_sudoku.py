@@ -133,10 +133,6 @@ logging.getLogger("accelerate").setLevel(logging.ERROR)
 set_seed(args.seed)
 run = Path(args.output_dir)
 run.mkdir(parents=True, exist_ok=True)
-resuming = bool(args.resume_from_checkpoint)
-if not resuming:
-    for name in ("metrics.jsonl", "curve_rl.jsonl", "curve_control.jsonl", "metrics_control.jsonl"):
-        (run / name).unlink(missing_ok=True)
 device = args.device
 (run / "arguments.json").write_text(
     json.dumps({**vars(script), **args.to_sanitized_dict()}, indent=2, default=str), encoding="utf-8"
@@ -222,9 +218,8 @@ curve = HeldOutCurve(run / "curve_rl.jsonl", curve_set, pad_id, every)
 trainer = UnmaskTrainer(model, args, train_set, pad_id=pad_id, callbacks=[MetricsWriter(run / "metrics.jsonl"), curve])
 prepare(trainer, ("solved", "greedy_forced", "position_entropy", "clip_frac"))
 print(f"RL: {args.max_steps} steps of {args.per_device_train_batch_size} puzzles × {args.group_size} trajectories.")
-trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
-first_step = 0 if not resuming else int(str(args.resume_from_checkpoint).rsplit("-", 1)[-1])
-rl_seconds = curve.seconds * args.max_steps / max(args.max_steps - first_step, 1)
+trainer.train(resume_from_checkpoint=True if args.resume_from_checkpoint == "last" else args.resume_from_checkpoint)
+rl_seconds = curve.seconds
 trainer.save_model(str(run / "rl"))
 tokenizer.save_pretrained(run / "rl")
 evaluations["RL"] = judge(model, "RL")

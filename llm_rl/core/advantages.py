@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from llm_rl.core._checks import check_choice, check_mask, check_rank, promote
+from llm_rl.core._checks import check_choice, check_mask, check_rank, check_same_shape, promote
 
-Baseline = Literal["mean", "leave_one_out"]
+Baseline = Literal["mean", "leave_one_out", "ema"]
 Scale = Literal["std", "none"]
 
 
@@ -106,6 +106,29 @@ def group_statistics(values: Tensor, mask: Tensor | None = None) -> GroupStatist
     return GroupStatistics(mean=origin + mean_offset, std=std, size=size)
 
 
+def ema_update(values: Tensor, means: Tensor, decay: float) -> Tensor:
+    """One step of an exponential moving average, v ← decay · v + (1 − decay) · mean, entry by entry.
+
+    Args:
+        values: Any shape, the averages so far; NaN where there is none yet.
+        means: Same shape, the new means; NaN where there is nothing new.
+        decay: In [0, 1).
+
+    Returns:
+        The new averages, of the shape and dtype of `values`: the mean itself where there was no average, the old
+        average where there is nothing new.
+
+    Raises:
+        ValueError: The shapes differ, or `decay` is outside [0, 1).
+    """
+    check_same_shape("values", values, "means", means)
+    if not 0 <= decay < 1:
+        raise ValueError(f"decay is {decay!r}; it must lie in [0, 1), and at 1 an average would never move")
+    means = means.to(values.dtype)
+    moved = torch.where(values.isnan(), means, decay * values + (1 - decay) * means)
+    return torch.where(means.isnan(), values, moved)
+
+
 @torch.no_grad()
 def group_relative_advantage(
     returns: Tensor,
@@ -113,46 +136,59 @@ def group_relative_advantage(
     baseline: Baseline = "mean",
     scale: Scale = "std",
     std_eps: float = 0.0,
+    std_floor: float = 0.0,
     min_std: float = 1e-6,
     mask: Tensor | None = None,
+    ema: Tensor | None = None,
 ) -> Tensor:
-    """How much better each member of a group did than the group, at each step: A = (G − baseline) / (std + std_eps).
+    """How much better each member of a group did than expected, A = (G − baseline) / (max(std, std_floor) + std_eps).
 
-    The defaults are seed 001's. One trajectory that returns 1 among zeros gets √(G−1): a positive `std_eps` or
-    `scale="none"` bounds it. Where a group has no spread (std < `min_std`) a scaled advantage is 0.
+    The defaults are seed 001's. One trajectory that returns 1 among zeros gets √(G−1): a positive `std_eps`, a
+    `std_floor` or `scale="none"` bounds it. Where a group has no spread (std < `min_std`, without a floor above it) a
+    scaled advantage is 0.
 
     Args:
         returns: `(P, G)` (one return a sample, as in GRPO) or `(P, G, K)` (one a step, as in seed 001): P groups of G
             members.
-        baseline: "mean" of the group, or "leave_one_out", the mean of the other members.
+        baseline: "mean" of the group, "leave_one_out", the mean of the other members, or "ema", the values in `ema`.
         scale: "std" divides by the population standard deviation of the group (all members, with either baseline);
             "none" does not divide.
         std_eps: Added to the standard deviation, ≥ 0.
+        std_floor: Smallest standard deviation to divide by, ≥ 0.
         min_std: Smallest standard deviation that is told from none, > 0. Unused with `scale="none"`.
         mask: bool, shape of `returns`: the entries that enter the statistics; the others get 0. Trajectories that
             ended early in seed 001 enter with their zero returns, so there the mask stays True for them.
+        ema: Moving averages of earlier returns, broadcastable to `returns`, needed with "ema" alone; NaN where there is
+            none, and there the group's mean is the baseline. See `ema_update`.
 
     Returns:
         Advantages, shape of `returns`, float32 (float64 for float64 returns), without gradient: advantages are
         constants of the objective. An entry with no other member to compare with (mean of one, or the mask leaves it
-        alone) gets 0.
+        alone) gets 0, unless the baseline is "ema".
 
     Raises:
-        ValueError: A shape, dtype, name or range is wrong, or "leave_one_out" meets groups of one member.
+        ValueError: A shape, dtype, name or range is wrong, "leave_one_out" meets groups of one member, or "ema" has no
+            `ema`.
     """
     check_choice("baseline", baseline, Baseline)
     check_choice("scale", scale, Scale)
     check_rank("returns", returns, 2, "(P, G) or (P, G, K): groups, members, steps")
     if not std_eps >= 0:
         raise ValueError(f"std_eps is {std_eps!r}; it must be 0 or greater")
+    if not std_floor >= 0:
+        raise ValueError(f"std_floor is {std_floor!r}; it must be 0 or greater")
     if not min_std > 0:
         raise ValueError(f"min_std is {min_std!r}; it must be greater than 0, or groups without spread give 0/0")
     if baseline == "leave_one_out" and returns.shape[1] < 2:
         raise ValueError("baseline 'leave_one_out' needs groups of two members or more; returns has groups of one")
+    if (ema is None) == (baseline == "ema"):
+        raise ValueError(f"baseline {baseline!r} {'needs' if ema is None else 'takes no'} ema, the moving averages")
     mean, std, size = group_statistics(returns, mask)
-    advantages = promote(returns) - mean
+    center = mean if ema is None else torch.where(ema.isnan(), mean, ema.to(mean.dtype))
+    advantages = promote(returns) - center
     if baseline == "leave_one_out":
         advantages = advantages * size / (size - 1).clamp(min=1)
     if scale == "std":
-        advantages = (advantages / (std + std_eps)).masked_fill(std < min_std, 0.0)
+        divisor = std.clamp(min=std_floor)
+        advantages = (advantages / (divisor + std_eps)).masked_fill(divisor < min_std, 0.0)
     return advantages if mask is None else advantages.masked_fill(~mask, 0.0)

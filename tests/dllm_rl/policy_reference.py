@@ -4,6 +4,7 @@ A trajectory is a list of actions (position, token); states are full sequences o
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -58,13 +59,16 @@ def is_over(state: Sequence[int], puzzle: PreFilled) -> bool:
     return bool(judge_error(state, puzzle.layout)) or puzzle.layout.mask_id not in state
 
 
-def f_of(policy: Policy, state: Sequence[int], puzzle: PreFilled, lam: float) -> Tensor:
+def f_of(
+    policy: Policy, state: Sequence[int], puzzle: PreFilled, lam: float, scored_tail_id: int | None = None
+) -> Tensor:
     layout = puzzle.layout
     solution = dict(zip(layout.cell_positions.tolist(), layout.solution_ids.tolist(), strict=True))
     f = torch.zeros((), dtype=torch.float64)
     for ell in policy.position:
         if ell not in solution:
-            f = f + lam * policy.position[ell].exp()
+            right = torch.zeros(()) if scored_tail_id is None else policy.token[ell][scored_tail_id]
+            f = f + lam * (policy.position[ell] + right).exp()
     for ell in detect_definite(state, layout):
         f = f + (policy.position[ell] + policy.token[ell][solution[ell]]).exp()
     return f
@@ -161,13 +165,23 @@ def as_rollout(
         rewards=torch.zeros(shape),
         decisions=torch.full((count * group_size,), decisions),
         errors=torch.zeros(len(played), dtype=torch.bool),
+        policy=config,
     )
 
 
 def objective(
-    model: nn.Module, puzzles: Sequence[PreFilled], record: Rollout, config: PolicyConfig, settings: ObjectiveConfig
+    model: nn.Module,
+    puzzles: Sequence[PreFilled],
+    record: Rollout,
+    config: PolicyConfig,
+    settings: ObjectiveConfig,
+    averages: Sequence[float] = (),
 ) -> tuple[Tensor, Tensor, int]:
-    """Both terms of J with their gradients and the number of clipped decisions, by loops over what was played."""
+    """Both terms of J with their gradients and the number of clipped decisions, by loops over what was played.
+
+    `averages` holds the moving averages of returns by the number of decisions left.
+    """
+    scored_tail_id = record.puzzles.tail_id if record.puzzles.tail == "scored" else None
     per_group: list[list[list[float]]] = []
     steps = record.positions.shape[1]
     for index in range(len(puzzles)):
@@ -187,7 +201,7 @@ def objective(
         decisions = list(puzzle.token_ids).count(puzzle.layout.mask_id)
         for member in range(record.group_size):
             trajectory = index * record.group_size + member
-            state, incoming = list(puzzle.token_ids), 1.0
+            state, ratios = list(puzzle.token_ids), [1.0]
             weight = 1 / (len(puzzles) * record.group_size)
             if settings.reduction == "mean":
                 weight /= decisions
@@ -200,22 +214,74 @@ def objective(
                 ratio = log_ratio.exp()
                 if k < decisions - 1:
                     column = np.array([member_returns[k] for member_returns in per_group[index]])
-                    advantage = _advantage(column, member, settings)
+                    advantage = _advantage(column, member, settings, averages[decisions - 1 - k : decisions - k])
                     bounded = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
                     clipped_count += bool(bounded * advantage < ratio * advantage)
                     rl = rl + weight * torch.minimum(ratio * advantage, bounded * advantage)
-                sft = sft + weight * incoming * f_of(policy, state, puzzle, settings.lam)
-                incoming = float(ratio.detach())
+                reached = {"one_step": ratios[-1], "cumulative": float(np.prod(ratios)), "none": 1.0}[settings.f_weight]
+                f = f_of(policy, state, puzzle, settings.lam, scored_tail_id)
+                sft = sft + weight * min(reached, settings.f_weight_cap) * f
+                ratios.append(float(ratio.detach()))
                 state = after(state, action, puzzle)
     return rl * settings.rl_weight, sft * settings.sft_weight, clipped_count
 
 
-def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig) -> float:
-    baseline = column.mean() if settings.baseline == "mean" else np.delete(column, member).mean()
+def further_terms(
+    model: nn.Module,
+    anchor: nn.Module,
+    puzzles: Sequence[PreFilled],
+    record: Rollout,
+    config: PolicyConfig,
+    settings: ObjectiveConfig,
+) -> dict[str, Tensor]:
+    """The divergence from `anchor`, the entropy and the log-likelihood in J, by loops over the visits."""
+    totals = dict.fromkeys(("kl", "entropy", "ce"), torch.zeros((), dtype=torch.float64))
+    plain = replace(config, token_temperature=1.0)
+    for row, column in record.live.nonzero().tolist():
+        puzzle = puzzles[row // record.group_size]
+        state = [
+            *puzzle.token_ids[: puzzle.prompt_length],
+            *record.responses[record.state_of[row, column]].tolist(),
+        ]
+        policy, at_1 = policy_at(model, state, puzzle, config), policy_at(model, state, puzzle, plain)
+        with torch.no_grad():
+            base, base_at_1 = policy_at(anchor, state, puzzle, config), policy_at(anchor, state, puzzle, plain)
+        weight = 1 / len(record.live) / (int(record.decisions[row]) if settings.reduction == "mean" else 1)
+        of_tokens = [_divergence(at_1.token[ell], base_at_1.token[ell]) for ell in policy.position]
+        kl = torch.stack(of_tokens).mean()
+        if settings.kl_target == "actions":
+            kl = sum(
+                policy.position[ell].exp()
+                * (policy.position[ell] - base.position[ell] + _divergence(policy.token[ell], base.token[ell]))
+                for ell in policy.position
+            )
+        entropy = -sum(log_prob * log_prob.exp() for log_prob in policy.position.values())
+        solution = dict(zip(puzzle.layout.cell_positions.tolist(), puzzle.layout.solution_ids.tolist(), strict=True))
+        known = [
+            at_1.token[ell][solution.get(ell, record.puzzles.tail_id)]
+            for ell in policy.position
+            if ell in solution or record.puzzles.tail_id is not None
+        ]
+        totals["kl"] = totals["kl"] - settings.kl_weight * weight * kl
+        totals["entropy"] = totals["entropy"] + settings.entropy_weight * weight * entropy
+        if known:
+            totals["ce"] = totals["ce"] + settings.ce_weight * weight * torch.stack(known).mean()
+    return totals
+
+
+def _divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+    possible = torch.isfinite(log_p)
+    return (log_p[possible].exp() * (log_p[possible] - log_q[possible])).sum()
+
+
+def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig, average: Sequence[float]) -> float:
+    baseline = column.mean() if settings.baseline != "leave_one_out" else np.delete(column, member).mean()
+    if settings.baseline == "ema" and not np.isnan(average[0]):
+        baseline = average[0]
     advantage = column[member] - baseline
     if settings.scale == "none":
         return float(advantage)
-    spread = column.std()
+    spread = max(column.std(), settings.std_floor)
     return 0.0 if spread < 1e-6 else float(advantage / (spread + settings.std_eps))
 
 

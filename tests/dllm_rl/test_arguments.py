@@ -34,6 +34,15 @@ def test_every_field_reaches_its_config(make):
         reduction="mean",
         rl_weight=2.0,
         sft_weight=0.5,
+        advantage_ema_decay=0.8,
+        advantage_std_floor=0.1,
+        f_weight="cumulative",
+        f_weight_cap=5.0,
+        kl_weight=0.1,
+        kl_target="actions",
+        entropy_weight=0.2,
+        ce_weight=0.3,
+        state_fraction=0.5,
     )
     assert args.policy_config() == PolicyConfig(position_temperature=0.3, token_temperature=0.7, margin_eps=1e-6)
     assert args.objective_config() == ObjectiveConfig(
@@ -47,7 +56,28 @@ def test_every_field_reaches_its_config(make):
         reduction="mean",
         rl_weight=2.0,
         sft_weight=0.5,
+        ema_decay=0.8,
+        std_floor=0.1,
+        f_weight="cumulative",
+        f_weight_cap=5.0,
+        kl_weight=0.1,
+        kl_target="actions",
+        entropy_weight=0.2,
+        ce_weight=0.3,
+        state_fraction=0.5,
     )
+
+
+def test_position_temperature_is_annealed(make):
+    args = make(position_temperature=1.0, position_temperature_end=0.2)
+    assert args.policy_config() == PolicyConfig(position_temperature=1.0)
+    assert args.policy_config(0.5).position_temperature == pytest.approx(0.6)
+    assert make(position_temperature=1.0).policy_config(0.5) == PolicyConfig(position_temperature=1.0)
+
+
+def test_steps_per_rollout(make):
+    args = make(updates_per_rollout=2, mini_batches=4, per_device_train_batch_size=8, save_steps=16)
+    assert args.steps_per_rollout == 8
 
 
 def test_yaml_file(tmp_path):
@@ -89,20 +119,31 @@ def test_rates(make):
     [
         ({"group_size": 0}, "group_size=0"),
         ({"updates_per_rollout": 0}, "updates_per_rollout=0"),
-        ({"updates_per_rollout": 3, "save_steps": 10}, "save_steps=10 must be a multiple of updates_per_rollout=3"),
-        ({"updates_per_rollout": 2, "save_steps": 0.5}, "save_steps=0.5 must be a multiple"),
         ({"rl_learning_rate": "fast"}, "rl_learning_rate='fast' is no number"),
         ({"position_temperature": 0.0}, "position_temperature must be positive"),
         ({"lam": -0.5}, "lam must be 0 or larger"),
         ({"reduction": "max"}, "'max' is unknown"),
+        ({"position_temperature_end": 0.0}, "position_temperature must be positive"),
+        ({"mini_batches": 0}, "mini_batches=0 must be at least 1"),
+        ({"mini_batches": 3}, "mini_batches=3 must be at least 1 and divide per_device_train_batch_size=8"),
+        (
+            {"state_fraction": 0.5, "mini_batches": 2},
+            "with 2 optimizer steps on a roll-out needs f_weight",
+        ),
+        ({"state_fraction": 0.0}, "state_fraction must lie in"),
+        ({"tail": "empty"}, "tail 'empty' is unknown"),
+        ({"rule": "guess"}, "rule 'guess' is unknown; choose one of .*naked_single"),
+        ({"f_weight": "two_step"}, "f_weight 'two_step' is unknown; use one of"),
+        ({"f_weight_cap": 0.0}, "f_weight_cap must be positive"),
+        ({"kl_target": "states"}, "kl_target 'states' is unknown"),
+        ({"kl_weight": -1.0}, "kl_weight must be 0 or larger"),
+        ({"entropy_weight": -1.0}, "entropy_weight must be 0 or larger"),
+        ({"ce_weight": -1.0}, "ce_weight must be 0 or larger"),
+        ({"advantage_std_floor": -1.0}, "std_floor must be 0 or larger"),
+        ({"advantage_ema_decay": 1.0}, "ema_decay must lie in"),
+        ({"advantage_baseline": "ema"}, "baseline 'ema' with scale 'std' needs std_floor above 0"),
     ],
 )
 def test_bad_values(make, changes, message):
     with pytest.raises(ValueError, match=message):
         make(**changes)
-
-
-def test_steps_between_checkpoints_matter_only_where_they_apply(make):
-    assert make(updates_per_rollout=3, save_steps=9).save_steps == 9
-    assert make(updates_per_rollout=3, save_steps=10, save_strategy="no").save_steps == 10
-    assert make(save_steps=0.5).save_steps == 0.5

@@ -7,7 +7,7 @@ from dllm_rl.batch import PuzzleBatch
 from dllm_rl.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.text import build_prompt
-from sudoku_env.tokens import PreFilled, pre_fill
+from sudoku_env.tokens import PreFilled, pre_fill, reference_ids
 
 
 def test_collated_puzzles_hold_what_the_puzzles_hold(puzzles: list[PreFilled]) -> None:
@@ -27,6 +27,44 @@ def test_collated_puzzles_hold_what_the_puzzles_hold(puzzles: list[PreFilled]) -
         assert batch.solution_ids[index].tolist() == [solution.get(ell, 0) for ell in range(19)]
         assert batch.in_map.nonzero()[:, 0].tolist() == cells
     assert batch.responses.dtype == batch.solution_ids.dtype == batch.prompt_ids.dtype == torch.int64
+
+
+def test_a_known_tail_is_part_of_the_solution(puzzles: list[PreFilled]) -> None:
+    plain = PuzzleBatch.collate(puzzles, pad_id=77)
+    for tail in ("free", "scored"):
+        batch = PuzzleBatch.collate(puzzles, pad_id=77, tail_id=50, tail=tail)  # type: ignore[arg-type]
+        assert (batch.tail, batch.tail_id) == (tail, 50)
+        assert torch.equal(batch.responses, plain.responses)
+        for index, puzzle in enumerate(puzzles):
+            assert batch.solution_ids[index].tolist() == reference_ids(puzzle, 50).tolist()
+    assert batch.solution_ids[0].tolist().count(50) == 2
+
+
+def test_a_prefilled_tail_leaves_cells_alone_masked(puzzles: list[PreFilled]) -> None:
+    plain = PuzzleBatch.collate(puzzles, pad_id=77)
+    batch = PuzzleBatch.collate(puzzles, pad_id=77, tail_id=50, tail="prefill")
+    tail = plain.tail_of(plain.responses)
+    assert int(tail.sum()) == 2 * len(puzzles) and not bool(batch.tail_of(batch.responses).any())
+    assert torch.equal(batch.responses, torch.where(tail, 50, plain.responses))
+
+
+def test_a_tail_that_is_not_known_or_unheard_of_is_refused(puzzles: list[PreFilled]) -> None:
+    for tail in ("prefill", "scored"):
+        with pytest.raises(ValueError, match=f"tail '{tail}' needs tail_id"):
+            PuzzleBatch.collate(puzzles, pad_id=77, tail=tail)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'empty' is unknown"):
+        PuzzleBatch.collate(puzzles, pad_id=77, tail="empty")  # type: ignore[arg-type]
+
+
+def test_selected_puzzles_are_those_of_the_numbers(puzzles: list[PreFilled]) -> None:
+    whole = PuzzleBatch.collate(puzzles, pad_id=77, tail_id=50, tail="scored")
+    part = whole.select(torch.tensor([4, 1]))
+    assert len(part) == 2 and (part.tail, part.tail_id, part.layout) == ("scored", 50, whole.layout)
+    for index, number in enumerate((4, 1)):
+        for name in ("prompt_ids", "prompt_mask", "responses", "solution_ids"):
+            assert torch.equal(getattr(part, name)[index], getattr(whole, name)[number]), name
+        assert np.array_equal(part.solutions[index], puzzles[number].layout.solution)
+    assert PuzzleBatch.collate(puzzles[::2], pad_id=77).select(torch.tensor([0])).prompt_mask is None
 
 
 def test_prompts_of_one_length_need_no_mask(puzzles: list[PreFilled]) -> None:

@@ -69,3 +69,33 @@ def test_picture_of_a_run(tmp_path):
     with Image.open(tmp_path / "run.png") as picture:
         assert picture.width > 1000
     assert [path.name for path in tmp_path.iterdir()] == ["run.png"]
+
+
+def test_a_resumed_run_starts_from_the_lines_of_its_checkpoint(tmp_path):
+    path, state = tmp_path / "metrics.jsonl", TrainerState()
+    path.write_text('{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 9}\n{"step": 3, "lo')
+    state.log_history, state.global_step = [{"loss": 0.5, "step": 1}], 1
+    writer = MetricsWriter(path)
+    args, control = TrainingArguments(use_cpu=True, report_to="none"), TrainerControl()
+    writer.on_train_begin(args, state, control)
+    state.global_step = 2
+    writer.on_log(args, state, control, logs={"loss": 0.25})
+    assert path.read_text() == '{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.25}\n'
+    state.is_world_process_zero = False
+    writer.on_train_begin(args, state, control)
+    writer.on_log(args, state, control, logs={"loss": 1.0})
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_a_resumed_curve_keeps_its_points_and_its_clock(tmp_path):
+    path, state = tmp_path / "curve.jsonl", TrainerState()
+    first = HeldOutCurve(path, puzzles(2), tokenizer().pad_token_id, every=1)
+    drive(first, new_model(), steps=2, seconds=0.02)
+    saved = json.loads(json.dumps(first.state()))
+    drive(first, new_model(), steps=1, seconds=0.0)  # goes on after the checkpoint, in vain
+    state.global_step, state.stateful_callbacks = 2, {"HeldOutCurve": saved}
+    resumed = HeldOutCurve(path, puzzles(2), tokenizer().pad_token_id, every=1)
+    args, control = TrainingArguments(use_cpu=True, report_to="none"), TrainerControl()
+    resumed.on_train_begin(args, state, control, model=new_model())
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [0, 1, 2]
+    assert resumed.seconds >= 0.04

@@ -1,3 +1,4 @@
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -23,15 +24,35 @@ def best_is_large(name: str, policy: Policy, ell: int) -> float:
     return -float(ell) if name == "left_to_right" else float(policy.margin[ell])
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("name", ["margin", "probability", "left_to_right", "forced_first"])
+@pytest.mark.parametrize(
+    ("name", "count", "threshold"),
+    [
+        *(
+            (name, count, None)
+            for name in ("margin", "probability", "left_to_right", "forced_first")
+            for count in (1, 2, 3)
+        ),
+        ("margin", None, 1.5),
+        ("margin", 2, 0.5),
+        ("probability", None, math.log(0.7)),
+        ("probability", None, 1.0),
+        ("forced_first", None, 1.5),
+        ("forced_first", None, None),
+    ],
+)
 def test_against_loops(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, name: str, count: int
+    model: LladaForMaskedLM,
+    puzzles: list[PreFilled],
+    tokenizer: PreTrainedTokenizerFast,
+    name: str,
+    count: int | None,
+    threshold: float | None,
 ) -> None:
     """Each puzzle alone, from the definitions, on to the end after errors."""
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
-    record = decode(model, batch, get_strategy(name), tokens_per_step=count)
+    record = decode(model, batch, get_strategy(name), tokens_per_step=count, threshold=threshold)
     wrong = 0
+    sizes: list[int] = []
     for row, puzzle in enumerate(puzzles):
         layout, state = puzzle.layout, list(puzzle.token_ids)
         step_of, greedy = [-1] * layout.response_length, []
@@ -44,6 +65,10 @@ def test_against_loops(
                 allowed = [ell for ell in detect_definite(digits, layout) if ell in policy.position] or allowed
             rank = {ell: best_is_large(name, policy, ell) for ell in allowed}
             chosen = sorted(allowed, key=rank.__getitem__, reverse=True)[:count]
+            if threshold is not None:
+                scale = math.log if name == "probability" else float
+                chosen = chosen[:1] + [ell for ell in chosen[1:] if scale(rank[ell]) >= threshold]
+            sizes.append(len(chosen))
             for ell in chosen:
                 state[layout.prompt_length + ell] = int(policy.token[ell].argmax())
                 step_of[ell] = len(greedy)
@@ -54,6 +79,8 @@ def test_against_loops(
         assert int(record.forward_passes[row]) == len(greedy)
         wrong += bool((layout.read_boards(state) != layout.solution).any())
     assert 0 < wrong
+    if threshold is not None:
+        assert len(set(sizes)) > 1 if threshold != 1.0 else set(sizes) == {1}
 
 
 @pytest.mark.parametrize("count", [1, 3, 50])
@@ -107,14 +134,24 @@ def test_boards_of_a_decode(model: LladaForMaskedLM, batch: PuzzleBatch) -> None
 
 def test_ties_go_to_the_left() -> None:
     score = torch.tensor([[1.0, 3.0, 2.0, 3.0, NEG_INF, 3.0], [NEG_INF, 0.0, NEG_INF, NEG_INF, NEG_INF, NEG_INF]])
-    rows, columns = best_positions(score, 2, False, None)
+    rows, columns = best_positions(score, 2, None, False, None)
     assert (rows.tolist(), columns.tolist()) == ([0, 0, 1], [1, 3, 1])
+
+
+def test_threshold_keeps_the_best_and_what_reaches_it() -> None:
+    score = torch.tensor([[1.0, 3.0, 2.0, NEG_INF], [NEG_INF, 0.5, 0.0, NEG_INF], [2.0, 2.5, 4.0, 3.0]])
+    rows, columns = best_positions(score, None, 2.0, False, None)
+    assert (rows.tolist(), columns.tolist()) == ([0, 0, 1, 2, 2, 2, 2], [1, 2, 1, 2, 3, 1, 0])
+    rows, columns = best_positions(score, 2, 2.0, False, None)
+    assert (rows.tolist(), columns.tolist()) == ([0, 0, 1, 2, 2], [1, 2, 1, 2, 3])
+    rows, columns = best_positions(score, None, None, False, None)
+    assert rows.tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2]
 
 
 def test_draws_are_without_replacement_and_in_proportion() -> None:
     """Ordered pairs from weights 0.5, 0.3, 0.2: the second in proportion to what is left."""
     weights = torch.tensor([0.5, 0.0, 0.3, 0.2])
-    rows, columns = best_positions(weights.log().repeat(20000, 1), 2, True, torch.Generator().manual_seed(0))
+    rows, columns = best_positions(weights.log().repeat(20000, 1), 2, None, True, torch.Generator().manual_seed(0))
     assert torch.equal(rows, torch.arange(20000).repeat_interleave(2))
     pairs = columns.reshape(-1, 2)
     for first in (0, 2, 3):
@@ -152,3 +189,5 @@ def test_bad_arguments_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) 
         decode(model, batch, get_strategy("margin"), tokens_per_step=0)
     with pytest.raises(ValueError, match="max_tokens"):
         decode(model, batch, get_strategy("margin"), max_tokens=8)
+    with pytest.raises(ValueError, match="'policy', which draws positions"):
+        decode(model, batch, get_strategy("policy"), threshold=-1.0)

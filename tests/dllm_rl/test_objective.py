@@ -11,6 +11,7 @@ from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.objective import (
     ObjectiveConfig,
     expected_reward,
+    f_weights,
     incoming_ratio,
     log_expected_reward,
     rollout_advantages,
@@ -190,6 +191,41 @@ def test_advantages_against_plain_loops(rows: list[list[float]], gamma: float) -
                 sum(gamma ** (j - k - 1) * rows[index][j] for j in range(k + 1, 3)) for index in (row, other)
             )
             assert float(advantages[row, k]) == pytest.approx(own - others, abs=1e-5)
+
+
+def test_weights_of_f_by_hand() -> None:
+    ratio = torch.tensor([[1.5, 0.5, 2.0, 3.0], [0.5, 1.0, 1.0, 1.0]], requires_grad=True)
+    expected = {
+        "one_step": [[1.0, 1.5, 0.5, 2.0], [1.0, 0.5, 1.0, 1.0]],
+        "cumulative": [[1.0, 1.5, 0.75, 1.5], [1.0, 0.5, 0.5, 0.5]],
+        "none": [[1.0] * 4] * 2,
+    }
+    for kind, weights in expected.items():
+        got = f_weights(ratio, kind)  # type: ignore[arg-type]
+        assert torch.equal(got, torch.tensor(weights)) and not got.requires_grad
+        capped = f_weights(ratio, kind, 1.25)  # type: ignore[arg-type]
+        assert torch.equal(capped, torch.tensor(weights).clamp(max=1.25))
+
+
+def test_f_with_a_scored_tail_by_hand() -> None:
+    position = torch.tensor([[0.5, 0.2, 0.3]]).log()
+    solution = torch.tensor([[0.9, 0.3, 0.4]]).log()
+    forced, tail = torch.tensor([[True, False, False]]), torch.tensor([[False, False, True]])
+    f = log_expected_reward(position, solution, forced, tail, lam=0.5, scored_tail=True).exp()
+    torch.testing.assert_close(f, torch.tensor([0.5 * 0.9 + 0.5 * 0.3 * 0.4]))
+
+
+def test_advantages_over_a_moving_average_by_hand() -> None:
+    """γ = 1/2; returns after each action are (0.4, 0.4, 0) and (0.6, 0, 0), as above."""
+    visited = torch.tensor([[0.5, 0.2, 0.4], [0.1, 0.6, 0.0]])
+    ema = torch.tensor([[0.3, math.nan, 0.1]]).expand(2, 3)
+    config = ObjectiveConfig(gamma=0.5, baseline="ema", scale="none")
+    expected = torch.tensor([[0.1, 0.2, -0.1], [0.3, -0.2, -0.1]])
+    torch.testing.assert_close(rollout_advantages(visited, 2, config, ema), expected)
+    floored = ObjectiveConfig(gamma=0.5, baseline="ema", std_floor=0.15)
+    torch.testing.assert_close(
+        rollout_advantages(visited, 2, floored, ema)[:, :2], torch.tensor([[0.1 / 0.15, 1.0], [2.0, -1.0]])
+    )
 
 
 def test_incoming_ratio_is_shifted_and_carries_no_gradient() -> None:

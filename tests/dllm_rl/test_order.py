@@ -136,7 +136,8 @@ def test_floor_of_singles_is_the_one_of_sudoku_env() -> None:
 
 
 def test_floor_of_all_cells_at_once_is_that_of_the_puzzle() -> None:
-    tiers = random_order_tiers(HARD, solve_batch(HARD)[0], tokens_per_step=36)
+    at_once = np.where(HARD == 0, 3.0, np.nan)
+    tiers = random_order_tiers(HARD, solve_batch(HARD)[0], cell_steps=at_once)
     rows, cells = np.nonzero(HARD == 0)
     np.testing.assert_array_equal(tiers, easiest_tier(HARD[rows], cells))
 
@@ -149,8 +150,29 @@ def test_floor_of_the_first_cells_against_enumeration() -> None:
     expected = [(forced_digits(board)[board == 0] > 0).mean() for board in HARD]
     np.testing.assert_allclose((np.array(drawn) == 0).mean(0), expected, atol=0.1)
     assert len(np.unique(expected)) > 1 and len(random_order_tiers(HARD, solutions, live_cells=none)) == 0
-    full = random_order_tiers(HARD, solutions, tokens_per_step=3, live_cells=(HARD == 0).sum(1), seed=1)
-    np.testing.assert_array_equal(full, random_order_tiers(HARD, solutions, tokens_per_step=3, seed=1))
+    full = random_order_tiers(HARD, solutions, live_cells=(HARD == 0).sum(1), seed=1)
+    np.testing.assert_array_equal(full, random_order_tiers(HARD, solutions, seed=1))
+
+
+def test_floor_with_the_steps_of_a_decode_against_loops() -> None:
+    """One cell, then three, one, three …: the same random order as one at a time, judged at the start of its step."""
+    solutions = solve_batch(HARD)[0]
+    steps = np.full(HARD.shape, np.nan)
+    for row, board in enumerate(HARD):
+        blanks = np.random.default_rng(row).permutation(np.flatnonzero(board == 0))
+        steps[row, blanks] = [10 + index // 4 * 2 + (index % 4 > 0) for index in range(len(blanks))]
+    found = random_order_tiers(HARD, solutions, cell_steps=steps, seed=5)
+    priority = np.random.default_rng(5).random(HARD.shape)
+    expected = []
+    for row, board in enumerate(HARD):
+        order = sorted(np.flatnonzero(board == 0), key=lambda cell: -priority[row, cell])
+        tier = {}
+        for index, cell in enumerate(order):
+            first = index // 4 * 4 + (index % 4 > 0)
+            state = np.where(np.isin(np.arange(36), order[:first]), solutions[row], board)
+            tier[cell] = int(easiest_tier(state[None].astype(np.uint8), np.array([cell]))[0])
+        expected += [tier[cell] for cell in np.flatnonzero(board == 0)]
+    assert found.tolist() == expected
 
 
 def test_steps_of_the_ladder_are_those_of_explain() -> None:

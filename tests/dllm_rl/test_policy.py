@@ -9,10 +9,22 @@ from tiny_llada import make_model
 
 from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
-from dllm_rl.policy import NEG_INF, PolicyConfig, log_margins, score_states, token_logprobs_at
+from dllm_rl.policy import NEG_INF, PolicyConfig, annealed, log_margins, score_states, token_logprobs_at
 from sudoku_env.tokens import PreFilled
 
 POLICY = PolicyConfig(position_temperature=0.4)
+
+
+def test_annealing_is_linear_and_touches_nothing_else() -> None:
+    start = PolicyConfig(position_temperature=1.0, token_temperature=0.7, margin_eps=1e-6)
+    reached = [annealed(start, 0.2, fraction) for fraction in (0.0, 0.25, 1.0)]
+    assert [config.position_temperature for config in reached] == pytest.approx([1.0, 0.8, 0.2])
+    assert {(config.token_temperature, config.margin_eps) for config in reached} == {(0.7, 1e-6)}
+    assert annealed(start, None, 0.5) == start
+    with pytest.raises(ValueError, match=r"fraction=1\.5"):
+        annealed(start, 0.2, 1.5)
+    with pytest.raises(ValueError, match="position_temperature must be positive"):
+        annealed(start, 0.0, 1.0)
 
 
 def test_margin_by_hand() -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -5,11 +6,14 @@ import pytest
 import torch
 from policy_reference import after, f_of, is_over, policy_at
 from tiny_llada import make_model
+from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.batch import PuzzleBatch
+from dllm_rl.decode_loop import decode
 from dllm_rl.decoding import get_strategy
 from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, micro_batches, rollout
 from dllm_rl.small_tokenizer import build_small_tokenizer
@@ -197,3 +201,66 @@ def test_bad_sizes_and_finished_puzzles_are_refused(model: LladaForMaskedLM, bat
     done = replace(batch, responses=torch.zeros_like(batch.responses))
     with pytest.raises(ValueError, match="no masked position"):
         rollout(model, done)
+
+
+def decisions_of(record: Rollout) -> list[Tensor]:
+    return [record.positions, record.tokens, record.rewards, record.errors]
+
+
+def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    noise = puzzle_noise(1, 2, range(3), 6, 10)
+    length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
+    torch.manual_seed(0)
+    whole = rollout(model, batch, group_size=6, policy=POLICY, noise=noise)
+    assert bool(whole.errors.any()) and bool(whole.solved.any())
+    torch.manual_seed(1)
+    for budgets in ({}, {"max_tokens": length}, {"max_tokens": 5 * length}, {"max_masked": 17}):
+        parts = rollout(model, batch, group_size=6, policy=POLICY, noise=noise, **budgets)
+        for ours, theirs in zip(decisions_of(parts), decisions_of(whole), strict=True):
+            assert torch.equal(ours, theirs)
+        for name in ("responses", "puzzle_of", "state_of", "forced"):
+            assert torch.equal(getattr(parts, name), getattr(whole, name)), name
+
+
+def test_puzzles_decode_alike_wherever_they_are_dealt(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    def play(numbers: list[int]) -> Rollout:
+        batch = PuzzleBatch.collate([puzzles[number] for number in numbers], pad_id=tokenizer.pad_token_id)
+        steps = int((batch.responses == batch.layout.mask_id).sum(1).max())
+        return rollout(model, batch, group_size=4, policy=POLICY, noise=puzzle_noise(5, 0, numbers, 4, steps))
+
+    whole = play([0, 1, 2, 3, 4, 5])
+    for numbers in ([0, 2, 4], [5, 3, 1], [2]):
+        part = play(numbers)
+        steps = part.positions.shape[1]
+        for ours, theirs in zip(decisions_of(part), decisions_of(whole), strict=True):
+            rows = theirs.reshape(6, 4, -1)[numbers].reshape(len(numbers) * 4, -1)
+            assert torch.equal(ours.reshape(len(ours), -1), rows[:, :steps])
+
+
+def test_trajectories_of_one_state_do_not_share_their_noise(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    record = rollout(model, batch, group_size=32, policy=POLICY, noise=puzzle_noise(0, 0, range(3), 32, 10))
+    assert all(len(group.unique()) > 1 for group in record.positions[:, 0].reshape(3, 32))
+
+
+def test_noise_of_another_shape_or_beside_a_generator_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    noise = puzzle_noise(0, 0, range(3), 2, 10)
+    with pytest.raises(ValueError, match=r"torch\.float64 \(6, 10, 2\); give float64 \(3, 10, 2\)"):
+        rollout(model, batch, group_size=1, noise=noise)
+    with pytest.raises(ValueError, match=r"torch\.float32 \(6, 10, 2\)"):
+        rollout(model, batch, group_size=2, noise=noise.float())
+    with pytest.raises(ValueError, match="a generator or noise, not both"):
+        rollout(model, batch, group_size=2, noise=noise, generator=torch.Generator())
+
+
+@pytest.mark.parametrize("run", [rollout, lambda model, batch: decode(model, batch, get_strategy("margin"))])
+def test_an_error_leaves_every_module_in_its_mode(model: LladaForMaskedLM, batch: PuzzleBatch, run: Callable) -> None:
+    model.train()
+    model.model.transformer.blocks[0].eval()
+    modes = [module.training for module in model.modules()]
+    model.model.transformer.wte.weight.data.fill_(torch.nan)
+    with pytest.raises(FloatingPointError):
+        run(model, batch)
+    assert [module.training for module in model.modules()] == modes
+    assert set(modes) == {True, False}

@@ -5,17 +5,15 @@ import pytest
 import torch
 from policy_reference import as_rollout, gradients, objective, trajectories, value
 from tiny_llada import make_model
-from torch import Tensor, nn
+from update_checks import POLICY, assert_same, moved, run
 
 from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
-from dllm_rl.update import UpdateResult, objective_pass
 from sudoku_env.tokens import PreFilled, TokenLayout
 
-POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
 MILD = PolicyConfig(position_temperature=2.0, token_temperature=2.0)
 EXACT = ObjectiveConfig(gamma=1.0, clip_low=1.0, clip_high=float("inf"), baseline="leave_one_out", scale="none")
 GRID = np.array([1, 2, 3, 4, 3, 4, 1, 2, 2, 1, 4, 3, 4, 3, 2, 1], dtype=np.uint8)
@@ -49,45 +47,6 @@ def toy_model() -> LladaForMaskedLM:
         for parameter in model.parameters():
             parameter.mul_(1.5)
     return model
-
-
-def run(
-    model: nn.Module,
-    record: Rollout,
-    config: ObjectiveConfig,
-    max_tokens: int = 65536,
-    policy: PolicyConfig = POLICY,
-    weights: tuple[float, float] = (1.0, 1.0),
-    max_masked: int | None = None,
-) -> tuple[UpdateResult, list[Tensor]]:
-    """The pass and the gradient of weights[0]·J_1 + weights[1]·J_2."""
-    model.zero_grad()
-
-    def backward(rl: Tensor, sft: Tensor) -> None:
-        (weights[0] * rl + weights[1] * sft).backward()
-
-    result = objective_pass(
-        model, record, backward, policy=policy, config=config, max_tokens=max_tokens, max_masked=max_masked
-    )
-    return result, [
-        torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
-        for parameter in model.parameters()
-    ]
-
-
-def assert_same(got: list[Tensor], expected: list[Tensor], tolerance: float = 1e-5) -> None:
-    """Equal within the tolerance, relative to the largest entry where that exceeds 1."""
-    scale = max(1.0, max(float(gradient.abs().max()) for gradient in expected))
-    assert max(float(gradient.abs().max()) for gradient in expected) > 1e-3
-    for left, right in zip(got, expected, strict=True):
-        assert float((left - right).abs().max()) < tolerance * scale
-
-
-def moved(model: LladaForMaskedLM, size: float) -> None:
-    torch.manual_seed(7)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(size * torch.randn_like(parameter))
 
 
 # The exact policy gradient.

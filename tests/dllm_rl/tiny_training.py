@@ -12,11 +12,13 @@ from dllm_rl.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.pretrain import SftDataset, masked_diffusion_loss
 from dllm_rl.small_tokenizer import build_small_tokenizer
 from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.two_rates import TwoRateOptimizer
 from sudoku_env.generator import generate
 from sudoku_env.text import build_prompt
 from sudoku_env.tokens import PreFilled, pre_fill
 
 TAIL = 2
+TIMES = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}
 
 
 @cache
@@ -109,3 +111,32 @@ def trainer(
 
 def logged(of: UnmaskTrainer, name: str) -> list[float]:
     return [line[name] for line in of.state.log_history if name in line]
+
+
+def untimed(lines: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Log lines without what the clock decides."""
+    return [{name: value for name, value in line.items() if name not in TIMES} for line in lines]
+
+
+class KeepGradients(TrainerCallback):
+    """Copies what the optimizer is about to apply at each step: `.grad`, and the second term's gradients if kept."""
+
+    def __init__(self) -> None:
+        self.first: list[list[torch.Tensor]] = []
+        self.second: list[list[torch.Tensor]] = []
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):  # type: ignore[no-untyped-def]
+        self.first.append([param.grad.clone() for param in model.parameters()])
+        inner = getattr(optimizer, "optimizer", optimizer)
+        if isinstance(inner, TwoRateOptimizer):
+            self.second.append([gradient.clone() for gradient in inner.second_gradients if gradient is not None])
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All of them by name."""
+        both = {"first": self.first, "second": self.second}
+        return {
+            f"{name}.{step}.{index}": gradient
+            for name, steps in both.items()
+            for step, gradients in enumerate(steps)
+            for index, gradient in enumerate(gradients)
+        }

@@ -28,10 +28,18 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_tables_and_pictures(tmp_path: Path) -> None:
-    done = run(tmp_path, "--max_puzzles", "6", "--tokens_per_step", "1", "4")
+    words = ["--max_puzzles", "6", "--tokens_per_step", "1", "4", "--threshold", "0.5", "6"]
+    done = run(tmp_path, *words)
     assert done.returncode == 0, done.stderr[-3000:]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["decode.gif", "order.png", "table.csv", "tiers.csv"]
-    table = pd.read_csv(tmp_path / "table.csv").set_index(["strategy", "tokens_per_step"])
+    everything = pd.read_csv(tmp_path / "table.csv")
+    by_threshold = everything[everything["tokens_per_step"].isna()].set_index(["strategy", "threshold"])
+    drawn = {"random", "policy"}
+    assert sorted(by_threshold.index) == sorted(
+        (name, at) for name in STRATEGIES if name not in drawn for at in (0.5, 6)
+    )
+    assert by_threshold.loc[("margin", 0.5), "forward_passes"] < by_threshold.loc[("margin", 6), "forward_passes"] < 20
+    table = everything[everything["threshold"].isna()].set_index(["strategy", "tokens_per_step"])
     assert sorted(table.index) == sorted((name, count) for name in STRATEGIES for count in (1, 4))
     for name in STRATEGIES:
         assert name in done.stdout
@@ -42,7 +50,7 @@ def test_tables_and_pictures(tmp_path: Path) -> None:
     assert table[["cells", "random_floor"]].apply(lambda column: column.between(0, 1).all()).all()
     assert (table.loc["policy_greedy", ["solved - margin", "difference_ci95"]] == 0).all(axis=None)
     tiers = pd.read_csv(tmp_path / "tiers.csv")
-    assert len(tiers) == 3 * len(table) and set(tiers["of"]) == {"greedy", "chosen", "random floor"}
+    assert len(tiers) == 3 * len(everything) and set(tiers["of"]) == {"greedy", "chosen", "random floor"}
     counted = tiers[tiers["count"] > 0]
     assert counted[list(TIERS)].sum(axis=1).sub(1).abs().max() < 1e-9
     with Image.open(tmp_path / "decode.gif") as picture:

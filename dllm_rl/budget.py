@@ -1,0 +1,154 @@
+"""Training to a budget of CPU seconds, puzzles or updates, with a learning rate that follows the share spent.
+
+Two trainings are compared fairly if both may spend as much and both end with their learning rate annealed. On a shared
+machine wall time is noise, so time is CPU time of the process; set the number of torch threads to one.
+"""
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+UNLIMITED_STEPS = 10**9
+"""`max_steps` for training arguments where the budget, not a number of steps, ends training."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a training may spend.
+
+    Attributes:
+        by: "cpu_seconds" of the process while it trains, "puzzles" seen, repetitions included, or optimizer "steps".
+        amount: How much of it.
+
+    Raises:
+        ValueError: The unit is unknown or the amount is not positive.
+    """
+
+    by: Literal["cpu_seconds", "puzzles", "steps"]
+    amount: float
+
+    def __post_init__(self) -> None:
+        if self.by not in ("cpu_seconds", "puzzles", "steps") or not self.amount > 0:
+            raise ValueError(f"a budget is a positive amount of cpu_seconds, puzzles or steps, not {self}")
+
+
+def trapezoid(warmup_share: float, decay_share: float) -> Callable[[float], float]:
+    """Factor of the learning rate by the share spent: a linear rise from 0, a plateau at 1, a linear fall to 0.
+
+    Args:
+        warmup_share: Length of the rise.
+        decay_share: Length of the fall.
+
+    Raises:
+        ValueError: A share is negative, or the two exceed 1 together.
+    """
+    if min(warmup_share, decay_share) < 0 or warmup_share + decay_share > 1:
+        raise ValueError(f"warmup_share={warmup_share} and decay_share={decay_share} must be >= 0 and at most 1 in sum")
+
+    def factor(share: float) -> float:
+        rise = share / warmup_share if warmup_share else 1.0
+        fall = (1.0 - share) / decay_share if decay_share else 1.0
+        return max(0.0, min(1.0, rise, fall))
+
+    return factor
+
+
+class BudgetCallback(TrainerCallback):
+    """Stops training when a budget is spent; on the way it may keep the weights that validate best.
+
+    `state.max_steps` is set to the number of steps that the budget will allow at the present pace, so that schedules
+    over steps follow the budget too.
+
+    Args:
+        budget: What may be spent.
+        puzzles_after: Maps a number of optimizer steps to the number of puzzles seen by then.
+        validate: Score of a model, the higher the better, e.g. its solve rate on validation puzzles. The training clock
+            stands still meanwhile. None: no validation.
+        validate_share: Share of the budget between two validations; there is one at the end in any case.
+
+    Attributes:
+        cpu_seconds: CPU time of training so far.
+        validations: (share spent, score) of each validation.
+        best: The weights of the highest score, the later of equal ones; None without a validation.
+
+    Raises:
+        ValueError: The share between validations is not positive.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        puzzles_after: Callable[[int], int],
+        *,
+        validate: Callable[[nn.Module], float] | None = None,
+        validate_share: float = 0.1,
+    ) -> None:
+        if not validate_share > 0:
+            raise ValueError(f"validate_share={validate_share} must be positive, e.g. 0.1 for ten validations")
+        self.budget, self.puzzles_after = budget, puzzles_after
+        self.validate, self.validate_share = validate, validate_share
+        self.validations: list[tuple[float, float]] = []
+        self.best: dict[str, Tensor] | None = None
+        self._spent = 0.0
+        self._started: float | None = None
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time of training so far, validations left out."""
+        return self._spent + (0.0 if self._started is None else time.process_time() - self._started)
+
+    def share(self, step: int) -> float:
+        """The share of the budget spent after so many optimizer steps, i.e. now; more than 1 if overdrawn."""
+        spent = {"cpu_seconds": self.cpu_seconds, "puzzles": self.puzzles_after(step), "steps": step}
+        return spent[self.budget.by] / self.budget.amount
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Start the clock."""
+        self._started = time.process_time()
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: nn.Module, **kwargs: Any
+    ) -> None:
+        """Stop if the budget is spent; validate if it is time."""
+        share = self.share(state.global_step)
+        state.max_steps = max(state.global_step + 1, round(state.global_step / share))
+        due = share // self.validate_share > (self.validations[-1][0] if self.validations else 0) // self.validate_share
+        if self.validate is not None and (due or share >= 1):
+            self._pause()
+            score = self.validate(model)
+            if not self.validations or score >= max(found for _, found in self.validations):
+                self.best = copy.deepcopy(model.state_dict())
+            self.validations.append((share, score))
+            self._started = time.process_time()
+        if share >= 1:
+            self._pause()
+            state.max_steps = state.global_step
+        # The trainer itself stops at max_steps, but that was a projection.
+        control.should_training_stop = share >= 1
+
+    def _pause(self) -> None:
+        self._spent, self._started = self.cpu_seconds, None
+
+
+def train_to_budget(trainer: Trainer, callback: BudgetCallback, schedule: Callable[[float], float]) -> None:
+    """Train until the budget is spent and end with the weights that validated best, if there was a validation.
+
+    Args:
+        trainer: A trainer with `max_steps=UNLIMITED_STEPS`, not trained yet.
+        callback: The budget.
+        schedule: Factor of the learning rate by the share spent, e.g. `trapezoid(0.05, 0.4)`.
+    """
+    optimizer = trainer.create_optimizer()
+    trainer.lr_scheduler = LambdaLR(optimizer, lambda step: schedule(callback.share(step)))
+    trainer.add_callback(callback)
+    trainer.train()
+    if callback.best is not None:
+        trainer.model.load_state_dict(callback.best)

@@ -1,0 +1,66 @@
+"""Random numbers of roll-outs and draws from them.
+
+A training roll-out must not depend on how its puzzles are split into passes or dealt to processes. So the uniforms of
+a puzzle are a function of the seed, the optimizer step and the puzzle's number in the global batch alone, and a draw is
+the inverse of a cumulative distribution at a uniform: the same one whatever else is drawn beside it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def puzzle_noise(seed: int, step: int, numbers: Sequence[int], group_size: int, decisions: int) -> Tensor:
+    """Uniforms for the decisions of a roll-out, made on the CPU so that devices agree.
+
+    Each puzzle has a Philox stream (Salmon et al. 2011) of its own, decision by decision, so that uniforms do not
+    depend on the other puzzles, nor on `decisions` beyond their number.
+
+    Args:
+        seed: Of the training, 0 or greater.
+        step: Optimizer steps before the roll-out.
+        numbers: Q numbers of the puzzles in the global batch.
+        group_size: G, trajectories for each puzzle.
+        decisions: K, the most decisions of a trajectory.
+
+    Returns:
+        float64 `(Q·G, K, 2)` in [0, 1): for the position and for the token of each decision.
+
+    Raises:
+        ValueError: A seed, step or number is negative.
+    """
+    parts = []
+    for number in numbers:
+        if min(seed, step, number) < 0:
+            raise ValueError(f"seed={seed}, step={step} and puzzle number {number} must be 0 or greater")
+        source = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, step, number))))
+        parts.append(source.random((decisions, group_size, 2)).transpose(1, 0, 2))
+    return torch.from_numpy(np.concatenate(parts))
+
+
+def inverse_cdf(log_weights: Tensor, uniforms: Tensor) -> Tensor:
+    """The index at which each row's cumulative distribution first exceeds its uniform.
+
+    Cumulative sums are float64, which is exact enough for a vocabulary of any size. An index of probability 0 is never
+    returned, whatever the rounding at the end of the sum.
+
+    Args:
+        log_weights: `(N, C)`, unnormalized, -inf where impossible.
+        uniforms: float64 `(N,)` in [0, 1).
+
+    Returns:
+        int64 `(N,)`.
+
+    Raises:
+        ValueError: A row has no possible index, or holds NaN or +inf.
+    """
+    weights = torch.softmax(log_weights.double(), dim=-1)
+    possible = weights > 0
+    if not bool(possible.any(-1).all()):
+        raise ValueError("a row of log-weights has no finite entry, or holds NaN or +inf, so nothing can be drawn")
+    cumulative = weights.cumsum(-1)
+    exceeds = possible & (cumulative > uniforms[:, None] * cumulative[:, -1:])
+    last = possible.shape[1] - 1 - possible.flip(-1).byte().argmax(-1)
+    return exceeds.scatter(1, last[:, None], True).byte().argmax(-1)

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_training import trainer
+from transformers import AutoModelForMaskedLM
+
+import dllm_rl.trainer
+from dllm_rl.failure import load_failure
+from dllm_rl.update import objective_pass
+
+BLOW_UP = {"optim": "sgd", "max_grad_norm": 0.0, "max_steps": 6}
+
+
+def test_a_failed_update_can_be_looked_into(tmp_path: Path) -> None:
+    run = trainer(tmp_path, learning_rate=1e30, updates_per_rollout=2, **BLOW_UP)
+    with pytest.raises(FloatingPointError, match=r"at step 1; .*failed_step-1\)"):
+        run.train()
+    failure = load_failure(tmp_path / "failed_step-1")
+    assert failure.step == 1 and failure.arguments["updates_per_rollout"] == 2 and "gradient norm" in failure.error
+    weights = AutoModelForMaskedLM.from_pretrained(tmp_path / "failed_step-1" / "model")
+    for name, value in weights.state_dict().items():
+        torch.testing.assert_close(value, run.model.state_dict()[name], rtol=0, atol=0, equal_nan=True)
+    assert failure.rollout is not None and failure.rollout.group_size == 4
+    assert torch.equal(failure.rollout.puzzles.responses, failure.puzzles.responses)
+    with pytest.raises(FloatingPointError):
+        objective_pass(weights.train(), failure.rollout, _backward, policy=failure.rollout.policy, config=run.objective)
+        gradients = [param.grad for param in weights.parameters() if param.grad is not None]
+        if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
+            raise FloatingPointError
+
+
+def _backward(rl: torch.Tensor, sft: torch.Tensor) -> None:
+    (-(rl + sft)).backward()
+
+
+def test_a_failed_roll_out_leaves_its_puzzles(tmp_path: Path) -> None:
+    run = trainer(tmp_path, learning_rate=3e38, **BLOW_UP)
+    with pytest.raises(FloatingPointError, match=r"logits are not finite.*failed_step-1\)"):
+        run.train()
+    failure = load_failure(tmp_path / "failed_step-1")
+    assert failure.rollout is None and len(failure.puzzles) == 2
+    assert not list(tmp_path.glob("partial*"))
+
+
+def test_the_error_is_told_even_where_nothing_can_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(dllm_rl.trainer, "save_failure", full)
+    with pytest.raises(FloatingPointError, match=r"logits are not finite.*could not be saved to .*No space left"):
+        trainer(tmp_path, learning_rate=3e38, **BLOW_UP).train()

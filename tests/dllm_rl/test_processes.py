@@ -1,0 +1,102 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+from tiny_training import KeepGradients, arguments, puzzles, tokenizer, trainer, untimed, warm_model
+
+from dllm_rl.processes import check_processes
+from dllm_rl.trainer import UnmaskTrainer
+
+HERE = Path(__file__).parent
+COMMON = {
+    "max_steps": 4,
+    "count": 16,
+    "logging_steps": 2,
+    "learning_rate": 3e-3,
+    "optim": "sgd",
+    "advantage_scale": "none",  # dividing by a small spread would magnify rounding
+}
+WHOLE = {**COMMON, "per_device_train_batch_size": 8}
+DEALT = {**COMMON, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "max_tokens_per_pass": 150}
+CHANGES = [
+    {"max_grad_norm": 0.0, "updates_per_rollout": 2, "advantage_baseline": "ema"},
+    {"rl_learning_rate": 3e-3, "sft_learning_rate": 1e-3, "max_grad_norm": 0.05},
+]
+
+
+def start(launcher: list[str], script: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
+    command = [sys.executable, "-m", *launcher, *script]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> None:
+    for one, other in zip(untimed(ours), untimed(theirs), strict=True):
+        assert one == pytest.approx(other, abs=2e-5, rel=1e-4)
+
+
+def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
+    """Same global batch, dealt to two processes with two accumulated batches of several passes each."""
+    dealt = json.dumps([{**DEALT, **changes} for changes in CHANGES])
+    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    done = start(launcher, [str(HERE / "one_of_several.py"), str(tmp_path), dealt])
+    assert done.returncode == 0, done.stderr[-4000:]
+    for index, changes in enumerate(CHANGES):
+        kept = KeepGradients()
+        run = trainer(tmp_path / "whole", callbacks=[kept], **WHOLE, **changes)
+        run.train()
+        assert bool(kept.second) == ("sft_learning_rate" in changes)
+        for rank in (0, 1):
+            gradients = load_file(tmp_path / f"{index}-rank{rank}.safetensors")
+            assert gradients.keys() == kept.tensors().keys()
+            for name, gradient in kept.tensors().items():
+                if ".0." in name[:9]:  # the first step; later ones follow parameters that differ by rounding
+                    assert (gradients[name] - gradient).abs().max() <= 1e-6 * max(1.0, float(gradient.abs().max()))
+            logs = json.loads((tmp_path / f"{index}-rank{rank}.json").read_text())
+            assert len(logs) == 3
+            assert_close(logs, run.state.log_history)
+
+
+@pytest.mark.parametrize(
+    "dealt",
+    [
+        {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
+        {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8, "max_tokens_per_pass": 150},
+    ],
+)
+def test_accumulation_and_passes_change_nothing(tmp_path: Path, dealt: dict[str, int]) -> None:
+    whole, parts = KeepGradients(), KeepGradients()
+    one = trainer(tmp_path, callbacks=[whole], max_grad_norm=0.0, **WHOLE)
+    one.train()
+    other = trainer(tmp_path, callbacks=[parts], max_grad_norm=0.0, **{**WHOLE, **dealt})
+    other.train()
+    for ours, theirs in zip(parts.first[0], whole.first[0], strict=True):
+        assert (ours - theirs).abs().max() <= 1e-6 * max(1.0, float(theirs.abs().max()))
+    assert_close(other.state.log_history, one.state.log_history)
+
+
+def test_number_of_processes_is_held_against_the_launchers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    check_processes(1)
+    check_processes(1, 1)
+    with pytest.raises(RuntimeError, match="WORLD_SIZE is 1 but training sees 2"):
+        check_processes(2)
+    with pytest.raises(RuntimeError, match=r"sees 1 processes, not the expected 2; start with torchrun"):
+        check_processes(1, 2)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    check_processes(2, 2)
+    with pytest.raises(RuntimeError, match="WORLD_SIZE is 2 but training sees 1"):
+        check_processes(1)
+
+
+def test_trainer_refuses_to_train_alone_in_a_launch_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="not the expected 2"):
+        trainer(tmp_path, expected_processes=2)
+    chosen = arguments(tmp_path)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RuntimeError, match="WORLD_SIZE is 2"):
+        UnmaskTrainer(warm_model(), chosen, puzzles(8), pad_id=tokenizer().pad_token_id)

@@ -1,0 +1,237 @@
+"""The objective's options as the trainer applies them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from tiny_training import KeepGradients, arguments, logged, new_model, puzzles, tokenizer, trainer, warm_model
+
+import dllm_rl.trainer
+from dllm_rl.reference import Reference
+from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.update import objective_pass
+
+TWO_RATES = {"rl_learning_rate": 2e-3, "sft_learning_rate": 5e-4}
+FURTHER = {"kl_weight": 0.5, "entropy_weight": 0.2, "ce_weight": 0.3}
+
+
+@pytest.fixture
+def rollouts(monkeypatch: pytest.MonkeyPatch) -> list[Rollout]:
+    """The roll-outs that trainers make during a test."""
+    return recorded(monkeypatch, "rollout", lambda args, kwargs, result: result)
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Rollout, dict[str, Any]]]:
+    """The roll-out and the options of each pass of the objective."""
+    return recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: (args[1], kwargs))
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, name: str, keep: Callable[..., Any]) -> list[Any]:
+    kept: list[Any] = []
+    original = {"rollout": rollout, "objective_pass": objective_pass}[name]
+
+    def recording(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        kept.append(keep(args, kwargs, result))
+        return result
+
+    monkeypatch.setattr(dllm_rl.trainer, name, recording)
+    return kept
+
+
+def with_tail(folder: Any, **changes: Any) -> UnmaskTrainer:
+    names = tokenizer()
+    return UnmaskTrainer(
+        warm_model(),
+        arguments(folder, **changes),
+        puzzles(8),
+        pad_id=names.pad_token_id,
+        tail_id=names.eos_token_id,
+    )
+
+
+def test_position_temperature_falls_linearly_and_stays_for_all_updates_on_a_rollout(tmp_path, passes):
+    run = trainer(tmp_path, max_steps=4, updates_per_rollout=2, position_temperature_end=0.5)
+    run.train()
+    assert logged(run, "position_temperature") == [1.0, 0.75]
+    assert [options["policy"].position_temperature for _, options in passes] == [1.0, 1.0, 0.75, 0.75]
+    assert [record.policy for record, _ in passes] == [options["policy"] for _, options in passes]
+    assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
+
+
+def test_mini_batches_deal_the_puzzles_of_a_rollout_anew_in_each_pass(tmp_path, rollouts, passes):
+    changes = {"per_device_train_batch_size": 4, "mini_batches": 2, "updates_per_rollout": 3, "max_steps": 12}
+    run = trainer(tmp_path, **changes)
+    run.train()
+    assert len(rollouts) == 2 and len(passes) == 12
+    orders = []
+    for index in range(6):
+        whole = rollouts[index // 3].puzzles
+        wanted = [row.tolist() for row in whole.responses]
+        seen = [row.tolist() for record, _ in passes[2 * index : 2 * index + 2] for row in record.puzzles.responses]
+        assert sorted(seen) == sorted(wanted) and len(passes[2 * index][0].puzzles) == 2
+        orders.append([wanted.index(row) for row in seen])
+    assert len({tuple(order) for order in orders}) > 1
+    assert len(logged(run, "objective_rl")) == 12 and len(logged(run, "max_log_ratio_at_update_0")) == 2
+    again = trainer(tmp_path, **changes)
+    again.train()
+    assert logged(again, "loss") == logged(run, "loss")
+
+
+def test_moving_averages_by_loops(tmp_path, rollouts, passes):
+    """Two roll-outs of two slots each; what a pass reads is what the roll-outs before it left."""
+    run = trainer(
+        tmp_path,
+        advantage_baseline="ema",
+        advantage_ema_decay=0.75,
+        advantage_scale="none",
+        updates_per_rollout=2,
+        gradient_accumulation_steps=2,
+        max_steps=4,
+    )
+    read = []
+    step = run._objective_step
+    run._objective_step = lambda *args: read.append(run.baseline_state.values.clone()) or step(*args)
+    run.train()
+    assert len(rollouts) == 4 and len(passes) == 8
+    expected: dict[int, float] = {}
+    states = [dict(expected)]
+    for pair in (rollouts[:2], rollouts[2:]):
+        found: dict[int, list[float]] = {}
+        for record in pair:
+            for row, decisions in enumerate(record.decisions.tolist()):
+                f = [float(record.expected_reward[s]) if s >= 0 else 0.0 for s in record.state_of[row].tolist()]
+                for k in range(decisions):
+                    total = sum(0.95 ** (j - k - 1) * f[j] for j in range(k + 1, decisions))
+                    found.setdefault(decisions - 1 - k, []).append(total)
+        for left, values in found.items():
+            mean = sum(values) / len(values)
+            expected[left] = 0.75 * expected[left] + 0.25 * mean if left in expected else mean
+        states.append(dict(expected))
+    for index, values in enumerate([*read[::4], run.baseline_state.values]):
+        got = {left: value for left, value in enumerate(values.tolist()) if value == value}
+        assert got == pytest.approx(states[index], abs=1e-5)
+    for index in range(8):
+        torch.testing.assert_close(read[index], read[index - index % 4], equal_nan=True)
+    assert len(states[2]) > 4
+
+
+@pytest.mark.parametrize("rates", [{}, TWO_RATES])
+def test_further_terms_go_with_the_second(tmp_path, rollouts, rates):
+    gradients = KeepGradients()
+    run = trainer(tmp_path, callbacks=[gradients], max_grad_norm=0.0, max_steps=2, **FURTHER, **rates)
+    start = warm_model()
+    run.train()
+    first, second = [], []
+    model = warm_model()
+    reference = Reference(start)
+
+    def backward(rl: torch.Tensor, sft: torch.Tensor) -> None:
+        first.append(torch.autograd.grad(-rl, list(model.parameters()), retain_graph=True, allow_unused=True))
+        second.append(torch.autograd.grad(-sft, list(model.parameters())))
+
+    result = objective_pass(model, rollouts[0], backward, policy=run.policy, config=run.objective, reference=reference)
+    line = run.state.log_history[0]
+    for name in ("rl", "sft", "kl", "entropy", "ce"):
+        assert line[f"objective_{name}"] == pytest.approx(getattr(result, name), abs=1e-5)
+    assert line["loss"] == pytest.approx(-result.objective, abs=1e-5)
+    assert line["objective_kl"] == pytest.approx(0.0, abs=1e-6)
+    assert run.state.log_history[1]["objective_kl"] < -1e-6
+    ((first_parts,), (second_parts,)) = (first, second)
+    none = [torch.zeros_like(parameter) for parameter in model.parameters()]
+    first_parts = [zero if part is None else part for part, zero in zip(first_parts, none, strict=True)]
+    if rates:
+        torch.testing.assert_close(gradients.first[0], first_parts, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(gradients.second[0], list(second_parts), atol=1e-6, rtol=1e-5)
+    else:
+        both = [left + right for left, right in zip(first_parts, second_parts, strict=True)]
+        torch.testing.assert_close(gradients.first[0], both, atol=1e-6, rtol=1e-5)
+
+
+def test_the_reference_runs_in_the_precision_of_the_model(tmp_path):
+    run = trainer(tmp_path, bf16=True, kl_weight=100.0)
+    run.train()
+    assert logged(run, "objective_kl")[0] == pytest.approx(0.0, abs=1e-5)
+
+
+def test_terms_without_weight_are_not_logged(tmp_path):
+    run = trainer(tmp_path)
+    run.train()
+    assert run.reference is None
+    assert not {"objective_kl", "objective_entropy", "objective_ce"} & set(run.state.log_history[0])
+
+
+def test_cross_entropy_alone_learns_the_answers_on_its_own_states(tmp_path, rollouts):
+    changes = {"rl_weight": 0.0, "sft_weight": 0.0, "ce_weight": 1.0, "reduction": "mean", "learning_rate": 3e-3}
+    run = with_tail(tmp_path, max_steps=20, **changes)
+    run.train()
+    assert set(logged(run, "objective_rl")) == set(logged(run, "objective_sft")) == {0.0}
+    fixed = {"policy": run.policy, "config": run.objective}
+    before, after = (
+        objective_pass(model, rollouts[0], lambda rl, sft: None, **fixed).ce for model in (warm_model(), run.model)
+    )
+    assert before == pytest.approx(logged(run, "objective_ce")[0], abs=1e-5)
+    assert after > 0.8 * before
+
+
+@pytest.mark.parametrize("tail", ["prefill", "scored"])
+def test_the_tail_reaches_the_rollout(tmp_path, rollouts, tail):
+    with_tail(tmp_path, tail=tail).train()
+    (record,) = rollouts
+    masked = record.puzzles.tail_of(record.puzzles.responses)
+    assert record.puzzles.tail == tail and bool(masked.any()) == (tail == "scored")
+    with pytest.raises(ValueError, match=f"tail '{tail}' needs tail_id"):
+        trainer(tmp_path, tail=tail).train()
+
+
+def test_rule_and_pass_size_reach_the_rollout_and_the_update(tmp_path, rollouts, passes):
+    whole = trainer(tmp_path, rule="naked_single")
+    whole.train()
+    parts = trainer(tmp_path, rule="naked_single", max_masked_per_pass=12)
+    parts.train()
+    assert passes[1][1]["max_masked"] == 12
+    assert torch.equal(rollouts[0].forced, rollouts[1].forced)
+    assert logged(parts, "loss") == pytest.approx(logged(whole, "loss"), abs=1e-5)
+    singles = trainer(tmp_path)
+    singles.train()
+    start = slice(0, 2)
+    assert int(rollouts[2].forced[start].sum()) > int(rollouts[0].forced[start].sum())
+
+
+def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch):
+    results = recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: (args[1], result))
+    run = trainer(tmp_path, state_fraction=0.5, f_weight="none", updates_per_rollout=2, max_steps=2)
+    run.train()
+    (record, first), (same, second) = results
+    assert same is record and not torch.equal(first.evaluated, second.evaluated)
+    assert 0 < int(first.evaluated.sum()) < int(record.live.sum())
+    assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
+
+
+def test_resumed_run_with_options_equals_an_uninterrupted_one(tmp_path):
+    common = {
+        "max_steps": 8,
+        "per_device_train_batch_size": 4,
+        "mini_batches": 2,
+        "updates_per_rollout": 2,
+        "advantage_baseline": "ema",
+        "advantage_std_floor": 0.1,
+        "position_temperature_end": 0.5,
+        "state_fraction": 0.8,
+        "f_weight": "none",
+        **FURTHER,
+    }
+    whole = trainer(tmp_path / "whole", **common)
+    whole.train()
+    cut = trainer(tmp_path / "cut", save_strategy="steps", save_steps=5, **common)
+    cut.train()
+    resumed = trainer(tmp_path / "cut", **common)
+    resumed.model.load_state_dict(new_model(seed=5).state_dict())
+    resumed.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-5"))
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[name], value), name
+    assert torch.equal(resumed.baseline_state.values.nan_to_num(-1.0), whole.baseline_state.values.nan_to_num(-1.0))
+    assert logged(resumed, "loss") == logged(whole, "loss")

@@ -1,0 +1,246 @@
+"""Each option of the objective against loops, with a real model whose parameters moved since the roll-out."""
+
+import copy
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+from policy_reference import further_terms, gradients, objective
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+from update_checks import POLICY, assert_same, moved, run
+
+from dllm_rl.baseline import EmaBaseline
+from dllm_rl.batch import PuzzleBatch, Tail
+from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.objective import ObjectiveConfig
+from dllm_rl.reference import Reference
+from dllm_rl.rollout import Rollout, rollout
+from sudoku_env.tokens import PreFilled
+
+ALL = ObjectiveConfig(
+    baseline="ema",
+    std_floor=0.2,
+    f_weight="cumulative",
+    f_weight_cap=1.2,
+    kl_weight=0.4,
+    kl_target="actions",
+    entropy_weight=0.3,
+    ce_weight=0.6,
+    reduction="mean",
+)
+PLAIN = ObjectiveConfig(scale="none")
+
+
+def play(
+    model: LladaForMaskedLM,
+    puzzles: list[PreFilled],
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    tail: Tail = "free",
+    known: bool = True,
+    group_size: int = 4,
+) -> Rollout:
+    batch = PuzzleBatch.collate(
+        puzzles[:3],
+        pad_id=tokenizer.pad_token_id,
+        tail_id=tokenizer.eos_token_id if known else None,
+        tail=tail,
+    )
+    generator = torch.Generator().manual_seed(11)
+    return rollout(model, batch, group_size=group_size, policy=POLICY, generator=generator)
+
+
+@pytest.fixture
+def record(model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> Rollout:
+    return play(model, puzzles, tokenizer)
+
+
+@pytest.fixture
+def averages(record: Rollout) -> EmaBaseline:
+    """Averages for all numbers of decisions left but one."""
+    state = EmaBaseline(0.9, record.responses.shape[1])
+    state.values = torch.linspace(0.1, 1.5, len(state.values), dtype=torch.float64)
+    state.values[3] = torch.nan
+    return state
+
+
+def check_both_terms(
+    model: LladaForMaskedLM,
+    puzzles: list[PreFilled],
+    record: Rollout,
+    config: ObjectiveConfig,
+    averages: EmaBaseline | None = None,
+) -> None:
+    given = averages.values.tolist() if averages else []
+    rl, sft, clipped = objective(model, puzzles[:3], record, POLICY, config, given)
+    for term, weights in ((rl, (1.0, 0.0)), (sft, (0.0, 1.0))):
+        expected = gradients(term, model)
+        result, got = run(model, record, config, weights=weights, baseline=averages)
+        assert_same(got, expected)
+        assert (result.rl, result.sft) == pytest.approx((float(rl.detach()), float(sft.detach())), abs=1e-5)
+        assert int(result.clipped.sum()) == clipped
+
+
+@pytest.mark.parametrize("kind", ["one_step", "cumulative", "none"])
+@pytest.mark.parametrize("cap", [float("inf"), 1.1])
+def test_weights_of_f(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, kind: str, cap: float
+) -> None:
+    moved(model, 0.02)
+    config = replace(PLAIN, f_weight=kind, f_weight_cap=cap)  # type: ignore[arg-type]
+    check_both_terms(model, puzzles, record, config)
+
+
+@pytest.mark.parametrize("scale", ["std", "none"])
+def test_moving_averages_as_baseline(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, averages: EmaBaseline, scale: str
+) -> None:
+    moved(model, 0.02)
+    config = ObjectiveConfig(baseline="ema", scale=scale, std_floor=0.05, std_eps=0.01)  # type: ignore[arg-type]
+    check_both_terms(model, puzzles, record, config, averages)
+
+
+def test_a_floor_under_the_deviation(model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout) -> None:
+    moved(model, 0.02)
+    check_both_terms(model, puzzles, record, ObjectiveConfig(std_floor=0.3))
+
+
+def test_a_scored_tail(model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> None:
+    record = play(model, puzzles, tokenizer, tail="scored")
+    moved(model, 0.02)
+    check_both_terms(model, puzzles, record, PLAIN)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize(
+    ("changes", "known"),
+    [
+        ({"kl_weight": 0.5}, False),
+        ({"kl_weight": 0.5, "kl_target": "actions"}, False),
+        ({"entropy_weight": 0.3}, False),
+        ({"ce_weight": 0.7}, False),
+        ({"ce_weight": 0.7}, True),
+    ],
+)
+def test_further_terms(
+    model: LladaForMaskedLM,
+    puzzles: list[PreFilled],
+    tokenizer: PreTrainedTokenizerFast,
+    reduction: str,
+    changes: dict,
+    known: bool,
+) -> None:
+    record = play(model, puzzles, tokenizer, known=known, group_size=2)
+    base = copy.deepcopy(model)
+    moved(model, 0.02)
+    config = ObjectiveConfig(rl_weight=0.0, sft_weight=0.0, reduction=reduction, **changes)  # type: ignore[arg-type]
+    terms = further_terms(model, base, puzzles, record, POLICY, config)
+    result, got = run(model, record, config, reference=Reference(base))
+    total = torch.stack(list(terms.values())).sum()
+    assert_same(got, gradients(total, model))
+    for name, term in terms.items():
+        assert getattr(result, name) == pytest.approx(float(term.detach()), abs=1e-5)
+    assert result.objective == pytest.approx(float(total.detach()), abs=1e-5)
+    assert (result.rl, result.sft) == (0.0, 0.0) and abs(result.objective) > 1e-3
+
+
+def test_a_prefilled_tail_has_no_reward_outside_the_map(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    record = play(model, puzzles, tokenizer, tail="prefill")
+    filled = record.puzzles.tail_of(record.puzzles.responses)
+    assert not bool(filled.any()) and bool(record.puzzles.in_map[record.positions[record.live]].all())
+    assert set(record.rewards.flatten().tolist()) <= {0.0, 1.0}
+    _, without_lam = run(model, record, ObjectiveConfig(lam=0.0))
+    _, with_lam = run(model, record, ObjectiveConfig(lam=0.5))
+    assert all(torch.equal(left, right) for left, right in zip(with_lam, without_lam, strict=True))
+
+
+# All options at once: passes of any size, states drawn.
+
+
+def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, averages: EmaBaseline
+) -> None:
+    record = play(model, puzzles, tokenizer, tail="scored")
+    options = {"reference": Reference(model), "baseline": averages}
+    moved(model, 0.02)
+    length = record.puzzles.prompt_ids.shape[1] + record.responses.shape[1]
+    whole, expected = run(model, record, ALL, **options)
+    for sequences, max_masked in ((1, None), (7, None), (1000, 12), (7, 30)):
+        parts, got = run(model, record, ALL, sequences * length, max_masked=max_masked, **options)
+        assert_same(got, expected)
+        for name in ("rl", "sft", "kl", "entropy", "ce", "objective"):
+            assert getattr(parts, name) == pytest.approx(getattr(whole, name), abs=1e-5)
+            assert abs(getattr(whole, name)) > 1e-3
+
+
+def test_drawn_states_enumerated_give_the_full_gradient(
+    model: LladaForMaskedLM,
+    puzzles: list[PreFilled],
+    tokenizer: PreTrainedTokenizerFast,
+    averages: EmaBaseline,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The mean over all 2^S draws, weighted by their probability, on a roll-out whose parameters have moved."""
+    batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id)
+    cells = (batch.responses == batch.layout.mask_id) & batch.in_map
+    filled = torch.where(cells & (cells.cumsum(1) > 2), batch.solution_ids, batch.responses)
+    generator = torch.Generator().manual_seed(2)
+    record = rollout(model, replace(batch, responses=filled), group_size=2, policy=POLICY, generator=generator)
+    count, fraction = len(record.responses), 0.3
+    assert 4 <= count <= 7 < int(record.live.sum()) + 1
+    config = replace(ALL, f_weight="none")
+    options = {"reference": Reference(model), "baseline": averages}
+    moved(model, 0.02)
+    whole, expected = run(model, record, config, **options)
+    mean, value = [torch.zeros_like(part) for part in expected], 0.0
+    for draw in itertools.product((True, False), repeat=count):
+        kept = torch.tensor(draw)
+        monkeypatch.setattr(torch, "rand", lambda *args, kept=kept, **kwargs: torch.where(kept, 0.1, 0.9))
+        result, got = run(model, record, replace(config, state_fraction=fraction), **options)
+        monkeypatch.undo()
+        assert torch.equal(result.evaluated, record.live & kept[record.state_of.clamp_min(0)])
+        probability = fraction ** sum(draw) * (1 - fraction) ** (count - sum(draw))
+        mean = [total + probability * part for total, part in zip(mean, got, strict=True)]
+        value += probability * result.objective
+    assert_same(mean, expected)
+    assert value == pytest.approx(whole.objective, abs=1e-5)
+
+
+def test_states_are_drawn_with_the_given_probability_and_from_the_generator(
+    model: LladaForMaskedLM, record: Rollout
+) -> None:
+    config = ObjectiveConfig(state_fraction=0.5)
+    visits = torch.zeros(len(record.responses))
+    for seed in range(60):
+        result, _ = run(model, record, config, generator=torch.Generator().manual_seed(seed))
+        visits[record.state_of[result.evaluated].unique()] += 1
+    assert float(visits.mean()) / 60 == pytest.approx(0.5, abs=4 * 0.5 / (60 * len(visits)) ** 0.5)
+    again, _ = run(model, record, config, generator=torch.Generator().manual_seed(seed))
+    assert torch.equal(again.evaluated, result.evaluated)
+    nothing_in_sum = ~result.evaluated & result.in_rl_sum
+    assert not bool(nothing_in_sum.any()) and bool((result.logprobs[~result.evaluated] == 0).all())
+
+
+# Parts of a roll-out.
+
+
+def test_the_whole_gradient_is_the_mean_over_equal_parts(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, averages: EmaBaseline
+) -> None:
+    record = play(model, puzzles, tokenizer)
+    options = {"reference": Reference(model), "baseline": averages}
+    moved(model, 0.02)
+    _, expected = run(model, record, ALL, **options)
+    parts: list[list[Tensor]] = [run(model, record.select(torch.tensor([q])), ALL, **options)[1] for q in (2, 0, 1)]
+    assert_same([sum(column) / 3 for column in zip(*parts, strict=True)], expected)  # type: ignore[misc]
+
+
+def test_what_an_option_needs_must_be_given(model: LladaForMaskedLM, record: Rollout) -> None:
+    with pytest.raises(ValueError, match=r"kl_weight=0\.1 needs a reference"):
+        run(model, record, ObjectiveConfig(kl_weight=0.1))
+    with pytest.raises(ValueError, match="baseline 'ema' needs ema"):
+        run(model, record, ObjectiveConfig(baseline="ema", scale="none"))
