@@ -63,6 +63,15 @@ class UnmaskArguments(TrainingArguments):
     state_fraction: float = field(
         default=1.0, metadata={"help": "Draw this share of the distinct states for an update, weighted by 1/share."}
     )
+    gate_steps: int = field(
+        default=0,
+        metadata={
+            "help": "Steps between two measurements of the terms' half-batch cosines, each an extra pass; 0: none."
+        },
+    )
+    gate_cosine: float = field(
+        default=-1.0, metadata={"help": "Leave a term out while the average of its cosine is below this; -1: never."}
+    )
     rl_learning_rate: float | None = field(
         default=None, metadata={"help": "Rate of the first term; None: learning_rate."}
     )
@@ -105,6 +114,19 @@ class UnmaskArguments(TrainingArguments):
                 f"mini_batches={self.mini_batches} must be at least 1 and divide "
                 f"per_device_train_batch_size={self.per_device_train_batch_size}, the puzzles of a roll-out"
             )
+        if self.gate_steps < 0 or (self.gate_steps and self.gate_steps % self.steps_per_rollout):
+            raise ValueError(
+                f"gate_steps={self.gate_steps} must be 0 or a multiple of the {self.steps_per_rollout} optimizer steps "
+                "on a roll-out, as cosines are measured on fresh ones"
+            )
+        if self.gate_steps and (self.per_device_train_batch_size < 2 or self.advantage_baseline == "ema"):
+            raise ValueError(
+                f"gate_steps={self.gate_steps} needs two puzzles or more in a roll-out and a baseline within groups, "
+                f"got per_device_train_batch_size={self.per_device_train_batch_size} and "
+                f"advantage_baseline={self.advantage_baseline!r}"
+            )
+        if self.gate_cosine > -1 and not self.gate_steps:
+            raise ValueError(f"gate_cosine={self.gate_cosine} needs gate_steps above 0, or nothing is measured")
         if self.steps_per_rollout > 1 and self.state_fraction < 1 and self.f_weight != "none":
             raise ValueError(
                 f"state_fraction={self.state_fraction} with {self.steps_per_rollout} optimizer steps on a roll-out "

@@ -29,7 +29,8 @@ class DecodeMetrics:
         cells_before_error: int64 `(N,)`, cells filled in those steps.
         forward_passes: int64 `(N,)`, steps in all.
         greedy_tiers: int64 `(G,)`, the tier (index in `TIERS`) of the position of the largest margin, for all live
-            states where it lies in the map.
+            states where it lies in the map, puzzle by puzzle.
+        greedy_cells: int64 `(N,)`, how many of those each puzzle has.
         chosen_tiers: int64 `(C,)`, the tier of every cell filled in a live state, judged before the step.
         live_cells: int64 `(N,)`, how many of those each puzzle has.
         cell_steps: float64 `(N, n²)`, the step that filled each cell, NaN at givens.
@@ -42,9 +43,17 @@ class DecodeMetrics:
     cells_before_error: NDArray[np.int64]
     forward_passes: NDArray[np.int64]
     greedy_tiers: NDArray[np.int64]
+    greedy_cells: NDArray[np.int64]
     chosen_tiers: NDArray[np.int64]
     live_cells: NDArray[np.int64]
     cell_steps: NDArray[np.float64]
+
+    @property
+    def greedy_forced(self) -> NDArray[np.float64]:
+        """Share `(N,)` of each puzzle's greedy positions inside the map that are forced cells, NaN without any."""
+        owner = np.repeat(np.arange(len(self.greedy_cells)), self.greedy_cells)
+        forced = np.bincount(owner, weights=self.greedy_tiers == 0, minlength=len(self.greedy_cells))
+        return np.divide(forced, self.greedy_cells, out=np.full(len(forced), np.nan), where=self.greedy_cells > 0)
 
     def summary(self) -> dict[str, float]:
         """Means over puzzles; cells and tiers are shares of all cells or live states together."""
@@ -85,6 +94,7 @@ def judge(record: Decode) -> DecodeMetrics:
     row, at = ((record.greedy >= 0) & (taken <= error[:, None])).nonzero(as_tuple=True)
     position = record.greedy[row, at]
     inside = in_map[position]
+    greedy_cells = row[inside].bincount(minlength=len(step)).cpu().numpy()
     greedy = tiers(row[inside], at[inside], (in_map.long().cumsum(0) - 1)[position[inside]])
     return DecodeMetrics(
         solved=right.all(1).cpu().numpy(),
@@ -94,6 +104,7 @@ def judge(record: Decode) -> DecodeMetrics:
         cells_before_error=(blank & (step < error[:, None])).sum(1).cpu().numpy(),
         forward_passes=passes.cpu().numpy(),
         greedy_tiers=greedy,
+        greedy_cells=greedy_cells,
         chosen_tiers=chosen,
         live_cells=live.sum(1).cpu().numpy(),
         cell_steps=np.where(steps >= 0, steps.astype(float), np.nan),

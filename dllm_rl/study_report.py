@@ -18,7 +18,8 @@ Made by `{command}`; do not edit, texts are the remarks of the configuration.
 
 Solve rates are per cent of test puzzles. Intervals are 95 %: *over puzzles* (normal; outcomes averaged over seeds,
 differences paired) for other puzzles and the same trainings, *over seeds* (Student's t; differences paired by seed) for
-other trainings and the same puzzles. Differences whose two intervals both exclude zero are bold. Budgets are CPU
+other trainings and the same puzzles. A difference of `greedy_forced` is that of the puzzles' own shares, each puzzle
+weighing the same. Differences whose two intervals both exclude zero are bold. Budgets are CPU
 seconds of one thread while training; "puzzles seen" counts repetitions. `greedy_forced`, `chosen_forced` and forward
 passes are those of [decoding](decoding.md), with those of a random order in brackets; the rank correlation is with the
 rounds of the rule ladder.
@@ -119,12 +120,13 @@ def _order_table(results: RegimeResults, arms: Sequence[str], puzzles: str) -> s
 def _difference_table(results: RegimeResults, puzzles: str, labels: Sequence[str]) -> str:
     rows = []
     for first, second in results.pairs():
-        for label in labels:
-            found = results.difference(first, second, puzzles, (label, label))
+        each = {label: results.difference(first, second, puzzles, (label, label)) for label in labels}
+        each[f"`greedy_forced`, {labels[0]}"] = results.order_difference(first, second, puzzles, labels[0])
+        for name, found in each.items():
             mark = "**" if found.excludes_zero else ""
-            each = ", ".join(f"{100 * value:+.1f}" for value in found.per_seed)
+            by_seed = ", ".join(f"{100 * value:+.1f}" for value in found.per_seed)
             rows.append(
-                [f"{first} − {second}", label, f"{mark}{_difference(found)}{mark}", _interval(found.seeds), each]
+                [f"{first} − {second}", name, f"{mark}{_difference(found)}{mark}", _interval(found.seeds), by_seed]
             )
     return markdown_table(["", "decoding", "difference, over puzzles", "over seeds", "each seed"], rows)
 

@@ -104,6 +104,16 @@ class RegimeResults:
         )
         return estimate(one - other)
 
+    def order_difference(self, first: str, second: str, puzzles: str, label: str) -> Estimate:
+        """Difference of `greedy_forced`, first - second, each puzzle's share weighing the same; paired likewise.
+
+        Puzzles without a greedy position inside the map, in any seed of either arm, are left out.
+        """
+        seeds = self.seeds(first, second)
+        one, other = (self.table(arm, puzzles, label, "greedy_forced", seeds) for arm in (first, second))
+        found = one - other
+        return estimate(found[:, ~np.isnan(found).any(0)])
+
     def pairs(self) -> Iterator[tuple[str, str]]:
         """The comparisons: each arm with each control and base, then each control with each base."""
         trained = [arm for arm in self.results if arm not in BASES]

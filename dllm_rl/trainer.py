@@ -1,6 +1,6 @@
 """`UnmaskTrainer`: the objective of seed 001 on `transformers.Trainer`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
 from dllm_rl.batch import PuzzleBatch
 from dllm_rl.checkpoint import ExactTrainer
+from dllm_rl.diagnostics import TermGate, half_batch_cosines
 from dllm_rl.evaluate import greedy_in_forced
 from dllm_rl.failure import ROLLOUT_CLASSES, Failure, save_failure
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.processes import check_processes, mean_over_processes
+from dllm_rl.prompts import PromptDataset, RepeatedBatchSampler
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.two_rates import TwoRateOptimizer
@@ -27,48 +29,6 @@ from llm_rl.core.advantages import group_statistics, return_after_action
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.metrics import MetricAccumulator
 from sudoku_env.tokens import PreFilled
-
-
-class PromptDataset(Dataset[PreFilled]):
-    """Pre-filled puzzles as a torch data set."""
-
-    def __init__(self, puzzles: Sequence[PreFilled]) -> None:
-        self.puzzles = puzzles
-
-    def __len__(self) -> int:
-        return len(self.puzzles)
-
-    def __getitem__(self, index: int) -> PreFilled:
-        return self.puzzles[index]
-
-
-class RepeatedBatchSampler(Sampler[int]):
-    """Shuffled indices in which every block of `block` is repeated, for several updates on one roll-out.
-
-    The order depends on the seed and the epoch alone; what does not fill a block at the end of an epoch is left out.
-
-    Raises:
-        ValueError: There are fewer examples than one block.
-    """
-
-    def __init__(self, length: int, block: int, repeats: int, seed: int) -> None:
-        if length < block:
-            raise ValueError(f"{length} puzzles do not fill one batch of {block}; add puzzles or take smaller batches")
-        self.length, self.block, self.repeats, self.seed, self.epoch = length, block, repeats, seed, 0
-
-    def __len__(self) -> int:
-        return self.length // self.block * self.block * self.repeats
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the order of an epoch."""
-        self.epoch = epoch
-
-    def __iter__(self) -> Iterator[int]:
-        order = torch.randperm(self.length, generator=torch.Generator().manual_seed(self.seed + self.epoch))
-        for block in order.split(self.block):
-            if len(block) == self.block:
-                for _ in range(self.repeats):
-                    yield from block.tolist()
 
 
 class UnmaskTrainer(ExactTrainer):
@@ -134,6 +94,7 @@ class UnmaskTrainer(ExactTrainer):
         self.objective = args.objective_config()
         self.baseline_state = EmaBaseline(self.objective.ema_decay, puzzles[0].layout.response_length)
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
+        self.gate = TermGate(args.gate_cosine)
         self.metrics = MetricAccumulator()
         self._rollouts: list[Rollout] = []
         self._micro_step = 0
@@ -211,6 +172,7 @@ class UnmaskTrainer(ExactTrainer):
         fresh = self._needs_rollout
         if fresh:
             self._rollouts.append(self._roll_out(model, puzzles, slot))
+            self._measure_cosines(model, self._rollouts[slot])
         current = self._mini_batch(self._rollouts[slot], slot)
         model.train()
         result = objective_pass(
@@ -218,7 +180,7 @@ class UnmaskTrainer(ExactTrainer):
             current,
             self._backward,
             policy=current.policy,
-            config=self.objective,
+            config=self.gate.apply(self.objective),
             max_tokens=self.args.max_tokens_per_pass,
             max_masked=self.args.max_masked_per_pass,
             reference=self.reference,
@@ -250,6 +212,24 @@ class UnmaskTrainer(ExactTrainer):
             return record
         order = torch.randperm(len(record.puzzles), generator=self._generator(step - step % count, slot))
         return record.select(order.chunk(count)[step % count].to(record.decisions.device))
+
+    def _measure_cosines(self, model: nn.Module, record: Rollout) -> None:
+        """At every `gate_steps`-th step, log how much of each term's gradient is signal and set the gate by it."""
+        if not self.args.gate_steps or self.state.global_step % self.args.gate_steps:
+            return
+        model.train()
+        found = half_batch_cosines(
+            model,
+            record,
+            config=self.objective,
+            max_tokens=self.args.max_tokens_per_pass,
+            max_masked=self.args.max_masked_per_pass,
+        )
+        mean = self.accelerator.reduce(torch.tensor(list(found.values()), device=self.args.device), "mean")
+        cosines = dict(zip(found, mean.tolist(), strict=True))
+        self.gate.update(cosines)
+        for name, value in cosines.items():
+            self.metrics.add(f"half_batch_cosine_{name}", value)
 
     def _update_baseline(self) -> None:
         """Take the roll-outs into the moving averages, once, after the last update on them."""
@@ -294,6 +274,7 @@ class UnmaskTrainer(ExactTrainer):
             **super().progress(),
             "metrics": self.metrics.state_dict(),
             "baseline": self.baseline_state.state_dict(),
+            "gate": self.gate.state_dict(),
             "rollouts": [] if self._needs_rollout else self._rollouts,
         }
 
@@ -306,6 +287,7 @@ class UnmaskTrainer(ExactTrainer):
         super().load_progress(progress)
         self.metrics.load_state_dict(progress["metrics"])
         self.baseline_state.load_state_dict(progress["baseline"])
+        self.gate.load_state_dict(progress["gate"])
         self._rollouts = progress["rollouts"]
 
     def _gradient_norm(self, model: nn.Module) -> Tensor:

@@ -21,8 +21,9 @@ from tiny_training import (
 from transformers import TrainerCallback
 
 import dllm_rl.trainer
+from dllm_rl.prompts import RepeatedBatchSampler
 from dllm_rl.rollout import rollout
-from dllm_rl.trainer import RepeatedBatchSampler, UnmaskTrainer
+from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.update import objective_pass
 
 ON_FRESH_ROLLOUTS = {

@@ -1,0 +1,104 @@
+"""Whether a term's gradient is signal or noise: the cosine between its gradients on two halves of a roll-out."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dllm_rl.objective import ObjectiveConfig
+from dllm_rl.rollout import Rollout
+from dllm_rl.update import objective_pass
+
+TERMS = ("rl", "sft")
+DECAY = 0.8
+
+
+def term_gradients(
+    model: nn.Module,
+    record: Rollout,
+    *,
+    config: ObjectiveConfig,
+    max_tokens: int = 65536,
+    max_masked: int | None = None,
+) -> dict[str, Tensor]:
+    """Gradients of the two terms of J apart, at weight 1, one vector `(P,)` each over all trained parameters.
+
+    Gradients kept in the parameters are left alone. Arguments as in `dllm_rl.update.objective_pass`.
+    """
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    totals = {name: [torch.zeros_like(parameter) for parameter in parameters] for name in TERMS}
+
+    def backward(rl: Tensor, sft: Tensor) -> None:
+        for name, term, keep in zip(TERMS, (rl, sft), (True, False), strict=True):
+            found = torch.autograd.grad(term, parameters, retain_graph=keep, allow_unused=True)
+            for total, gradient in zip(totals[name], found, strict=True):
+                if gradient is not None:
+                    total += gradient
+
+    plain = replace(
+        config, rl_weight=1.0, sft_weight=1.0, kl_weight=0.0, entropy_weight=0.0, ce_weight=0.0, state_fraction=1.0
+    )
+    objective_pass(
+        model, record, backward, policy=record.policy, config=plain, max_tokens=max_tokens, max_masked=max_masked
+    )
+    return {name: torch.cat([part.flatten() for part in parts]) for name, parts in totals.items()}
+
+
+def half_batch_cosines(
+    model: nn.Module,
+    record: Rollout,
+    *,
+    config: ObjectiveConfig,
+    max_tokens: int = 65536,
+    max_masked: int | None = None,
+) -> dict[str, float]:
+    """Cosine between each term's gradients on the even and on the odd puzzles of a roll-out, by name.
+
+    Near 0 the gradient of half the batch is noise. A cosine c means that the signal's share of a half-batch gradient's
+    squared length is about c, and 2c / (1 + c) that of the whole batch. A term whose gradient is 0 on a half has 0.
+
+    Raises:
+        ValueError: The roll-out has fewer than two puzzles, or its advantages need the baseline "ema".
+    """
+    count = len(record.puzzles)
+    if count < 2:
+        raise ValueError(f"a roll-out of {count} puzzle cannot be halved; take two puzzles or more")
+    if config.baseline == "ema":
+        raise ValueError("half-batch cosines need advantages within groups; use baseline 'mean' or 'leave_one_out'")
+    numbers = torch.arange(count, device=record.decisions.device)
+    even, odd = (
+        term_gradients(model, record.select(half), config=config, max_tokens=max_tokens, max_masked=max_masked)
+        for half in (numbers[::2], numbers[1::2])
+    )
+    return {name: float(nn.functional.cosine_similarity(even[name], odd[name], dim=0)) for name in TERMS}
+
+
+class TermGate:
+    """Leaves out the terms of the objective whose gradient is noise at the batch size at hand.
+
+    Args:
+        threshold: A term counts while the moving average of its half-batch cosine is at least this.
+    """
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+        self.cosines: dict[str, float] = {}
+
+    def update(self, cosines: dict[str, float]) -> None:
+        """Take a measurement into the moving averages; the first one starts them."""
+        for name, value in cosines.items():
+            self.cosines[name] = value + DECAY * (self.cosines.get(name, value) - value)
+
+    def apply(self, config: ObjectiveConfig) -> ObjectiveConfig:
+        """The objective with weight 0 for the terms that are closed; unmeasured ones are open."""
+        open_ = {name: self.cosines.get(name, self.threshold) >= self.threshold for name in TERMS}
+        return replace(config, **{f"{name}_weight": getattr(config, f"{name}_weight") * open_[name] for name in TERMS})
+
+    def state_dict(self) -> dict[str, Any]:
+        """The moving averages."""
+        return dict(self.cosines)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        self.cosines = dict(state)

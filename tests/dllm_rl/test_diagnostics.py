@@ -1,0 +1,87 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_training import logged, trainer, warm_model
+from torch import Tensor
+
+from dllm_rl.batch import PuzzleBatch
+from dllm_rl.diagnostics import TermGate, half_batch_cosines, term_gradients
+from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.objective import ObjectiveConfig
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.update import objective_pass
+
+CONFIG = ObjectiveConfig(rl_weight=0.3, sft_weight=0.7, baseline="leave_one_out", scale="none")
+
+
+@pytest.fixture
+def record(model: LladaForMaskedLM, batch: PuzzleBatch) -> Rollout:
+    generator = torch.Generator().manual_seed(5)
+    return rollout(model, batch, group_size=6, policy=PolicyConfig(0.5, 0.8), generator=generator)
+
+
+def test_weighted_gradients_add_up_to_that_of_the_objective(model: LladaForMaskedLM, record: Rollout) -> None:
+    def backward(rl: Tensor, sft: Tensor) -> None:
+        (rl + sft).backward()
+
+    apart = term_gradients(model, record, config=CONFIG, max_tokens=500)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    objective_pass(model, record, backward, policy=record.policy, config=CONFIG)
+    whole = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+    torch.testing.assert_close(0.3 * apart["rl"] + 0.7 * apart["sft"], whole, rtol=1e-4, atol=1e-6)
+    assert apart["rl"].norm() > 0 and apart["sft"].norm() > 0
+
+
+def test_cosines_are_those_of_the_two_halves(model: LladaForMaskedLM, record: Rollout) -> None:
+    even = term_gradients(model, record.select(torch.tensor([0, 2])), config=CONFIG)
+    odd = term_gradients(model, record.select(torch.tensor([1])), config=CONFIG)
+    for name, value in half_batch_cosines(model, record, config=CONFIG).items():
+        expected = (even[name] @ odd[name]) / (even[name].norm() * odd[name].norm())
+        assert value == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_a_roll_out_that_cannot_be_halved_is_refused(model: LladaForMaskedLM, record: Rollout) -> None:
+    with pytest.raises(ValueError, match="two puzzles or more"):
+        half_batch_cosines(model, record.select(torch.tensor([0])), config=CONFIG)
+    with pytest.raises(ValueError, match="leave_one_out"):
+        half_batch_cosines(model, record, config=replace(CONFIG, baseline="ema"))
+
+
+def test_gate_by_hand() -> None:
+    gate = TermGate(0.1)
+    assert gate.apply(CONFIG) == CONFIG
+    gate.update({"rl": 0.0, "sft": 0.5})
+    assert gate.apply(CONFIG) == replace(CONFIG, rl_weight=0.0)
+    gate.update({"rl": 1.0, "sft": 0.5})
+    assert gate.cosines["rl"] == pytest.approx(0.2)
+    assert gate.apply(CONFIG) == CONFIG
+    other = TermGate(0.1)
+    other.load_state_dict(gate.state_dict())
+    assert other.cosines == gate.cosines
+
+
+def test_trainer_logs_cosines_and_closed_terms_train_nothing(tmp_path: Path) -> None:
+    model = warm_model()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    run = trainer(tmp_path, model, max_steps=2, gate_steps=1, gate_cosine=1.1, weight_decay=0.0)
+    run.train()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    for name in ("rl", "sft"):
+        values = logged(run, f"half_batch_cosine_{name}")
+        assert len(values) == 2 and all(-1 <= value <= 1 for value in values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gate_steps": 3, "updates_per_rollout": 2}, "multiple of the 2"),
+        ({"gate_steps": 1, "per_device_train_batch_size": 1}, "two puzzles"),
+        ({"gate_cosine": 0.1}, "needs gate_steps"),
+    ],
+)
+def test_arguments_that_measure_nothing_are_refused(tmp_path: Path, changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, **changes)
