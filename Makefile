@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup train test test-slow lint bench clean-cache clean
+.PHONY: setup train base9x9 rl9x9 measure9x9 test test-slow lint bench clean-cache clean
 
 setup: $(STAMP)
 
@@ -16,6 +16,26 @@ $(STAMP): constraints.txt pyproject.toml
 
 train: $(STAMP)
 	$(BIN)/python scripts/train_sudoku.py
+
+# 9×9, for an accelerator: the base, RL on it, and a model on files of puzzles in a folder of yours (one a line).
+MODEL ?= runs/sudoku9x9_rl/rl
+SETS ?= jumanji_10000_mixed_puzzles sx_easy_500 sx_medium_500 sx_hard_500 sx_diabolical_500 17clue_49158
+
+base9x9: $(STAMP)
+	$(BIN)/python scripts/pretrain_sudoku.py configs/sudoku9x9_base.yaml
+
+rl9x9: $(STAMP)
+	$(BIN)/python scripts/make_data.py --kind prompts --size 9 --clues_low 24 --clues_high 32 --train 20000 \
+		--output_dir runs/prompts9x9
+	$(BIN)/python scripts/train_sudoku.py configs/sudoku9x9_rl.yaml
+
+measure9x9: $(STAMP)
+	@test -n "$(PUZZLES)" || { echo "set PUZZLES to the folder with $(SETS:=.txt)"; exit 1; }
+	set -e; for set in $(SETS); do \
+		$(BIN)/python scripts/benchmark_decoding.py --model $(MODEL) --data $(PUZZLES)/$$set.txt --max_gen_length 85 \
+			--max_puzzles 500 --strategies margin probability forced_first --tokens_per_step 1 \
+			--output_dir runs/measure9x9/$$set; \
+	done
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2

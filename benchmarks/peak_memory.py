@@ -1,56 +1,44 @@
-"""Peak memory of one update in a process of its own, printed in MiB.
+"""Peak of live tensor memory, exactly: the same figure on every machine, whatever else it does."""
 
-What is printed is the rise of the largest resident set over the resident set after imports, the model, the roll-out and
-a forward and backward pass of one sequence (code pages, gradient buffers), so it is the memory of activations and
-temporaries. `ru_maxrss` would remember what loading took, so the mark is put back first (5 written to
-/proc/self/clear_refs, which Linux has). Start it with glibc's `MALLOC_MMAP_THRESHOLD_` at a small fixed value: then
-freed tensors go back to the system and the figure follows live ones.
-
-    MALLOC_MMAP_THRESHOLD_=65536 python benchmarks/peak_memory.py MODEL ROLLOUT naive|lean MAX_TOKENS MAX_MASKED
-"""
-
-import re
-import sys
-from pathlib import Path
+import gc
+from collections.abc import Callable
 
 import torch
-from torch import Tensor
-from transformers import AutoModelForMaskedLM
-from transformers.utils import logging
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-from benchmarks.naive_update import naive_pass  # noqa: E402
-from dllm_rl.objective import ObjectiveConfig  # noqa: E402
-from dllm_rl.policy import PolicyConfig  # noqa: E402
-from dllm_rl.update import objective_pass  # noqa: E402
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
 
-def backward(rl: Tensor, sft: Tensor) -> None:
-    """Add the gradient of J."""
-    (rl + sft).backward()
+def peak_tensor_bytes(work: Callable[[], object]) -> int:
+    """Largest number of bytes in CPU tensors that a call holds at once, beyond those that were there before it.
+
+    Every block that torch's CPU allocator hands out and takes back is counted at its full size, temporaries inside
+    operators included. Blocks from before the call count 0 even once they are freed.
+
+    Raises:
+        RuntimeError: The call allocated nothing, so there is nothing to measure (is its work on another device?).
+    """
+    gc.collect()  # what earlier work left in cycles would otherwise be freed now or then
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        work()
+    events = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
+    if not events:
+        raise RuntimeError("the call allocated no CPU tensor; run it on the CPU")
+    live = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    return peak
 
 
-def status(name: str) -> float:
-    """A field of /proc/self/status in MiB."""
-    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    return int(found[1]) / 2**10
+def peak_of_update(model: nn.Module, update: Callable[[], object]) -> int:
+    """Peak of an update beyond weights, gradients and record: activations, temporaries and bookkeeping.
 
-
-model_folder, rollout_file, kind, max_tokens, max_masked = sys.argv[1:]
-torch.set_num_threads(1)
-logging.set_verbosity_error()
-logging.disable_progress_bar()
-model = AutoModelForMaskedLM.from_pretrained(model_folder)
-record = torch.load(rollout_file, weights_only=False)
-model(input_ids=record.puzzles.prompt_ids[:1]).logits.sum().backward()
-policy, objective = PolicyConfig(position_temperature=1.0), ObjectiveConfig()
-Path("/proc/self/clear_refs").write_text("5")
-baseline = status("VmRSS")
-if kind == "naive":
-    naive_pass(model, record, backward, policy=policy, config=objective)
-else:
-    objective_pass(
-        model, record, backward, policy=policy, config=objective, max_tokens=int(max_tokens), max_masked=int(max_masked)
-    )
-print(status("VmHWM") - baseline)
+    Args:
+        model: The model that is updated.
+        update: Adds the gradient to the model's parameters; called twice, as the first call may create them.
+    """
+    update()
+    for parameter in model.parameters():
+        if parameter.grad is None and parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+    return peak_tensor_bytes(update)

@@ -80,6 +80,9 @@ class UnmaskArguments(TrainingArguments):
     max_masked_per_pass: int | None = field(
         default=None, metadata={"help": "Largest number of masked positions in one forward pass; None: no bound."}
     )
+    compile_rows: int = field(
+        default=0, metadata={"help": "Compile the model's body for so many sequences at a time; 0: eager."}
+    )
     expected_processes: int | None = field(
         default=None, metadata={"help": "Stop unless training runs in so many processes; None takes any number."}
     )
@@ -132,12 +135,35 @@ class UnmaskArguments(TrainingArguments):
                 f"state_fraction={self.state_fraction} with {self.steps_per_rollout} optimizer steps on a roll-out "
                 f"needs f_weight='none', not {self.f_weight!r}: the ratio of a decision that was not drawn is unknown"
             )
+        self._check_compiling()
         if self.tail not in get_args(Tail):
             raise ValueError(f"tail {self.tail!r} is unknown; use one of {get_args(Tail)}")
         rule_index(self.rule)
         self.objective_config()
         for fraction in (0.0, 1.0):
             self.policy_config(fraction)
+
+    def _check_compiling(self) -> None:
+        if self.torch_compile:
+            raise ValueError(
+                "torch_compile compiles the model again for every number of states in a pass; set compile_rows "
+                "instead, which compiles the body for one"
+            )
+        if self.compile_rows < 0:
+            raise ValueError(f"compile_rows={self.compile_rows} must be 0, which is eager, or larger")
+        rl_rate, sft_rate = self.rates
+        if self.compile_rows and rl_rate != sft_rate:
+            raise ValueError(
+                f"compile_rows={self.compile_rows} needs one learning rate, not {rl_rate} and {sft_rate}: two take two "
+                "backward passes of one graph, which a compiled one does not allow; set sft_weight instead"
+            )
+        if self.compile_rows and self.gate_steps:
+            raise ValueError(
+                f"compile_rows={self.compile_rows} excludes gate_steps={self.gate_steps}, whose cosines take several "
+                "backward passes of one graph; leave one of them out"
+            )
+        if self.compile_rows and self.gradient_checkpointing:
+            raise ValueError(f"compile_rows={self.compile_rows} excludes gradient_checkpointing; leave one of them out")
 
     @property
     def rates(self) -> tuple[float, float]:

@@ -233,6 +233,44 @@ class LladaTransformer(nn.Module):
         self.blocks = nn.ModuleList([LladaBlock(config, index) for index in range(config.n_layers)])
         self.ln_f = LladaRMSNorm(config.d_model, config.rms_norm_eps)
         self.ff_out = LladaHead(config.d_model, config.embedding_size, bias=False)
+        self.head_dim, self.rope_theta = config.d_model // config.n_heads, config.rope_theta
+
+    def forward(self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """The body, without the head: hidden states `(B, L, d_model)`.
+
+        Args:
+            input_ids: int64 `(B, L)`.
+            position_ids: int64 `(B, L)` or `(1, L)`.
+            attention_mask: bool `(B, L)`, true where attended, or None for everywhere.
+        """
+        keep = None if attention_mask is None else attention_mask[:, None, None, :]
+        cos, sin = rotary_angles(position_ids, self.head_dim, self.rope_theta)
+        x = self.wte(input_ids)
+        for block in self.blocks:
+            x = block(x, cos, sin, keep)
+        return self.ln_f(x)
+
+
+def fixed_size_parts(
+    input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, rows: int
+) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Cut B sequences into parts of exactly `rows`, the last filled up with copies of the first sequence.
+
+    Args:
+        input_ids: int64 `(B, L)`.
+        position_ids: int64 `(B, L)` or `(1, L)`.
+        attention_mask: bool `(B, L)`, or None for everywhere.
+        rows: Sequences of a part.
+
+    Returns:
+        Ids, positions and mask of each part, `(rows, L)` each.
+    """
+    if attention_mask is None:
+        attention_mask = torch.ones_like(input_ids, dtype=torch.bool)
+    position_ids = position_ids.expand_as(input_ids)
+    chosen = torch.arange(-(-len(input_ids) // rows) * rows, device=input_ids.device)
+    parts = torch.where(chosen < len(input_ids), chosen, 0).split(rows)
+    return [(input_ids[part], position_ids[part], attention_mask[part]) for part in parts]
 
 
 class LladaModel(LladaPreTrainedModel):
@@ -241,6 +279,7 @@ class LladaModel(LladaPreTrainedModel):
     def __init__(self, config: LladaConfig) -> None:
         super().__init__(config)
         self.transformer = LladaTransformer(config)
+        self.fixed_rows: int | None = None  # see `dllm_rl.compiled`
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -279,12 +318,12 @@ class LladaModel(LladaPreTrainedModel):
                 position_ids = torch.arange(length, device=input_ids.device).expand(1, length)
             else:
                 position_ids = (attention_mask.long().cumsum(-1) - 1).clamp_min(0)
-        keep = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
-        cos, sin = rotary_angles(position_ids, self.config.d_model // self.config.n_heads, self.config.rope_theta)
-        x = self.transformer.wte(input_ids)
-        for block in self.transformer.blocks:
-            x = block(x, cos, sin, keep)
-        return BaseModelOutput(last_hidden_state=self.transformer.ln_f(x))
+        keep = None if attention_mask is None else attention_mask.bool()
+        if self.fixed_rows is None:
+            return BaseModelOutput(last_hidden_state=self.transformer(input_ids, position_ids, keep))
+        parts = fixed_size_parts(input_ids, position_ids, keep, self.fixed_rows)
+        hidden = torch.cat([self.transformer(*part) for part in parts])
+        return BaseModelOutput(last_hidden_state=hidden[: len(input_ids)])
 
 
 class LladaForMaskedLM(LladaPreTrainedModel):

@@ -70,6 +70,14 @@ class Rollout:
         return self.state_of >= 0
 
     @property
+    def masked(self) -> Tensor:
+        """int64 `(S,)`, masked positions of each state: one less than at the start for every decision before it."""
+        trajectory, step = self.live.nonzero(as_tuple=True)
+        counts = torch.zeros_like(self.puzzle_of)
+        counts[self.state_of[trajectory, step]] = self.decisions[trajectory] - step
+        return counts
+
+    @property
     def solved(self) -> Tensor:
         """bool `(T,)`, complete without an error."""
         return ~self.errors
@@ -356,7 +364,7 @@ class _Record:
         return self.puzzles.in_map[positions] | (tokens == right)
 
     def result(self) -> Rollout:
-        columns = {name: torch.cat(parts) for name, parts in self.columns.items()}
+        columns = {name: torch.cat(self.columns.pop(name)) for name in list(self.columns)}  # no two copies of all
         return Rollout(
             puzzles=self.puzzles,
             group_size=self.group_size,

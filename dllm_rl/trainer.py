@@ -15,6 +15,7 @@ from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
 from dllm_rl.batch import PuzzleBatch
 from dllm_rl.checkpoint import ExactTrainer
+from dllm_rl.compiled import compile_body
 from dllm_rl.diagnostics import TermGate, half_batch_cosines
 from dllm_rl.evaluate import greedy_in_forced
 from dllm_rl.failure import ROLLOUT_CLASSES, Failure, save_failure
@@ -52,7 +53,7 @@ class UnmaskTrainer(ExactTrainer):
         **kwargs: Passed on, e.g. `callbacks`.
 
     Raises:
-        ValueError: Several processes come with FSDP, DeepSpeed or torch.compile, or one process with several devices.
+        ValueError: Several processes come with FSDP or DeepSpeed, or one process with several devices.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
@@ -80,10 +81,10 @@ class UnmaskTrainer(ExactTrainer):
             },
             **kwargs,
         )
-        if args.world_size > 1 and (self.is_fsdp_enabled or self.is_deepspeed_enabled or args.torch_compile):
+        if args.world_size > 1 and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
             raise ValueError(
-                f"FSDP, DeepSpeed and torch_compile are not supported yet with {args.world_size} processes: each takes "
-                "its own number of passes, and theirs are collective; leave them out"
+                f"FSDP and DeepSpeed are not supported yet with {args.world_size} processes: each takes its own number "
+                "of passes, and theirs are collective; leave them out"
             )
         if args.n_gpu > 1:
             raise ValueError(
@@ -95,6 +96,8 @@ class UnmaskTrainer(ExactTrainer):
         self.baseline_state = EmaBaseline(self.objective.ema_decay, puzzles[0].layout.response_length)
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
         self.gate = TermGate(args.gate_cosine)
+        if args.compile_rows:
+            compile_body(self.model, args.compile_rows)
         self.metrics = MetricAccumulator()
         self._rollouts: list[Rollout] = []
         self._micro_step = 0

@@ -1,9 +1,10 @@
 """The gradient of the objective over a roll-out, in micro-batches of distinct states.
 
 Each distinct state is forwarded once, however many trajectories visit it, and a micro-batch holds no more than its
-budget of tokens and of masked positions, so memory grows neither with K, G nor the number of puzzles. States come in
-the order of their step, so the ratios that a state's second term needs, those of the decisions leading to it, are known
-by the time they are needed.
+budget of tokens and of masked positions, so activations grow neither with K, G nor the number of puzzles. What does is
+the record of the roll-out and about 45 bytes a decision here, of tables `(T, K)`. States come in the order of their
+step, so the ratios that a state's second term needs, those of the decisions leading to it, are known by the time they
+are needed.
 """
 
 from collections.abc import Callable
@@ -104,13 +105,13 @@ def objective_pass(
     trajectory, step = evaluated.nonzero(as_tuple=True)
     slot, order = slot_of[rollout.state_of[trajectory, step]].sort(stable=True)
     trajectory, step = trajectory[order], step[order]
+    del order
 
     ratio = torch.ones_like(rollout.old_logprobs)
     logprobs = torch.zeros_like(rollout.old_logprobs)
     clipped = torch.zeros_like(live)
     totals = dict.fromkeys(("rl", "sft", "kl", "entropy", "ce"), 0.0)
-    masked = (rollout.responses[drawn] == puzzles.layout.mask_id).sum(1)
-    for first, last in micro_batches(masked, length, max_tokens, max_masked):
+    for first, last in micro_batches(rollout.masked[drawn], length, max_tokens, max_masked):
         states = drawn[first:last]
         responses, of_puzzle = rollout.responses[states], rollout.puzzle_of[states]
         inputs = (*puzzles.prompts_of(of_puzzle), responses, puzzles.layout.mask_id, policy)

@@ -39,8 +39,9 @@ from dllm_rl.order import (
 )
 from dllm_rl.plots import plot_order
 from dllm_rl.policy import PolicyConfig
-from sudoku_env.puzzles import read_prompts
+from sudoku_env.puzzles import read_packed, read_prompts
 from sudoku_env.rendering import decode_gif
+from sudoku_env.text import build_prompt
 from sudoku_env.tokens import pre_fill
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,7 +56,10 @@ class Arguments:
     )
     data: str = field(
         default=str(ROOT / "data" / "sudoku6x6_test.jsonl"),
-        metadata={"help": "Prompts: .jsonl, .csv or .parquet with a `prompt` column."},
+        metadata={
+            "help": "Prompts: .jsonl, .csv or .parquet with a `prompt` column; or .txt, a packed puzzle a line, which "
+            "are put to the model in the compact wording."
+        },
     )
     output_dir: str = field(default=str(ROOT / "runs" / "benchmark_decoding"), metadata={"help": "Folder to write to."})
     strategies: list[str] = field(
@@ -106,9 +110,11 @@ if gif_strategy not in strategies:
     raise SystemExit(f"gif_strategy {gif_strategy!r} is not among the strategies {list(strategies)}; choose one")
 
 tokenizer = AutoTokenizer.from_pretrained(args.model)
-prefilled = [
-    pre_fill(prompt, tokenizer, args.max_gen_length) for prompt in read_prompts(args.data)[: args.max_puzzles or None]
-]
+if args.data.endswith(".txt"):
+    prompts = [build_prompt(board, "compact") for board in read_packed(args.data)[: args.max_puzzles or None]]
+else:
+    prompts = read_prompts(args.data)[: args.max_puzzles or None]
+prefilled = [pre_fill(prompt, tokenizer, args.max_gen_length) for prompt in prompts]
 if not 0 <= args.gif_puzzle < len(prefilled):
     raise SystemExit(f"gif_puzzle {args.gif_puzzle} is not among the {len(prefilled)} puzzles; choose a smaller one")
 model = getattr(transformers, args.auto_class).from_pretrained(args.model)

@@ -10,16 +10,13 @@ take turns within each round. Between the two stand versions of the lean update 
     lean        the same with each distinct state forwarded once
 
 Roll-outs are recorded by the shipped model. Other models, random ones, score the same states, and their own
-log-probabilities stand for the old ones. Memory is measured in a fresh process for each point; see
-`benchmarks/peak_memory.py`.
+log-probabilities stand for the old ones. Memory is the exact peak of live tensors, beyond weights, gradients and
+roll-out; see `benchmarks/peak_memory.py`.
 
     python scripts/benchmark_update.py [--cases shipped wide] [--output_dir runs/benchmark_update]
 """
 
-import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
 from benchmarks.naive_update import naive_pass  # noqa: E402
+from benchmarks.peak_memory import peak_of_update  # noqa: E402
 from dllm_rl.batch import PuzzleBatch  # noqa: E402
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM  # noqa: E402
 from dllm_rl.objective import ObjectiveConfig  # noqa: E402
@@ -78,7 +76,12 @@ class BenchmarkArguments:
     memory_clues: list[int] = field(
         default_factory=lambda: [28, 24, 20, 16, 12], metadata={"help": "Clues of the memory curve; K is the rest."}
     )
+    memory_puzzles: list[int] = field(default_factory=lambda: [1, 2, 4, 8], metadata={"help": "Q of the memory curve."})
     memory_vocabulary: int = field(default=8192, metadata={"help": "Of the model of the memory curve."})
+    memory_tokens: int = field(
+        default=208, metadata={"help": "max_tokens of the memory curve: small, so that all points fill a pass."}
+    )
+    memory_masked: int = field(default=40, metadata={"help": "max_masked of the memory curve, likewise."})
     memory: bool = field(default=True, metadata={"help": "Measure memory as well."})
     seed: int = field(default=0, metadata={"help": "Of puzzles, models and roll-outs."})
     output_dir: str = field(default=str(ROOT / "runs" / "benchmark_update"), metadata={"help": "Tables and figure."})
@@ -200,39 +203,40 @@ print(time_table.T.to_string(float_format=lambda value: f"{value:,.3g}" if value
 
 
 # Memory.
-def peak(model: Path, record: Rollout, kind: str) -> float:
-    """Peak memory in MiB of one update in a fresh process."""
-    torch.save(record, model / "rollout.pt")
-    words = [model, model / "rollout.pt", kind, args.max_tokens, max_masked(args.memory_vocabulary)]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "peak_memory.py"), *map(str, words)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise SystemExit(f"measuring memory failed:\n{done.stderr}")
-    return float(done.stdout.split()[-1])
+def peaks(model: PreTrainedModel, record: Rollout) -> dict[str, float]:
+    """Peak memory in MiB of one update, by contender, and what the roll-out itself holds."""
+
+    def backward(rl: Tensor, sft: Tensor) -> None:
+        (rl + sft).backward()
+
+    common = {"policy": PolicyConfig(1.0), "config": objective}
+    lean = {**common, "max_tokens": args.memory_tokens, "max_masked": args.memory_masked}
+    held = sum(value.nbytes for value in vars(record).values() if isinstance(value, Tensor))
+    naive_peak = peak_of_update(model, lambda: naive_pass(model, record, backward, **common))
+    lean_peak = peak_of_update(model, lambda: objective_pass(model, record, backward, **lean))
+    return {"naive": naive_peak / 2**20, "lean": lean_peak / 2**20, "roll-out": held / 2**20}
 
 
-figure, axes = plt.subplots(1, 3 if args.memory else 1, figsize=(15 if args.memory else 6, 4), squeeze=False)
+figure, axes = plt.subplots(1, 4 if args.memory else 1, figsize=(19 if args.memory else 6, 4), squeeze=False)
 if args.memory:
     middle = args.memory_clues[len(args.memory_clues) // 2]
-    points = [("G", size, middle) for size in args.memory_group_sizes]
-    points += [("K", args.group_size, clues) for clues in args.memory_clues]
+    points = [("G", 1, size, middle) for size in args.memory_group_sizes]
+    points += [("K", 1, args.group_size, clues) for clues in args.memory_clues]
+    points += [("Q", count, args.group_size, middle) for count in args.memory_puzzles]
     memory = []
-    with tempfile.TemporaryDirectory() as temporary:
-        random_model(args.memory_vocabulary, 64, 2).save_pretrained(temporary)
-        for curve, size, clues in points:
-            board = generate(1, size=6, clues=(clues, clues), rule="singles", seed=args.seed).boards[0]
-            record = play([build_prompt(board, "compact")], size, 1.0)
-            kinds = {kind: peak(Path(temporary), record, kind) for kind in ("naive", "lean")}
-            memory.append({"curve": curve, "G": size, "K": int(record.decisions[0]), "clues": clues, **kinds})
-            memory_table = pd.DataFrame(memory)
-            memory_table.to_csv(folder / "update_memory.csv", index=False)
-    print(f"\nPeak memory of an update in MiB, one puzzle, vocabulary {args.memory_vocabulary}")
-    print(memory_table.to_string(index=False, float_format=lambda value: f"{value:.0f}"))
-    for axis, (curve, label) in zip(axes[0, 1:], {"G": "trajectories G", "K": "decisions K"}.items(), strict=True):
+    model = random_model(args.memory_vocabulary, 64, 2).train()
+    for curve, count, size, clues in points:
+        boards = generate(count, size=6, clues=(clues, clues), rule="singles", seed=args.seed).boards
+        record = play([build_prompt(board, "compact") for board in boards], size, 1.0)
+        labels = {"curve": curve, "Q": count, "G": size, "K": int(record.decisions[0]), "clues": clues}
+        memory.append({**labels, "states": len(record.responses), **peaks(model, record)})
+        memory_table = pd.DataFrame(memory)
+        memory_table.to_csv(folder / "update_memory.csv", index=False)
+    budgets = f"{args.memory_tokens} tokens and {args.memory_masked} masked positions a pass"
+    print(f"\nPeak memory of an update in MiB, vocabulary {args.memory_vocabulary}, {budgets}")
+    print(memory_table.to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+    names = {"G": "trajectories G", "K": "decisions K", "Q": "puzzles Q"}
+    for axis, (curve, label) in zip(axes[0, 1:], names.items(), strict=True):
         part = memory_table[memory_table["curve"] == curve].sort_values(curve)
         part.plot(x=curve, y=["naive", "lean"], marker="o", ax=axis, xlabel=label, ylabel="peak MiB", ylim=(0, None))
 time_table[[f"{name} s" for name in timed]].rename(columns=lambda name: name.removesuffix(" s")).plot.bar(

@@ -1,21 +1,40 @@
-"""Train the small base model: masked-diffusion SFT on 6×6 puzzles with many clues.
+"""Train a small base model: masked-diffusion SFT on generated puzzles, by default 6×6 ones with many clues.
 
 The rate is held until held-out accuracy has levelled off, then annealed to zero. The base is meant to be converged on
 what it was trained on and weak on puzzles with few clues, which it never saw: that is where decoding order has room.
-Writes the tokenizer, the annealed model, the model as it was before annealing, and the curve of both stages.
+Writes the tokenizer, the annealed model with its card, the model as it was before annealing, and the curve of both
+stages. Runs on an accelerator if there is one.
+
+    python scripts/pretrain_sudoku.py [recipe.yaml] [--batch_size 256 …] [--resume_from_checkpoint last]
 """
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
-from transformers import HfArgumentParser, TrainerCallback, TrainerControl, TrainerState, TrainingArguments, set_seed
+from arguments import parse
+from model_card import write_card
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import (
+    AutoModelForMaskedLM,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+    set_seed,
+)
+from transformers.trainer_callback import ExportableState
 
-from dllm_rl.callbacks import MetricsWriter, append_json_line
+from dllm_rl.callbacks import MetricsWriter, write_json_lines
+from dllm_rl.checkpoint import ExactTrainer
 from dllm_rl.evaluate import evaluate
+from dllm_rl.hold_anneal import HoldThenAnneal
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.pretrain import SftDataset, SftTrainer
 from dllm_rl.small_tokenizer import build_small_tokenizer
+from dllm_rl.storage import write_text_whole
 from sudoku_env.generator import generate
 from sudoku_env.split import in_split
 from sudoku_env.text import build_prompt
@@ -27,9 +46,14 @@ class PretrainArguments:
     """Arguments of `pretrain_sudoku.py`."""
 
     output_dir: str = field(default="runs/pretrain", metadata={"help": "Folder to write to."})
+    name: str | None = field(default=None, metadata={"help": "Of the model, in its card."})
     size: int = field(default=6, metadata={"help": "Board size."})
     clues_low: int = field(default=28, metadata={"help": "Fewest clues of a training puzzle."})
     clues_high: int = field(default=34, metadata={"help": "Most clues of a training puzzle."})
+    rule: str | None = field(
+        default="singles",
+        metadata={"help": "Rules (or a group) that solve every puzzle; null in YAML: any difficulty."},
+    )
     puzzles: int = field(
         default=100_000, metadata={"help": "Training puzzles, before those of held-out grids are left out."}
     )
@@ -44,22 +68,45 @@ class PretrainArguments:
     n_heads: int = field(default=2, metadata={"help": "Attention heads."})
     mlp_hidden_size: int = field(default=128, metadata={"help": "Width of the MLP."})
     rope_theta: float = field(default=100.0, metadata={"help": "Base of the rotary frequencies; sequences are short."})
-    hold_steps: int = field(default=4500, metadata={"help": "Updates at the full rate, warm-up included."})
+    hold_steps: int = field(default=4500, metadata={"help": "Updates at the full rate at most, warm-up included."})
+    patience: int = field(
+        default=0,
+        metadata={
+            "help": "Anneal after so many points of the curve without a gain in margin decoding; 0: never early."
+        },
+    )
+    min_gain: float = field(default=0.0, metadata={"help": "Smallest gain in solve rate that counts for patience."})
     anneal_steps: int = field(default=2500, metadata={"help": "Updates while the rate falls to zero."})
     warmup_steps: int = field(default=100, metadata={"help": "Updates while the rate rises."})
     learning_rate: float = field(default=2e-3, metadata={"help": "The full rate."})
     batch_size: int = field(default=128, metadata={"help": "Puzzles an update."})
     eval_steps: int = field(default=500, metadata={"help": "Updates between two points of the curve."})
+    bf16: bool = field(default=False, metadata={"help": "Compute the body in bfloat16; weights and head stay fp32."})
+    save_dtype: Literal["float32", "bfloat16"] = field(default="float32", metadata={"help": "Of the saved weights."})
+    checkpoints: int = field(default=1, metadata={"help": "Checkpoints to keep, one for each point of the curve."})
+    resume_from_checkpoint: str | None = field(default=None, metadata={"help": "A checkpoint's folder, or last."})
     seed: int = field(default=0, metadata={"help": "Of puzzles, initialization and masks."})
 
 
-class CurveCallback(TrainerCallback):
-    """Evaluates at regular steps, and saves the model once before annealing."""
+class CurveCallback(TrainerCallback, ExportableState):
+    """Evaluates at regular steps, ends the hold and the training, and saves the model once before annealing."""
 
-    def __init__(self, sets: dict[str, list[PreFilled]], args: PretrainArguments, pad_id: int) -> None:
-        self.sets, self.args, self.pad_id = sets, args, pad_id
-        self.curve = Path(args.output_dir) / "curve.jsonl"
-        self.curve.unlink(missing_ok=True)
+    def __init__(self, sets: dict[str, list[PreFilled]], args: PretrainArguments, plan: HoldThenAnneal) -> None:
+        self.sets, self.args, self.plan = sets, args, plan
+        self.points: list[dict[str, float]] = []
+
+    def state(self) -> dict[str, Any]:
+        """Points and schedule, for a checkpoint."""
+        return {"args": {}, "attributes": {"points": self.points, "plan": self.plan.state_dict()}}
+
+    def on_train_begin(
+        self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Start, or go on from a checkpoint."""
+        if state.global_step:
+            saved = state.stateful_callbacks[type(self).__name__]["attributes"]
+            self.points = saved["points"]
+            self.plan.load_state_dict(saved["plan"])
 
     def on_step_end(
         self,
@@ -69,37 +116,67 @@ class CurveCallback(TrainerCallback):
         model: LladaForMaskedLM,
         **kwargs: object,
     ) -> None:
-        """Append a line to the curve."""
+        """Add a point to the curve."""
         step = state.global_step
-        if step == self.args.hold_steps:
-            model.save_pretrained(Path(self.args.output_dir) / "unannealed")
-        if step % self.args.eval_steps:
-            return
-        line: dict[str, float] = {"step": step}
-        for name, puzzles in self.sets.items():
-            for strategy in ("margin",) if name == "in" else ("margin", "probability", "forced_first"):
-                result = evaluate(model, puzzles, pad_id=self.pad_id, strategy=strategy)
-                line[f"{name}/{strategy}"] = float(result.solved.mean())
-                if strategy != "forced_first":
-                    line[f"{name}/{strategy}/greedy_forced"] = result.greedy_forced
-        append_json_line(self.curve, line)
-        print(line, flush=True)
+        if step % self.args.eval_steps == 0:
+            line: dict[str, float] = {"step": step}
+            for name, puzzles in self.sets.items():
+                for strategy in ("margin",) if name == "in" else ("margin", "probability", "forced_first"):
+                    result = evaluate(
+                        model, puzzles, pad_id=tokenizer.pad_token_id, strategy=strategy, device=model.device
+                    )
+                    line[f"{name}/{strategy}"] = float(result.solved.mean())
+                    if strategy != "forced_first":
+                        line[f"{name}/{strategy}/greedy_forced"] = result.greedy_forced
+            self.points.append(line)
+            write_json_lines(Path(self.args.output_dir) / "curve.jsonl", self.points)
+            print(line, flush=True)
+            self.plan.observe(step, line["in/margin"])
+        if step == self.plan.anneal_from:
+            save(model, "unannealed")
+        if step >= self.plan.last_step:
+            control.should_training_stop = True
 
 
-(args,) = HfArgumentParser(PretrainArguments).parse_args_into_dataclasses()
+class BaseTrainer(SftTrainer, ExactTrainer):
+    """Masked-diffusion SFT with the rate of a `HoldThenAnneal` and checkpoints that are whole."""
+
+    def __init__(self, plan: HoldThenAnneal, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """The plan as a scheduler."""
+        self.lr_scheduler = LambdaLR(optimizer or self.optimizer, self.plan.factor)
+        return self.lr_scheduler
+
+
+(args,) = parse(PretrainArguments)
+plan = HoldThenAnneal(
+    args.warmup_steps, args.hold_steps, args.anneal_steps, patience=args.patience, min_gain=args.min_gain
+)
 set_seed(args.seed)
 output = Path(args.output_dir)
 output.mkdir(parents=True, exist_ok=True)
-(output / "training_log.jsonl").unlink(missing_ok=True)
 tokenizer = build_small_tokenizer(args.size)
 max_gen_length = 1 + args.size**2 + args.tail
 
 
 def prepare(count: int, clues: tuple[int, int], split: str, seed: int) -> list[PreFilled]:
     """Pre-filled puzzles of one split."""
-    pool = generate(count, size=args.size, clues=clues, rule="singles", seed=seed)
+    pool = generate(count, size=args.size, clues=clues, rule=args.rule, seed=seed)
     boards = pool.boards[in_split(pool.solutions, split)]
     return [pre_fill(build_prompt(board, "compact"), tokenizer, max_gen_length) for board in boards]
+
+
+def save(model: LladaForMaskedLM, name: str) -> Path:
+    """Write the model and the tokenizer to a folder of the run; weights are rounded to `save_dtype`."""
+    folder, dtype = output / name, getattr(torch, args.save_dtype)
+    model.save_pretrained(folder, state_dict={key: value.to(dtype) for key, value in model.state_dict().items()})
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 clues, hard_clues = (args.clues_low, args.clues_high), (args.hard_low, args.hard_high)
@@ -123,39 +200,56 @@ config = LladaConfig(
 )
 model = LladaForMaskedLM(config)
 print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(training):,} training puzzles")
-trainer = SftTrainer(
+callbacks = [CurveCallback(sets, args, plan), MetricsWriter(output / "training_log.jsonl")]
+trainer = BaseTrainer(
+    plan,
     model=model,
     args=TrainingArguments(
         output_dir=str(output / "checkpoints"),
         per_device_train_batch_size=args.batch_size,
         max_steps=args.hold_steps + args.anneal_steps,
         learning_rate=args.learning_rate,
-        lr_scheduler_type="warmup_stable_decay",
-        lr_scheduler_kwargs={
-            "num_decay_steps": args.anneal_steps,
-            "num_stable_steps": args.hold_steps - args.warmup_steps,
-            "decay_type": "linear",
-        },
-        warmup_steps=args.warmup_steps,
         weight_decay=0.01,
         adam_beta2=0.98,
         max_grad_norm=1.0,
         logging_steps=100,
         save_strategy="steps",
         save_steps=args.eval_steps,
-        save_total_limit=1,
+        save_total_limit=args.checkpoints,
         save_only_model=False,
         report_to="none",
         seed=args.seed,
-        use_cpu=not torch.cuda.is_available(),
+        use_cpu=not torch.accelerator.is_available(),
+        bf16=args.bf16,
         remove_unused_columns=False,
         logging_nan_inf_filter=False,
         disable_tqdm=None,
     ),
     train_dataset=SftDataset(training, tail_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id),
-    callbacks=[CurveCallback(sets, args, tokenizer.pad_token_id), MetricsWriter(output / "training_log.jsonl")],
+    callbacks=callbacks,
 )
-trainer.train()
-for folder in (output / "annealed", output / "unannealed"):
-    tokenizer.save_pretrained(folder)
-model.save_pretrained(output / "annealed")
+resume = True if args.resume_from_checkpoint == "last" else args.resume_from_checkpoint
+trained = trainer.train(resume_from_checkpoint=resume)
+
+# The saved weights as they load, judged for the card.
+folder = save(model, "annealed")
+write_text_whole(folder / "arguments.json", json.dumps(asdict(args), indent=2))
+saved = AutoModelForMaskedLM.from_pretrained(folder).to(trainer.args.device)
+figures = {
+    (f"{low}–{high}", strategy): float(
+        evaluate(saved, sets[name], pad_id=tokenizer.pad_token_id, strategy=strategy, device=saved.device).solved.mean()
+    )
+    for name, (low, high) in (("in", clues), ("transfer", hard_clues))
+    for strategy in ("margin", "probability", "forced_first")
+}
+write_card(
+    folder,
+    asdict(args),
+    figures,
+    parameters=model.num_parameters(),
+    vocabulary=len(tokenizer),
+    training=len(training),
+    anneal_from=plan.anneal_from,
+    seconds=trained.metrics["train_runtime"],
+    device=trainer.args.device.type,
+)

@@ -10,17 +10,15 @@ of one decode.
 
 import json
 import logging
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
+from arguments import parse
 from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
-    HfArgumentParser,
     PreTrainedModel,
     PrinterCallback,
     ProgressCallback,
@@ -113,20 +111,7 @@ class RecipeArguments(UnmaskArguments):
     use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
 
 
-def parse() -> tuple[ScriptArguments, RecipeArguments]:
-    """Arguments from the command line over those of a YAML file, if the first argument names one."""
-    parser = HfArgumentParser((ScriptArguments, RecipeArguments))
-    words = sys.argv[1:]
-    if words and words[0].endswith((".yaml", ".yml")):
-        recipe = yaml.safe_load(Path(words.pop(0)).read_text(encoding="utf-8")) or {}
-        known = {action.dest for action in parser._actions}
-        if unknown := sorted(set(recipe) - known):
-            parser.error(f"the recipe has unknown keys {unknown}; see --help")
-        parser.set_defaults(**recipe)
-    return parser.parse_args_into_dataclasses(args=words)
-
-
-script, args = parse()
+script, args = parse(ScriptArguments, RecipeArguments)
 transformers_logging.set_verbosity_error()
 transformers_logging.disable_progress_bar()
 logging.getLogger("accelerate").setLevel(logging.ERROR)
@@ -215,7 +200,8 @@ if args.lr_scheduler_type == "warmup_stable_decay" and not args.lr_scheduler_kwa
     args.lr_scheduler_kwargs = {"num_decay_steps": int(0.4 * args.max_steps)}
 every = args.max_steps // script.curve_points if script.curve_points else 0
 curve = HeldOutCurve(run / "curve_rl.jsonl", curve_set, pad_id, every)
-trainer = UnmaskTrainer(model, args, train_set, pad_id=pad_id, callbacks=[MetricsWriter(run / "metrics.jsonl"), curve])
+callbacks = [MetricsWriter(run / "metrics.jsonl"), curve]
+trainer = UnmaskTrainer(model, args, train_set, pad_id=pad_id, tail_id=eos_id, callbacks=callbacks)
 prepare(trainer, ("solved", "greedy_forced", "position_entropy", "clip_frac"))
 print(f"RL: {args.max_steps} steps of {args.per_device_train_batch_size} puzzles × {args.group_size} trajectories.")
 trainer.train(resume_from_checkpoint=True if args.resume_from_checkpoint == "last" else args.resume_from_checkpoint)

@@ -43,7 +43,7 @@ from sudoku_env.logic import (
 )
 from sudoku_env.metrics import random_order_floor
 from sudoku_env.progress import BoardView, Progress
-from sudoku_env.puzzles import Puzzles, default_puzzles, read_prompts, read_puzzles
+from sudoku_env.puzzles import Puzzles, default_puzzles, read_packed, read_prompts, read_puzzles
 from sudoku_env.rating import Rating, rate, rate_batch
 from sudoku_env.rendering import decode_gif, render_ansi, render_rgb, trace_views
 from sudoku_env.sampling import sample_legal
@@ -129,6 +129,7 @@ __all__ = [
     "rate",
     "rate_batch",
     "read_answer",
+    "read_packed",
     "read_prompts",
     "read_puzzles",
     "reference_ids",

@@ -98,6 +98,27 @@ def read_puzzles(path: str | Path | Traversable, *, tier: str | None = None) -> 
     )
 
 
+def read_packed(path: str | Path) -> Board:
+    """Read a text file of packed puzzles, one a line, as public lists of puzzles are; `#` begins a comment.
+
+    Args:
+        path: ASCII; empty lines are skipped.
+
+    Returns:
+        At least one board, uint8 `(N, n²)`, in the order of the file. Nothing about solutions is checked.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        PuzzleParseError: There is no puzzle, or one is malformed; the message names the file and the puzzle, counted
+            from 1.
+    """
+    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    lines = [line for raw in text.splitlines() if (line := raw.partition("#")[0].strip())]
+    if not lines:
+        raise PuzzleParseError(f"{path}: no puzzles; expected one a line, a symbol a cell")
+    return _unpack(lines, str(path))
+
+
 def read_prompts(path: str | Path) -> list[str]:
     """Read the prompts of a set, in order; other columns are ignored.
 

@@ -147,3 +147,18 @@ def test_rates(make):
 def test_bad_values(make, changes, message):
     with pytest.raises(ValueError, match=message):
         make(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"torch_compile": True}, "set compile_rows instead"),
+        ({"compile_rows": -1}, "compile_rows=-1 must be 0"),
+        ({"compile_rows": 8, "rl_learning_rate": 1e-4, "sft_learning_rate": 1e-3}, "needs one learning rate"),
+        ({"compile_rows": 8, "gate_steps": 5}, "excludes gate_steps=5"),
+        ({"compile_rows": 8, "gradient_checkpointing": True}, "excludes gradient_checkpointing"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused(make, changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(**changes)

@@ -87,3 +87,11 @@ def test_bad_arguments_are_refused_before_anything_is_written(
     done = run(tmp_path / "out", *words)
     assert done.returncode == 1 and message in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_list_of_packed_puzzles(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("31.5244521.3......1.42...6....2.1...\n")
+    words = ["--data", str(tmp_path / "list.txt"), "--strategies", "margin", "--tokens_per_step", "1"]
+    done = run(tmp_path, *words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "list.txt: 1 puzzles" in done.stdout

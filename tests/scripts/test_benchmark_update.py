@@ -121,7 +121,8 @@ def test_the_reference_does_not_go_through_the_lean_policy() -> None:
 def test_the_benchmark_writes_its_tables_and_figure(tmp_path: Path) -> None:
     words = (
         "--cases shipped wide --puzzles 1 --group_size 2 --rounds 1 --vocabulary 500 --memory_vocabulary 4000 "
-        "--position_temperatures 0.4 --memory_group_sizes 2 --memory_clues 28 --max_tokens 300"
+        "--position_temperatures 0.4 --memory_group_sizes 2 --memory_clues 28 --memory_puzzles 2 "
+        "--max_tokens 300"
     ).split()
     subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "benchmark_update.py"), *words, "--output_dir", str(tmp_path)],
@@ -133,6 +134,6 @@ def test_the_benchmark_writes_its_tables_and_figure(tmp_path: Path) -> None:
     assert list(times.index) == ["shipped, T_pos 0.4", "wide, T_pos 0.4"]
     assert (times["distinct"] <= times["visited"]).all() and (times["gradient error"] < 1e-5).all()
     memory = pd.read_csv(tmp_path / "update_memory.csv")
-    assert memory[["curve", "G", "clues"]].values.tolist() == [["G", 2, 28], ["K", 2, 28]]
+    assert memory[["curve", "Q", "G", "clues"]].values.tolist() == [["G", 1, 2, 28], ["K", 1, 2, 28], ["Q", 2, 2, 28]]
     assert (memory[["naive", "lean"]] > 0).all(axis=None)
     assert (tmp_path / "update.png").stat().st_size > 1000

@@ -150,9 +150,61 @@ def base(tmp_path_factory):
         "anneal_steps": 2,
         "batch_size": 4,
         "eval_steps": 2,
+        "checkpoints": 3,
     }
     finish(*(start("pretrain_sudoku.py", folder, **options) for folder in folders))
     return folders
+
+
+def test_base_model_resumes_to_the_same_weights_and_curve(base, tmp_path):
+    arguments = json.loads((base[0] / "annealed" / "arguments.json").read_text())
+    del arguments["output_dir"], arguments["name"]
+    arguments["resume_from_checkpoint"] = base[0] / "checkpoints" / "checkpoint-4"
+    finish(start("pretrain_sudoku.py", tmp_path, **arguments))
+    first, second = ((folder / "annealed" / "model.safetensors").read_bytes() for folder in (base[0], tmp_path))
+    assert first == second
+    first, second = ((folder / "curve.jsonl").read_text().splitlines() for folder in (base[0], tmp_path))
+    assert [json.loads(line) for line in first] == [json.loads(line) for line in second]
+
+
+def test_base_model_card(base):
+    card = (base[0] / "annealed" / "README.md").read_text()
+    weights = load_file(base[0] / "annealed" / "model.safetensors")
+    assert f"of {sum(weight.numel() for weight in weights.values()):,} parameters that completes 6×6" in card
+    assert "4 updates of 4 puzzles at rate 0.002, then 2\n" in card and "solved by singles" in card
+    for clues in ("28–34", "14–18"):
+        assert all(f"| {clues} | {name} | " in card for name in ("margin", "probability", "forced_first"))
+    assert "{" not in card
+
+
+@pytest.mark.slow
+def test_base_recipe_of_nine_by_nine_runs_in_bfloat16_and_stops_early(tmp_path):
+    script = [sys.executable, str(ROOT / "scripts" / "pretrain_sudoku.py"), "configs/sudoku9x9_base.yaml"]
+    tiny = {
+        "output_dir": tmp_path,
+        "puzzles": 60,
+        "eval_puzzles": 2,
+        "d_model": 16,
+        "n_heads": 2,
+        "n_layers": 1,
+        "mlp_hidden_size": 16,
+        "warmup_steps": 1,
+        "hold_steps": 100,
+        "anneal_steps": 2,
+        "batch_size": 4,
+        "eval_steps": 2,
+        "patience": 1,
+    }
+    words = [str(word) for name, value in tiny.items() for word in (f"--{name}", value)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run([*script, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    steps = [json.loads(line)["step"] for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
+    assert steps == [2, 4, 6]  # solves nothing, so the second point is no gain
+    weights = load_file(tmp_path / "annealed" / "model.safetensors")
+    assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
+    assert AutoModelForMaskedLM.from_pretrained(tmp_path / "annealed").config.vocab_size > 1000
+    assert "llada-sudoku9x9" in (tmp_path / "annealed" / "README.md").read_text()
 
 
 def test_base_model_loads(base):

@@ -8,7 +8,7 @@ import sudoku_reference as reference
 from sudoku_env.board import SIZES, is_solved
 from sudoku_env.errors import BoardError, PromptSetError, PuzzleParseError
 from sudoku_env.generator import DEFAULT_CLUES
-from sudoku_env.puzzles import default_puzzles, read_prompts, read_puzzles
+from sudoku_env.puzzles import default_puzzles, read_packed, read_prompts, read_puzzles
 from sudoku_env.solver import solve_batch
 
 PROMPTS = ["Solve\n1..4..1..3..2...", 'Say "done", and\u2028solve\n4..1', "третий, 3"]
@@ -151,3 +151,31 @@ def test_read_puzzles_of_bytes_or_nothing(tmp_path):
         read_puzzles(tmp_path / "set.csv")
     with pytest.raises(FileNotFoundError):
         read_puzzles(tmp_path / "nowhere.csv")
+
+
+def test_read_packed(tmp_path):
+    path = tmp_path / "list.txt"
+    path.write_bytes(b"# a public list\r\n1..4..2.........\r\n\n.3..000040000001 # easy\n")
+    boards = read_packed(path)
+    assert boards.dtype == np.uint8 and boards.shape == (2, 16)
+    assert boards[0].tolist() == [1, 0, 0, 4, 0, 0, 2] + [0] * 9
+    assert boards[1].tolist() == [0, 3, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "list.txt: no puzzles"),
+        ("# none\n", "list.txt: no puzzles"),
+        ("1..4\n", "list.txt, puzzle 1: expected 16 or 36"),
+        ("." * 16 + "\n" + "." * 36 + "\n", "list.txt, puzzle 2: expected 16 symbols"),
+        ("5" + "." * 15 + "\n", "puzzle 1: '5' is neither blank nor 1..4"),
+    ],
+)
+def test_read_packed_errors(tmp_path, content, message):
+    path = tmp_path / "list.txt"
+    path.write_text(content)
+    with pytest.raises(PuzzleParseError, match=message):
+        read_packed(path)
+    with pytest.raises(FileNotFoundError):
+        read_packed(tmp_path / "other.txt")
