@@ -1,8 +1,9 @@
-"""Reinforcement learning of language models: the core that every trainer of this distribution shares.
+"""Reinforcement learning of language models: the core that every trainer of this distribution shares, and VAPOR.
 
 `llm_rl.core` holds pure functions on tensors and the metric accumulator; it imports torch and nothing else.
+`llm_rl.spans` maps tags in decoded text to tokens; `llm_rl.vapor` holds VAPOR's objective as pure functions.
 """
 
-from llm_rl import core
+from llm_rl import core, spans, vapor
 
-__all__ = ["core"]
+__all__ = ["core", "spans", "vapor"]

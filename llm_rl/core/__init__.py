@@ -1,4 +1,4 @@
-"""Pure functions on tensors: returns, advantages, surrogates, KL, log-probabilities, aggregation, metrics.
+"""Pure functions on tensors: returns, advantages, ratios, surrogates, KL, log-probabilities, aggregation, metrics.
 
 No model, no trainer, no input or output; torch is the only import. A formula has one function here, and autoregressive
 and masked-diffusion trainers call the same one. Conventions:
@@ -13,15 +13,19 @@ and masked-diffusion trainers call the same one. Conventions:
 from llm_rl.core.advantages import (
     Baseline,
     GroupStatistics,
+    RewardScale,
     Scale,
     discounted_return_to_go,
     ema_update,
     group_relative_advantage,
     group_statistics,
+    groups_without_spread,
     return_after_action,
+    share_without_spread,
 )
 from llm_rl.core.aggregate import Reduction, aggregate, loss_weights, masked_mean, masked_sum
-from llm_rl.core.kl import KLEstimator, approx_kl, kl_divergence
+from llm_rl.core.gae import GaeOutput, generalized_advantage
+from llm_rl.core.kl import KLEstimator, approx_kl, kl_divergence, rewards_with_kl
 from llm_rl.core.logprobs import (
     chunked_logprobs,
     entropy_from_logits,
@@ -29,34 +33,65 @@ from llm_rl.core.logprobs import (
     next_token_logprobs,
     selective_log_softmax,
 )
+from llm_rl.core.loss_types import LossCounts, LossType, aggregate_loss, loss_counts, loss_type_weights
 from llm_rl.core.metrics import MetricAccumulator
-from llm_rl.core.surrogate import SurrogateOutput, clipped_surrogate, importance_ratio, log_ratio
+from llm_rl.core.monitors import PolicyTensors, record_monitors
+from llm_rl.core.ratio_levels import RatioLevel, RatioReduction, leveled_log_ratio, span_log_ratio
+from llm_rl.core.surrogate import MAX_LOG_RATIO, SurrogateOutput, clipped_surrogate, importance_ratio, log_ratio
+from llm_rl.core.token_statistics import (
+    TokenStatistics,
+    linear_token_statistics,
+    next_token_statistics,
+    token_statistics,
+)
 
 __all__ = [
+    "MAX_LOG_RATIO",
     "Baseline",
+    "GaeOutput",
     "GroupStatistics",
     "KLEstimator",
+    "LossCounts",
+    "LossType",
     "MetricAccumulator",
+    "PolicyTensors",
+    "RatioLevel",
+    "RatioReduction",
     "Reduction",
+    "RewardScale",
     "Scale",
     "SurrogateOutput",
+    "TokenStatistics",
     "aggregate",
+    "aggregate_loss",
     "approx_kl",
     "chunked_logprobs",
     "clipped_surrogate",
     "discounted_return_to_go",
     "ema_update",
     "entropy_from_logits",
+    "generalized_advantage",
     "group_relative_advantage",
     "group_statistics",
+    "groups_without_spread",
     "importance_ratio",
     "kl_divergence",
+    "leveled_log_ratio",
+    "linear_token_statistics",
     "log_ratio",
+    "loss_counts",
+    "loss_type_weights",
     "loss_weights",
     "masked_log_softmax",
     "masked_mean",
     "masked_sum",
     "next_token_logprobs",
+    "next_token_statistics",
+    "record_monitors",
     "return_after_action",
+    "rewards_with_kl",
     "selective_log_softmax",
+    "share_without_spread",
+    "span_log_ratio",
+    "token_statistics",
 ]

@@ -42,3 +42,14 @@ def check_choice(name: str, value: str, choices: object) -> None:
     """Raises `ValueError` unless `value` is one of the strings of the `Literal` type `choices`."""
     if value not in get_args(choices):
         raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, get_args(choices)))}")
+
+
+def check_index(index: Tensor, rows: Tensor, rows_name: str, name: str = "index") -> None:
+    """Raises `ValueError` unless `index`, called `name`, is int64 and gives one outcome for each row of `rows`."""
+    if index.dtype != torch.int64:
+        raise ValueError(f"{name} has dtype {index.dtype}; it must be torch.int64")
+    if index.shape != rows.shape[:-1]:
+        raise ValueError(
+            f"{name} has shape {tuple(index.shape)}; {rows_name} of {tuple(rows.shape)} ask for "
+            f"{tuple(rows.shape[:-1])}"
+        )

@@ -2,7 +2,7 @@
 
 Sources: seed 001 (the return r(τ, t, q) and the advantage A(τ, t, q), per step over a group); mdp.md, 'Return,
 advantage, ratio' (the same in forward time); GRPO, arXiv:2402.03300; without the division by the standard deviation,
-arXiv:2503.20783; the leave-one-out baseline, arXiv:2402.14740.
+arXiv:2503.20783; by that of the batch, arXiv:2508.08221; the leave-one-out baseline, arXiv:2402.14740.
 """
 
 from typing import Literal, NamedTuple
@@ -10,10 +10,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from llm_rl.core._checks import check_choice, check_mask, check_rank, check_same_shape, promote
+from llm_rl.core._checks import check_choice, check_mask, check_positive, check_rank, check_same_shape, promote
 
 Baseline = Literal["mean", "leave_one_out", "ema"]
 Scale = Literal["std", "none"]
+"""Scales that need nothing but the group."""
+RewardScale = Literal["std", "batch_std", "none"]
 
 
 def discounted_return_to_go(rewards: Tensor, gamma: float) -> Tensor:
@@ -129,33 +131,65 @@ def ema_update(values: Tensor, means: Tensor, decay: float) -> Tensor:
     return torch.where(means.isnan(), values, moved)
 
 
+def groups_without_spread(returns: Tensor, *, mask: Tensor | None = None, min_std: float = 1e-6) -> Tensor:
+    """Which groups say nothing: their members, as far as they count, all got the same.
+
+    Args:
+        returns: `(P, G, …)`: P groups of G members.
+        mask: bool, shape of `returns`: the entries that count. None: all.
+        min_std: Smallest population standard deviation that is told from none, > 0.
+
+    Returns:
+        bool `(P, …)`, the groups whose advantages are 0; a group in which nothing counts is one.
+
+    Raises:
+        ValueError: A shape or range is wrong.
+    """
+    check_positive("min_std", min_std)
+    return (group_statistics(returns, mask).std < min_std).squeeze(1)
+
+
+def share_without_spread(returns: Tensor, *, mask: Tensor | None = None, min_std: float = 1e-6) -> Tensor:
+    """Share of `groups_without_spread`, which documents the arguments, among the groups in which something counts.
+
+    Returns:
+        float32 scalar in [0, 1]; NaN where nothing counts in any group.
+    """
+    flat = groups_without_spread(returns, mask=mask, min_std=min_std)
+    return flat.float().mean() if mask is None else flat[mask.any(1)].float().mean()
+
+
 @torch.no_grad()
 def group_relative_advantage(
     returns: Tensor,
     *,
     baseline: Baseline = "mean",
-    scale: Scale = "std",
+    scale: RewardScale = "std",
     std_eps: float = 0.0,
     std_floor: float = 0.0,
     min_std: float = 1e-6,
+    correction: int = 0,
     mask: Tensor | None = None,
     ema: Tensor | None = None,
 ) -> Tensor:
     """How much better each member of a group did than expected, A = (G − baseline) / (max(std, std_floor) + std_eps).
 
-    The defaults are seed 001's. One trajectory that returns 1 among zeros gets √(G−1): a positive `std_eps`, a
-    `std_floor` or `scale="none"` bounds it. Where a group has no spread (std < `min_std`, without a floor above it) a
-    scaled advantage is 0.
+    The defaults are seed 001's; those of seeds 003 and 004 are `std_eps=1e-4, correction=1`. One trajectory that
+    returns 1 among zeros gets √(G−1): a positive `std_eps`, a `std_floor` or `scale="none"` bounds it. Where a group
+    has no spread (std < `min_std`, without a floor above it) a scaled advantage is 0; `share_without_spread` counts
+    such groups.
 
     Args:
         returns: `(P, G)` (one return a sample, as in GRPO) or `(P, G, K)` (one a step, as in seed 001): P groups of G
             members.
         baseline: "mean" of the group, "leave_one_out", the mean of the other members, or "ema", the values in `ema`.
-        scale: "std" divides by the population standard deviation of the group (all members, with either baseline);
-            "none" does not divide.
+        scale: "std" divides by the standard deviation of the group (all members, with either baseline);
+            "batch_std" by that of all members of all groups that are passed (step by step where there are steps), so
+            the returns of every process have to be gathered before; "none" does not divide.
         std_eps: Added to the standard deviation, ≥ 0.
         std_floor: Smallest standard deviation to divide by, ≥ 0.
-        min_std: Smallest standard deviation that is told from none, > 0. Unused with `scale="none"`.
+        min_std: Smallest population standard deviation that is told from none, > 0. Unused with `scale="none"`.
+        correction: 0 divides by the population standard deviation, 1 by that of a sample (n − 1 in place of n).
         mask: bool, shape of `returns`: the entries that enter the statistics; the others get 0. Trajectories that
             ended early in seed 001 enter with their zero returns, so there the mask stays True for them.
         ema: Moving averages of earlier returns, broadcastable to `returns`, needed with "ema" alone; NaN where there is
@@ -171,12 +205,14 @@ def group_relative_advantage(
             `ema`.
     """
     check_choice("baseline", baseline, Baseline)
-    check_choice("scale", scale, Scale)
+    check_choice("scale", scale, RewardScale)
     check_rank("returns", returns, 2, "(P, G) or (P, G, K): groups, members, steps")
     if not std_eps >= 0:
         raise ValueError(f"std_eps is {std_eps!r}; it must be 0 or greater")
     if not std_floor >= 0:
         raise ValueError(f"std_floor is {std_floor!r}; it must be 0 or greater")
+    if correction not in (0, 1):
+        raise ValueError(f"correction is {correction!r}; it must be 0 or 1")
     if not min_std > 0:
         raise ValueError(f"min_std is {min_std!r}; it must be greater than 0, or groups without spread give 0/0")
     if baseline == "leave_one_out" and returns.shape[1] < 2:
@@ -188,7 +224,11 @@ def group_relative_advantage(
     advantages = promote(returns) - center
     if baseline == "leave_one_out":
         advantages = advantages * size / (size - 1).clamp(min=1)
-    if scale == "std":
-        divisor = std.clamp(min=std_floor)
-        advantages = (advantages / (divisor + std_eps)).masked_fill(divisor < min_std, 0.0)
+    if scale == "batch_std":
+        together = None if mask is None else mask.flatten(0, 1).unsqueeze(0)
+        _, std, size = group_statistics(returns.flatten(0, 1).unsqueeze(0), together)
+    if scale != "none":
+        without_spread = std.clamp(min=std_floor) < min_std
+        divisor = (std * (size / (size - correction).clamp(min=1)).sqrt()).clamp(min=std_floor)
+        advantages = (advantages / (divisor + std_eps)).masked_fill(without_spread, 0.0)
     return advantages if mask is None else advantages.masked_fill(~mask, 0.0)

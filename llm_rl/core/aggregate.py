@@ -54,7 +54,7 @@ def loss_weights(mask: Tensor, reduction: Reduction, dtype: torch.dtype = torch.
     - "seq_mean_token_mean": 1 / (N · n_i). Mean over a sequence, mean over sequences: GRPO's.
 
     A row in which nothing counts adds 0 and still counts in N: masking a sequence out does not make the others weigh
-    more. Rows that should not count at all have to be left out of the batch.
+    more. The loss types of group-relative policy optimization leave such rows out: `loss_types.loss_type_weights`.
 
     For micro-batches, compute the weights once from the mask of the whole optimizer step, split them along with the
     values, in whatever order, and add up Σ weight · value: the result is that of the whole batch.

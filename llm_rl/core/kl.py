@@ -1,6 +1,6 @@
-"""Kullback-Leibler divergence: estimators from samples, and the exact sum over outcomes.
+"""Kullback-Leibler divergence: estimators from samples, the exact sum over outcomes, and its use in the reward.
 
-Both functions take their arguments in the order of KL(p ‖ q) = E_{x~p}[log p(x) − log q(x)].
+`approx_kl` and `kl_divergence` take their arguments in the order of KL(p ‖ q) = E_{x~p}[log p(x) − log q(x)].
 Source of the estimators: J. Schulman, 'Approximating KL divergence', 2020, http://joschu.net/blog/kl-approx.html.
 """
 
@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from llm_rl.core._checks import check_choice, check_same_shape
+from llm_rl.core._checks import check_choice, check_mask, check_same_shape, promote
 from llm_rl.core.logprobs import masked_log_softmax
 from llm_rl.core.surrogate import MAX_LOG_RATIO, log_ratio
 
@@ -33,7 +33,8 @@ def approx_kl(
 
     Two uses:
 
-    - How far training has moved since the roll-out: `approx_kl(old_logprobs, logprobs)` estimates KL(π_old ‖ π).
+    - How far training has moved since the roll-out: `approx_kl(old_logprobs, logprobs)` estimates KL(π_old ‖ π). With
+      "k2" it is seed 004's approx_kl for logging, ½ (log π − log π_old)².
     - A penalty that keeps the policy near a reference: `approx_kl(logprobs, reference_logprobs)` estimates KL(π ‖
       π_ref) on samples from π. As a loss its gradient depends on the estimator, since none of them differentiates the
       sampling: in expectation it is 0 for "k1", that of KL(π ‖ π_ref) for "k2", and that of KL(π_ref ‖ π) for "k3"
@@ -83,3 +84,34 @@ def kl_divergence(logits_p: Tensor, logits_q: Tensor, mask: Tensor | None = None
     not_shared = ~(possible_p & possible_q)
     terms = logp.exp() * (logp.masked_fill(not_shared, 0.0) - logq.masked_fill(not_shared, 0.0))
     return terms.sum(-1).masked_fill((possible_p & ~possible_q).any(-1), torch.inf)
+
+
+@torch.no_grad()
+def rewards_with_kl(scores: Tensor, kl: Tensor, mask: Tensor, coefficient: float) -> Tensor:
+    """Rewards a token, −coefficient · KL at each and the score on top at the last: the penalty in the reward.
+
+    In the loss it is `objective − coefficient · kl` a token instead, before aggregation (seed 003, 4.4). Source:
+    arXiv:1909.08593, section 2; seed 004, 'Algorithm Comparison'. The sum over a row is score − coefficient · Σ KL, the
+    reward of the whole completion for methods without time.
+
+    Args:
+        scores: `(…)`, the reward of each completion.
+        kl: `(…, T)`, an estimate a token such as `approx_kl` or `kl_divergence`; outside the mask anything.
+        mask: bool `(…, T)`: the tokens of the completion.
+        coefficient: ≥ 0.
+
+    Returns:
+        `(…, T)` float32 (float64 for float64 KL), without gradient, 0 outside the mask. A row without a token has no
+        place for its score.
+
+    Raises:
+        ValueError: Shapes do not fit, the mask is not bool, or the coefficient is negative.
+    """
+    check_mask(mask, "kl", kl)
+    check_same_shape("scores", scores, "kl[..., 0]", kl[..., 0])
+    if not coefficient >= 0:
+        raise ValueError(f"coefficient is {coefficient!r}; it must be 0 or greater")
+    penalty = -coefficient * promote(kl).masked_fill(~mask, 0.0)
+    steps = torch.arange(mask.shape[-1], device=mask.device)
+    last = steps == torch.where(mask, steps, -1).amax(-1, keepdim=True)
+    return torch.where(last, penalty + scores.unsqueeze(-1).to(penalty.dtype), penalty)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from llm_rl.core._checks import check_mask, check_positive, check_rank, promote
+from llm_rl.core._checks import check_index, check_mask, check_positive, check_rank, promote
 
 
 def masked_log_softmax(logits: Tensor, mask: Tensor | None = None, *, temperature: float = 1.0) -> Tensor:
@@ -71,7 +71,7 @@ def selective_log_softmax(logits: Tensor, index: Tensor, *, temperature: float =
         ValueError: Shapes do not fit, `index` is not int64, or the temperature is not positive.
     """
     check_rank("logits", logits, 1, "(…, V)")
-    _check_index(index, logits, "logits")
+    check_index(index, logits, "logits")
     check_positive("temperature", temperature)
     scores = promote(logits) / temperature
     return scores.gather(-1, index.unsqueeze(-1)).squeeze(-1) - scores.logsumexp(-1)
@@ -94,7 +94,7 @@ def next_token_logprobs(logits: Tensor, input_ids: Tensor, *, temperature: float
     """
     if logits.ndim != 3:
         raise ValueError(f"logits has shape {tuple(logits.shape)}; expected (B, T, V)")
-    _check_index(input_ids, logits, "logits")
+    check_index(input_ids, logits, "logits")
     if input_ids.shape[1] < 2:
         raise ValueError(f"input_ids has shape {tuple(input_ids.shape)}; the next token needs at least two tokens")
     return selective_log_softmax(logits[:, :-1], input_ids[:, 1:], temperature=temperature)
@@ -129,7 +129,7 @@ def chunked_logprobs(
         ValueError: Shapes do not fit, `hidden_states` is empty, `index` is not int64, or a number is out of range.
     """
     check_rank("hidden_states", hidden_states, 1, "(…, D)")
-    _check_index(index, hidden_states, "hidden_states")
+    check_index(index, hidden_states, "hidden_states")
     if chunk_size < 1:
         raise ValueError(f"chunk_size is {chunk_size!r}; it must be 1 or greater")
     if index.numel() == 0:
@@ -144,12 +144,3 @@ def chunked_logprobs(
         for hidden, chosen in zip(rows.split(chunk_size), index.reshape(-1).split(chunk_size), strict=True)
     ]
     return torch.cat(chunks).reshape(index.shape)
-
-
-def _check_index(index: Tensor, rows: Tensor, name: str) -> None:
-    if index.dtype != torch.int64:
-        raise ValueError(f"index has dtype {index.dtype}; it must be torch.int64")
-    if index.shape != rows.shape[:-1]:
-        raise ValueError(
-            f"index has shape {tuple(index.shape)}; {name} of {tuple(rows.shape)} ask for {tuple(rows.shape[:-1])}"
-        )

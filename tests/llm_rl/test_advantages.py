@@ -10,7 +10,9 @@ from llm_rl.core import (
     ema_update,
     group_relative_advantage,
     group_statistics,
+    groups_without_spread,
     return_after_action,
+    share_without_spread,
 )
 
 REWARDS = st.integers(1, 8).flatmap(
@@ -227,3 +229,64 @@ def test_advantages_are_constants() -> None:
 def test_bad_advantage_arguments(returns: torch.Tensor, arguments: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         group_relative_advantage(returns, **arguments)
+
+
+GROUPS = torch.tensor([[0.0, 0.0, 1.0, 3.0], [2.0, 2.0, 2.0, 2.0]], dtype=torch.float64)
+
+
+def test_seed_003_and_004_by_their_code() -> None:
+    """`rewards − mean`, divided by torch's `std` (n − 1) + 1e-4."""
+    advantages = group_relative_advantage(GROUPS, std_eps=1e-4, correction=1)
+    expected = (GROUPS - GROUPS.mean(1, keepdim=True)) / (GROUPS.std(1, keepdim=True) + 1e-4)
+    assert torch.allclose(advantages, expected)
+    assert advantages[1].tolist() == [0, 0, 0, 0]
+
+
+def test_batch_std_divides_all_groups_by_one_number() -> None:
+    for correction in (0, 1):
+        advantages = group_relative_advantage(GROUPS, scale="batch_std", correction=correction)
+        expected = (GROUPS - GROUPS.mean(1, keepdim=True)) / GROUPS.std(correction=correction)
+        assert torch.allclose(advantages, expected)
+    mask = GROUPS != 3
+    masked = group_relative_advantage(GROUPS, scale="batch_std", mask=mask)
+    center = torch.tensor([[1 / 3], [2.0]], dtype=torch.float64)
+    assert torch.allclose(masked, ((GROUPS - center) / GROUPS[mask].std(correction=0)).masked_fill(~mask, 0.0))
+
+
+def test_batch_std_step_by_step_with_leave_one_out() -> None:
+    returns = torch.randn(3, 4, 5, dtype=torch.float64)
+    advantages = group_relative_advantage(returns, baseline="leave_one_out", scale="batch_std")
+    for k in range(5):
+        alone = group_relative_advantage(returns[..., k], baseline="leave_one_out", scale="none")
+        assert torch.allclose(advantages[..., k], alone / returns[..., k].std(correction=0))
+
+
+def test_a_batch_without_spread() -> None:
+    equal = torch.full((2, 3), 0.1)
+    assert (group_relative_advantage(equal, scale="batch_std", correction=1) == 0).all()
+    assert (group_relative_advantage(equal[:, :1], scale="std", correction=1) == 0).all()
+
+
+def test_share_of_groups_without_spread() -> None:
+    assert groups_without_spread(GROUPS).tolist() == [False, True]
+    assert share_without_spread(GROUPS).item() == 0.5
+    per_step = torch.stack([GROUPS, torch.zeros_like(GROUPS)], dim=-1)
+    assert groups_without_spread(per_step).tolist() == [[False, True], [True, True]]
+    assert share_without_spread(per_step).item() == 0.75
+    mask = torch.tensor([[True, True, False, False], [False] * 4])
+    assert share_without_spread(GROUPS, mask=mask).item() == 1.0  # the second group has no member and is left out
+    assert share_without_spread(GROUPS[1:], mask=mask[1:]).isnan()
+
+
+def test_groups_without_spread_are_those_whose_advantages_are_zero() -> None:
+    returns = torch.randint(2, (50, 3)).float()
+    zero = (group_relative_advantage(returns) == 0).all(1)
+    assert torch.equal(zero, groups_without_spread(returns))
+    assert 0 < share_without_spread(returns) < 1
+
+
+def test_bad_spread_arguments() -> None:
+    with pytest.raises(ValueError, match="correction is 2"):
+        group_relative_advantage(GROUPS, correction=2)
+    with pytest.raises(ValueError, match="min_std is 0"):
+        groups_without_spread(GROUPS, min_std=0)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_rl.core import approx_kl, kl_divergence
+from llm_rl.core import approx_kl, discounted_return_to_go, kl_divergence, rewards_with_kl
 
 P = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 Q = torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64)
@@ -108,3 +108,39 @@ def test_bad_arguments() -> None:
         kl_divergence(torch.zeros(1, 3), torch.zeros(3))
     with pytest.raises(ValueError, match="mask"):
         kl_divergence(torch.zeros(1, 3), torch.zeros(1, 3), torch.ones(3, dtype=torch.bool))
+
+
+def test_the_logged_approx_kl_is_half_the_square() -> None:
+    old, new = torch.randn(2, 5).unbind(0)
+    assert torch.allclose(approx_kl(old, new, estimator="k2"), 0.5 * (new - old) ** 2)
+
+
+def test_penalty_in_the_reward_by_hand() -> None:
+    kl = torch.tensor([[1.0, -2.0, math.nan], [0.5, 0.5, 0.5], [1.0, 1.0, 1.0]], requires_grad=True)
+    mask = torch.tensor([[True, True, False], [True, False, True], [False, False, False]])
+    rewards = rewards_with_kl(torch.tensor([10.0, 20.0, 30.0]), kl, mask, 0.1)
+    assert rewards.flatten().tolist() == pytest.approx([-0.1, 10.2, 0, -0.05, 0, 19.95, 0, 0, 0])
+    assert not rewards.requires_grad
+    # Undiscounted, the whole completion's reward is the score minus the summed penalty.
+    assert discounted_return_to_go(rewards, 1.0)[:2, 0].tolist() == pytest.approx([10.1, 19.9])
+
+
+def test_full_distribution_penalty_is_the_mean_of_the_sampled_one() -> None:
+    kl = kl_divergence(P.log(), Q.log()).reshape(1, 1)
+    mask = torch.ones(1, 1, dtype=torch.bool)
+    full = rewards_with_kl(torch.tensor([1.0]), kl, mask, 0.5)
+    sampled = rewards_with_kl(torch.ones(3), (P / Q).log().unsqueeze(-1), mask.expand(3, 1), 0.5)
+    assert full.item() == pytest.approx((P * sampled.squeeze(-1)).sum().item())
+
+
+@pytest.mark.parametrize(
+    ("scores", "mask", "coefficient", "message"),
+    [
+        (torch.zeros(3), torch.ones(2, 3, dtype=torch.bool), 0.1, "scores has shape"),
+        (torch.zeros(2), torch.ones(2, 3), 0.1, "torch.bool"),
+        (torch.zeros(2), torch.ones(2, 3, dtype=torch.bool), -0.1, "coefficient is -0.1"),
+    ],
+)
+def test_bad_penalties(scores: torch.Tensor, mask: torch.Tensor, coefficient: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rewards_with_kl(scores, torch.zeros(2, 3), mask, coefficient)

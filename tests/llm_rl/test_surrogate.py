@@ -13,7 +13,7 @@ ADVANTAGES = torch.tensor([2.0, -2.0, 2.0, -2.0, 2.0, 0.0], dtype=torch.float64)
 
 def test_all_branches_by_hand() -> None:
     logprobs = RATIOS.log().requires_grad_()
-    objective, ratio, clipped = clipped_surrogate(logprobs, torch.zeros_like(RATIOS), ADVANTAGES, 0.2, 0.3)
+    objective, ratio, clipped, _ = clipped_surrogate(logprobs, torch.zeros_like(RATIOS), ADVANTAGES, 0.2, 0.3)
     # The minimum is pessimistic: only gains from leaving the range are clipped.
     assert objective.tolist() == pytest.approx([2.6, -3.0, 1.0, -1.6, 2.2, 0.0])
     assert clipped.tolist() == [True, False, False, True, False, False]
@@ -43,9 +43,35 @@ def test_a_range_of_zero_keeps_the_gradient_at_ratio_one() -> None:
 
 def test_no_clipping() -> None:
     old = torch.zeros(6, dtype=torch.float64)
-    objective, ratio, clipped = clipped_surrogate(RATIOS.log() * 9, old, ADVANTAGES, 1.0, math.inf)
+    objective, ratio, clipped, outside = clipped_surrogate(RATIOS.log() * 9, old, ADVANTAGES, 1.0, math.inf)
     assert torch.equal(objective, ratio * ADVANTAGES)
-    assert not clipped.any()
+    assert not clipped.any() and not outside.any()
+
+
+def test_outside_the_range_and_clipped_differ() -> None:
+    ratios = torch.tensor([1.5, 1.5, 0.5, 0.5, 1.5, 1.1], dtype=torch.float64)
+    advantages = torch.tensor([1.0, -1.0, 1.0, -1.0, 0.0, 1.0], dtype=torch.float64)
+    output = clipped_surrogate(ratios.log(), torch.zeros(6, dtype=torch.float64), advantages, 0.2, 0.2)
+    assert output.outside.tolist() == [True, True, True, True, True, False]
+    assert output.clipped.tolist() == [True, False, False, True, False, False]
+
+
+def test_delta_bounds_the_ratio_where_the_minimum_does_not() -> None:
+    ratios = torch.tensor([9.0, 9.0, 3.0, 0.1, 0.1, 9.0], dtype=torch.float64)
+    advantages = torch.tensor([1.0, -1.0, -1.0, 1.0, -1.0, 0.0], dtype=torch.float64)
+    logprobs = ratios.log().requires_grad_()
+    output = clipped_surrogate(logprobs, torch.zeros(6, dtype=torch.float64), advantages, 0.2, 0.2, delta=4.0)
+    assert output.objective.tolist() == pytest.approx([1.2, -4.0, -3.0, 0.1, -0.8, 0.0])
+    assert output.clipped.tolist() == [True, True, False, False, True, False]
+    output.objective.sum().backward()
+    assert logprobs.grad is not None
+    assert logprobs.grad.tolist() == pytest.approx([0.0, 0.0, -3.0, 0.1, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("delta", [1.2, 0.5, math.nan])
+def test_delta_must_lie_above_the_range(delta: float) -> None:
+    with pytest.raises(ValueError, match="delta is"):
+        clipped_surrogate(torch.zeros(1), torch.zeros(1), torch.ones(1), 0.2, 0.2, delta=delta)
 
 
 @given(st.floats(-3, 3), st.floats(-5, 5), st.floats(0, 1), st.floats(0, 3))

@@ -1,0 +1,152 @@
+"""From tags in a text to the tokens between them.
+
+A tokenizer knows no tags, and text that is decoded and encoded again need not give the sampled ids: so the ids stay as
+they were sampled, the place of each in the text comes from decoding them one by one, and tags are looked up in the
+text. Source: seed 000, 3.1.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+Rule = Literal["overlap", "containment"]
+REPLACEMENT = "\ufffd"
+CONTEXT = 6
+"""Tokens before a new window's own ones: enough for spaces that depend on a neighbor and for a character's bytes."""
+WINDOW = 24
+"""Tokens in a window before it begins anew."""
+
+
+def find_and_map_token_indices(
+    full_text: str,
+    token_offsets: Sequence[tuple[int, int]],
+    start_tag: str,
+    end_tag: str,
+    *,
+    rule: Rule = "overlap",
+) -> tuple[int, int] | None:
+    """The tokens of the first `start_tag … end_tag` in a text, both tags included.
+
+    Tokens and tags need not share boundaries. "overlap" takes every token that holds a character of the span, so none
+    at its ends is lost. "containment" is seed 000's rule: from the first token that starts at or after the span's
+    start, to the last that ends at or before its end. There `</REASONING` + `>.` loses the second token, and a span
+    whose first token began earlier loses that. The end tag is searched behind the start tag, so the two may be equal.
+
+    Args:
+        full_text: The decoded text.
+        token_offsets: Start and end of each token's characters in it, not decreasing. `(0, 0)` is a token without text,
+            such as padding.
+        start_tag: Not empty.
+        end_tag: Not empty.
+        rule: "overlap" or "containment".
+
+    Returns:
+        `(start, stop)` for slicing the tokens, or None where a tag is missing, the order is wrong, or no token belongs
+        to the span.
+
+    Raises:
+        ValueError: A tag is empty or the rule is unknown.
+    """
+    if not start_tag or not end_tag:
+        raise ValueError(f"start_tag is {start_tag!r} and end_tag {end_tag!r}; a tag must not be empty")
+    if rule not in get_args(Rule):
+        raise ValueError(f"rule is {rule!r}; choose one of {', '.join(map(repr, get_args(Rule)))}")
+    start = full_text.find(start_tag)
+    if start < 0:
+        return None
+    end_tag_start = full_text.find(end_tag, start + len(start_tag))
+    if end_tag_start < 0:
+        return None
+    end = end_tag_start + len(end_tag)
+    if rule == "overlap":
+        inside = [i for i, (left, right) in enumerate(token_offsets) if left < end and right > start and right > left]
+    else:
+        inside = [i for i, (left, right) in enumerate(token_offsets) if right > 0 and left >= start and right <= end]
+    return (inside[0], inside[-1] + 1) if inside else None
+
+
+class DecodedTokens(NamedTuple):
+    """A text and where its tokens lie.
+
+    Attributes:
+        text: All tokens decoded, special tokens included.
+        offsets: Start and end of each token's characters in the text.
+    """
+
+    text: str
+    offsets: list[tuple[int, int]]
+
+
+def incremental_offsets(token_ids: Sequence[int], tokenizer: Any) -> DecodedTokens:
+    """Decodes sampled ids one after the other and notes which characters each token gave.
+
+    In byte-level vocabularies a character may span several tokens: each of them then gets the whole character. A token
+    that gives no character gets an empty range. Where bytes form no character at all, the ranges of their tokens may
+    reach over the replacement characters beside theirs.
+
+    Windows of a few tokens are decoded, so time grows with the number of tokens; for a tokenizer whose text depends on
+    more than the tokens just before, prefixes are decoded instead, in quadratic time.
+
+    Args:
+        token_ids: The sampled ids, special ones included.
+        tokenizer: With transformers' `decode(ids, skip_special_tokens=…, clean_up_tokenization_spaces=…)`.
+
+    Returns:
+        `tokenizer.decode(token_ids)` without clean-up, and one pair of offsets a token; every character belongs to a
+        token.
+    """
+    ids = [int(token) for token in token_ids]
+
+    def decode(part: list[int]) -> str:
+        return str(tokenizer.decode(part, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    whole = decode(ids)
+    for window in (WINDOW, len(ids)):
+        decoded = _decode_stepwise(ids, decode, window)
+        if decoded.text == whole:
+            break
+    return decoded
+
+
+def _decode_stepwise(ids: list[int], decode: Callable[[list[int]], str], window: int) -> DecodedTokens:
+    """Decodes `ids[anchor : i + 1]` for each i, where the window begins anew at `anchor` once it holds `window` tokens.
+
+    Positions in the window's text plus `base` are positions in the whole text.
+    """
+    offsets: list[tuple[int, int]] = []
+    pending: list[int] = []  # tokens whose last character is not complete, which shows as a replacement character
+    parts: list[str] = []
+    anchor = base = committed = whole = 0
+    previous = settled = ""  # the window's text, and what it was when its last character was last complete
+    for i in range(len(ids)):
+        text = decode(ids[anchor : i + 1])
+        kept = _common_prefix(previous, text)
+        for token in pending:
+            offsets[token] = (offsets[token][0], max(offsets[token][1], base + kept))
+        if text.endswith(REPLACEMENT):
+            # Byte fallback shows the characters before an open one as replacements too, for as long as it is open.
+            complete = max(len(text.rstrip(REPLACEMENT)), len(settled))
+            start = max(min(kept, complete), len(settled))
+            offsets.append((base + start, base + complete + 1))
+            pending = [i] if complete > whole else [*pending, i]
+            whole = complete
+        else:
+            start = max(kept, len(settled)) if text.startswith(settled) else kept
+            offsets.append((base + start, base + len(text)))
+            pending = []
+            if i + 1 - anchor >= window:
+                parts.append(text[committed:])
+                anchor = i + 1 - CONTEXT
+                shorter = decode(ids[anchor : i + 1])
+                base += len(text) - len(shorter)
+                text, committed = shorter, len(shorter)
+            settled, whole = text, len(text)
+        previous = text
+    length = base + len(previous)
+    for token in pending:
+        offsets[token] = (offsets[token][0], length)
+    return DecodedTokens("".join([*parts, previous[committed:]]), offsets)
+
+
+def _common_prefix(one: str, other: str) -> int:
+    differing = (k for k, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
+    return next(differing, min(len(one), len(other)))

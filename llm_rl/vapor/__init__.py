@@ -1,0 +1,43 @@
+"""VAPOR, seed 000: verifiable reward and preference in one ratio. Pure functions on tensors."""
+
+from llm_rl.vapor.objective import (
+    RatioBase,
+    VaporBatch,
+    VaporConfig,
+    VaporCounts,
+    VaporLoss,
+    VaporTerms,
+    vapor_counts,
+    vapor_loss,
+    vapor_terms,
+)
+from llm_rl.vapor.ratios import (
+    ClipOn,
+    PreferencePair,
+    RatioLevel,
+    preference_log_term,
+    span_mask,
+    vapor_advantage,
+    vapor_surrogate,
+    verifiable_log_ratio,
+)
+
+__all__ = [
+    "ClipOn",
+    "PreferencePair",
+    "RatioBase",
+    "RatioLevel",
+    "VaporBatch",
+    "VaporConfig",
+    "VaporCounts",
+    "VaporLoss",
+    "VaporTerms",
+    "preference_log_term",
+    "span_mask",
+    "vapor_advantage",
+    "vapor_counts",
+    "vapor_loss",
+    "vapor_surrogate",
+    "vapor_terms",
+    "verifiable_log_ratio",
+]

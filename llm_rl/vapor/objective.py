@@ -1,0 +1,233 @@
+"""VAPOR's objective: a verifiable ratio and a preference term in one clipped surrogate, averaged over a whole step.
+
+Source: seed 000, section 3.2 and section 4; its form is the default of `VaporConfig`, and every field is a departure
+that can be asked for. Shapes as in `ratios`.
+
+The preference term multiplies all completions of a prompt alike. At the first update every ratio is 1 and the
+advantages of a group sum to 0, so then its gradient is 0; `pref_loss_weight` adds a direct one.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from llm_rl.core import KLEstimator, LossCounts, Scale, aggregate_loss, approx_kl, loss_counts, masked_mean
+from llm_rl.core._checks import check_choice
+from llm_rl.vapor.ratios import (
+    ClipOn,
+    PreferencePair,
+    RatioLevel,
+    preference_log_term,
+    vapor_advantage,
+    vapor_surrogate,
+    verifiable_log_ratio,
+)
+
+RatioBase = Literal["ref", "old"]
+
+
+@dataclass(frozen=True)
+class VaporConfig:
+    """Parameters of the objective.
+
+    Attributes:
+        beta: β ≥ 0, strength of the preference term; at 0 the term is 1.
+        clip_low: How far the ratio may fall below 1, in [0, 1].
+        clip_high: How far it may rise above 1, ≥ 0.
+        kl_weight: w₁ ≥ 0, weight of the KL to the reference.
+        kl_estimator: See `core.approx_kl`.
+        ratio_base: The verifiable ratio is against the reference ("ref") or the policy that sampled ("old").
+        ratio_level: Over the tokens of s_i the log-ratio is added up ("sum"), averaged ("mean"), or each token has its
+            own ratio ("token").
+        clip_on: The clip acts on the "product" of both terms, or on the "verifiable" ratio alone, with the preference
+            term as a factor outside.
+        pref_loss_weight: Weight ≥ 0 of a direct −log σ(β·margin), the loss of DPO, arXiv:2305.18290.
+        advantage_scale: "none", reward minus group mean; "std" divides by the group's standard deviation as well.
+
+    Raises:
+        ValueError: A weight is negative or a name unknown. Clip ranges are checked where they are used.
+    """
+
+    beta: float = 0.1
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    kl_weight: float = 0.0
+    kl_estimator: KLEstimator = "k3"
+    ratio_base: RatioBase = "ref"
+    ratio_level: RatioLevel = "sum"
+    clip_on: ClipOn = "product"
+    pref_loss_weight: float = 0.0
+    advantage_scale: Scale = "none"
+
+    def __post_init__(self) -> None:
+        for name in ("beta", "kl_weight", "pref_loss_weight"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be 0 or greater")
+        for name, choices in (("ratio_base", RatioBase), ("ratio_level", RatioLevel), ("clip_on", ClipOn)):
+            check_choice(name, getattr(self, name), choices)
+        check_choice("kl_estimator", self.kl_estimator, KLEstimator)
+        check_choice("advantage_scale", self.advantage_scale, Scale)
+
+
+class VaporBatch(NamedTuple):
+    """What the objective of a micro-batch of whole prompts is made from.
+
+    Attributes:
+        logprobs: `(P, G, T)`, log π of the completions' tokens.
+        ref_logprobs: `(P, G, T)`, the same under the reference, constants.
+        old_logprobs: `(P, G, T)`, the same under the policy that sampled; None where `ratio_base` is "ref".
+        completion_mask: bool `(P, G, T)`, the tokens of the completions, for the KL.
+        spans: bool `(P, G, T)`, the tokens of s_i; a row of False where it was not found.
+        rewards: `(P, G)`, of s_i; anything where it was not found.
+        pair: Log-probabilities of the preference pairs.
+    """
+
+    logprobs: Tensor
+    ref_logprobs: Tensor
+    old_logprobs: Tensor | None
+    completion_mask: Tensor
+    spans: Tensor
+    rewards: Tensor
+    pair: PreferencePair
+
+
+class VaporTerms(NamedTuple):
+    """The objective before any mean, so that an optimizer step can be normalized as a whole.
+
+    Attributes:
+        surrogate: `(P, G)`, min(r′A, clip(r′)A), to be maximized; at the level "token" the mean over the tokens of s_i.
+        kl: `(P, G, T)`, estimates of KL(π ‖ π_ref) a token.
+        preference_loss: `(P, C)`, −log σ(β·margin); 0 where a response was not found.
+        advantages: `(P, G)`.
+        verifiable: `(P, G, 1)` or `(P, G, T)`, logarithm of the verifiable term, without gradient.
+        preference: `(P, C)`, logarithm of the preference term, without gradient: above 0 the preference is right.
+        clipped: bool `(P, G)`, clipping is what acted (on any token).
+        found: bool `(P, G)`, s_i was found.
+        pair_found: bool `(P, C)`, both responses were found.
+    """
+
+    surrogate: Tensor
+    kl: Tensor
+    preference_loss: Tensor
+    advantages: Tensor
+    verifiable: Tensor
+    preference: Tensor
+    clipped: Tensor
+    found: Tensor
+    pair_found: Tensor
+
+
+def vapor_terms(batch: VaporBatch, config: VaporConfig) -> VaporTerms:
+    """Every term of seed 000's objective for each completion and pair; failures are neutral as in steps 4 and 6.
+
+    Args:
+        batch: Log-probabilities, masks and rewards.
+        config: Parameters.
+
+    Returns:
+        The terms, not yet averaged.
+
+    Raises:
+        ValueError: Shapes do not fit, a reference carries a gradient, or the base of the ratio is missing.
+    """
+    base = batch.ref_logprobs if config.ratio_base == "ref" else batch.old_logprobs
+    if base is None:
+        raise ValueError("ratio_base is 'old' but old_logprobs is None; pass the log-probabilities at sampling")
+    constants = {"ref_logprobs": batch.ref_logprobs, "base of the ratio": base}
+    constants |= {"chosen_ref": batch.pair.chosen_ref, "rejected_ref": batch.pair.rejected_ref}
+    for name, constant in constants.items():
+        if constant.requires_grad:
+            raise ValueError(f"{name} carries a gradient; it is a constant of the objective (use .detach())")
+    found = batch.spans.any(-1)
+    advantages = vapor_advantage(batch.rewards, found, config.advantage_scale)
+    verifiable = verifiable_log_ratio(batch.logprobs, base, batch.spans, config.ratio_level)
+    preference = preference_log_term(batch.pair, config.beta)
+    objective, clipped = vapor_surrogate(
+        verifiable,
+        preference,
+        advantages,
+        clip_low=config.clip_low,
+        clip_high=config.clip_high,
+        clip_on=config.clip_on,
+    )
+    # A completion without s_i has the ratio 1 at every token, so any token stands for it.
+    units = batch.spans | ~found.unsqueeze(-1) if config.ratio_level == "token" else torch.ones_like(clipped)
+    kept = batch.completion_mask
+    new, ref = batch.logprobs.masked_fill(~kept, 0.0), batch.ref_logprobs.masked_fill(~kept, 0.0)
+    pair_found = batch.pair.found
+    return VaporTerms(
+        surrogate=masked_mean(objective, units, -1),
+        kl=approx_kl(new, ref, estimator=config.kl_estimator),
+        preference_loss=-torch.nn.functional.logsigmoid(preference).masked_fill(~pair_found, 0.0),
+        advantages=advantages,
+        verifiable=verifiable.detach(),
+        preference=preference.detach(),
+        clipped=(clipped & units).any(-1),
+        found=found,
+        pair_found=pair_found,
+    )
+
+
+class VaporCounts(NamedTuple):
+    """What an optimizer step divides by; the counts of micro-batches and processes are added up.
+
+    Attributes:
+        samples: int64 scalar, completions, those without s_i included.
+        completions: For the KL: completions with a token.
+        pairs: int64 scalar, preference pairs of which both responses were found.
+    """
+
+    samples: Tensor
+    completions: LossCounts
+    pairs: Tensor
+
+
+class VaporLoss(NamedTuple):
+    """Scalars; `loss` is −surrogate + w₁ · kl + weight · preference.
+
+    Attributes:
+        loss: To be minimized.
+        surrogate: Mean over completions.
+        kl: Mean over completions of the mean over tokens.
+        preference: Mean over the pairs that were found.
+    """
+
+    loss: Tensor
+    surrogate: Tensor
+    kl: Tensor
+    preference: Tensor
+
+
+def vapor_counts(batch: VaporBatch) -> VaporCounts:
+    """The counts of one micro-batch."""
+    samples = torch.tensor(batch.rewards.numel(), device=batch.rewards.device)
+    return VaporCounts(samples, loss_counts(batch.completion_mask.flatten(0, 1)), batch.pair.found.sum())
+
+
+def vapor_loss(
+    terms: VaporTerms, batch: VaporBatch, config: VaporConfig, counts: VaporCounts | None = None
+) -> VaporLoss:
+    """The loss of section 4.2, or a micro-batch's share of it.
+
+    Args:
+        terms: Of `batch`.
+        batch: See `vapor_terms`.
+        config: Parameters.
+        counts: Of the whole optimizer step, so that the shares of its micro-batches add up. None: of this batch.
+
+    Returns:
+        The loss and its parts, each with gradient; a term without weight is left out of the loss.
+    """
+    counts = vapor_counts(batch) if counts is None else counts
+    surrogate = terms.surrogate.sum() / counts.samples
+    mask = batch.completion_mask.flatten(0, 1)
+    kl = aggregate_loss(terms.kl.flatten(0, 1), mask, "grpo", counts.completions)
+    preference = terms.preference_loss.sum() / counts.pairs.clamp(min=1)
+    loss = -surrogate
+    if config.kl_weight:
+        loss = loss + config.kl_weight * kl
+    if config.pref_loss_weight:
+        loss = loss + config.pref_loss_weight * preference
+    return VaporLoss(loss, surrogate, kl, preference)

@@ -1,0 +1,59 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_rl.core import discounted_return_to_go, generalized_advantage
+
+
+def test_by_hand() -> None:
+    # γ = λ = 1/2. δ_2 = 4 − 3 = 1; δ_1 = 0 + 3/2 − 2 = −1/2; δ_0 = 1 + 2/2 − 1 = 1.
+    rewards, values = torch.tensor([1.0, 0.0, 4.0]), torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    output = generalized_advantage(rewards, values, gamma=0.5, lam=0.5)
+    assert output.advantages.tolist() == [1 - 0.25 / 4, -0.25, 1.0]
+    assert output.returns.tolist() == [1.9375, 1.75, 4.0]
+    assert not output.advantages.requires_grad and not output.returns.requires_grad
+    cut_off = generalized_advantage(rewards, values, gamma=0.5, lam=0.5, bootstrap=torch.tensor(8.0))
+    assert cut_off.advantages[-1].item() == 1 + 0.5 * 8
+
+
+@given(st.integers(0, 2**31), st.integers(1, 7), st.floats(0, 1), st.floats(0, 1))
+def test_against_the_double_sum(seed: int, steps: int, gamma: float, lam: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    rewards, values = torch.randn(2, 3, steps, generator=generator, dtype=torch.float64)
+    mask = torch.rand(3, steps, generator=generator) < 0.6
+    bootstrap = torch.randn(3, generator=generator, dtype=torch.float64)
+    spoiled = [x.masked_fill(~mask, torch.nan) for x in (rewards, values)]
+    output = generalized_advantage(*spoiled, gamma=gamma, lam=lam, mask=mask, bootstrap=bootstrap)
+    for i in range(3):
+        steps_there = [k for k in range(steps) if mask[i, k]]
+        v = [values[i, k].item() for k in steps_there] + [bootstrap[i].item()]
+        deltas = [rewards[i, k].item() + gamma * v[n + 1] - v[n] for n, k in enumerate(steps_there)]
+        for n, k in enumerate(steps_there):
+            expected = sum((gamma * lam) ** (m - n) * deltas[m] for m in range(n, len(deltas)))
+            assert output.advantages[i, k].item() == pytest.approx(expected, abs=1e-9)
+            assert output.returns[i, k].item() == pytest.approx(expected + v[n], abs=1e-9)
+    assert (output.advantages[~mask] == 0).all() and (output.returns[~mask] == 0).all()
+
+
+def test_lambda_one_is_the_return_minus_the_value() -> None:
+    rewards, values = torch.randn(2, 4, 6).unbind(0)
+    output = generalized_advantage(rewards, values, gamma=0.9, lam=1.0)
+    assert torch.allclose(output.advantages, discounted_return_to_go(rewards, 0.9) - values, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"values": torch.zeros(3)}, "values has shape"),
+        ({"gamma": 1.1}, "gamma is 1.1"),
+        ({"lam": -0.1}, "lam is -0.1"),
+        ({"mask": torch.ones(2, 4)}, "torch.bool"),
+        ({"bootstrap": torch.zeros(4)}, "bootstrap has shape"),
+        ({"rewards": torch.zeros(2, 0), "values": torch.zeros(2, 0)}, "no step"),
+    ],
+)
+def test_bad_arguments(changes: dict, message: str) -> None:
+    arguments = {"rewards": torch.zeros(2, 4), "values": torch.zeros(2, 4), "gamma": 0.9, "lam": 0.9, **changes}
+    with pytest.raises(ValueError, match=message):
+        generalized_advantage(**arguments)
