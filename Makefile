@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup train base9x9 rl9x9 measure9x9 test test-slow lint bench clean-cache clean
+.PHONY: setup train study base9x9 rl9x9 measure9x9 test test-slow lint bench clean-cache clean
 
 setup: $(STAMP)
 
@@ -16,6 +16,10 @@ $(STAMP): constraints.txt pyproject.toml
 
 train: $(STAMP)
 	$(BIN)/python scripts/train_sudoku.py
+
+# About two hours of two cores; results that are there already are kept.
+study: $(STAMP)
+	$(BIN)/python scripts/study.py configs/study.yaml --jobs 2
 
 # 9×9, for an accelerator: the base, RL on it, and a model on files of puzzles in a folder of yours (one a line).
 MODEL ?= runs/sudoku9x9_rl/rl

@@ -56,6 +56,11 @@ class Evaluation:
         """Share of greedy positions inside the map that are logically forced, over all live states; NaN without any."""
         return float(self.forced.sum() / self.in_map.sum()) if self.in_map.sum() else float("nan")
 
+    @property
+    def forced_shares(self) -> NDArray[np.float64]:
+        """`greedy_forced` of each puzzle, float64 `(N,)`, NaN where no greedy position lies inside the map."""
+        return np.divide(self.forced, self.in_map, out=np.full(len(self.forced), np.nan), where=self.in_map > 0)
+
     def summary(self) -> dict[str, float]:
         """The metrics of the table; `solved_ci95` is the half-width of a normal 95 % interval over puzzles."""
         return {
@@ -144,7 +149,23 @@ def paired_difference(first: Solved, second: Solved) -> tuple[float, float]:
     Raises:
         ValueError: The evaluations cover different numbers of puzzles.
     """
-    if len(first.solved) != len(second.solved):
-        raise ValueError(f"evaluations of {len(first.solved)} and {len(second.solved)} puzzles cannot be paired")
-    difference = first.solved.astype(float) - second.solved.astype(float)
+    return _paired(first.solved.astype(float), second.solved.astype(float))
+
+
+def paired_order_difference(first: Evaluation, second: Evaluation) -> tuple[float, float]:
+    """The same for `greedy_forced`: the difference of each puzzle's own share, every puzzle weighing the same.
+
+    Puzzles without a greedy position inside the map in either evaluation are left out.
+
+    Raises:
+        ValueError: The evaluations cover different numbers of puzzles.
+    """
+    return _paired(first.forced_shares, second.forced_shares)
+
+
+def _paired(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float]:
+    if len(first) != len(second):
+        raise ValueError(f"evaluations of {len(first)} and {len(second)} puzzles cannot be paired")
+    difference = first - second
+    difference = difference[~np.isnan(difference)]
     return float(difference.mean()), 1.96 * float(difference.std() / np.sqrt(len(difference)))

@@ -7,7 +7,15 @@ from policy_reference import after, is_over, policy_at
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.batch import PuzzleBatch
-from dllm_rl.evaluate import DEFAULT_STRATEGIES, Evaluation, compare, evaluate, greedy_in_forced, paired_difference
+from dllm_rl.evaluate import (
+    DEFAULT_STRATEGIES,
+    Evaluation,
+    compare,
+    evaluate,
+    greedy_in_forced,
+    paired_difference,
+    paired_order_difference,
+)
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
@@ -63,6 +71,17 @@ def test_paired_difference_by_hand() -> None:
     assert paired_difference(FIRST, FIRST) == (0.0, 0.0)
     with pytest.raises(ValueError, match="4 and 1 puzzles"):
         paired_difference(FIRST, evaluation([1], [1], [1], [1]))
+
+
+def test_paired_order_difference_by_hand() -> None:
+    """Shares 4/5, 1, 3/4 against 3/5, 0, 1/2; the last puzzle has no greedy position in the map of the second."""
+    second = evaluation([1, 0, 0, 0], [9, 1, 2, 4], [3, 0, 1, 0], [5, 1, 2, 0])
+    difference, half_width = paired_order_difference(FIRST, second)
+    differences = np.array([0.2, 1.0, 0.25])
+    assert difference == pytest.approx(differences.mean())
+    assert half_width == pytest.approx(1.96 * differences.std() / np.sqrt(3))
+    with pytest.raises(ValueError, match="4 and 1 puzzles"):
+        paired_order_difference(FIRST, evaluation([1], [1], [1], [1]))
 
 
 def test_margin_decoding_against_loops(
