@@ -1,8 +1,10 @@
-"""Write the frozen puzzle sets, the sets of the package, or sets of prompts; or audit the puzzle sets.
+"""Write the frozen puzzle sets, the sets of the package, or sets of prompts or chats; or audit the puzzle sets.
 
 - `--kind puzzles`: `data/puzzles/`, CSV files by size and split with puzzles of all tiers (`sudoku_env.puzzle_sets`).
 - `--kind package`: `sudoku_env/data/`, the puzzles behind `default_puzzles`.
 - `--kind prompts`: lines of {"prompt": …}, the training format: a puzzle described in words, which singles solve.
+- `--kind chat`: lines of {"prompt", "chosen", "rejected", "puzzle", "solution"} about such puzzles, for trainers of
+  autoregressive models (`sudoku_env.chat`).
 
 No test or validation grid occurs in training, nor any image of it under a symmetry (for 4×4 puzzle sets: no grid).
 """
@@ -15,26 +17,34 @@ from typing import Literal
 
 from transformers import HfArgumentParser
 
+from sudoku_env.chat import chat_rows
 from sudoku_env.errors import SudokuError
 from sudoku_env.puzzle_sets import TIERS, audit_sets, draw_by_split, write_package_sets, write_sets, write_text
+from sudoku_env.puzzles import Puzzles
 from sudoku_env.text import build_prompt
 
-FOLDERS = {"puzzles": "data/puzzles", "package": "sudoku_env/data", "prompts": "runs/prompts"}
+FOLDERS = {"puzzles": "data/puzzles", "package": "sudoku_env/data", "prompts": "runs/prompts", "chat": "runs/chat"}
+WORDING = {"prompts": "compact", "chat": "short"}
 
 
 @dataclass
 class DataArguments:
     """Arguments of `make_data.py`."""
 
-    kind: Literal["puzzles", "package", "prompts"] = field(default="puzzles", metadata={"help": "What to write."})
+    kind: Literal["puzzles", "package", "prompts", "chat"] = field(
+        default="puzzles", metadata={"help": "What to write."}
+    )
     audit: bool = field(default=False, metadata={"help": "Check the puzzle sets that are there, write nothing."})
     output_dir: str | None = field(default=None, metadata={"help": f"Folder; by default by kind: {FOLDERS}."})
     seed: int = field(default=2026, metadata={"help": "Of the generator."})
-    threads: int = field(default=1, metadata={"help": "Threads of the generator, for puzzles and prompts."})
-    size: int = field(default=6, metadata={"help": "Prompts: board size."})
-    clues_low: int = field(default=14, metadata={"help": "Prompts: fewest clues of a puzzle."})
-    clues_high: int = field(default=18, metadata={"help": "Prompts: most clues of a puzzle."})
-    template: str = field(default="compact", metadata={"help": "Prompts: wording, see sudoku_env.text.TEMPLATES."})
+    threads: int = field(default=1, metadata={"help": "Threads of the generator, not for the package."})
+    size: int = field(default=6, metadata={"help": "Prompts and chats: board size."})
+    clues_low: int = field(default=14, metadata={"help": "Prompts and chats: fewest clues of a puzzle."})
+    clues_high: int = field(default=18, metadata={"help": "Prompts and chats: most clues of a puzzle."})
+    template: str | None = field(
+        default=None,
+        metadata={"help": f"Prompts and chats: wording, see sudoku_env.text.TEMPLATES; by default by kind: {WORDING}."},
+    )
     train: int = field(default=3000, metadata={"help": "Prompts to train on."})
     validation: int = field(default=1000, metadata={"help": "Prompts for choosing hyperparameters."})
     test: int = field(default=2000, metadata={"help": "Held-out prompts."})
@@ -44,8 +54,16 @@ class DataArguments:
 folder = Path(args.output_dir or FOLDERS[args.kind])
 
 
-def write_prompts() -> None:
-    """Write the prompts of each split and their checksums."""
+def lines_of(puzzles: Puzzles) -> list[str]:
+    """A line of JSON for each puzzle."""
+    template = args.template or WORDING[args.kind]
+    if args.kind == "chat":
+        return [json.dumps(row) for row in chat_rows(puzzles, args.seed, template)]
+    return [json.dumps({"prompt": build_prompt(board, template)}) for board in puzzles.boards]
+
+
+def write_lines() -> None:
+    """Write the prompts or chats of each split and their checksums."""
     name = f"sudoku{args.size}x{args.size}"
     sets = draw_by_split(
         args.size,
@@ -58,9 +76,8 @@ def write_prompts() -> None:
     )
     checksums = []
     for split, puzzles in sets.items():
-        prompts = [json.dumps({"prompt": build_prompt(board, args.template)}) + "\n" for board in puzzles.boards]
         path = folder / f"{name}_{split}.jsonl"
-        write_text(path, "".join(prompts))
+        write_text(path, "".join(f"{line}\n" for line in lines_of(puzzles)))
         checksums.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n")
     write_text(folder / f"{name}.sha256", "".join(checksums))
 
@@ -74,7 +91,7 @@ try:
     elif args.kind == "package":
         write_package_sets(folder, seed=args.seed)
     else:
-        write_prompts()
+        write_lines()
 except SudokuError as error:
     raise SystemExit(str(error)) from None
 print("\n".join(f"{path} ({path.stat().st_size:,} bytes)" for path in sorted(folder.glob("sudoku*"))))

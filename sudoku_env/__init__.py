@@ -26,6 +26,8 @@ from sudoku_env.board import (
 )
 from sudoku_env.board_env import SudokuEnv
 from sudoku_env.char_tokenizer import CharTokenizer
+from sudoku_env.chat import REASONING_TAGS, RESPONSE_TAGS, ChatRow, chat_answer, chat_prompt, chat_row, chat_rows
+from sudoku_env.derivation import Derivation, derive, derive_with_fault
 from sudoku_env.dynamics import StepBatch, step_batch, unmask_reward
 from sudoku_env.env import UnmaskEnv
 from sudoku_env.errors import BoardError, PromptSetError, PuzzleParseError, SudokuError, TokenLayoutError
@@ -46,6 +48,7 @@ from sudoku_env.progress import BoardView, Progress
 from sudoku_env.puzzles import Puzzles, default_puzzles, read_packed, read_prompts, read_puzzles
 from sudoku_env.rating import Rating, rate, rate_batch
 from sudoku_env.rendering import decode_gif, render_ansi, render_rgb, trace_views
+from sudoku_env.rewards import cells_reward, exact_reward, format_reward, reasoning_reward
 from sudoku_env.sampling import sample_legal
 from sudoku_env.scoring import Score, read_answer, score_answer
 from sudoku_env.solver import count_solutions, solve, solve_batch
@@ -68,6 +71,8 @@ __all__ = [
     "ANSWER_LAYOUTS",
     "DEFAULT_OPENING",
     "DEFAULT_SYSTEM_PROMPT",
+    "REASONING_TAGS",
+    "RESPONSE_TAGS",
     "RULES",
     "RULE_GROUPS",
     "SIZES",
@@ -80,6 +85,8 @@ __all__ = [
     "BoardLike",
     "BoardView",
     "CharTokenizer",
+    "ChatRow",
+    "Derivation",
     "FlatActions",
     "FlatUnmask",
     "FlatUnmaskVector",
@@ -107,15 +114,24 @@ __all__ = [
     "candidates",
     "canonical_grid",
     "cell_name",
+    "cells_reward",
+    "chat_answer",
+    "chat_prompt",
+    "chat_row",
+    "chat_rows",
     "count_solutions",
     "decode_gif",
     "default_puzzles",
     "definite_cells",
+    "derive",
+    "derive_with_fault",
     "detect_definite",
+    "exact_reward",
     "explain",
     "find_conflict",
     "forced_digits",
     "format_board",
+    "format_reward",
     "generate",
     "geometry",
     "in_split",
@@ -132,6 +148,7 @@ __all__ = [
     "read_packed",
     "read_prompts",
     "read_puzzles",
+    "reasoning_reward",
     "reference_ids",
     "render_ansi",
     "render_rgb",

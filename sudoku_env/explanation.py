@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sudoku_env.board import BoardLike, cell_name, geometry, size_of
+from sudoku_env.board import Board, BoardLike, cell_name, geometry, size_of
 from sudoku_env.kernels.ladder import apply_step, find_pattern, next_single
 from sudoku_env.kernels.ladder_state import (
     BACKBONE,
@@ -109,22 +109,18 @@ def describe_step(rule: int, work: Work, size: int) -> Step:
     units = [int(unit) for unit in work.step_units[: work.step[UNIT_COUNT]]]
     digits = _digits(work.step[DIGITS])
     eliminated = [(int(cell), digit) for cell in np.flatnonzero(work.removed) for digit in _digits(work.removed[cell])]
-    if eliminated:
-        units = _with_links(rule, cells, units, size)
-        reason = _elimination_reason(rule, cells, digits, units, work, size)
-        conclusion = _eliminations(eliminated, size)
-        if rule > JELLYFISH:
-            verb = "each share" if len(eliminated) > 1 else "shares"
-            conclusion += f", which {verb} a unit with {'all three' if rule == XYZ_WING else 'both'}"
-    else:
-        if rule == NAKED_SINGLE:
-            units = geometry(size).units_of[cells[0]].tolist()
-        reason = _placement_reason(rule, cells[0], digits[0], units, work, size)
-        conclusion = f"{cell_name(cells[0], size)} is {digits[0]}"
+    if not eliminated:
+        return placement_step(rule, cells[0], digits[0], units, work.board)
+    units = _with_links(rule, cells, units, size)
+    reason = _elimination_reason(rule, cells, digits, units, work, size)
+    conclusion = _eliminations(eliminated, size)
+    if rule > JELLYFISH:
+        verb = "each share" if len(eliminated) > 1 else "shares"
+        conclusion += f", which {verb} a unit with {'all three' if rule == XYZ_WING else 'both'}"
     return Step(
         rule=RULES[rule],
-        cell=None if eliminated else cells[0],
-        digit=None if eliminated else digits[0],
+        cell=None,
+        digit=None,
         eliminated=tuple(eliminated),
         digits=tuple(digits),
         cells=tuple(cells),
@@ -133,21 +129,49 @@ def describe_step(rule: int, work: Work, size: int) -> Step:
     )
 
 
-def _placement_reason(rule: int, cell: int, digit: int, units: Sequence[int], work: Work, size: int) -> str:
+def placement_step(rule: int, cell: int, digit: int, units: Sequence[int], board: Board) -> Step:
+    """Put into words that a digit is placed; whether the rule allows it is not looked at.
+
+    Args:
+        rule: Index in `RULES`.
+        cell: The cell to fill.
+        digit: The digit that it gets.
+        units: The units that force it; a naked single takes those of its cell instead.
+        board: uint8 `(n²,)` before the step, from which a naked single reads what stands in its units. Any other digit
+            that does not stand there is said to have been eliminated before.
+    """
+    size = size_of(board.size)
+    if rule == NAKED_SINGLE:
+        units = geometry(size).units_of[cell].tolist()
+    return Step(
+        rule=RULES[rule],
+        cell=cell,
+        digit=digit,
+        eliminated=(),
+        digits=(digit,),
+        cells=(cell,),
+        units=tuple(unit_name(unit, size) for unit in units),
+        text=f"{_TITLES[rule]}: {_placement_reason(rule, cell, digit, units, board)}, "
+        f"so {cell_name(cell, size)} is {digit}.",
+    )
+
+
+def _placement_reason(rule: int, cell: int, digit: int, units: Sequence[int], board: Board) -> str:
+    size = size_of(board.size)
     name = cell_name(cell, size)
     if rule == BACKBONE:
         return f"{name} holds {digit} in every solution, as a search shows"
     if rule == HIDDEN_SINGLE:
         return f"in {unit_name(units[0], size)} the digit {digit} fits only in {_within([cell], units[0], size)}"
-    return f"{name} can only be {digit} ({_others_ruled_out(cell, digit, units, work, size)})"
+    return f"{name} can only be {digit} ({_others_ruled_out(digit, units, board, size)})"
 
 
-def _others_ruled_out(cell: int, digit: int, units: Sequence[int], work: Work, size: int) -> str:
+def _others_ruled_out(digit: int, units: Sequence[int], board: Board, size: int) -> str:
     """Why a cell has one candidate left: each other digit stands in its row, column or box, or was eliminated."""
     left = set(range(1, size + 1)) - {digit}
     reasons = []
     for unit in units:
-        standing = sorted(left & set(work.board[geometry(size).units[unit]].tolist()))
+        standing = sorted(left & set(board[geometry(size).units[unit]].tolist()))
         left -= set(standing)
         if standing:
             reasons.append(f"{unit_name(unit, size)} holds {_join(standing)}")

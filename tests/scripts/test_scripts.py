@@ -14,8 +14,10 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
+from sudoku_env.board import to_string
 from sudoku_env.grids import canonical_grid
 from sudoku_env.logic import singles_rounds
+from sudoku_env.scoring import score_answer
 from sudoku_env.solver import count_solutions, solve
 from sudoku_env.text import parse_puzzle
 from sudoku_env.tokens import pre_fill
@@ -57,7 +59,7 @@ def boards_of(path):
 
 def check_sums(folder):
     lines = (folder / "sudoku6x6.sha256").read_text().splitlines()
-    assert len(lines) == 3
+    assert len(lines) == len(list(folder.glob("sudoku6x6*.jsonl"))) >= 3
     for line in lines:
         digest, name = line.split("  ")
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
@@ -105,6 +107,26 @@ def test_data_of_another_size_and_wording(tmp_path):
     boards = [board for split in SPLITS for board in boards_of(tmp_path / f"sudoku4x4_{split}.jsonl")]
     assert len({solve(board).tobytes() for board in boards}) > 1
     assert all(count_solutions(board) == 1 and 6 <= (board > 0).sum() <= 7 for board in boards)
+
+
+def test_chat_data(tmp_path):
+    options = {"kind": "chat", "size": 4, "clues_low": 9, "clues_high": 12, **SPLITS}
+    folders = [tmp_path / name for name in ("one", "again")]
+    finish(*(start("make_data.py", folder, **options) for folder in folders))
+    assert contents(folders[0], "*") == contents(folders[1], "*")
+    grids = {}
+    for split, count in SPLITS.items():
+        lines = (folders[0] / f"sudoku4x4_{split}.jsonl").read_text("utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
+        assert len(rows) == count
+        for row in rows:
+            (message,) = row["prompt"]
+            board = parse_puzzle(message["content"])
+            assert to_string(board) == row["puzzle"] and to_string(solve(board)) == row["solution"]
+            assert score_answer(row["chosen"], board).exact == 1 > score_answer(row["rejected"], board).exact
+        grids[split] = {row["solution"] for row in rows}
+    assert not grids["train"] & grids["validation"]
+    assert not (grids["train"] | grids["validation"]) & grids["test"]
 
 
 def test_data_that_cannot_be_had(tmp_path):
