@@ -1,55 +1,5 @@
-"""Several processes: their number, and the mean of their gradients."""
+"""Several processes: their number, and the mean of their gradients; see `llm_rl.processes`."""
 
-import os
-from collections.abc import Sequence
+from llm_rl.processes import check_processes, mean_over_processes
 
-import torch
-import torch.distributed as dist
-from torch import Tensor, nn
-
-
-def check_processes(seen: int, expected: int | None = None) -> None:
-    """Hold the number of processes that training sees against the launcher's, and against what was asked for.
-
-    Args:
-        seen: Processes that training sees.
-        expected: Processes asked for. A launcher may start fewer than it was told without leaving a trace in the
-            environment, as `accelerate launch --cpu --num_processes 2` does; only this finds out.
-
-    Raises:
-        RuntimeError: The numbers differ.
-    """
-    launched = int(os.environ.get("WORLD_SIZE", "1"))
-    if launched != seen:
-        raise RuntimeError(
-            f"the launcher's WORLD_SIZE is {launched} but training sees {seen} processes, so every one would train "
-            "alone; start with torchrun, and unset WORLD_SIZE where there is no launcher"
-        )
-    if expected is not None and expected != seen:
-        raise RuntimeError(
-            f"training sees {seen} processes, not the expected {expected}; start with torchrun --nproc_per_node "
-            f"{expected} (accelerate launch --cpu starts one process, whatever --num_processes says)"
-        )
-
-
-@torch.no_grad()
-def mean_over_processes(gradients: Sequence[Tensor | None], parameters: Sequence[nn.Parameter]) -> list[Tensor | None]:
-    """The mean of each gradient over all processes; a collective call.
-
-    Args:
-        gradients: This process's gradients, overwritten; None counts as 0.
-        parameters: Their parameters, in the same order in every process.
-
-    Returns:
-        The means, None where no process has a gradient.
-    """
-    present = torch.tensor([gradient is not None for gradient in gradients], device=parameters[0].device).int()
-    dist.all_reduce(present, op=dist.ReduceOp.MAX)
-    means: list[Tensor | None] = []
-    for gradient, parameter, somewhere in zip(gradients, parameters, present.tolist(), strict=True):
-        if somewhere:
-            gradient = torch.zeros_like(parameter) if gradient is None else gradient.contiguous()
-            dist.all_reduce(gradient)
-            gradient /= dist.get_world_size()
-        means.append(gradient)
-    return means
+__all__ = ["check_processes", "mean_over_processes"]

@@ -1,11 +1,13 @@
 """Training puzzles as a data set, and the order in which roll-outs take them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import torch
-from torch.utils.data import Dataset, Sampler
+from torch.utils.data import Dataset
 
+from llm_rl.sampler import RepeatedBatchSampler
 from sudoku_env.tokens import PreFilled
+
+__all__ = ["PromptDataset", "RepeatedBatchSampler"]
 
 
 class PromptDataset(Dataset[PreFilled]):
@@ -19,32 +21,3 @@ class PromptDataset(Dataset[PreFilled]):
 
     def __getitem__(self, index: int) -> PreFilled:
         return self.puzzles[index]
-
-
-class RepeatedBatchSampler(Sampler[int]):
-    """Shuffled indices in which every block of `block` is repeated, for several updates on one roll-out.
-
-    The order depends on the seed and the epoch alone; what does not fill a block at the end of an epoch is left out.
-
-    Raises:
-        ValueError: There are fewer examples than one block.
-    """
-
-    def __init__(self, length: int, block: int, repeats: int, seed: int) -> None:
-        if length < block:
-            raise ValueError(f"{length} puzzles do not fill one batch of {block}; add puzzles or take smaller batches")
-        self.length, self.block, self.repeats, self.seed, self.epoch = length, block, repeats, seed, 0
-
-    def __len__(self) -> int:
-        return self.length // self.block * self.block * self.repeats
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the order of an epoch."""
-        self.epoch = epoch
-
-    def __iter__(self) -> Iterator[int]:
-        order = torch.randperm(self.length, generator=torch.Generator().manual_seed(self.seed + self.epoch))
-        for block in order.split(self.block):
-            if len(block) == self.block:
-                for _ in range(self.repeats):
-                    yield from block.tolist()

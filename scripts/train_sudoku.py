@@ -95,8 +95,8 @@ class RecipeArguments(UnmaskArguments):
 
     output_dir: str = field(default=str(ROOT / "runs" / "train_sudoku"), metadata={"help": "Run folder."})
     max_steps: int = field(default=300, metadata={"help": "Optimizer steps: about three minutes on two cores."})
-    per_device_train_batch_size: int = field(default=8, metadata={"help": "Puzzles of a roll-out."})
-    group_size: int = field(default=4, metadata={"help": "G: more puzzles with fewer trajectories taught more."})
+    per_device_train_batch_size: int = field(default=24, metadata={"help": "Puzzles of a roll-out."})
+    group_size: int = field(default=1, metadata={"help": "G: without the first term, more puzzles teach more."})
     position_temperature: float = field(
         default=3.0,
         metadata={"help": "T_pos at the start: at the source's 0.05 few states are visited and f is nearly flat."},
@@ -113,11 +113,8 @@ class RecipeArguments(UnmaskArguments):
         default=0.3, metadata={"help": "Share of the states in an update: neighbors in a trajectory teach the same."}
     )
     rl_weight: float = field(
-        default=0.1, metadata={"help": "Of the first term, whose gradient is mostly noise at this batch size."}
-    )
-    advantage_baseline: str = field(default="leave_one_out", metadata={"help": "mean (source) or leave_one_out."})
-    advantage_scale: str = field(
-        default="none", metadata={"help": "std (source) or none: a lone survivor would get sqrt(G-1)."}
+        default=0.0,
+        metadata={"help": "Of the first term, whose gradient is noise at this batch size; above 0 it needs groups."},
     )
     reduction: str = field(default="mean", metadata={"help": "sum (source) or mean: independent of the blanks."})
     learning_rate: float = field(default=3e-4, metadata={"help": "Of both terms, unless given apart."})

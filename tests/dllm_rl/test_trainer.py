@@ -76,7 +76,7 @@ def rollouts(monkeypatch):
 )
 def test_sampler_repeats_blocks_of_a_permutation(length, block, repeats, seed, epoch):
     if length < block:
-        with pytest.raises(ValueError, match=f"{length} puzzles do not fill one batch of {block}"):
+        with pytest.raises(ValueError, match=f"{length} examples do not fill one batch of {block}"):
             RepeatedBatchSampler(length, block, repeats, seed)
         return
     sampler = RepeatedBatchSampler(length, block, repeats, seed)
@@ -305,7 +305,7 @@ def test_prompts_of_different_length_and_data_seed(tmp_path):
 
 
 def test_too_few_puzzles(tmp_path):
-    with pytest.raises(ValueError, match="3 puzzles do not fill one batch of 4"):
+    with pytest.raises(ValueError, match="3 examples do not fill one batch of 4"):
         trainer(tmp_path, count=3, per_device_train_batch_size=4).train()
 
 

@@ -295,7 +295,7 @@ def test_main_job_ends_with_the_table(main_run):
         "steps before error",
     ):
         assert column in table
-    assert "RL - control, margin" in table
+    assert "RL - control, margin" in table and "RL - control, greedy_forced" in table
 
 
 def test_main_job_writes_its_run_folder(main_run):

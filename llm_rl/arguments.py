@@ -1,0 +1,163 @@
+"""Arguments: those of `transformers.TrainingArguments`, of roll-outs, and of GRPO."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from transformers import TrainingArguments
+
+from llm_rl.core import Baseline, KLEstimator, LossType
+from llm_rl.core._checks import check_choice, check_positive
+
+KLIn = Literal["loss", "reward"]
+ScaleRewards = Literal["group", "batch", "none"]
+ImportanceLevel = Literal["token", "sequence"]
+
+
+@dataclass
+class RolloutArguments(TrainingArguments):
+    """Arguments of `RolloutTrainer`.
+
+    `per_device_train_batch_size` counts completions in a forward pass, `max_steps` optimizer steps. The roll-out of a
+    process has `per_device_train_batch_size` × `gradient_accumulation_steps` × `mini_batches` completions, which are
+    whole groups of `num_generations`; it serves `num_iterations` × `mini_batches` optimizer steps.
+
+    Raises:
+        ValueError: A value is out of range or two do not fit together.
+    """
+
+    learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
+    num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
+    num_iterations: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
+    mini_batches: int = field(default=1, metadata={"help": "Optimizer steps of a pass, each on a share of a roll-out."})
+    max_completion_length: int = field(default=256, metadata={"help": "Longest completion in tokens."})
+    temperature: float = field(default=1.0, metadata={"help": "Of sampling and of all log-probabilities."})
+    generation_batch_size: int | None = field(
+        default=None, metadata={"help": "Sequences that model.generate samples at a time; None: a whole roll-out."}
+    )
+    chat_template_kwargs: dict[str, Any] | str | None = field(
+        default=None, metadata={"help": "Passed to the chat template of prompts that are messages."}
+    )
+    reward_weights: list[float] | None = field(default=None, metadata={"help": "One a reward function; None: all 1."})
+    beta: float = field(default=0.0, metadata={"help": "Weight of the divergence from the reference; 0: no reference."})
+    kl_estimator: str = field(default="k3", metadata={"help": "k1, k2 or k3 (GRPO's)."})
+    kl_in: str = field(default="loss", metadata={"help": "Divergence in the loss (GRPO) or in the reward."})
+    mask_truncated_completions: bool = field(
+        default=False, metadata={"help": "Leave completions without end token out of the loss and its denominators."}
+    )
+    top_entropy_quantile: float = field(
+        default=1.0,
+        metadata={"help": "Share of a roll-out's tokens, of highest entropy, that count in the loss."},
+    )
+    dynamic_sampling_attempts: int = field(
+        default=0, metadata={"help": "How often groups without spread are replaced by other prompts' groups; 0: never."}
+    )
+    importance_correction_cap: float | None = field(
+        default=None,
+        metadata={"help": "Weigh tokens by trainer / engine probability at sampling, at most this; None: no weight."},
+    )
+    expected_processes: int | None = field(
+        default=None, metadata={"help": "Stop unless training runs in so many processes; None takes any number."}
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Batches are rows of a data set, and a loss that is not finite must be seen.
+        self.remove_unused_columns = False
+        self.logging_nan_inf_filter = False
+        for name in ("num_iterations", "mini_batches", "max_completion_length", "per_device_train_batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or greater")
+        if self.num_generations < 2:
+            raise ValueError(f"num_generations is {self.num_generations}; a group to compare within needs 2 or more")
+        if self.completions_per_rollout % self.num_generations:
+            raise ValueError(
+                f"a process's roll-out has {self.completions_per_rollout} completions (per_device_train_batch_size × "
+                f"gradient_accumulation_steps × mini_batches), which is no multiple of num_generations = "
+                f"{self.num_generations}; change one of them"
+            )
+        check_positive("temperature", self.temperature)
+        if not self.beta >= 0:
+            raise ValueError(f"beta is {self.beta}; it must be 0 or greater")
+        check_choice("kl_estimator", self.kl_estimator, KLEstimator)
+        check_choice("kl_in", self.kl_in, KLIn)
+        if not 0 < self.top_entropy_quantile <= 1:
+            raise ValueError(f"top_entropy_quantile is {self.top_entropy_quantile}; it must lie in (0, 1]")
+        if self.dynamic_sampling_attempts < 0:
+            raise ValueError(f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be 0 or greater")
+        if self.importance_correction_cap is not None:
+            check_positive("importance_correction_cap", self.importance_correction_cap)
+        self._refuse()
+
+    def _refuse(self) -> None:
+        """What `TrainingArguments` offers and roll-outs do not support."""
+        unsupported = {
+            "torch_compile": self.torch_compile,
+            "include_num_input_tokens_seen": self.include_num_input_tokens_seen not in (False, "no"),
+            "auto_find_batch_size": self.auto_find_batch_size,
+            "ignore_data_skip": self.ignore_data_skip,
+            "train_sampling_strategy": self.train_sampling_strategy != "random",
+            "label_smoothing_factor": self.label_smoothing_factor != 0,
+            "neftune_noise_alpha": self.neftune_noise_alpha is not None,
+        }
+        for name, asked in unsupported.items():
+            if asked:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not supported with roll-outs; leave it out")
+        for name in ("split_batches", "dispatch_batches"):
+            if getattr(self.accelerator_config, name):
+                raise ValueError(f"accelerator_config.{name} is not supported with roll-outs; leave it out")
+
+    @property
+    def completions_per_rollout(self) -> int:
+        """Completions of one process's roll-out."""
+        return self.per_device_train_batch_size * self.micro_batches_per_rollout
+
+    @property
+    def micro_batches_per_rollout(self) -> int:
+        """Forward passes of one pass over a roll-out."""
+        return self.gradient_accumulation_steps * self.mini_batches
+
+    @property
+    def steps_per_rollout(self) -> int:
+        """Optimizer steps that a roll-out serves."""
+        return self.num_iterations * self.mini_batches
+
+
+@dataclass
+class GRPOArguments(RolloutArguments):
+    """Arguments of `GRPOTrainer`; names and defaults are those of seed 003 where it has one.
+
+    Raises:
+        ValueError: A value is out of range or a name unknown.
+    """
+
+    loss_type: str = field(default="grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo; see core.loss_types."})
+    epsilon: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - epsilon."})
+    epsilon_high: float | None = field(
+        default=None, metadata={"help": "The ratio is clipped above at 1 + epsilon_high; None: epsilon."}
+    )
+    delta: float | None = field(default=None, metadata={"help": "Largest ratio where the advantage is negative."})
+    importance_sampling_level: str = field(default="token", metadata={"help": "token, or sequence (GSPO)."})
+    scale_rewards: str = field(
+        default="group", metadata={"help": "Advantages over the standard deviation of: group, batch or none."}
+    )
+    advantage_baseline: str = field(default="mean", metadata={"help": "mean of the group, or leave_one_out."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("loss_type", self.loss_type, LossType)
+        check_choice("importance_sampling_level", self.importance_sampling_level, ImportanceLevel)
+        check_choice("scale_rewards", self.scale_rewards, ScaleRewards)
+        check_choice("advantage_baseline", self.advantage_baseline, Baseline)
+        if self.advantage_baseline == "ema":
+            raise ValueError("advantage_baseline 'ema' is not supported here; choose 'mean' or 'leave_one_out'")
+        if not 0 <= self.epsilon <= 1:
+            raise ValueError(f"epsilon is {self.epsilon}; it must lie in [0, 1]")
+        if not self.clip_high >= 0:
+            raise ValueError(f"epsilon_high is {self.epsilon_high}; it must be 0 or greater")
+        if self.delta is not None and not self.delta > 1 + self.clip_high:
+            raise ValueError(f"delta is {self.delta}; it must be greater than 1 + epsilon_high = {1 + self.clip_high}")
+
+    @property
+    def clip_high(self) -> float:
+        """How far the ratio may rise above 1."""
+        return self.epsilon if self.epsilon_high is None else self.epsilon_high

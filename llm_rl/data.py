@@ -1,0 +1,163 @@
+"""Prompts as text or chat messages, and what is kept of each completion. Source: seed 003, steps 2.1 to 2.3."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A prompt and one completion of it. Token in, token out: nothing is encoded again.
+
+    Attributes:
+        row: Of the data set; `row["prompt"]` is a text or a list of messages.
+        prompt_ids: Tokens of the prompt.
+        completion_ids: Sampled tokens up to and including the first end token.
+        truncated: Whether there is no end token.
+        engine_logprobs: Log-probabilities that the engine sampled with, one a token; None where it gave none.
+    """
+
+    row: Mapping[str, Any]
+    prompt_ids: list[int]
+    completion_ids: list[int]
+    truncated: bool
+    engine_logprobs: list[float] | None = None
+
+
+def check_row(row: Any) -> Mapping[str, Any]:
+    """The row itself.
+
+    Raises:
+        ValueError: It has no prompt.
+    """
+    if not isinstance(row, Mapping) or "prompt" not in row:
+        held = sorted(row) if isinstance(row, Mapping) else type(row).__name__
+        raise ValueError(f"a row of the data set has no 'prompt' but {held}; rows are dictionaries with a 'prompt'")
+    return row
+
+
+def check_rows(rows: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """`check_row` of each: the collator of trainers."""
+    return [check_row(row) for row in rows]
+
+
+def encode_prompt(prompt: Any, processing_class: Any, chat_template_kwargs: Mapping[str, Any]) -> list[int]:
+    """The tokens of a prompt: text as the tokenizer encodes it, messages through the chat template.
+
+    After messages that end with the assistant's the template continues that message, else it opens a new one.
+
+    Args:
+        prompt: A text, or messages `{"role": …, "content": …}`.
+        processing_class: A tokenizer of transformers.
+        chat_template_kwargs: Passed to the template.
+
+    Raises:
+        ValueError: The prompt is neither, or has no token.
+    """
+    if isinstance(prompt, str):
+        ids = processing_class(prompt)["input_ids"]
+    elif is_conversation(prompt):
+        goes_on = prompt[-1]["role"] == "assistant"
+        ids = processing_class.apply_chat_template(
+            list(prompt),
+            add_generation_prompt=not goes_on,
+            continue_final_message=goes_on,
+            tokenize=True,
+            return_dict=False,
+            **chat_template_kwargs,
+        )
+    else:
+        raise ValueError(f"prompt is {prompt!r}; it must be a text or a list of messages with 'role' and 'content'")
+    if not ids:
+        raise ValueError(f"prompt {prompt!r} has no token; a completion needs at least one before it")
+    return [int(token) for token in ids]
+
+
+def is_conversation(prompt: Any) -> bool:
+    """Whether a prompt is a list of chat messages, at least one."""
+    return (
+        isinstance(prompt, Sequence)
+        and not isinstance(prompt, str)
+        and len(prompt) > 0
+        and all(isinstance(message, Mapping) and "role" in message for message in prompt)
+    )
+
+
+def decode_completion(sample: Sample, processing_class: Any) -> Any:
+    """The completion as reward functions see it: a text, or one assistant message in a list; no special tokens."""
+    text = processing_class.decode(sample.completion_ids, skip_special_tokens=True)
+    return [{"role": "assistant", "content": text}] if is_conversation(sample.row["prompt"]) else text
+
+
+@dataclass
+class RolloutBatch:
+    """A micro-batch of completions, prompts padded on the left and completions on the right, as training needs it.
+
+    Attributes:
+        prompt_ids: int64 `(B, P)`.
+        prompt_mask: bool `(B, P)`, tokens of the prompts.
+        completion_ids: int64 `(B, T)`, T ≥ 1.
+        completion_mask: bool `(B, T)`, sampled tokens, the first end token included. Padding is told by position, so
+            pad and end token may be the same.
+        truncated: bool `(B,)`, completions without end token.
+        loss_mask: bool `(B, T)`, the sampled tokens that count in the loss.
+        sampling_per_token_logps: float32 `(B, T)` from the engine; None where it gave none.
+        old_per_token_logps: float32 `(B, T)`, under the policy at sampling. None: it is the one being trained, as every
+            roll-out serves one update.
+        ref_per_token_logps: float32 `(B, T)`; None without a reference.
+        rewards: float32 `(B,)`, what the advantages are made from.
+        advantages: float32 `(B,)`.
+        sequences: int64 scalar, rows that count in the whole optimizer step, over micro-batches and processes.
+        tokens: int64 scalar, likewise.
+    """
+
+    prompt_ids: Tensor
+    prompt_mask: Tensor
+    completion_ids: Tensor
+    completion_mask: Tensor
+    truncated: Tensor
+    loss_mask: Tensor
+    sampling_per_token_logps: Tensor | None = None
+    old_per_token_logps: Tensor | None = None
+    ref_per_token_logps: Tensor | None = None
+    rewards: Tensor | None = None
+    advantages: Tensor | None = None
+    sequences: Tensor | None = None
+    tokens: Tensor | None = None
+
+    @classmethod
+    def collate(
+        cls, samples: Sequence[Sample], pad_id: int, *, mask_truncated: bool = False, device: torch.device | str = "cpu"
+    ) -> "RolloutBatch":
+        """Pads samples; with `mask_truncated` the tokens of truncated completions do not count in the loss."""
+        prompt_ids, prompt_mask = pad([sample.prompt_ids for sample in samples], pad_id, "left")
+        completion_ids, completion_mask = pad([sample.completion_ids for sample in samples], pad_id, "right")
+        truncated = torch.tensor([sample.truncated for sample in samples])
+        given = [sample.engine_logprobs for sample in samples if sample.engine_logprobs is not None]
+        return cls(
+            prompt_ids=prompt_ids.to(device),
+            prompt_mask=prompt_mask.to(device),
+            completion_ids=completion_ids.to(device),
+            completion_mask=completion_mask.to(device),
+            truncated=truncated.to(device),
+            loss_mask=(completion_mask & ~(truncated.unsqueeze(1) & mask_truncated)).to(device),
+            sampling_per_token_logps=pad(given, 0.0, "right")[0].to(device) if len(given) == len(samples) else None,
+        )
+
+
+def pad(rows: Sequence[Sequence[Any]], value: Any, side: str) -> tuple[Tensor, Tensor]:
+    """Rows of different length as one tensor `(N, max(1, longest))` and the bool mask of what is not padding.
+
+    The tensor is float32 where `value` is a float, else int64; `side` is "left" or "right".
+    """
+    width = max([1, *(len(row) for row in rows)])
+    values, mask = [], []
+    for row in rows:
+        filler = [value] * (width - len(row))
+        truth = [True] * len(row), [False] * len(filler)
+        values.append([*filler, *row] if side == "left" else [*row, *filler])
+        mask.append([*truth[1], *truth[0]] if side == "left" else [*truth[0], *truth[1]])
+    return torch.tensor(values, dtype=torch.float32 if isinstance(value, float) else torch.int64), torch.tensor(mask)

@@ -1,0 +1,109 @@
+"""`GRPOTrainer`: group-relative policy optimization (arXiv:2402.03300) on `RolloutTrainer`; seed 003, steps 3 and 4."""
+
+import torch
+from torch import Tensor, nn
+
+from llm_rl.arguments import GRPOArguments
+from llm_rl.core import (
+    LossCounts,
+    PolicyTensors,
+    aggregate_loss,
+    approx_kl,
+    clipped_surrogate,
+    group_relative_advantage,
+    leveled_log_ratio,
+    masked_sum,
+    record_monitors,
+)
+from llm_rl.data import RolloutBatch
+from llm_rl.mismatch import record_mismatch, truncated_importance_weight
+from llm_rl.rollout_trainer import RolloutTrainer
+
+SCALES = {"group": "std", "batch": "batch_std", "none": "none"}
+
+
+class GRPOTrainer(RolloutTrainer):
+    """Trains a causal language model on rewards that are compared within groups of completions of one prompt.
+
+    Where this departs from seed 003 and TRL: the loss is normalized over the whole optimizer step of all processes for
+    every `loss_type`; completions without a token that counts are left out of its means; a group without spread has
+    advantage 0 exactly. Arguments as in `RolloutTrainer`, with `GRPOArguments`.
+    """
+
+    args: GRPOArguments
+
+    def _compute_advantages(self, rewards: Tensor) -> Tensor:
+        """A = (r − baseline) / (std + 1e-4), `(P, G)`; the standard deviation of the batch is that of all processes."""
+        together = self.accelerator.gather(rewards)
+        advantages = group_relative_advantage(
+            together,
+            baseline=self.args.advantage_baseline,  # type: ignore[arg-type]
+            scale=SCALES[self.args.scale_rewards],  # type: ignore[arg-type]
+            std_eps=1e-4,
+            correction=1,
+        )
+        return advantages.chunk(self.args.world_size)[self.args.process_index]
+
+    def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
+        """This micro-batch's share of the loss of the optimizer step, to be added up over micro-batches and processes.
+
+        Raises:
+            FloatingPointError: The share is not finite.
+        """
+        mask, advantages = inputs.loss_mask, inputs.advantages
+        if advantages is None or inputs.sequences is None or inputs.tokens is None:
+            raise ValueError("the batch has no advantages or counts; make it with _generate_and_score_completions")
+        logps, entropies = self._get_per_token_logps_and_entropies(model, inputs)  # (B, T) each
+        old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
+        log_ratio = leveled_log_ratio(logps, old_logps, mask, level=self.args.importance_sampling_level)  # type: ignore[arg-type]
+        surrogate = clipped_surrogate(
+            log_ratio,
+            torch.zeros_like(log_ratio),
+            advantages.unsqueeze(1),
+            self.args.epsilon,
+            self.args.clip_high,
+            delta=self.args.delta,
+        )
+        objective = surrogate.objective
+        if inputs.sampling_per_token_logps is not None:
+            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
+        if self.args.importance_correction_cap is not None:
+            objective = objective * self._importance_weight(old_logps, inputs)
+        if inputs.ref_per_token_logps is not None:
+            kl = self._reference_kl(logps, inputs.ref_per_token_logps, mask)
+            self.metrics.add_ratio("kl", masked_sum(kl.detach(), mask), mask.sum())
+            if self.args.kl_in == "loss":
+                objective = objective - self.args.beta * kl
+        loss = -aggregate_loss(
+            objective,
+            mask,
+            self.args.loss_type,  # type: ignore[arg-type]
+            LossCounts(inputs.sequences, inputs.tokens),
+            max_length=self.args.max_completion_length if self.args.loss_type == "dr_grpo" else None,
+        )
+        if not torch.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss is {loss.item()} at step {self.state.global_step}; lower the learning rate, or look for "
+                "weights that are not finite"
+            )
+        record_monitors(
+            self.metrics,
+            policy=PolicyTensors(logps, old_logps, surrogate, mask, inputs.completion_mask, entropies),
+        )
+        return loss
+
+    def _reference_kl(self, logps: Tensor, ref_logps: Tensor, mask: Tensor) -> Tensor:
+        logps, ref_logps = (values.masked_fill(~mask, 0.0) for values in (logps, ref_logps))
+        return approx_kl(logps, ref_logps, estimator=self.args.kl_estimator)  # type: ignore[arg-type]
+
+    def _importance_weight(self, old_logps: Tensor, inputs: RolloutBatch) -> Tensor:
+        if inputs.sampling_per_token_logps is None or self.args.importance_correction_cap is None:
+            raise ValueError(
+                "importance_correction_cap needs the engine's log-probabilities, but the engine returned none; use an "
+                "engine that does, or importance_correction_cap=None"
+            )
+        cap, mask = self.args.importance_correction_cap, inputs.loss_mask
+        weight = truncated_importance_weight(old_logps, inputs.sampling_per_token_logps, mask, cap)
+        self.metrics.add_ratio("importance_weight_mean", masked_sum(weight, mask), mask.sum())
+        self.metrics.add_ratio("importance_weight_capped_frac", masked_sum((weight >= cap).float(), mask), mask.sum())
+        return weight

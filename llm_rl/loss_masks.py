@@ -1,0 +1,53 @@
+"""Which tokens of a roll-out count, and what a divergence costs its reward."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from llm_rl.core import KLEstimator, approx_kl, rewards_with_kl
+from llm_rl.data import RolloutBatch
+
+
+def highest_entropy(
+    entropies: Sequence[Tensor], masks: Sequence[Tensor], share: float, accelerator: Any = None
+) -> list[Tensor]:
+    """Keeps the tokens of highest entropy, a share of all that count in the roll-out of all processes.
+
+    One threshold for the whole roll-out, taken at sampling: so the mask does not depend on micro-batches, and
+    denominators know it. Source: arXiv:2506.01939, section 5.
+
+    Args:
+        entropies: `(B, T)` each, ≥ 0.
+        masks: bool `(B, T)` each, the tokens that count so far.
+        share: ρ in (0, 1]. At least that share stays; tokens as uncertain as the last one stay too.
+        accelerator: Of several processes; a collective call. None: this process alone.
+
+    Returns:
+        The new masks.
+    """
+    counted = torch.cat([entropy[mask] for entropy, mask in zip(entropies, masks, strict=True)])
+    if accelerator is not None:
+        padded = accelerator.pad_across_processes(counted, pad_index=-1)
+        counted = accelerator.gather(padded)
+        counted = counted[counted > -0.5]  # an entropy may lie below 0 by rounding
+    if not len(counted):
+        return list(masks)
+    threshold = counted.sort(descending=True).values[math.ceil(share * len(counted)) - 1]
+    return [mask & (entropy >= threshold) for entropy, mask in zip(entropies, masks, strict=True)]
+
+
+def kl_penalty(batch: RolloutBatch, beta: float, estimator: KLEstimator) -> Tensor:
+    """−β Σ KL(π_old ‖ π_ref) over the tokens of each completion, `(B,)`: the divergence in the reward.
+
+    Raises:
+        ValueError: The batch has no old or no reference log-probabilities.
+    """
+    if batch.old_per_token_logps is None or batch.ref_per_token_logps is None:
+        raise ValueError("the batch has no old or reference log-probabilities, which the divergence is made from")
+    mask = batch.completion_mask
+    old, ref = (values.masked_fill(~mask, 0.0) for values in (batch.old_per_token_logps, batch.ref_per_token_logps))
+    kl = approx_kl(old, ref, estimator=estimator)
+    return rewards_with_kl(kl.new_zeros(len(kl)), kl, mask, beta).sum(1)

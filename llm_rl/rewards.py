@@ -1,0 +1,175 @@
+"""Reward functions: how they are called, and errors that name the function and the sample.
+
+A reward function takes keyword arguments and returns one number a completion, or None where it does not apply; it may
+be a coroutine function:
+
+    def length_reward(completions, **kwargs):
+        return [-float(len(text)) for text in completions]
+
+It gets `prompts`, `completions`, `completion_ids` and every other column of the data set, lists of equal length.
+"""
+
+import asyncio
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch import Tensor
+
+RewardFunction = Callable[..., Any]
+RESERVED = ("prompts", "completions", "completion_ids")
+
+
+class RewardError(RuntimeError):
+    """A reward function failed or returned something other than one finite number or None a sample."""
+
+
+class RewardFunctions:
+    """Several reward functions and their weights.
+
+    Args:
+        functions: One or several.
+        weights: One a function. None: all 1.
+
+    Attributes:
+        names: A different one for each function, for metrics and errors.
+        weights: float64 `(F,)`.
+
+    Raises:
+        ValueError: There is no function, or the number of weights is another.
+    """
+
+    def __init__(
+        self, functions: RewardFunction | Sequence[RewardFunction], weights: Sequence[float] | None = None
+    ) -> None:
+        self.functions = list(functions) if isinstance(functions, Sequence) else [functions]
+        if not self.functions or not all(callable(function) for function in self.functions):
+            raise ValueError(f"reward_funcs is {functions!r}; pass a callable or a list of callables")
+        weights = [1.0] * len(self.functions) if weights is None else weights
+        if len(weights) != len(self.functions):
+            raise ValueError(f"reward_weights has {len(weights)} entries for {len(self.functions)} reward functions")
+        self.weights = torch.tensor(weights, dtype=torch.float64)
+        bare = [getattr(function, "__name__", type(function).__name__) for function in self.functions]
+        self.names = [name if bare.count(name) == 1 else f"{name}_{index}" for index, name in enumerate(bare)]
+
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        completion_ids: Sequence[list[int]],
+        columns: Mapping[str, Sequence[Any]],
+    ) -> Tensor:
+        """What each function says of each sample.
+
+        Args:
+            prompts: N prompts, each as often as it has completions.
+            completions: N texts, or lists of one assistant message where the prompt is a list of messages.
+            completion_ids: N lists of sampled ids.
+            columns: N values for each other column of the data set.
+
+        Returns:
+            float64 `(N, F)`; NaN where a function returned None.
+
+        Raises:
+            RewardError: A function raised, returned another number of rewards or one that is neither a finite number
+                nor None, or no function applies to a sample.
+            ValueError: A column has the name of an argument.
+        """
+        for name in RESERVED:
+            if name in columns:
+                raise ValueError(f"the data set has a column {name!r}, which reward functions get already; rename it")
+        arguments = {"prompts": prompts, "completions": completions, "completion_ids": completion_ids, **columns}
+        outputs = _call_all(self.functions, arguments)
+        rewards = torch.empty(len(prompts), len(self.functions), dtype=torch.float64)
+        for column, (name, output) in enumerate(zip(self.names, outputs, strict=True)):
+            if isinstance(output, Exception):
+                index = self._failing_sample(self.functions[column], arguments)
+                where = "the batch, though on no sample alone" if index is None else _describe(arguments, index)
+                raise RewardError(
+                    f"reward function {name!r} raised {type(output).__name__}: {output} on {where}"
+                ) from output
+            rewards[:, column] = torch.tensor(_checked(name, output, arguments), dtype=torch.float64)
+        for index in rewards.isnan().all(1).nonzero().flatten().tolist():
+            raise RewardError(
+                f"no reward function of {self.names} applies to {_describe(arguments, index)}: all returned None"
+            )
+        return rewards
+
+    def total(self, rewards: Tensor) -> Tensor:
+        """Weighted sum over the functions that apply.
+
+        Args:
+            rewards: `(N, F)`, NaN where a function does not apply.
+
+        Returns:
+            float64 `(N,)`. Source: seed 003, step 3.
+        """
+        return (rewards * self.weights.to(rewards.device)).nansum(1)
+
+    @staticmethod
+    def _failing_sample(function: RewardFunction, arguments: Mapping[str, Sequence[Any]]) -> int | None:
+        """The first sample on which the function fails alone."""
+        for index in range(len(arguments["prompts"])):
+            alone = {name: values[index : index + 1] for name, values in arguments.items()}
+            if isinstance(_call_all([function], alone)[0], Exception):
+                return index
+        return None
+
+
+def _call_all(functions: Sequence[RewardFunction], arguments: Mapping[str, Any]) -> list[Any]:
+    """What each function returned or raised; those that wait do so together, the others run one after the other."""
+    outputs: list[Any] = []
+    for function in functions:
+        try:
+            outputs.append(function(**arguments))
+        except Exception as error:
+            outputs.append(error)
+    waiting = [index for index, output in enumerate(outputs) if inspect.isawaitable(output)]
+    if waiting:
+        for index, output in zip(waiting, _await_all([outputs[index] for index in waiting]), strict=True):
+            outputs[index] = output
+    return outputs
+
+
+def _await_all(awaitables: Sequence[Awaitable[Any]]) -> list[Any]:
+    """Results or exceptions; in a thread of their own where an event loop runs already, as in a notebook."""
+
+    async def together() -> list[Any]:
+        return await asyncio.gather(*awaitables, return_exceptions=True)
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, together()).result()
+
+
+def _checked(name: str, output: Any, arguments: Mapping[str, Sequence[Any]]) -> list[float]:
+    values = output.tolist() if hasattr(output, "tolist") else output
+    count = len(arguments["prompts"])
+    if not isinstance(values, (list, tuple)):
+        raise RewardError(f"reward function {name!r} returned a {type(output).__name__}; it must return a list")
+    if len(values) != count:
+        first = min(len(values), count - 1)
+        raise RewardError(
+            f"reward function {name!r} returned {len(values)} rewards for {count} samples; the first one without a "
+            f"partner is {_describe(arguments, first)}"
+        )
+    result = []
+    for index, value in enumerate(values):
+        try:
+            number = math.nan if value is None else float(value)
+        except (TypeError, ValueError):
+            number = math.inf
+        if value is not None and not math.isfinite(number):
+            raise RewardError(
+                f"reward function {name!r} returned {value!r} for {_describe(arguments, index)}; return a finite "
+                "number, or None where it does not apply"
+            )
+        result.append(number)
+    return result
+
+
+def _describe(arguments: Mapping[str, Sequence[Any]], index: int) -> str:
+    prompt, completion = (str(arguments[name][index]) for name in ("prompts", "completions"))
+    return f"sample {index} (prompt …{prompt[-80:]!r}, completion {completion[:80]!r})"
