@@ -14,6 +14,7 @@ from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decoding import get_strategy
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.statistics import ratio_contributions
 from sudoku_env.tokens import PreFilled
 
 DEFAULT_STRATEGIES = ("margin", "probability", "policy")
@@ -55,11 +56,6 @@ class Evaluation:
     def greedy_forced(self) -> float:
         """Share of greedy positions inside the map that are logically forced, over all live states; NaN without any."""
         return float(self.forced.sum() / self.in_map.sum()) if self.in_map.sum() else float("nan")
-
-    @property
-    def forced_shares(self) -> NDArray[np.float64]:
-        """`greedy_forced` of each puzzle, float64 `(N,)`, NaN where no greedy position lies inside the map."""
-        return np.divide(self.forced, self.in_map, out=np.full(len(self.forced), np.nan), where=self.in_map > 0)
 
     def summary(self) -> dict[str, float]:
         """The metrics of the table; `solved_ci95` is the half-width of a normal 95 % interval over puzzles."""
@@ -153,19 +149,16 @@ def paired_difference(first: Solved, second: Solved) -> tuple[float, float]:
 
 
 def paired_order_difference(first: Evaluation, second: Evaluation) -> tuple[float, float]:
-    """The same for `greedy_forced`: the difference of each puzzle's own share, every puzzle weighing the same.
-
-    Puzzles without a greedy position inside the map in either evaluation are left out.
+    """The same for `greedy_forced`, first - second, its interval by the delta method (`ratio_contributions`).
 
     Raises:
         ValueError: The evaluations cover different numbers of puzzles.
     """
-    return _paired(first.forced_shares, second.forced_shares)
+    return _paired(ratio_contributions(first.forced, first.in_map), ratio_contributions(second.forced, second.in_map))
 
 
 def _paired(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float]:
     if len(first) != len(second):
         raise ValueError(f"evaluations of {len(first)} and {len(second)} puzzles cannot be paired")
     difference = first - second
-    difference = difference[~np.isnan(difference)]
     return float(difference.mean()), 1.96 * float(difference.std() / np.sqrt(len(difference)))

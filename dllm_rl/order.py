@@ -49,11 +49,10 @@ class DecodeMetrics:
     cell_steps: NDArray[np.float64]
 
     @property
-    def greedy_forced(self) -> NDArray[np.float64]:
-        """Share `(N,)` of each puzzle's greedy positions inside the map that are forced cells, NaN without any."""
+    def greedy_forced(self) -> NDArray[np.int64]:
+        """int64 `(N,)`: of `greedy_cells`, how many are forced cells."""
         owner = np.repeat(np.arange(len(self.greedy_cells)), self.greedy_cells)
-        forced = np.bincount(owner, weights=self.greedy_tiers == 0, minlength=len(self.greedy_cells))
-        return np.divide(forced, self.greedy_cells, out=np.full(len(forced), np.nan), where=self.greedy_cells > 0)
+        return np.bincount(owner[self.greedy_tiers == 0], minlength=len(self.greedy_cells))
 
     def summary(self) -> dict[str, float]:
         """Means over puzzles; cells and tiers are shares of all cells or live states together."""

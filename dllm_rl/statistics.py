@@ -58,6 +58,26 @@ def estimate(values: NDArray[np.floating | np.bool_]) -> Estimate:
     return Estimate(mean, (mean - half, mean + half), seeds, tuple(by_seed.tolist()))
 
 
+def ratio_contributions(numerators: NDArray[Any], denominators: NDArray[Any]) -> Floats:
+    """Each puzzle's part in a pooled ratio r = Σ numerators / Σ denominators, for use with `estimate`.
+
+    The values r + (n_i − r d_i) / mean(d) have mean r, and their spread is that of r to first order (the delta method),
+    so puzzles weigh as their denominators do.
+
+    Args:
+        numerators: `(…, N)`, e.g. a puzzle's states whose greedy position is forced.
+        denominators: `(…, N)`, e.g. its states whose greedy position lies in the map.
+
+    Returns:
+        float64 `(…, N)`; NaN throughout a row whose denominators are all 0.
+    """
+    total = denominators.sum(-1, keepdims=True)
+    nothing = np.full(total.shape, np.nan)
+    ratio = np.divide(numerators.sum(-1, keepdims=True), total, out=nothing, where=total > 0)
+    mean = np.where(total > 0, total / denominators.shape[-1], np.nan)
+    return ratio + (numerators - ratio * denominators) / mean
+
+
 @dataclass(frozen=True, eq=False)
 class Sweep:
     """N puzzles decoded at each of P settings that trade forward passes for solved puzzles.

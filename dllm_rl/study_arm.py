@@ -40,7 +40,7 @@ from sudoku_env.puzzles import read_prompts
 from sudoku_env.tokens import PreFilled, pre_fill
 
 RESULT, OUTCOMES = "result.json", "outcomes.npz"
-OUTCOME_FIELDS = ("solved", "forward_passes", "greedy_forced")
+OUTCOME_FIELDS = ("solved", "forward_passes", "greedy_forced", "greedy_cells")
 
 
 def training_arguments(arm: Arm, folder: Path, seed: int) -> TrainingArguments:
@@ -77,7 +77,7 @@ class Judged:
     Attributes:
         summary: Means, see `dllm_rl.order.DecodeMetrics.summary`, with "random_floor" (`chosen_forced` of a random
             order) and "rank_correlation" (with the rounds of the rule ladder).
-        outcomes: bool `(N,)` "solved", int64 `(N,)` "forward_passes" and float64 `(N,)` "greedy_forced".
+        outcomes: bool `(N,)` "solved", int64 `(N,)` "forward_passes", "greedy_forced" and "greedy_cells".
     """
 
     summary: dict[str, float]

@@ -18,11 +18,11 @@ Made by `{command}`; do not edit, texts are the remarks of the configuration.
 
 Solve rates are per cent of test puzzles. Intervals are 95 %: *over puzzles* (normal; outcomes averaged over seeds,
 differences paired) for other puzzles and the same trainings, *over seeds* (Student's t; differences paired by seed) for
-other trainings and the same puzzles. A difference of `greedy_forced` is that of the puzzles' own shares, each puzzle
-weighing the same. Differences whose two intervals both exclude zero are bold. Budgets are CPU
-seconds of one thread while training; "puzzles seen" counts repetitions. `greedy_forced`, `chosen_forced` and forward
-passes are those of [decoding](decoding.md), with those of a random order in brackets; the rank correlation is with the
-rounds of the rule ladder.
+other trainings and the same puzzles. Differences of `greedy_forced` are over all live states together, their intervals
+by the delta method. Differences whose two intervals both exclude zero are bold. Budgets are CPU seconds of one thread
+while training; "puzzles seen" counts repetitions. `greedy_forced`, `chosen_forced` and forward passes are those of
+[decoding](decoding.md), with those of a random order in brackets; the rank correlation is with the rounds of the rule
+ladder.
 """
 
 

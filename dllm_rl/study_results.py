@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dllm_rl.statistics import Estimate, Sweep, estimate, sweep_difference
+from dllm_rl.statistics import Estimate, Sweep, estimate, ratio_contributions, sweep_difference
 from dllm_rl.study_arm import OUTCOMES, RESULT, same_settings
 from dllm_rl.study_config import BASES, Decoding, Regime, StudyConfigError
 
@@ -105,14 +105,15 @@ class RegimeResults:
         return estimate(one - other)
 
     def order_difference(self, first: str, second: str, puzzles: str, label: str) -> Estimate:
-        """Difference of `greedy_forced`, first - second, each puzzle's share weighing the same; paired likewise.
-
-        Puzzles without a greedy position inside the map, in any seed of either arm, are left out.
-        """
+        """Difference of `greedy_forced`, first - second, over all live states together; paired likewise."""
         seeds = self.seeds(first, second)
-        one, other = (self.table(arm, puzzles, label, "greedy_forced", seeds) for arm in (first, second))
-        found = one - other
-        return estimate(found[:, ~np.isnan(found).any(0)])
+        one, other = (
+            ratio_contributions(
+                *(self.table(arm, puzzles, label, field, seeds) for field in ("greedy_forced", "greedy_cells"))
+            )
+            for arm in (first, second)
+        )
+        return estimate(one - other)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """The comparisons: each arm with each control and base, then each control with each base."""

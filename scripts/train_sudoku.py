@@ -94,7 +94,7 @@ class RecipeArguments(UnmaskArguments):
     """The main job's recipe; it departs from the library's defaults (seed 001's) where two cores ask for it."""
 
     output_dir: str = field(default=str(ROOT / "runs" / "train_sudoku"), metadata={"help": "Run folder."})
-    max_steps: int = field(default=300, metadata={"help": "Optimizer steps: about three minutes on two cores."})
+    max_steps: int = field(default=200, metadata={"help": "Optimizer steps: about three minutes on two cores."})
     per_device_train_batch_size: int = field(default=24, metadata={"help": "Puzzles of a roll-out."})
     group_size: int = field(default=1, metadata={"help": "G: without the first term, more puzzles teach more."})
     position_temperature: float = field(
@@ -122,7 +122,7 @@ class RecipeArguments(UnmaskArguments):
     warmup_steps: float = field(default=10, metadata={"help": "Cold moments damage the base: rise slowly."})
     max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
     logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
-    save_steps: float = field(default=75, metadata={"help": "Steps between two checkpoints."})
+    save_steps: float = field(default=50, metadata={"help": "Steps between two checkpoints."})
     save_total_limit: int | None = field(default=2, metadata={"help": "Checkpoints to keep."})
     report_to: str | None = field(default="tensorboard", metadata={"help": "Where else to report."})
     use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
@@ -190,7 +190,7 @@ def judge(model: PreTrainedModel, name: str) -> dict[str, Evaluation]:
             test_set,
             pad_id=pad_id,
             strategy=strategy,
-            policy=args.policy_config(),
+            policy=args.policy_config(1.0),
             seed=args.seed,
             device=device,
         )

@@ -74,12 +74,12 @@ def test_paired_difference_by_hand() -> None:
 
 
 def test_paired_order_difference_by_hand() -> None:
-    """Shares 4/5, 1, 3/4 against 3/5, 0, 1/2; the last puzzle has no greedy position in the map of the second."""
-    second = evaluation([1, 0, 0, 0], [9, 1, 2, 4], [3, 0, 1, 0], [5, 1, 2, 0])
-    difference, half_width = paired_order_difference(FIRST, second)
-    differences = np.array([0.2, 1.0, 0.25])
-    assert difference == pytest.approx(differences.mean())
-    assert half_width == pytest.approx(1.96 * differences.std() / np.sqrt(3))
+    """16 of 20 states against 5 of 10: the difference of the pooled shares, whatever the puzzles' own."""
+    difference, half_width = paired_order_difference(FIRST, SECOND)
+    assert difference == pytest.approx(16 / 20 - 5 / 10)
+    first = 0.8 + (np.array([4, 5, 6, 1]) - 0.8 * np.array([5, 5, 8, 2])) / 5
+    second = 0.5 + (np.array([3, 0, 1, 1]) - 0.5 * np.array([5, 1, 2, 2])) / 2.5
+    assert half_width == pytest.approx(1.96 * (first - second).std() / 2)
     with pytest.raises(ValueError, match="4 and 1 puzzles"):
         paired_order_difference(FIRST, evaluation([1], [1], [1], [1]))
 

@@ -3,7 +3,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dllm_rl.statistics import Sweep, estimate, solve_rate_at, sweep_difference
+from dllm_rl.statistics import Sweep, estimate, ratio_contributions, solve_rate_at, sweep_difference
 
 
 def test_estimate_against_hand_worked_numbers() -> None:
@@ -122,3 +122,15 @@ def test_comparisons_that_cannot_be_made_are_refused() -> None:
         sweep_difference(first, Sweep(second.passes[:, 1:], second.solved[:, 1:]), 4.0)
     with pytest.raises(ValueError, match="at least 2 settings"):
         Sweep(second.passes[:1], second.solved[:1])
+
+
+def test_ratio_contributions_have_the_spread_of_the_bootstrapped_ratio() -> None:
+    random = np.random.default_rng(0)
+    denominators = random.integers(1, 30, 400)
+    numerators = random.binomial(denominators, random.beta(8, 2, 400))
+    values = ratio_contributions(numerators, denominators)
+    assert values.mean() == pytest.approx(numerators.sum() / denominators.sum())
+    drawn = random.integers(0, 400, (4000, 400))
+    ratios = numerators[drawn].sum(1) / denominators[drawn].sum(1)
+    assert values.std() / 20 == pytest.approx(ratios.std(), rel=0.05)
+    assert np.isnan(ratio_contributions(np.zeros(3, int), np.zeros(3, int))).all()
