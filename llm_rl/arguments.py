@@ -107,6 +107,11 @@ class RolloutArguments(TrainingArguments):
                 raise ValueError(f"accelerator_config.{name} is not supported with roll-outs; leave it out")
 
     @property
+    def uses_reference(self) -> bool:
+        """Whether training needs a reference model."""
+        return self.beta > 0
+
+    @property
     def completions_per_rollout(self) -> int:
         """Completions of one process's roll-out."""
         return self.per_device_train_batch_size * self.micro_batches_per_rollout

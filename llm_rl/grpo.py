@@ -45,11 +45,7 @@ class GRPOTrainer(RolloutTrainer):
         return advantages.chunk(self.args.world_size)[self.args.process_index]
 
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
-        """This micro-batch's share of the loss of the optimizer step, to be added up over micro-batches and processes.
-
-        Raises:
-            FloatingPointError: The share is not finite.
-        """
+        """This micro-batch's share of the step's loss, to be added up over micro-batches and processes."""
         mask, advantages = inputs.loss_mask, inputs.advantages
         if advantages is None or inputs.sequences is None or inputs.tokens is None:
             raise ValueError("the batch has no advantages or counts; make it with _generate_and_score_completions")
@@ -81,11 +77,6 @@ class GRPOTrainer(RolloutTrainer):
             LossCounts(inputs.sequences, inputs.tokens),
             max_length=self.args.max_completion_length if self.args.loss_type == "dr_grpo" else None,
         )
-        if not torch.isfinite(loss):
-            raise FloatingPointError(
-                f"the loss is {loss.item()} at step {self.state.global_step}; lower the learning rate, or look for "
-                "weights that are not finite"
-            )
         record_monitors(
             self.metrics,
             policy=PolicyTensors(logps, old_logps, surrogate, mask, inputs.completion_mask, entropies),

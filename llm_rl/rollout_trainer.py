@@ -56,7 +56,7 @@ class RolloutTrainer(ExactTrainer):
 
     args: RolloutArguments
     control: Any
-    record_classes = (RolloutBatch,)
+    record_classes: tuple[type, ...] = (RolloutBatch,)
 
     def __init__(
         self,
@@ -103,9 +103,9 @@ class RolloutTrainer(ExactTrainer):
         )
         self.rewards = RewardFunctions(reward_funcs, args.reward_weights)
         self.scorer = PolicyScorer(self.model, args.temperature)
-        if ref_model is not None and args.beta == 0:
+        if ref_model is not None and not args.uses_reference:
             raise ValueError("ref_model is given but beta is 0, so nothing would use it; set beta or leave it out")
-        self.reference = ReferenceModel(self.model, args.temperature, ref_model) if args.beta > 0 else None
+        self.reference = ReferenceModel(self.model, args.temperature, ref_model) if args.uses_reference else None
         self._step = 0
         self._buffered_inputs: list[RolloutBatch] = []
 
@@ -180,10 +180,14 @@ class RolloutTrainer(ExactTrainer):
                 )
         return self.rewards(
             [sample.row["prompt"] for sample in samples],
-            [decode_completion(sample, self.processing_class) for sample in samples],
+            [self._rewarded_completion(sample) for sample in samples],
             [sample.completion_ids for sample in samples],
             {name: [sample.row[name] for sample in samples] for name in names},
         )
+
+    def _rewarded_completion(self, sample: Sample) -> Any:
+        """What reward functions see of a completion."""
+        return decode_completion(sample, self.processing_class)
 
     def _score_completions(self, samples: Sequence[Sample]) -> Tensor:
         """Weighted rewards `(P, G)`."""
@@ -195,6 +199,10 @@ class RolloutTrainer(ExactTrainer):
         for name, column in zip(self.rewards.names, per_function.unbind(1), strict=True):
             metrics.add_ratio(f"reward/{name}", column.nansum(), column.isfinite().sum())
         record_lengths(metrics, samples)
+
+    def _record_evaluation(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
+        self._record_samples(metrics, samples, per_function)
+        metrics.add_ratio("reward_mean", self.rewards.total(per_function).sum(), len(samples))
 
     def _dynamic_sampling(self, samples: list[Sample], rewards: Tensor) -> tuple[list[Sample], Tensor]:
         """Replaces groups without spread by groups of other prompts, drawn at random, a bounded number of times.
@@ -234,18 +242,15 @@ class RolloutTrainer(ExactTrainer):
         size = self.args.per_device_train_batch_size
         return [samples[start : start + size] for start in range(0, len(samples), size)]
 
+    def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
+        """The padded tensors of one micro-batch."""
+        pad_id, masked = self.sampling.pad_token_id, self.args.mask_truncated_completions
+        return RolloutBatch.collate(samples, pad_id, mask_truncated=masked, device=self.args.device)
+
     @torch.no_grad()
     def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
         """Token tensors, masks, old and reference log-probabilities, and the counts of each optimizer step."""
-        micro_batches = [
-            RolloutBatch.collate(
-                part,
-                self.sampling.pad_token_id,
-                mask_truncated=self.args.mask_truncated_completions,
-                device=self.args.device,
-            )
-            for part in self.split_by_mini_batches(samples)
-        ]
+        micro_batches = [self._collate(part) for part in self.split_by_mini_batches(samples)]
         by_entropy = self.args.top_entropy_quantile < 1
         in_reward = self.args.kl_in == "reward" and self.reference is not None
         if self.args.steps_per_rollout > 1 or by_entropy or in_reward:
@@ -293,16 +298,21 @@ class RolloutTrainer(ExactTrainer):
     # The update
 
     def compute_loss(
-        self,
-        model: nn.Module,
-        inputs: RolloutBatch,
-        return_outputs: bool = False,
-        num_items_in_batch: Tensor | int | None = None,
+        self, model: nn.Module, inputs: RolloutBatch, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        """The share of the loss, scaled so that what the trainer divides by accumulation and processes is undone."""
+        """The share of the loss, scaled so that what the trainer divides by accumulation and processes is undone.
+
+        Raises:
+            FloatingPointError: The share is not finite.
+        """
         if return_outputs:
             raise ValueError("compute_loss has no outputs to return: a roll-out has no single forward pass")
         share = self._compute_loss_and_metrics(model, inputs)
+        if not torch.isfinite(share):
+            raise FloatingPointError(
+                f"the loss is {share.item()} at step {self.state.global_step}; lower the learning rate, or look for "
+                "weights that are not finite"
+            )
         return share * self.current_gradient_accumulation_steps * self.args.world_size
 
     def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
@@ -376,8 +386,7 @@ class RolloutTrainer(ExactTrainer):
             for start in range(0, len(mine), size):
                 samples = self._generate_completions([rows[index] for index in mine[start : start + size]], 1)
                 per_function = self._compute_rewards_per_func(samples)
-                self._record_samples(metrics, samples, per_function)
-                metrics.add_ratio("reward_mean", self.rewards.total(per_function).sum(), len(samples))
+                self._record_evaluation(metrics, samples, per_function)
         metrics.reduce()
         found = {f"{metric_key_prefix}_{name}": value for name, value in metrics.compute().items()}
         super().log(found)

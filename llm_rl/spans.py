@@ -46,22 +46,40 @@ def find_and_map_token_indices(
     Raises:
         ValueError: A tag is empty or the rule is unknown.
     """
-    if not start_tag or not end_tag:
-        raise ValueError(f"start_tag is {start_tag!r} and end_tag {end_tag!r}; a tag must not be empty")
     if rule not in get_args(Rule):
         raise ValueError(f"rule is {rule!r}; choose one of {', '.join(map(repr, get_args(Rule)))}")
-    start = full_text.find(start_tag)
-    if start < 0:
+    found = find_tagged_text(full_text, start_tag, end_tag)
+    if found is None:
         return None
-    end_tag_start = full_text.find(end_tag, start + len(start_tag))
-    if end_tag_start < 0:
-        return None
-    end = end_tag_start + len(end_tag)
+    start, end = found
     if rule == "overlap":
         inside = [i for i, (left, right) in enumerate(token_offsets) if left < end and right > start and right > left]
     else:
         inside = [i for i, (left, right) in enumerate(token_offsets) if right > 0 and left >= start and right <= end]
     return (inside[0], inside[-1] + 1) if inside else None
+
+
+def find_tagged_text(full_text: str, start_tag: str, end_tag: str) -> tuple[int, int] | None:
+    """Start and end, in characters, of the first `start_tag … end_tag` in a text, both tags included.
+
+    Args:
+        full_text: Any text.
+        start_tag: Not empty.
+        end_tag: Not empty; searched behind the start tag.
+
+    Returns:
+        `(start, end)` for slicing the text, or None where a tag is missing or the order is wrong.
+
+    Raises:
+        ValueError: A tag is empty.
+    """
+    if not start_tag or not end_tag:
+        raise ValueError(f"start_tag is {start_tag!r} and end_tag {end_tag!r}; a tag must not be empty")
+    start = full_text.find(start_tag)
+    if start < 0:
+        return None
+    end_tag_start = full_text.find(end_tag, start + len(start_tag))
+    return None if end_tag_start < 0 else (start, end_tag_start + len(end_tag))
 
 
 class DecodedTokens(NamedTuple):

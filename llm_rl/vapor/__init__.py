@@ -1,5 +1,6 @@
-"""VAPOR, seed 000: verifiable reward and preference in one ratio. Pure functions on tensors."""
+"""VAPOR, seed 000: verifiable reward and preference in one ratio. Pure functions on tensors, and the trainer."""
 
+from llm_rl.vapor.arguments import VAPORArguments
 from llm_rl.vapor.objective import (
     RatioBase,
     VaporBatch,
@@ -16,23 +17,28 @@ from llm_rl.vapor.ratios import (
     PreferencePair,
     RatioLevel,
     preference_log_term,
+    preference_margin,
     span_mask,
     vapor_advantage,
     vapor_surrogate,
     verifiable_log_ratio,
 )
+from llm_rl.vapor.trainer import VAPORTrainer
 
 __all__ = [
     "ClipOn",
     "PreferencePair",
     "RatioBase",
     "RatioLevel",
+    "VAPORArguments",
+    "VAPORTrainer",
     "VaporBatch",
     "VaporConfig",
     "VaporCounts",
     "VaporLoss",
     "VaporTerms",
     "preference_log_term",
+    "preference_margin",
     "span_mask",
     "vapor_advantage",
     "vapor_counts",

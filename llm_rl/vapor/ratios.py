@@ -111,15 +111,14 @@ class PreferencePair(NamedTuple):
         return self.chosen_span.any(-1) & self.rejected_span.any(-1)
 
 
-def preference_log_term(pair: PreferencePair, beta: float) -> Tensor:
-    """β (log π/π_ref(y_w) − log π/π_ref(y_l)): the logarithm of the preference term, step 6 and section 4.1.
+def preference_margin(pair: PreferencePair) -> Tensor:
+    """log π/π_ref(y_w) − log π/π_ref(y_l), step 6 and section 4.1: above 0 the policy moved to the preferred response.
 
     Args:
         pair: The log-probabilities and spans.
-        beta: β ≥ 0.
 
     Returns:
-        `(P, C)` within ±20; 0 without gradient where either span was not found.
+        `(P, C)`, finite for finite inputs; 0 without gradient where either span was not found.
 
     Raises:
         ValueError: Shapes do not fit.
@@ -127,8 +126,12 @@ def preference_log_term(pair: PreferencePair, beta: float) -> Tensor:
     check_same_shape("chosen[..., 0]", pair.chosen[..., 0], "rejected[..., 0]", pair.rejected[..., 0])
     chosen = span_log_ratio(pair.chosen, pair.chosen_ref, pair.chosen_span, "sum")
     rejected = span_log_ratio(pair.rejected, pair.rejected_ref, pair.rejected_span, "sum")
-    difference = (chosen - rejected).masked_fill(~pair.found, 0.0)
-    return (beta * difference).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return (chosen - rejected).masked_fill(~pair.found, 0.0)
+
+
+def preference_log_term(pair: PreferencePair, beta: float) -> Tensor:
+    """The logarithm of the preference term, β · `preference_margin`, within ±20, for β ≥ 0."""
+    return (beta * preference_margin(pair)).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
 def vapor_surrogate(

@@ -1,0 +1,118 @@
+"""What VAPOR logs: value and share of the gradient of each term, failures, preferences."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from llm_rl.core import MetricAccumulator, approx_kl, masked_mean, masked_sum
+from llm_rl.processes import mean_over_processes
+from llm_rl.vapor.objective import VaporBatch, VaporLoss, VaporTerms
+from llm_rl.vapor.ratios import PreferencePair, preference_margin
+
+
+@torch.no_grad()
+def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatch, entropy: Tensor) -> None:
+    """Adds the terms of a micro-batch and the monitors of seed 004; exact over any split of a step.
+
+    "surrogate", "kl" and "preference_loss" are the parts of the loss before their weights. "verifiable_ratio" is the
+    mean of the verifiable term where s_i was found, "preference_term" that of the preference term where the pair was.
+    "clip_frac" counts completions. "approx_kl" (½ (log π − log π_old)²) and "entropy" are means over tokens, and
+    "masked_frac" is the share of tokens outside s_i, which count in the divergence alone.
+
+    Args:
+        metrics: Where to add.
+        terms: Of the batch.
+        batch: With `old_logprobs`.
+        entropy: `(P, G, T)` of the distribution that each token was drawn from.
+
+    Raises:
+        ValueError: `old_logprobs` is None.
+    """
+    if batch.old_logprobs is None:
+        raise ValueError("old_logprobs is None; approx_kl is made from them")
+    mask, tokens = batch.completion_mask, batch.completion_mask.sum()
+    new, old = (values.masked_fill(~mask, 0.0) for values in (batch.logprobs, batch.old_logprobs))
+    metrics.add_ratio("surrogate", terms.surrogate.sum(), terms.surrogate.numel())
+    metrics.add_ratio("kl", masked_mean(terms.kl, mask, -1).sum(), mask.any(-1).sum())
+    metrics.add_ratio("preference_loss", terms.preference_loss.sum(), terms.pair_found.sum())
+    units = batch.spans if terms.verifiable.shape == batch.spans.shape else terms.found.unsqueeze(-1)
+    metrics.add_ratio("verifiable_ratio", masked_sum(terms.verifiable.exp(), units), units.sum())
+    metrics.add_ratio("preference_term", masked_sum(terms.preference.exp(), terms.pair_found), terms.pair_found.sum())
+    metrics.add_ratio("clip_frac", terms.clipped.sum(), terms.clipped.numel())
+    metrics.add_ratio("approx_kl", masked_sum(approx_kl(old, new, estimator="k2"), mask), tokens)
+    metrics.add_ratio("entropy", masked_sum(entropy, mask), tokens)
+    metrics.add_ratio("masked_frac", tokens - batch.spans.sum(), tokens)
+
+
+@torch.no_grad()
+def record_preferences(metrics: MetricAccumulator, pair: PreferencePair) -> None:
+    """Adds "preference_margin", "preference_accuracy" (share above 0) and "preference_failure_frac".
+
+    The margin is without β. It is 0, and so is the accuracy, where the policy is the reference.
+
+    Args:
+        metrics: Where to add.
+        pair: Of a micro-batch.
+    """
+    margin, found = preference_margin(pair), pair.found
+    metrics.add_ratio("preference_margin", margin.sum(), found.sum())
+    metrics.add_ratio("preference_accuracy", (margin > 0).sum(), found.sum())
+    metrics.add_ratio("preference_failure_frac", (~found).sum(), found.numel())
+
+
+class GradientShares:
+    """The gradient of each term of the loss, added up over the micro-batches of an optimizer step.
+
+    The surrogate is a function of the log-probabilities of completions and of pairs; its gradient is the sum of what
+    goes through the first ("verifiable") and what goes through the second ("preference").
+
+    Args:
+        parameters: Those that are trained.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self._parameters = list(parameters)
+        self._sums: dict[str, list[Tensor | None]] = {}
+
+    def add(self, loss: VaporLoss, batch: VaporBatch, kl_weight: float, pref_loss_weight: float) -> None:
+        """Adds a micro-batch's share, before its backward pass.
+
+        Args:
+            loss: The micro-batch's share of the loss.
+            batch: Whose log-probabilities the loss was made from.
+            kl_weight: w₁.
+            pref_loss_weight: Of the direct preference term.
+        """
+        completions, pairs = [batch.logprobs], [batch.pair.chosen, batch.pair.rejected]
+        self._add("verifiable", -loss.surrogate, completions)
+        self._add("preference", -loss.surrogate, pairs)
+        self._add("kl", kl_weight * loss.kl, completions)
+        self._add("preference_loss", pref_loss_weight * loss.preference, pairs)
+
+    def _add(self, name: str, term: Tensor, through: Sequence[Tensor]) -> None:
+        sums = self._sums.setdefault(name, [None] * len(self._parameters))
+        if not (term.requires_grad and all(tensor.requires_grad for tensor in through)):
+            return
+        outer = torch.autograd.grad(term, through, retain_graph=True, materialize_grads=True)
+        if not any(bool(gradient.any()) for gradient in outer):
+            return
+        inner = torch.autograd.grad(through, self._parameters, outer, retain_graph=True, allow_unused=True)
+        for index, gradient in enumerate(inner):
+            before = sums[index]
+            sums[index] = gradient if before is None or gradient is None else before + gradient
+
+    def record(self, metrics: MetricAccumulator, processes: int) -> None:
+        """Adds "gradient_share/<term>", its norm over the sum of all terms' norms, and starts anew; a collective call.
+
+        Args:
+            metrics: Where to add; nothing is added where every gradient is 0.
+            processes: Their number.
+        """
+        norms = {}
+        for name, sums in self._sums.items():
+            means = mean_over_processes(sums, self._parameters) if processes > 1 else sums
+            norms[name] = sum(float(mean.double().square().sum()) for mean in means if mean is not None) ** 0.5
+        self._sums = {}
+        for name, norm in norms.items():
+            metrics.add_ratio(f"gradient_share/{name}", norm, sum(norms.values()))
