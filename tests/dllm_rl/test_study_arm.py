@@ -128,9 +128,15 @@ def test_the_report(folder: Path, results: RegimeResults) -> None:
     (row,) = (row for row in rows("Solved") if row[0] == "rl")
     assert row[3] == f"{100 * found.mean:.1f} ± {halves[0]:.1f} / ± {halves[1]:.1f}"
     assert [row[0] for row in rows("Solved")] == ["base", "rl", "ce", "sft"]
-    assert [row[0] for row in rows("Differences")][:: len(LABELS)] == [
+    each = len(LABELS) + 1  # the last one is that of the order
+    assert [row[0] for row in rows("Differences")][::each] == [
         "rl − ce", "rl − sft", "rl − base", "ce − base", "sft − base",
     ]  # fmt: skip
+    order = results.order_difference("rl", "sft", "test", "margin")
+    pooled = [results.mean(arm, "test", "margin", "greedy_forced") for arm in ("rl", "sft")]
+    assert order.mean == pytest.approx(pooled[0] - pooled[1])
+    assert rows("Differences")[2 * each - 1][1] == "`greedy_forced`, margin"
+    assert rows("Differences")[2 * each - 1][2].strip("*").startswith(f"{100 * order.mean:+.1f} ")
     assert [row[0] for row in rows("Room for order")] == ["margin", "margin k=3", "margin ≥1"]
     assert [row[3] == "not reached" for row in rows("At equal forward passes")] == [False, False, True] * 5
     assert [row[3] for row in rows("Cost")] == ["0", "4", rows("Cost")[2][3], "2"]

@@ -26,7 +26,9 @@ def test_a_study_is_read(tmp_path: Path) -> None:
 
 def test_the_example_of_the_repository_is_read() -> None:
     regimes, _ = load_study(CONFIGS / "study.yaml")
-    assert {"both", "f_only", "rl_only", "masked_ce", "sft_time", "sft_puzzles"} <= set(regimes["transfer_6x6"].arms)
+    assert {"both", "f_only", "rl_only", "f_ce", "masked_ce", "sft_time", "sft_puzzles"} <= set(
+        regimes["fewer_clues"].arms
+    )
 
 
 def test_labels_tell_all_decodings_apart() -> None:
