@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sudoku_env.logic import definite_cells
 from sudoku_env.tokens import PreFilled, TokenLayout, reference_ids
 
 Tail = Literal["free", "prefill", "scored"]
@@ -146,6 +147,16 @@ class PuzzleBatch:
     def tail_of(self, responses: Tensor) -> Tensor:
         """S2, bool `(N, R)`: the masked positions outside the map, of responses `(N, R)`."""
         return (responses == self.layout.mask_id) & ~self.in_map
+
+    def forced_of(self, responses: Tensor, rule: str = "singles") -> Tensor:
+        """S1, bool `(N, R)`: the masked cells that are definite under a rule (`sudoku_env.definite_cells`).
+
+        A cell that holds no digit after an error reads as a blank, but it is not masked.
+        """
+        forced = torch.zeros_like(responses, dtype=torch.bool)
+        cells = torch.from_numpy(definite_cells(self.boards(responses), rule) > 0).to(forced.device)
+        forced[:, torch.as_tensor(self.layout.cell_positions, device=forced.device)] = cells
+        return forced & (responses == self.layout.mask_id)
 
     def boards(self, responses: Tensor) -> NDArray[np.uint8]:
         """Boards uint8 `(N, n²)` of responses `(N, R)`; masked cells and tokens that are no digit are blanks."""

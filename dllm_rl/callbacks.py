@@ -11,7 +11,7 @@ from transformers import ProgressCallback, TrainerCallback, TrainerControl, Trai
 from transformers.trainer_callback import ExportableState
 
 from dllm_rl.evaluate import evaluate
-from dllm_rl.storage import write_text_whole
+from llm_rl.storage import write_text_whole
 from sudoku_env.tokens import PreFilled
 
 

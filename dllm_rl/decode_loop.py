@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decoding import Strategy, draw, in_evaluation_mode
 from dllm_rl.policy import NEG_INF, PolicyConfig, score_states
-from sudoku_env.logic import forced_digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +100,8 @@ def decode(
         for rows in alive.split(max_tokens // length):
             states = responses[rows]
             scores = score_states(model, *puzzles.prompts_of(rows), states, mask_id, policy)
-            score = strategy.score(scores, _forced(puzzles, states, strategy))
+            forced = puzzles.forced_of(states) if strategy.needs_forced else torch.zeros_like(states, dtype=torch.bool)
+            score = strategy.score(scores, forced)
             local, positions = best_positions(score, tokens_per_step, threshold, strategy.sample_position, generator)
             if len(local.unique()) < len(rows):
                 raise ValueError(
@@ -140,13 +140,3 @@ def best_positions(
         chosen[:, 1:] &= values[:, 1:count] >= threshold
     rows, ranks = chosen.nonzero(as_tuple=True)
     return rows, columns[rows, ranks]
-
-
-def _forced(puzzles: PuzzleBatch, states: Tensor, strategy: Strategy) -> Tensor:
-    """bool `(N, R)`: the masked cells of S1, for the strategies that look at them."""
-    forced = torch.zeros_like(states, dtype=torch.bool)
-    if strategy.needs_forced:
-        # A cell that holds no digit after an error reads as a blank, but it is not masked.
-        cells = torch.from_numpy(forced_digits(puzzles.boards(states)) > 0).to(states.device)
-        forced[:, puzzles.in_map] = cells
-    return forced & (states == puzzles.layout.mask_id)

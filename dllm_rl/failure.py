@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from dllm_rl.batch import PuzzleBatch
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout
-from dllm_rl.storage import load_record, save_record, whole_folder
+from llm_rl.storage import load_record, save_record, whole_folder
 from sudoku_env.tokens import TokenLayout
 
 ROLLOUT_CLASSES = (Rollout, PuzzleBatch, TokenLayout, PolicyConfig)

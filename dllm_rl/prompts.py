@@ -1,13 +1,10 @@
-"""Training puzzles as a data set, and the order in which roll-outs take them."""
+"""Training puzzles as a data set."""
 
 from collections.abc import Sequence
 
 from torch.utils.data import Dataset
 
-from llm_rl.sampler import RepeatedBatchSampler
 from sudoku_env.tokens import PreFilled
-
-__all__ = ["PromptDataset", "RepeatedBatchSampler"]
 
 
 class PromptDataset(Dataset[PreFilled]):

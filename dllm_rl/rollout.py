@@ -19,7 +19,6 @@ from dllm_rl.objective import expected_reward
 from dllm_rl.policy import PolicyConfig, StateScores, action_logprobs, score_states
 from llm_rl.core.logprobs import entropy_from_logits
 from sudoku_env.dynamics import step_batch
-from sudoku_env.logic import definite_cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +197,7 @@ def rollout(
     uniforms = _uniforms(strategy, record.old_logprobs, generator, noise)
     while len(record.alive):
         responses, puzzle_of, inverse = record.distinct_states()
-        forced = _forced_positions(puzzles, responses, rule)
+        forced = puzzles.forced_of(responses, rule)
         masked = (responses == puzzles.layout.mask_id).sum(1)
         for first, last in micro_batches(masked, length, max_tokens, max_masked):
             chunk = responses[first:last]
@@ -229,14 +228,6 @@ def _uniforms(strategy: Strategy, table: Tensor, generator: torch.Generator | No
     elif noise.shape != shape or noise.dtype != torch.float64:
         raise ValueError(f"noise is {noise.dtype} {tuple(noise.shape)}; give float64 {shape}, see puzzle_noise")
     return noise.to(table.device)
-
-
-def _forced_positions(puzzles: PuzzleBatch, responses: Tensor, rule: str) -> Tensor:
-    """bool `(N, R)`: the cells of S1."""
-    cells = torch.from_numpy(definite_cells(puzzles.boards(responses), rule) > 0)
-    forced = torch.zeros(responses.shape, dtype=torch.bool)
-    forced[:, torch.tensor(puzzles.layout.cell_positions)] = cells
-    return forced.to(responses.device)
 
 
 def _first_alike(puzzles: PuzzleBatch) -> Tensor:

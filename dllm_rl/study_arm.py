@@ -32,9 +32,9 @@ from dllm_rl.decode_loop import Decode, decode
 from dllm_rl.decoding import get_strategy
 from dllm_rl.order import judge, ladder_rounds, random_order_tiers, rank_correlation, tier_shares
 from dllm_rl.pretrain import SftDataset, SftTrainer
-from dllm_rl.storage import write_text_whole
 from dllm_rl.study_config import BASES, Arm, Decoding, Regime
 from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.storage import write_text_whole
 from sudoku_env.metrics import random_order_floor
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.tokens import PreFilled, pre_fill

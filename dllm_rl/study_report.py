@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dllm_rl.statistics import Estimate
-from dllm_rl.storage import write_text_whole
 from dllm_rl.study_config import Decoding
 from dllm_rl.study_plots import plot_regime
 from dllm_rl.study_results import RegimeResults, sweeps
+from llm_rl.storage import write_text_whole
 
 COSTS = ("cpu_seconds", "updates", "puzzles_seen")
 

@@ -14,21 +14,22 @@ from torch.utils.data import Dataset, Sampler
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
 from dllm_rl.batch import PuzzleBatch
-from dllm_rl.checkpoint import ExactTrainer
 from dllm_rl.compiled import compile_body
 from dllm_rl.diagnostics import TermGate, half_batch_cosines
 from dllm_rl.evaluate import greedy_in_forced
 from dllm_rl.failure import ROLLOUT_CLASSES, Failure, save_failure
 from dllm_rl.noise import puzzle_noise
-from dllm_rl.processes import check_processes, mean_over_processes
-from dllm_rl.prompts import PromptDataset, RepeatedBatchSampler
+from dllm_rl.prompts import PromptDataset
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass
+from llm_rl.checkpoint import ExactTrainer
 from llm_rl.core.advantages import group_statistics, return_after_action
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.metrics import MetricAccumulator
+from llm_rl.processes import check_processes, mean_over_processes
+from llm_rl.sampler import RepeatedBatchSampler
 from sudoku_env.tokens import PreFilled
 
 

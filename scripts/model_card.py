@@ -6,7 +6,7 @@ from typing import Any
 
 from timing import machine
 
-from dllm_rl.storage import write_text_whole
+from llm_rl.storage import write_text_whole
 
 CARD = """# {name}
 

@@ -28,13 +28,13 @@ from transformers import (
 from transformers.trainer_callback import ExportableState
 
 from dllm_rl.callbacks import MetricsWriter, write_json_lines
-from dllm_rl.checkpoint import ExactTrainer
 from dllm_rl.evaluate import evaluate
 from dllm_rl.hold_anneal import HoldThenAnneal
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.pretrain import SftDataset, SftTrainer
 from dllm_rl.small_tokenizer import build_small_tokenizer
-from dllm_rl.storage import write_text_whole
+from llm_rl.checkpoint import ExactTrainer
+from llm_rl.storage import write_text_whole
 from sudoku_env.generator import generate
 from sudoku_env.split import in_split
 from sudoku_env.text import build_prompt

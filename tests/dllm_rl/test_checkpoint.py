@@ -17,8 +17,8 @@ from tiny_training import trainer, untimed, warm_model
 from transformers.trainer_utils import get_last_checkpoint
 
 import llm_rl.checkpoint
-from dllm_rl.checkpoint import CheckpointError
 from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.checkpoint import CheckpointError
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["dllm_rl.trainer", "dllm_rl.callbacks"])  # a child then starts in a moment

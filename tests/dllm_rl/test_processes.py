@@ -8,8 +8,8 @@ import pytest
 from safetensors.torch import load_file
 from tiny_training import KeepGradients, arguments, puzzles, tokenizer, trainer, untimed, warm_model
 
-from dllm_rl.processes import check_processes
 from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.processes import check_processes
 
 HERE = Path(__file__).parent
 COMMON = {

@@ -13,7 +13,7 @@ from dllm_rl.batch import PuzzleBatch
 from dllm_rl.failure import ROLLOUT_CLASSES
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.rollout import rollout
-from dllm_rl.storage import load_record, save_record, whole_folder, write_text_whole
+from llm_rl.storage import load_record, save_record, whole_folder, write_text_whole
 
 
 @dataclass

@@ -21,10 +21,10 @@ from tiny_training import (
 from transformers import TrainerCallback
 
 import dllm_rl.trainer
-from dllm_rl.prompts import RepeatedBatchSampler
 from dllm_rl.rollout import rollout
 from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.update import objective_pass
+from llm_rl.sampler import RepeatedBatchSampler
 
 ON_FRESH_ROLLOUTS = {
     "clip_frac",

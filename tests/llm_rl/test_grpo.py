@@ -5,12 +5,10 @@ from typing import Any
 import pytest
 import torch
 from grpo_reference import slow_advantages, slow_loss, token_logps
-from tiny_grpo import arguments, new_model, small_ids, tokenizer, trainer
+from tiny_grpo import arguments, keep_samples, new_model, small_ids, tokenizer, trainer
 from transformers import TrainerCallback
 
-from llm_rl.data import Sample
 from llm_rl.generation import Completion, TransformersEngine
-from llm_rl.grpo import GRPOTrainer
 
 
 class BiasedEngine(TransformersEngine):
@@ -33,18 +31,6 @@ class Keep(TrainerCallback):
     def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
         self.weights.append(copy.deepcopy(model.state_dict()))
         self.gradients.append({name: param.grad.clone() for name, param in model.named_parameters()})
-
-
-def keep_samples(run: GRPOTrainer) -> list[Sample]:
-    samples: list[Sample] = []
-    original = run._generate_completions
-
-    def keeping(*args: Any) -> list[Sample]:
-        samples.extend(original(*args))
-        return samples
-
-    run._generate_completions = keeping  # type: ignore[method-assign]
-    return samples
 
 
 @pytest.mark.parametrize(

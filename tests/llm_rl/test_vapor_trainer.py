@@ -11,11 +11,10 @@ import pytest
 import tiny_grpo
 import torch
 from safetensors.torch import load_file
-from tiny_grpo import KeepGradients, untimed
+from tiny_grpo import KeepGradients, keep_samples, untimed
 from tiny_vapor import ROWS, KeepSteps, WrittenEngine, red_count, shifted_model, tag_model, tag_tokenizer, trainer
 from vapor_reference import slow_loss, slow_span
 
-from llm_rl.data import Sample
 from llm_rl.generation import TransformersEngine
 from llm_rl.rewards import RewardError
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
@@ -23,18 +22,6 @@ from llm_rl.vapor import VAPORArguments, VAPORTrainer
 HERE = Path(__file__).parent
 WHOLE_STEP = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
 """All four prompts in one optimizer step of four forward passes."""
-
-
-def keep_samples(run: VAPORTrainer) -> list[Sample]:
-    samples: list[Sample] = []
-    original = run._generate_completions
-
-    def keeping(*args: Any) -> list[Sample]:
-        samples.extend(original(*args))
-        return samples
-
-    run._generate_completions = keeping  # type: ignore[method-assign]
-    return samples
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainerCallback
 
 from llm_rl.arguments import GRPOArguments
+from llm_rl.data import Sample
 from llm_rl.grpo import GRPOTrainer
+from llm_rl.rollout_trainer import RolloutTrainer
 
 torch.set_num_threads(1)
 
@@ -131,3 +133,15 @@ class KeepGradients(TrainerCallback):
 
     def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
         self.steps.append({name: param.grad.clone() for name, param in model.named_parameters()})
+
+
+def keep_samples(run: RolloutTrainer) -> list[Sample]:
+    samples: list[Sample] = []
+    original = run._generate_completions
+
+    def keeping(*args: Any) -> list[Sample]:
+        samples.extend(original(*args))
+        return samples
+
+    run._generate_completions = keeping  # type: ignore[method-assign]
+    return samples
