@@ -155,7 +155,7 @@ class PuzzleBatch:
         """
         forced = torch.zeros_like(responses, dtype=torch.bool)
         cells = torch.from_numpy(definite_cells(self.boards(responses), rule) > 0).to(forced.device)
-        forced[:, torch.as_tensor(self.layout.cell_positions, device=forced.device)] = cells
+        forced[:, torch.tensor(self.layout.cell_positions, device=forced.device)] = cells
         return forced & (responses == self.layout.mask_id)
 
     def boards(self, responses: Tensor) -> NDArray[np.uint8]:

@@ -141,13 +141,8 @@ def in_evaluation_mode(function: Callable[Concatenate[nn.Module, P], R]) -> Call
 
     @wraps(function)
     def wrapped(model: nn.Module, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        modes = [(module, module.training) for module in model.modules()]
-        model.eval()
-        try:
+        with evaluation_mode(model):
             return function(model, *args, **kwargs)
-        finally:
-            for module, training in modes:
-                module.training = training
 
     return wrapped
 

@@ -1,20 +1,27 @@
 """Masked-diffusion supervised fine-tuning, as published for LLaDA (arXiv:2502.09992, algorithm 2)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
-from transformers import Trainer
+from transformers import Trainer, TrainingArguments
 
 from sudoku_env.tokens import PreFilled, reference_ids
 
 MIN_MASK_RATIO = 1e-3
+MaskOrder = Literal["random", "left_to_right"]
 
 
 def mask_tokens(
-    input_ids: Tensor, maskable: Tensor, mask_id: int, generator: torch.Generator | None = None
+    input_ids: Tensor,
+    maskable: Tensor,
+    mask_id: int,
+    generator: torch.Generator | None = None,
+    order: MaskOrder = "random",
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Corrupt sequences: a mask ratio t for each, then every maskable position is masked with probability t.
 
@@ -23,6 +30,8 @@ def mask_tokens(
         maskable: bool `(B, L)`, the positions that may be masked.
         mask_id: The mask token.
         generator: Source of randomness on the tensors' device; None is the global one.
+        order: "random" (LLaDA), or "left_to_right": the last ⌈t·n⌉ of n maskable positions are masked, the states that
+            decoding from left to right visits.
 
     Returns:
         The corrupted ids `(B, L)`, which positions were masked, bool `(B, L)`, and t `(B, 1)` in [0.001, 1).
@@ -30,7 +39,12 @@ def mask_tokens(
     shape = input_ids.shape
     ratio = torch.rand(shape[0], 1, generator=generator, device=input_ids.device)
     ratio = MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * ratio
-    masked = (torch.rand(shape, generator=generator, device=input_ids.device) < ratio) & maskable
+    if order == "random":
+        level = torch.rand(shape, generator=generator, device=input_ids.device)
+    else:
+        behind = maskable.flip(1).cumsum(1).flip(1) - 1
+        level = behind / maskable.sum(1, keepdim=True).clamp_min(1)
+    masked = (level < ratio) & maskable
     return input_ids.masked_fill(masked, mask_id), masked, ratio
 
 
@@ -54,6 +68,7 @@ def masked_diffusion_loss(
     *,
     attention_mask: Tensor | None = None,
     generator: torch.Generator | None = None,
+    order: MaskOrder = "random",
 ) -> Tensor:
     """Masked-diffusion SFT loss of a batch, an upper bound on the negative log-likelihood per maskable position.
 
@@ -64,8 +79,9 @@ def masked_diffusion_loss(
         mask_id: The mask token.
         attention_mask: `(B, L)`, or None without padding.
         generator: Source of randomness; None is the global one.
+        order: Which positions are masked; see `mask_tokens`.
     """
-    corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, generator)
+    corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, generator, order)
     logits = model(input_ids=corrupted, attention_mask=attention_mask, logits_mask=masked).logits
     per_sequence = torch.cat([ratio, maskable.sum(1, keepdim=True) * float(len(input_ids))], dim=1)
     per_token = per_sequence[masked.nonzero()[:, 0]]
@@ -117,8 +133,29 @@ class SftDataset(Dataset[dict[str, Tensor]]):
         }
 
 
+@dataclass
+class SftArguments(TrainingArguments):
+    """Arguments of `SftTrainer`, beside those that any `transformers.TrainingArguments` give it."""
+
+    mask_order: str = field(default="random", metadata={"help": "random (LLaDA) or left_to_right; see mask_tokens."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mask_order not in get_args(MaskOrder):
+            raise ValueError(f"mask_order {self.mask_order!r} is unknown; use one of {get_args(MaskOrder)}")
+
+
 class SftTrainer(Trainer):
-    """`transformers.Trainer` with the masked-diffusion loss, for a `SftDataset`."""
+    """`transformers.Trainer` with the masked-diffusion loss, for a `SftDataset`.
+
+    Args:
+        args: `SftArguments`, or any `TrainingArguments` for random masks.
+        kwargs: As in `transformers.Trainer`.
+    """
+
+    def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:
+        super().__init__(args=args, **kwargs)
+        self.mask_order: MaskOrder = args.mask_order if isinstance(args, SftArguments) else "random"  # type: ignore[assignment]
 
     def compute_loss(
         self,
@@ -141,4 +178,5 @@ class SftTrainer(Trainer):
             inputs["maskable"],
             self.accelerator.unwrap_model(model).config.mask_token_id,
             attention_mask=None if bool(attention_mask.all()) else attention_mask,
+            order=self.mask_order,
         )

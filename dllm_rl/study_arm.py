@@ -31,7 +31,7 @@ from dllm_rl.callbacks import MetricsWriter
 from dllm_rl.decode_loop import Decode, decode
 from dllm_rl.decoding import get_strategy
 from dllm_rl.order import judge, ladder_rounds, random_order_tiers, rank_correlation, tier_shares
-from dllm_rl.pretrain import SftDataset, SftTrainer
+from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer
 from dllm_rl.study_config import BASES, Arm, Decoding, Regime
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.storage import write_text_whole
@@ -49,7 +49,7 @@ def training_arguments(arm: Arm, folder: Path, seed: int) -> TrainingArguments:
     Raises:
         ValueError: An argument has a value that its trainer refuses.
     """
-    kind = UnmaskArguments if arm.kind == "unmask" else TrainingArguments
+    kind = UnmaskArguments if arm.kind == "unmask" else SftArguments
     own: dict[str, Any] = {
         "output_dir": str(folder),
         "seed": seed,

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
-from transformers import TrainingArguments
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.budget import Budget, trapezoid
 from dllm_rl.decoding import get_strategy
 from dllm_rl.policy import PolicyConfig
+from dllm_rl.pretrain import SftArguments
 
 BASES = ("base", "base_unannealed")
 """Arms that every regime has without naming them: the models as they are."""
@@ -119,7 +119,7 @@ class Arm:
     Attributes:
         kind: "unmask" (`UnmaskTrainer`) or "sft" (`SftTrainer`, masked-diffusion fine-tuning on solved puzzles).
         budget: What it may spend.
-        arguments: Fields of `UnmaskArguments`, or of `transformers.TrainingArguments`.
+        arguments: Fields of `UnmaskArguments`, or of `SftArguments`.
         control: Whether the other arms are compared with this one.
     """
 
@@ -131,7 +131,7 @@ class Arm:
     def __post_init__(self) -> None:
         if self.kind not in ("unmask", "sft"):
             raise ValueError(f"kind={self.kind!r} must be unmask or sft")
-        known = {item.name for item in fields(UnmaskArguments if self.kind == "unmask" else TrainingArguments)}
+        known = {item.name for item in fields(UnmaskArguments if self.kind == "unmask" else SftArguments)}
         if unknown := sorted(set(self.arguments) - known):
             raise ValueError(f"unknown arguments {unknown} of kind {self.kind}")
         if reserved := sorted(set(self.arguments) & OWN_ARGUMENTS):
@@ -160,6 +160,8 @@ class Regime:
         decay_share: Share of the budget over which it falls to 0 at the end.
         select: "last" keeps the final weights, "validation" those of the best validation result.
         eval_share: Share of the budget between two validations.
+        hard_share: Share of the test puzzles, those with most rounds of the rule ladder, that get tables of their
+            own; 0 is none.
         passes: Forward passes at which sweeps are compared, beside the mean over the range in common.
         save: Whether to keep the trained models.
         remarks: Text for the report, in Markdown.
@@ -182,6 +184,7 @@ class Regime:
     decay_share: float = 0.4
     select: Literal["last", "validation"] = "last"
     eval_share: float = 0.1
+    hard_share: float = 0.25
     passes: tuple[float, ...] = ()
     save: bool = True
     remarks: str = ""
@@ -197,6 +200,8 @@ class Regime:
                 f"select={self.select!r} must be last or validation, eval_share={self.eval_share} within (0, 1]"
             )
         trapezoid(self.warmup_share, self.decay_share)
+        if not 0 <= self.hard_share < 1:
+            raise ValueError(f"hard_share={self.hard_share} must lie in [0, 1); 0 leaves the tables out")
         for name, arm in self.arms.items():
             _check_name(name)
             other = arm.budget.same_as
@@ -229,7 +234,9 @@ class Regime:
     def settings(self, arm: str) -> dict[str, Any]:
         """Everything that the result of an arm depends on beside its seed, as JSON would hold it."""
         kept = asdict(self)
-        for name in ("arms", "seeds", "remarks", "passes", "save", "evaluation", "base", "base_unannealed"):
+        for name in (
+            "arms", "seeds", "remarks", "passes", "save", "evaluation", "base", "base_unannealed", "hard_share",
+        ):  # fmt: skip
             del kept[name]
         chosen = {"folder": self.bases[arm]} if arm in BASES else {"folder": self.base, **asdict(self.arms[arm])}
         chosen.pop("control", None)

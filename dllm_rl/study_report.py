@@ -87,16 +87,29 @@ def _regime_parts(results: RegimeResults) -> list[str]:
         of = "" if puzzles == "test" else f", {puzzles.replace('_', ' ')}"
         if "base" in arms:
             parts.append(f"### Room for order{of}\n\n{room_table(results, puzzles)}")
-        solved = [[arm, *(_rate(results.solved(arm, puzzles, label)) for label in labels)] for arm in arms]
         parts.append(
-            f"### Solved{of}\n\nMean ± over puzzles / ± over seeds.\n\n{markdown_table(['', *labels], solved)}"
+            f"### Solved{of}\n\nMean ± over puzzles / ± over seeds.\n\n{_solved_table(results, puzzles, labels)}"
         )
         parts.append(f"### Order{of}\n\nBy `{labels[0]}` where not said.\n\n{_order_table(results, arms, puzzles)}")
         parts.append(f"### Differences{of}\n\n{_difference_table(results, puzzles, labels)}")
         if sweeps(regime):
             parts.append(f"### At equal forward passes{of}\n\n{_sweep_table(results, puzzles)}")
+    if regime.hard_share:
+        hard, rounds = results.hardest(regime.hard_share)
+        title = (
+            f"{round(regime.hard_share * sizes['test'])} test puzzles with {rounds} rounds of the rule ladder or more"
+        )
+        parts.append(
+            f"### The hard tail\n\nSolved, of the {title}.\n\n"
+            f"{_solved_table(hard, 'test', labels)}\n{_difference_table(hard, 'test', labels)}"
+        )
     parts.append(f"### Cost\n\nMeans over seeds.\n\n{_cost_table(results)}")
     return parts
+
+
+def _solved_table(results: RegimeResults, puzzles: str, labels: Sequence[str]) -> str:
+    rows = [[arm, *(_rate(results.solved(arm, puzzles, label)) for label in labels)] for arm in results.results]
+    return markdown_table(["", *labels], rows)
 
 
 def _order_table(results: RegimeResults, arms: Sequence[str], puzzles: str) -> str:

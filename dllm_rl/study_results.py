@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dllm_rl.order import ladder_rounds
 from dllm_rl.statistics import Estimate, Sweep, estimate, ratio_contributions, sweep_difference
 from dllm_rl.study_arm import OUTCOMES, RESULT, same_settings
 from dllm_rl.study_config import BASES, Decoding, Regime, StudyConfigError
+from sudoku_env.puzzles import read_prompts
+from sudoku_env.text import parse_puzzle
 
 
 def result_folder(runs: Path, regime: str, arm: str, seed: int) -> Path:
@@ -75,6 +78,27 @@ class RegimeResults:
                 with np.load(folder / OUTCOMES) as arrays:
                     outcomes.setdefault(arm, {})[seed] = dict(arrays)
         return cls(name, regime, results, outcomes)
+
+    def hardest(self, share: float) -> tuple["RegimeResults", int]:
+        """The outcomes on those test puzzles alone that have most rounds of the rule ladder, the earlier of equals.
+
+        Returns:
+            Results with these outcomes, but with summaries of all puzzles, and the rounds of the easiest puzzle left.
+
+        Raises:
+            FileNotFoundError: The file of test puzzles is gone.
+        """
+        boards = np.stack([parse_puzzle(prompt) for prompt in read_prompts(self.regime.test)])
+        rounds = np.nanmax(ladder_rounds(boards[: self.regime.test_puzzles or None]), axis=1) + 1
+        rows = np.sort(np.argsort(-rounds, kind="stable")[: round(share * len(rounds))])
+        outcomes = {
+            arm: {
+                seed: {key: values[rows] for key, values in found.items() if key.startswith("test/")}
+                for seed, found in by_seed.items()
+            }
+            for arm, by_seed in self.outcomes.items()
+        }
+        return replace(self, outcomes=outcomes), int(rounds[rows].min())
 
     def seeds(self, *arms: str) -> list[int]:
         """The seeds that all of these arms have; a base has any."""

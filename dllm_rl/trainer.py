@@ -25,9 +25,10 @@ from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass
 from llm_rl.checkpoint import ExactTrainer
-from llm_rl.core.advantages import group_statistics, return_after_action
+from llm_rl.core.advantages import groups_without_spread, return_after_action
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.metrics import MetricAccumulator
+from llm_rl.core.monitors import record_monitors
 from llm_rl.processes import check_processes, mean_over_processes
 from llm_rl.sampler import RepeatedBatchSampler
 from sudoku_env.tokens import PreFilled
@@ -342,10 +343,19 @@ class UnmaskTrainer(ExactTrainer):
         self.metrics.add_ratio("solved", int(record.solved.sum()), len(record.solved))
         self.metrics.add_ratio("steps_before_error", int(record.steps_before_error.sum()), len(record.solved))
         self.metrics.add_ratio("distinct_states", len(record.responses), count)
+        # One sampled decision estimates the entropy of position and token together without bias.
+        self.metrics.add_ratio("entropy", -float(record.old_logprobs[live].sum()), count)
         totals = record.rewards.sum(1).reshape(-1, record.group_size)
-        self.metrics.add("reward_mean", float(totals.mean()), totals.numel())
-        self.metrics.add("reward_group_std", float(group_statistics(totals).std.mean()), len(totals))
+        record_monitors(self.metrics, rewards=totals, flat_groups=self._flat_groups(record))
         return record
+
+    def _flat_groups(self, record: Rollout) -> Tensor:
+        """bool: whether all of a group got the same return, at each step with a decision in the first term."""
+        returns = return_after_action(record.visited_rewards, self.objective.gamma)
+        groups = (-1, record.group_size, returns.shape[1])
+        steps = torch.arange(returns.shape[1], device=returns.device)
+        counted = (record.live & (steps < record.decisions[:, None] - 1)).reshape(groups).any(1)
+        return groups_without_spread(returns.reshape(groups))[counted]
 
     def _record_update(self, record: Rollout, result: UpdateResult, fresh: bool) -> None:
         evaluated = result.evaluated
@@ -356,7 +366,9 @@ class UnmaskTrainer(ExactTrainer):
             if getattr(self.objective, f"{name}_weight") > 0:
                 self.metrics.add(f"objective_{name}", getattr(result, name))
         self.metrics.add_ratio("clip_frac", int(result.clipped.sum()), int(result.in_rl_sum.sum()))
-        self.metrics.add_ratio("approx_kl", float(approx_kl(old, logprobs).sum()), len(old))
+        self.metrics.add_ratio("approx_kl", float(approx_kl(old, logprobs, estimator="k2").sum()), len(old))
+        generated = int(record.live.sum())
+        self.metrics.add_ratio("masked_frac", generated - int(result.in_rl_sum.sum()), generated)
         if fresh and len(old):
             self.metrics.add_max("max_log_ratio_at_update_0", float((logprobs - old).abs().max()))
 

@@ -47,6 +47,19 @@ def test_positions_are_masked_at_the_rate_of_their_sequence() -> None:
     assert float(z.abs().max()) < 5 and float(z.std()) == pytest.approx(1, abs=0.2)
 
 
+def test_left_to_right_masks_are_the_ends_of_the_responses() -> None:
+    ids, maskable = tokens_and_maskable()
+    maskable[0, 6:8] = False
+    ids, maskable = ids.repeat(50, 1), maskable.repeat(50, 1)
+    corrupted, masked, ratio = mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(0), "left_to_right")
+    for row in range(len(ids)):
+        places = maskable[row].nonzero().flatten().tolist()
+        count = math.ceil(float(ratio[row]) * len(places) - 1e-6)
+        assert masked[row].nonzero().flatten().tolist() == places[len(places) - count :]
+    assert torch.equal(corrupted, ids.masked_fill(masked, MASK))
+    assert len(set(masked[::4].sum(1).tolist())) > 5
+
+
 def test_masking_depends_on_its_generator_alone() -> None:
     ids, maskable = tokens_and_maskable()
     first, second, third = (

@@ -5,13 +5,13 @@ from tiny_training import logged, new_model, puzzles, tokenizer
 from transformers import AutoModelForMaskedLM, TrainingArguments
 
 from dllm_rl.evaluate import evaluate
-from dllm_rl.pretrain import SftDataset, SftTrainer, masked_diffusion_loss
+from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer, masked_diffusion_loss
 
 PAD = tokenizer().pad_token_id
 EOS = tokenizer().eos_token_id
 
 
-def sft_trainer(folder, data, **changes):
+def sft_trainer(folder, data, kind=TrainingArguments, **changes):
     chosen = {
         "output_dir": str(folder),
         "max_steps": 150,
@@ -25,7 +25,7 @@ def sft_trainer(folder, data, **changes):
         "use_cpu": True,
         "remove_unused_columns": False,
     }
-    return SftTrainer(model=new_model(), args=TrainingArguments(**{**chosen, **changes}), train_dataset=data)
+    return SftTrainer(model=new_model(), args=kind(**{**chosen, **changes}), train_dataset=data)
 
 
 def test_a_handful_of_puzzles_is_learned(tmp_path):
@@ -68,6 +68,23 @@ def test_loss_of_a_batch_with_padding(tmp_path):
         attention_mask=batch["attention_mask"],
     )
     assert loss == expected
+
+
+@pytest.mark.parametrize("order", ["random", "left_to_right"])
+def test_masks_in_the_order_of_the_arguments(tmp_path, order):
+    data = SftDataset(puzzles(4), tail_id=EOS, pad_id=PAD)
+    batch = {name: torch.stack([data[row][name] for row in range(4)]) for name in data[0]}
+    trainer = sft_trainer(tmp_path, data, kind=SftArguments, mask_order=order)
+    torch.manual_seed(0)
+    loss = trainer.compute_loss(trainer.model, batch)
+    torch.manual_seed(0)
+    ids, maskable = batch["input_ids"].long(), batch["maskable"]
+    assert loss == masked_diffusion_loss(trainer.model, ids, maskable, tokenizer().mask_token_id, order=order)
+
+
+def test_unknown_order(tmp_path):
+    with pytest.raises(ValueError, match=r"mask_order 'sorted' is unknown; use one of \('random', 'left_to_right'\)"):
+        SftArguments(str(tmp_path), mask_order="sorted")
 
 
 def test_outputs_are_not_kept(tmp_path):

@@ -16,12 +16,14 @@ from transformers import AutoModelForMaskedLM
 from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decode_loop import decode
 from dllm_rl.decoding import get_strategy
+from dllm_rl.order import ladder_rounds
 from dllm_rl.statistics import estimate
 from dllm_rl.study_arm import ArmRun
 from dllm_rl.study_config import BASES, Regime, StudyConfigError, load_study
 from dllm_rl.study_report import markdown_table, write_report
 from dllm_rl.study_results import RegimeResults, jobs, read_result, result_folder, sweeps
 from sudoku_env.puzzles import read_prompts
+from sudoku_env.text import parse_puzzle
 from sudoku_env.tokens import pre_fill
 
 LABELS = ["margin", "policy", "margin k=3", "margin ≥1"]
@@ -110,12 +112,33 @@ def test_comparisons_pair_puzzles_and_seeds(results: RegimeResults) -> None:
     assert passes == 4 and found is not None and (beyond, nothing) == (100, None)
 
 
+def test_the_hard_tail_is_the_puzzles_with_most_rounds(folder: Path, results: RegimeResults) -> None:
+    hard, fewest = results.hardest(0.4)
+    boards = [parse_puzzle(prompt) for prompt in read_prompts(folder / "test.jsonl")]
+    rounds = [int(np.nanmax(ladder_rounds(board[None]))) + 1 for board in boards]
+    every = results.outcomes["rl"][1]["test/margin/solved"]
+    kept = sorted(sorted(range(len(boards)), key=lambda row: (-rounds[row], row))[: round(0.4 * len(boards))])
+    assert hard.outcomes["rl"][1]["test/margin/solved"].tolist() == every[kept].tolist()
+    assert fewest == min(rounds[row] for row in kept) and 0 < len(kept) < len(boards)
+    assert hard.solved("rl", "test", "margin") == estimate(
+        np.stack([results.outcomes["rl"][seed]["test/margin/solved"][kept] for seed in (0, 1)]).astype(float)
+    )
+
+
 def test_the_report(folder: Path, results: RegimeResults) -> None:
     path = folder / "docs" / "results.md"
     empty = RegimeResults("later", results.regime, {}, {})
     write_report([results, empty], path, remarks="First.", command="python study")
     text = path.read_text(encoding="utf-8")
-    for part in ("First.", "What was *found*.", "## tiny", "## later", "Not run yet.", "### Differences, hard test"):
+    for part in (
+        "First.",
+        "What was *found*.",
+        "## tiny",
+        "## later",
+        "Not run yet.",
+        "### Differences, hard test",
+        "### The hard tail",
+    ):
         assert part in text
 
     def rows(title: str) -> list[list[str]]:

@@ -35,7 +35,10 @@ ON_FRESH_ROLLOUTS = {
     "steps_before_error",
     "approx_kl",
     "reward_mean",
-    "reward_group_std",
+    "reward_std",
+    "entropy",
+    "masked_frac",
+    "groups_without_spread",
     "grad_norm",
     "max_log_ratio_at_update_0",
     "objective_rl",
@@ -155,8 +158,28 @@ def test_metrics_of_a_rollout_by_plain_loops(tmp_path, rollouts):
     assert line["solved"] == np.mean(right)
     assert line["steps_before_error"] == np.mean(steps)
     assert line["reward_mean"] == pytest.approx(np.mean(totals))
-    assert line["reward_group_std"] == pytest.approx(np.std(np.reshape(totals, (2, 4)), axis=1).mean())
+    assert line["reward_std"] == pytest.approx(np.std(np.reshape(totals, (2, 4)), axis=1).mean())
     assert line["distinct_states"] == len(record.responses) / len(entropies)
+    acted, counted, flat = [], 0, []
+    for puzzle in range(2):
+        for k in range(record.live.shape[1]):
+            members = [t for t in range(4 * puzzle, 4 * puzzle + 4) if record.state_of[t, k] >= 0]
+            acted += [-float(record.old_logprobs[t, k]) for t in members]
+            if members and k + 1 < record.decisions[4 * puzzle]:
+                counted += len(members)
+                returns = [
+                    discounted_rest(record, t, k, run.objective.gamma) for t in range(4 * puzzle, 4 * puzzle + 4)
+                ]
+                flat.append(np.ptp(returns) == 0)
+    assert line["entropy"] == pytest.approx(np.mean(acted), abs=1e-5)
+    assert line["masked_frac"] == pytest.approx(1 - counted / len(acted))
+    assert line["groups_without_spread"] == pytest.approx(np.mean(flat)) and 0 < np.mean(flat) < 1
+
+
+def discounted_rest(record, trajectory, step, gamma):
+    """The return of a decision: f at the states after it, discounted."""
+    states = record.state_of[trajectory, step + 1 :].tolist()
+    return sum(gamma**i * float(record.expected_reward[s]) for i, s in enumerate(states) if s >= 0)
 
 
 def test_repeated_updates_move_away_from_the_rollout(tmp_path, rollouts):
