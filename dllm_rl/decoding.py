@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from dllm_rl.noise import inverse_cdf
 from dllm_rl.policy import NEG_INF, StateScores
 from llm_rl.core.logprobs import entropy_from_logits
+from llm_rl.modes import evaluation_mode
 
 PositionScore = Callable[[StateScores, Tensor], Tensor]
 P = ParamSpec("P")

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_at
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
+from llm_rl.core.aggregate import loss_weights
 
 FWeight = Literal["one_step", "cumulative", "none"]
 KLTarget = Literal["tokens", "actions"]
@@ -196,7 +197,7 @@ def step_weights(live: Tensor, decisions: Tensor, reduction: str) -> Tensor:
         decisions: int64 `(T,)`, K of each trajectory's puzzle.
         reduction: "sum" or "mean".
     """
-    weights = live.float() / len(live)
+    weights = loss_weights(live, "seq_mean_token_sum")
     return weights / decisions[:, None] if reduction == "mean" else weights
 
 

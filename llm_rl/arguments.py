@@ -1,16 +1,26 @@
 """Arguments: those of `transformers.TrainingArguments`, of roll-outs, and of GRPO."""
 
+import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from transformers import TrainingArguments
 
-from llm_rl.core import Baseline, KLEstimator, LossType
+from llm_rl.core import Baseline, LossType
 from llm_rl.core._checks import check_choice, check_positive
 
 KLIn = Literal["loss", "reward"]
 ScaleRewards = Literal["group", "batch", "none"]
 ImportanceLevel = Literal["token", "sequence"]
+Divergence = Literal["k1", "k2", "k3", "full"]
+COUNTS = (
+    "num_iterations",
+    "mini_batches",
+    "max_completion_length",
+    "gradient_accumulation_steps",
+    "per_device_train_batch_size",
+    "per_device_eval_batch_size",
+)
 
 
 @dataclass
@@ -24,6 +34,8 @@ class RolloutArguments(TrainingArguments):
     Raises:
         ValueError: A value is out of range or two do not fit together.
     """
+
+    _VALID_DICT_FIELDS: ClassVar = [*TrainingArguments._VALID_DICT_FIELDS, "chat_template_kwargs"]
 
     learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
     num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
@@ -39,7 +51,9 @@ class RolloutArguments(TrainingArguments):
     )
     reward_weights: list[float] | None = field(default=None, metadata={"help": "One a reward function; None: all 1."})
     beta: float = field(default=0.0, metadata={"help": "Weight of the divergence from the reference; 0: no reference."})
-    kl_estimator: str = field(default="k3", metadata={"help": "k1, k2 or k3 (GRPO's)."})
+    kl_estimator: str = field(
+        default="k3", metadata={"help": "A token's divergence: k1, k2 or k3 (GRPO's) of the sample, or full."}
+    )
     kl_in: str = field(default="loss", metadata={"help": "Divergence in the loss (GRPO) or in the reward."})
     mask_truncated_completions: bool = field(
         default=False, metadata={"help": "Leave completions without end token out of the loss and its denominators."}
@@ -64,10 +78,10 @@ class RolloutArguments(TrainingArguments):
         # Batches are rows of a data set, and a loss that is not finite must be seen.
         self.remove_unused_columns = False
         self.logging_nan_inf_filter = False
-        for name in ("num_iterations", "mini_batches", "max_completion_length", "per_device_train_batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or greater")
-        if self.num_generations < 2:
+        for name in COUNTS:
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")
+        if not isinstance(self.num_generations, int) or self.num_generations < 2:
             raise ValueError(f"num_generations is {self.num_generations}; a group to compare within needs 2 or more")
         if self.completions_per_rollout % self.num_generations:
             raise ValueError(
@@ -76,14 +90,25 @@ class RolloutArguments(TrainingArguments):
                 f"{self.num_generations}; change one of them"
             )
         check_positive("temperature", self.temperature)
-        if not self.beta >= 0:
-            raise ValueError(f"beta is {self.beta}; it must be 0 or greater")
-        check_choice("kl_estimator", self.kl_estimator, KLEstimator)
+        if not 0 <= self.beta < math.inf:
+            raise ValueError(f"beta is {self.beta}; it must be 0 or greater, and finite")
+        if math.isinf(self.temperature):
+            raise ValueError("temperature is infinite, so that no model would be asked; choose a finite one")
+        if not all(map(math.isfinite, self.reward_weights or [])):
+            raise ValueError(f"reward_weights is {self.reward_weights}; weights must be finite")
+        check_choice("kl_estimator", self.kl_estimator, Divergence)
         check_choice("kl_in", self.kl_in, KLIn)
+        for name, neutral in (("kl_in", "loss"), ("kl_estimator", "k3")):
+            if getattr(self, name) != neutral and not self.uses_reference:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} does nothing while beta is 0; set beta or leave it out"
+                )
         if not 0 < self.top_entropy_quantile <= 1:
             raise ValueError(f"top_entropy_quantile is {self.top_entropy_quantile}; it must lie in (0, 1]")
-        if self.dynamic_sampling_attempts < 0:
-            raise ValueError(f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be 0 or greater")
+        if not isinstance(self.dynamic_sampling_attempts, int) or self.dynamic_sampling_attempts < 0:
+            raise ValueError(
+                f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be a whole number, at least 0"
+            )
         if self.importance_correction_cap is not None:
             check_positive("importance_correction_cap", self.importance_correction_cap)
         self._refuse()
@@ -98,6 +123,15 @@ class RolloutArguments(TrainingArguments):
             "train_sampling_strategy": self.train_sampling_strategy != "random",
             "label_smoothing_factor": self.label_smoothing_factor != 0,
             "neftune_noise_alpha": self.neftune_noise_alpha is not None,
+            "parallelism_config": self.parallelism_config is not None,
+            # Evaluation samples and asks the reward functions: there are no model outputs to gather.
+            "bf16_full_eval": self.bf16_full_eval,
+            "fp16_full_eval": self.fp16_full_eval,
+            "prediction_loss_only": self.prediction_loss_only,
+            "eval_accumulation_steps": self.eval_accumulation_steps is not None,
+            "batch_eval_metrics": self.batch_eval_metrics,
+            "include_for_metrics": bool(self.include_for_metrics),
+            "label_names": self.label_names is not None,
         }
         for name, asked in unsupported.items():
             if asked:

@@ -2,14 +2,16 @@
 
 import copy
 import inspect
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from llm_rl.core import TokenStatistics, next_token_statistics, token_statistics
+from llm_rl.core import TokenStatistics, chunked_kl_divergence, linear_token_statistics, token_statistics
 from llm_rl.data import RolloutBatch
+from llm_rl.modes import evaluation_mode
 
 
 def causal_model(model: nn.Module) -> Any:
@@ -52,18 +54,26 @@ class PolicyScorer:
         head = causal.get_output_embeddings()
         if type(head) is not nn.Linear or causal.base_model is causal:
             return False
-        training = causal.training
-        causal.eval()
         ids = torch.arange(4, device=causal.device).unsqueeze(0) % head.weight.shape[0]
-        hidden = causal.base_model(input_ids=ids, use_cache=False).last_hidden_state
-        logits = causal(input_ids=ids, use_cache=False).logits
-        causal.train(training)
+        with evaluation_mode(causal):
+            hidden = causal.base_model(input_ids=ids, use_cache=False).last_hidden_state
+            logits = causal(input_ids=ids, use_cache=False).logits
         return hidden.shape[-1] == head.weight.shape[1] and torch.allclose(head(hidden).to(logits.dtype), logits)
 
     def __call__(self, model: nn.Module, batch: RolloutBatch) -> TokenStatistics:
-        """Log-probabilities and entropies `(B, T)` of the completion tokens; anything at padding.
+        """Log-probabilities and entropies `(B, T)` of the completion tokens; anything at padding."""
+        features, head = self.features(model, batch)
+        if head is None:
+            return token_statistics(features, batch.completion_ids, temperature=self.temperature)
+        return linear_token_statistics(
+            features, head.weight, batch.completion_ids, bias=head.bias, temperature=self.temperature
+        )
 
-        Positions count from the first token of a prompt, whatever the padding before it.
+    def features(self, model: nn.Module, batch: RolloutBatch) -> tuple[Tensor, nn.Linear | None]:
+        """Hidden states `(B, T, D)` that the completion tokens are predicted from, and the output head.
+
+        Positions count from the first token of a prompt, whatever the padding before it. Without a plain head there are
+        logits `(B, T, V)` and None.
         """
         causal = causal_model(model)
         keep = batch.completion_ids.shape[1]
@@ -73,11 +83,10 @@ class PolicyScorer:
         if self._takes_positions:
             inputs["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
         if not self.plain_head:
-            logits = causal(**inputs).logits[:, -keep - 1 : -1]
-            return token_statistics(logits, batch.completion_ids, temperature=self.temperature)
+            return causal(**inputs).logits[:, -keep - 1 : -1], None
         head = causal.get_output_embeddings()
-        hidden = causal.base_model(**inputs).last_hidden_state.to(head.weight.dtype)
-        return next_token_statistics(hidden, head.weight, ids, keep=keep, bias=head.bias, temperature=self.temperature)
+        hidden = causal.base_model(**inputs).last_hidden_state[:, -keep - 1 : -1]
+        return hidden.to(head.weight.dtype), head
 
 
 class ReferenceModel:
@@ -97,13 +106,39 @@ class ReferenceModel:
             self.model = frozen.requires_grad_(False).to(next(model.parameters()).device)
         self._score = PolicyScorer(self.model, temperature)
 
-    @torch.no_grad()
     def logprobs(self, batch: RolloutBatch) -> Tensor:
         """Log-probabilities `(B, T)` of the completion tokens under the reference, in evaluation mode."""
-        training = self.model.training
-        self.model.eval()
-        try:
-            with self.model.disable_adapter() if self._adapted else nullcontext():
-                return self._score(self.model, batch).logprobs
-        finally:
-            self.model.train(training)
+        with self._frozen():
+            return self._score(self.model, batch).logprobs
+
+    def full_divergence(self, scorer: PolicyScorer, model: nn.Module, batch: RolloutBatch) -> Tensor:
+        """KL(π ‖ π_ref) over the whole vocabulary at each completion token, `(B, T)`; anything at padding.
+
+        Args:
+            scorer: Of the policy.
+            model: The policy, which the gradient goes to.
+            batch: The completions.
+        """
+        with self._frozen():
+            reference, head = self._score.features(self.model, batch)
+        features, policy_head = scorer.features(model, batch)
+        heads = _head(policy_head), _head(head)
+        return chunked_kl_divergence(features, reference, *heads, temperature=scorer.temperature)
+
+    @contextmanager
+    def _frozen(self) -> Iterator[None]:
+        adapters_off = self.model.disable_adapter() if self._adapted else nullcontext()
+        with torch.no_grad(), evaluation_mode(self.model), adapters_off:
+            yield
+
+
+def _head(linear: nn.Linear | None) -> Callable[[Tensor], Tensor]:
+    """The map from hidden states to logits, which autocast does not reach; the identity for logits."""
+
+    def logits(hidden: Tensor) -> Tensor:
+        if linear is None:
+            return hidden
+        with torch.autocast(hidden.device.type, enabled=False):
+            return nn.functional.linear(hidden, linear.weight, linear.bias)
+
+    return logits

@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 from transformers import Trainer
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import get_last_checkpoint, sort_checkpoints
 
 from llm_rl.storage import PARTIAL, load_record, put_in_place, save_record
@@ -82,6 +83,8 @@ class ExactTrainer(Trainer):
         try:
             self._staging = staging
             super()._save_checkpoint(model, trial)
+            if self.state.best_model_checkpoint == str(staging / name):
+                self._name_best(run / name, staging / name)
             if not self.args.save_only_model:
                 save_record(self.progress(), self._progress_stem(staging / name))
             self.accelerator.wait_for_everyone()
@@ -103,6 +106,12 @@ class ExactTrainer(Trainer):
             self._staging = None
         if self.args.should_save:
             self._delete_older(run, staging)
+
+    def _name_best(self, checkpoint: Path, written: Path) -> None:
+        """Call the best checkpoint by the name that it is about to get, in what was written as well."""
+        self.state.best_model_checkpoint = str(checkpoint)
+        if self.args.should_save:
+            self.state.save_to_json(str(written / TRAINER_STATE_NAME))
 
     def _delete_older(self, run: Path, staging: Path) -> None:
         """Keep `save_total_limit` checkpoints, the last and the best among them; none is ever half deleted."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import IterableDataset
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,21 @@ def check_row(row: Any) -> Mapping[str, Any]:
         held = sorted(row) if isinstance(row, Mapping) else type(row).__name__
         raise ValueError(f"a row of the data set has no 'prompt' but {held}; rows are dictionaries with a 'prompt'")
     return row
+
+
+def check_data_set(name: str, rows: Any) -> None:
+    """Whether rows can be drawn in any order, and the first one has a prompt.
+
+    Raises:
+        ValueError: They have no length and indices, there is none, or the first has no prompt.
+    """
+    if isinstance(rows, IterableDataset) or not (hasattr(rows, "__getitem__") and hasattr(rows, "__len__")):
+        raise ValueError(f"{name} is a {type(rows).__name__}; pass rows with a length and indices, as a list")
+    if not len(rows):
+        raise ValueError(f"{name} has no rows")
+    if isinstance(rows, Mapping):
+        raise ValueError(f"{name} is a mapping of {sorted(map(str, rows))}; pass one of them, or a list of rows")
+    check_row(rows[0])
 
 
 def check_rows(rows: Sequence[Any]) -> list[Mapping[str, Any]]:

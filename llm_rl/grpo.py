@@ -8,7 +8,6 @@ from llm_rl.core import (
     LossCounts,
     PolicyTensors,
     aggregate_loss,
-    approx_kl,
     clipped_surrogate,
     group_relative_advantage,
     leveled_log_ratio,
@@ -65,11 +64,8 @@ class GRPOTrainer(RolloutTrainer):
             record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
         if self.args.importance_correction_cap is not None:
             objective = objective * self._importance_weight(old_logps, inputs)
-        if inputs.ref_per_token_logps is not None:
-            kl = self._reference_kl(logps, inputs.ref_per_token_logps, mask)
-            self.metrics.add_ratio("kl", masked_sum(kl.detach(), mask), mask.sum())
-            if self.args.kl_in == "loss":
-                objective = objective - self.args.beta * kl
+        if self.args.uses_reference and self.args.kl_in == "loss":
+            objective = objective - self.args.beta * self._reference_kl(model, inputs, logps, mask)
         loss = -aggregate_loss(
             objective,
             mask,
@@ -82,10 +78,6 @@ class GRPOTrainer(RolloutTrainer):
             policy=PolicyTensors(logps, old_logps, surrogate, mask, inputs.completion_mask, entropies),
         )
         return loss
-
-    def _reference_kl(self, logps: Tensor, ref_logps: Tensor, mask: Tensor) -> Tensor:
-        logps, ref_logps = (values.masked_fill(~mask, 0.0) for values in (logps, ref_logps))
-        return approx_kl(logps, ref_logps, estimator=self.args.kl_estimator)  # type: ignore[arg-type]
 
     def _importance_weight(self, old_logps: Tensor, inputs: RolloutBatch) -> Tensor:
         if inputs.sampling_per_token_logps is None or self.args.importance_correction_cap is None:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from llm_rl.core import KLEstimator, approx_kl, rewards_with_kl
-from llm_rl.data import RolloutBatch
 
 
 def highest_entropy(
@@ -39,15 +38,18 @@ def highest_entropy(
     return [mask & (entropy >= threshold) for entropy, mask in zip(entropies, masks, strict=True)]
 
 
-def kl_penalty(batch: RolloutBatch, beta: float, estimator: KLEstimator) -> Tensor:
-    """−β Σ KL(π_old ‖ π_ref) over the tokens of each completion, `(B,)`: the divergence in the reward.
+def reference_kl(logps: Tensor | None, ref_logps: Tensor | None, mask: Tensor, estimator: KLEstimator) -> Tensor:
+    """Estimates of KL(π ‖ π_ref) a token, `(B, T)`, from log-probabilities `(B, T)`; 0 outside the bool mask `(B, T)`.
 
     Raises:
-        ValueError: The batch has no old or no reference log-probabilities.
+        ValueError: There are no log-probabilities.
     """
-    if batch.old_per_token_logps is None or batch.ref_per_token_logps is None:
+    if logps is None or ref_logps is None:
         raise ValueError("the batch has no old or reference log-probabilities, which the divergence is made from")
-    mask = batch.completion_mask
-    old, ref = (values.masked_fill(~mask, 0.0) for values in (batch.old_per_token_logps, batch.ref_per_token_logps))
-    kl = approx_kl(old, ref, estimator=estimator)
+    logps, ref_logps = (values.masked_fill(~mask, 0.0) for values in (logps, ref_logps))
+    return approx_kl(logps, ref_logps, estimator=estimator)
+
+
+def kl_penalty(kl: Tensor, mask: Tensor, beta: float) -> Tensor:
+    """−β Σ KL over the tokens of each completion, `(B,)`: the divergence `(B, T)` in the reward."""
     return rewards_with_kl(kl.new_zeros(len(kl)), kl, mask, beta).sum(1)

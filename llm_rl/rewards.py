@@ -21,6 +21,8 @@ from torch import Tensor
 
 RewardFunction = Callable[..., Any]
 RESERVED = ("prompts", "completions", "completion_ids")
+MAX_REWARD = 1e15
+"""Largest magnitude: squares of rewards still add up in float32, for the standard deviation of a group."""
 
 
 class RewardError(RuntimeError):
@@ -161,10 +163,10 @@ def _checked(name: str, output: Any, arguments: Mapping[str, Sequence[Any]]) -> 
             number = math.nan if value is None else float(value)
         except (TypeError, ValueError):
             number = math.inf
-        if value is not None and not math.isfinite(number):
+        if value is not None and not abs(number) <= MAX_REWARD:
             raise RewardError(
                 f"reward function {name!r} returned {value!r} for {_describe(arguments, index)}; return a finite "
-                "number, or None where it does not apply"
+                f"number, at most {MAX_REWARD:g} in magnitude, or None where it does not apply"
             )
         result.append(number)
     return result

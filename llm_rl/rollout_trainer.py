@@ -3,7 +3,6 @@
 Steps have the names of the seed's road map. Subclasses say what an advantage is and what the loss is.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,21 +10,21 @@ import torch
 from accelerate.utils import set_seed
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from llm_rl.arguments import RolloutArguments
 from llm_rl.causal import PolicyScorer, ReferenceModel, causal_model
 from llm_rl.checkpoint import ExactTrainer
 from llm_rl.completions import record_lengths, sample_completions, sampling_params
-from llm_rl.core import MetricAccumulator, TokenStatistics, groups_without_spread, loss_counts, record_monitors
-from llm_rl.data import RolloutBatch, Sample, check_row, check_rows, decode_completion
+from llm_rl.core import MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
+from llm_rl.data import RolloutBatch, Sample, check_data_set, check_rows, decode_completion
+from llm_rl.dynamic_sampling import replace_groups
 from llm_rl.generation import GenerationEngine, TransformersEngine
-from llm_rl.loss_masks import highest_entropy, kl_penalty
+from llm_rl.loss_masks import highest_entropy, kl_penalty, reference_kl
+from llm_rl.modes import evaluation_mode
 from llm_rl.processes import check_processes, mean_over_processes
 from llm_rl.rewards import RewardFunction, RewardFunctions
 from llm_rl.sampler import RepeatedBatchSampler
-
-logger = logging.getLogger(__name__)
 
 
 class RolloutTrainer(ExactTrainer):
@@ -73,12 +72,9 @@ class RolloutTrainer(ExactTrainer):
         optimizers: tuple[Any, Any] = (None, None),
     ) -> None:
         check_processes(args.world_size, args.expected_processes)
-        for name, rows in (("train_dataset", train_dataset), ("eval_dataset", eval_dataset)):
-            if rows is not None and (isinstance(rows, IterableDataset) or not hasattr(rows, "__getitem__")):
-                raise ValueError(f"{name} is a {type(rows).__name__}; pass rows with a length and indices, as a list")
-        if not len(train_dataset):
-            raise ValueError("train_dataset has no rows")
-        check_row(train_dataset[0])
+        check_data_set("train_dataset", train_dataset)
+        if eval_dataset is not None:
+            check_data_set("eval_dataset", eval_dataset)
         super().__init__(
             model=model,
             args=args,
@@ -145,13 +141,33 @@ class RolloutTrainer(ExactTrainer):
             samples, rewards = self._dynamic_sampling(samples, rewards)
         micro_batches = self._prepare_batch_inputs(samples)
         if self.args.kl_in == "reward" and self.reference is not None:
-            penalties = [kl_penalty(batch, self.args.beta, self.args.kl_estimator) for batch in micro_batches]  # type: ignore[arg-type]
-            rewards = rewards + torch.cat(penalties).view_as(rewards)
+            rewards = rewards + self._kl_penalties(micro_batches).view_as(rewards)
         size = self.args.per_device_train_batch_size
         advantages = self._compute_advantages(rewards).flatten().split(size)
         for batch, reward, advantage in zip(micro_batches, rewards.flatten().split(size), advantages, strict=True):
             batch.rewards, batch.advantages = reward, advantage
         return micro_batches
+
+    @torch.no_grad()
+    def _kl_penalties(self, micro_batches: Sequence[RolloutBatch]) -> Tensor:
+        """What the divergence of the policy at sampling takes off the rewards, `(N,)`."""
+        penalties = []
+        with evaluation_mode(self.model):
+            for batch in micro_batches:
+                mask = batch.completion_mask
+                kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
+                penalties.append(kl_penalty(kl, mask, self.args.beta))
+        return torch.cat(penalties)
+
+    def _reference_kl(self, model: nn.Module, inputs: RolloutBatch, logps: Tensor | None, mask: Tensor) -> Tensor:
+        """KL(π ‖ π_ref) a token, `(B, T)`, by `args.kl_estimator`; logged as "kl"."""
+        if self.args.kl_estimator == "full":
+            with self.accelerator.autocast():
+                kl = self.reference.full_divergence(self.scorer, model, inputs)  # type: ignore[union-attr]
+        else:
+            kl = reference_kl(logps, inputs.ref_per_token_logps, mask, self.args.kl_estimator)  # type: ignore[arg-type]
+        self.metrics.add_ratio("kl", masked_sum(kl.detach(), mask), mask.sum())
+        return kl
 
     def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
         """Samples of each row, a row's side by side."""
@@ -205,37 +221,14 @@ class RolloutTrainer(ExactTrainer):
         metrics.add_ratio("reward_mean", self.rewards.total(per_function).sum(), len(samples))
 
     def _dynamic_sampling(self, samples: list[Sample], rewards: Tensor) -> tuple[list[Sample], Tensor]:
-        """Replaces groups without spread by groups of other prompts, drawn at random, a bounded number of times.
+        """Replaces groups without spread by groups of other prompts, drawn at random, a bounded number of times."""
 
-        Source: DAPO, arXiv:2503.14476, section 3.2. Groups that are left without spread stay, with advantage 0, and
-        `groups_without_spread` counts them.
-        """
-        size = self.args.num_generations
-        samples, rewards = list(samples), rewards.clone()
-        self.metrics.add_ratio("reward_mean_before_replacement", rewards.double().sum(), rewards.numel())
-        replaced = 0
-        for _ in range(self.args.dynamic_sampling_attempts):
-            flat = groups_without_spread(rewards).nonzero().flatten().tolist()
-            if not flat:
-                break
-            drawn = torch.randint(len(self.train_dataset), (len(flat),)).tolist()
-            fresh = self._generate_completions([self.train_dataset[index] for index in drawn], size)
-            scores = self._score_completions(fresh)
-            for position, group in enumerate(flat):
-                samples[group * size : (group + 1) * size] = fresh[position * size : (position + 1) * size]
-                rewards[group] = scores[position]
-            replaced += len(flat)
-        self.metrics.add_ratio("groups_replaced", replaced, len(rewards))
-        left = int(groups_without_spread(rewards).sum())
-        if left:
-            logger.warning(
-                "%d of %d groups have no spread after %d replacements and teach nothing; make prompts harder or "
-                "easier, or raise num_generations",
-                left,
-                len(rewards),
-                self.args.dynamic_sampling_attempts,
-            )
-        return samples, rewards
+        def draw(count: int) -> tuple[list[Sample], Tensor]:
+            rows = torch.randint(len(self.train_dataset), (count,)).tolist()
+            fresh = self._generate_completions([self.train_dataset[row] for row in rows], self.args.num_generations)
+            return fresh, self._score_completions(fresh)
+
+        return replace_groups(samples, rewards, self.args.dynamic_sampling_attempts, draw, self.metrics)
 
     def split_by_mini_batches(self, samples: Sequence[Sample]) -> list[Sequence[Sample]]:
         """The parts of a roll-out that go through the model together."""
@@ -260,7 +253,7 @@ class RolloutTrainer(ExactTrainer):
                 kept = highest_entropy(entropies, masks, self.args.top_entropy_quantile, self.accelerator)
                 for batch, mask in zip(micro_batches, kept, strict=True):
                     batch.loss_mask = mask
-        if self.reference is not None:
+        if self.reference is not None and self.args.kl_estimator != "full":
             for batch in micro_batches:
                 with self.accelerator.autocast():
                     batch.ref_per_token_logps = self.reference.logprobs(batch)
@@ -273,13 +266,11 @@ class RolloutTrainer(ExactTrainer):
         return micro_batches
 
     def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> list[Tensor]:
-        training = self.model.training
-        self.model.eval()
         entropies = []
-        for batch in micro_batches:
-            batch.old_per_token_logps, entropy = self._get_per_token_logps_and_entropies(self.model, batch)
-            entropies.append(entropy)
-        self.model.train(training)
+        with evaluation_mode(self.model):
+            for batch in micro_batches:
+                batch.old_per_token_logps, entropy = self._get_per_token_logps_and_entropies(self.model, batch)
+                entropies.append(entropy)
         return entropies
 
     def _get_per_token_logps_and_entropies(self, model: nn.Module, inputs: RolloutBatch) -> TokenStatistics:
@@ -392,6 +383,14 @@ class RolloutTrainer(ExactTrainer):
         super().log(found)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
         return found
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """Not there: a roll-out has rewards, no outputs to collect.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("predict is not supported with roll-outs; evaluate(rows) gives their rewards")
 
     def floating_point_ops(self, inputs: Any) -> int:
         """0: the number of tokens is known only after the roll-out."""

@@ -6,7 +6,9 @@ text. Source: seed 000, 3.1.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
+
+from llm_rl.core._checks import check_choice
 
 Rule = Literal["overlap", "containment"]
 REPLACEMENT = "\ufffd"
@@ -46,8 +48,7 @@ def find_and_map_token_indices(
     Raises:
         ValueError: A tag is empty or the rule is unknown.
     """
-    if rule not in get_args(Rule):
-        raise ValueError(f"rule is {rule!r}; choose one of {', '.join(map(repr, get_args(Rule)))}")
+    check_choice("rule", rule, Rule)
     found = find_tagged_text(full_text, start_tag, end_tag)
     if found is None:
         return None
@@ -138,11 +139,12 @@ def _decode_stepwise(ids: list[int], decode: Callable[[list[int]], str], window:
     for i in range(len(ids)):
         text = decode(ids[anchor : i + 1])
         kept = _common_prefix(previous, text)
+        is_open = text.endswith(REPLACEMENT)
+        # Byte fallback shows each byte of an open character, and the characters before it, as replacements.
+        complete = max(len(text.rstrip(REPLACEMENT)), len(settled)) if is_open else len(text)
         for token in pending:
-            offsets[token] = (offsets[token][0], max(offsets[token][1], base + kept))
-        if text.endswith(REPLACEMENT):
-            # Byte fallback shows the characters before an open one as replacements too, for as long as it is open.
-            complete = max(len(text.rstrip(REPLACEMENT)), len(settled))
+            offsets[token] = (offsets[token][0], max(offsets[token][1], base + min(kept, complete)))
+        if is_open:
             start = max(min(kept, complete), len(settled))
             offsets.append((base + start, base + complete + 1))
             pending = [i] if complete > whole else [*pending, i]

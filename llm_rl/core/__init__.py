@@ -25,7 +25,7 @@ from llm_rl.core.advantages import (
 )
 from llm_rl.core.aggregate import Reduction, aggregate, loss_weights, masked_mean, masked_sum
 from llm_rl.core.gae import GaeOutput, generalized_advantage
-from llm_rl.core.kl import KLEstimator, approx_kl, kl_divergence, rewards_with_kl
+from llm_rl.core.kl import KLEstimator, approx_kl, chunked_kl_divergence, kl_divergence, rewards_with_kl
 from llm_rl.core.logprobs import (
     chunked_logprobs,
     entropy_from_logits,
@@ -65,6 +65,7 @@ __all__ = [
     "aggregate",
     "aggregate_loss",
     "approx_kl",
+    "chunked_kl_divergence",
     "chunked_logprobs",
     "clipped_surrogate",
     "discounted_return_to_go",

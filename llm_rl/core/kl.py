@@ -4,12 +4,14 @@
 Source of the estimators: J. Schulman, 'Approximating KL divergence', 2020, http://joschu.net/blog/kl-approx.html.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
-from llm_rl.core._checks import check_choice, check_mask, check_same_shape, promote
+from llm_rl.core._checks import check_choice, check_mask, check_positive, check_same_shape, promote
 from llm_rl.core.logprobs import masked_log_softmax
 from llm_rl.core.surrogate import MAX_LOG_RATIO, log_ratio
 
@@ -84,6 +86,48 @@ def kl_divergence(logits_p: Tensor, logits_q: Tensor, mask: Tensor | None = None
     not_shared = ~(possible_p & possible_q)
     terms = logp.exp() * (logp.masked_fill(not_shared, 0.0) - logq.masked_fill(not_shared, 0.0))
     return terms.sum(-1).masked_fill((possible_p & ~possible_q).any(-1), torch.inf)
+
+
+def chunked_kl_divergence(
+    hidden_p: Tensor,
+    hidden_q: Tensor,
+    head_p: Callable[[Tensor], Tensor],
+    head_q: Callable[[Tensor], Tensor],
+    *,
+    chunk_size: int = 128,
+    temperature: float = 1.0,
+) -> Tensor:
+    """`kl_divergence` of softmax(head(hidden) / temperature), with at most `chunk_size` rows of logits in memory.
+
+    As in `logprobs.chunked_logprobs`, a chunk is computed again in the backward pass.
+
+    Args:
+        hidden_p: `(…, D)`.
+        hidden_q: `(…, D')`, the same rows under another model.
+        head_p: Maps `(n, D)` to logits `(n, V)`, deterministically and row by row.
+        head_q: Maps `(n, D')` to logits `(n, V)`, likewise.
+        chunk_size: Rows at a time, ≥ 1.
+        temperature: > 0.
+
+    Returns:
+        `(…)` float32 (float64 where an input is).
+
+    Raises:
+        ValueError: The rows differ or there is none, or a number is out of range.
+    """
+    check_positive("temperature", temperature)
+    check_same_shape("hidden_p[..., 0]", hidden_p[..., 0], "hidden_q[..., 0]", hidden_q[..., 0])
+    if chunk_size < 1 or not hidden_p[..., 0].numel():
+        raise ValueError(
+            f"chunk_size is {chunk_size!r} for hidden_p of {tuple(hidden_p.shape)}; give 1 or more of each"
+        )
+
+    def divergence(rows_p: Tensor, rows_q: Tensor) -> Tensor:
+        return kl_divergence(promote(head_p(rows_p)) / temperature, promote(head_q(rows_q)) / temperature)
+
+    pairs = zip(hidden_p.flatten(0, -2).split(chunk_size), hidden_q.flatten(0, -2).split(chunk_size), strict=True)
+    parts = [checkpoint(divergence, *pair, use_reentrant=False) for pair in pairs]
+    return torch.cat(parts).reshape(hidden_p.shape[:-1])
 
 
 @torch.no_grad()

@@ -41,6 +41,7 @@ def record_monitors(
     metrics: MetricAccumulator,
     *,
     rewards: Tensor | None = None,
+    flat_groups: Tensor | None = None,
     policy: PolicyTensors | None = None,
     grad_norm: Number | None = None,
 ) -> None:
@@ -56,6 +57,8 @@ def record_monitors(
     Args:
         metrics: Where to add.
         rewards: `(P, G)`: P groups of G completions.
+        flat_groups: bool, any shape: which groups have advantages 0, where advantages are made from something else (one
+            a step). None: those whose rewards have no spread.
         policy: Of one micro-batch.
         grad_norm: Before clipping.
 
@@ -66,7 +69,7 @@ def record_monitors(
         statistics = group_statistics(rewards)
         metrics.add_ratio("reward_mean", rewards.double().sum(), rewards.numel())
         metrics.add_ratio("reward_std", statistics.std.sum(), statistics.std.numel())
-        empty = groups_without_spread(rewards)
+        empty = groups_without_spread(rewards) if flat_groups is None else flat_groups
         metrics.add_ratio("groups_without_spread", empty.sum(), empty.numel())
     if policy is not None:
         _record_policy(metrics, policy)

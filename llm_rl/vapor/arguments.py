@@ -116,5 +116,5 @@ def check_tags(name: str, tags: Sequence[str]) -> None:
     Raises:
         ValueError: It is not two texts that are not empty.
     """
-    if isinstance(tags, str) or len(tags) != 2 or not all(isinstance(tag, str) and tag for tag in tags):
+    if not isinstance(tags, (list, tuple)) or len(tags) != 2 or not all(isinstance(tag, str) and tag for tag in tags):
         raise ValueError(f"{name} is {tags!r}; give a start tag and an end tag, as in ('<A>', '</A>')")

@@ -7,6 +7,7 @@ The preference term multiplies all completions of a prompt alike. At the first u
 advantages of a group sum to 0, so then its gradient is 0; `pref_loss_weight` adds a direct one.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -63,8 +64,8 @@ class VaporConfig:
 
     def __post_init__(self) -> None:
         for name in ("beta", "kl_weight", "pref_loss_weight"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be 0 or greater")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be 0 or greater, and finite")
         for name, choices in (("ratio_base", RatioBase), ("ratio_level", RatioLevel), ("clip_on", ClipOn)):
             check_choice(name, getattr(self, name), choices)
         check_choice("kl_estimator", self.kl_estimator, KLEstimator)

@@ -150,7 +150,7 @@ def vapor_surrogate(
     Args:
         verifiable: `(P, G, U)`, logarithm of the verifiable term, a column for each unit that has a ratio.
         preference: `(P, C)`, logarithm of the preference term.
-        advantages: `(P, G)`, constants, at most 1e20 in magnitude.
+        advantages: `(P, G)`, constants, at most 1e20 in magnitude (rewards are, see `rewards.MAX_REWARD`).
         clip_low: See `objective.VaporConfig`.
         clip_high: See `objective.VaporConfig`.
         clip_on: See `objective.VaporConfig`.

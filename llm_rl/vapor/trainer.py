@@ -11,6 +11,7 @@ from llm_rl.causal import ReferenceModel, causal_model
 from llm_rl.core import LossCounts, MetricAccumulator
 from llm_rl.data import RolloutBatch, Sample, is_conversation
 from llm_rl.mismatch import record_mismatch
+from llm_rl.modes import evaluation_mode
 from llm_rl.rollout_trainer import RolloutTrainer
 from llm_rl.vapor.arguments import VAPORArguments
 from llm_rl.vapor.batches import (
@@ -174,8 +175,6 @@ class VAPORTrainer(RolloutTrainer):
         super()._record_evaluation(metrics, samples, per_function)
         batch = self._collate(samples, num_generations=1)
         self._score_pairs_by_reference(batch)
-        training = self.model.training
-        self.model.eval()
-        pair_logps = self._get_per_token_logps_and_entropies(self.model, batch.pairs).logprobs
-        self.model.train(training)
+        with evaluation_mode(self.model):
+            pair_logps = self._get_per_token_logps_and_entropies(self.model, batch.pairs).logprobs
         record_preferences(metrics, preference_pair(batch.pairs, pair_logps, len(samples)))

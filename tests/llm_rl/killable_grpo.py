@@ -1,4 +1,4 @@
-"""A GRPO run in a process of its own, to be killed and resumed."""
+"""A GRPO or VAPOR run in a process of its own, to be killed and resumed."""
 
 import json
 import os
@@ -6,11 +6,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from tiny_grpo import TIMES, new_model, small_ids, tokenizer, trainer
+import tiny_vapor
+from tiny_grpo import new_model, small_ids, tokenizer, trainer, untimed
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
-from llm_rl.grpo import GRPOTrainer
+from llm_rl.generation import TransformersEngine
+from llm_rl.rollout_trainer import RolloutTrainer
 
 SETTINGS: dict[str, Any] = {
     "max_steps": 10,
@@ -29,6 +31,16 @@ SETTINGS: dict[str, Any] = {
     "save_total_limit": 2,
 }
 """Eight prompts, four a roll-out of four steps: an epoch has eight steps, and log lines cross roll-outs."""
+VAPOR_SETTINGS: dict[str, Any] = {
+    **{name: value for name, value in SETTINGS.items() if name not in ("beta", "kl_in", "top_entropy_quantile")},
+    "max_steps": 7,
+    "kl_weight": 0.1,
+    "pref_loss_weight": 0.2,
+    "gradient_shares": True,
+    "max_completion_length": 8,
+    "verifiable_term_split": ["e", "o"],
+}
+"""Tags that random tokens hold now and then."""
 
 
 class KillAfter(TrainerCallback):
@@ -42,13 +54,25 @@ class KillAfter(TrainerCallback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def play(folder: Path, kill_after: int = 0) -> GRPOTrainer:
-    """Train, from the last checkpoint if there is one, and write down what came out."""
+def play(folder: Path, kill_after: int = 0) -> None:
+    """Train with GRPO, from the last checkpoint if there is one, and write down what came out."""
     model = new_model()
     model.lm_head.weight.data[tokenizer().eos_token_id] += 0.5
-    run = trainer(folder, model, reward_funcs=small_ids, given={"callbacks": [KillAfter(kill_after)]}, **SETTINGS)
+    given = {"callbacks": [KillAfter(kill_after)]}
+    finish(folder, trainer(folder, model, reward_funcs=small_ids, given=given, **SETTINGS))
+
+
+def play_vapor(folder: Path, kill_after: int = 0) -> None:
+    """The same with VAPOR."""
+    given = {"callbacks": [KillAfter(kill_after)], "engine": TransformersEngine()}
+    finish(folder, tiny_vapor.trainer(folder, reward_funcs=lengths, given=given, **VAPOR_SETTINGS))
+
+
+def lengths(completions: list[str], **kwargs: Any) -> list[float]:
+    return [len(text) / 10 for text in completions]
+
+
+def finish(folder: Path, run: RolloutTrainer) -> None:
     run.train(resume_from_checkpoint=get_last_checkpoint(folder) is not None)
-    lines = [{name: value for name, value in line.items() if name not in TIMES} for line in run.state.log_history]
-    (folder / "log.json").write_text(json.dumps(lines))
+    (folder / "log.json").write_text(json.dumps(untimed(run.state.log_history)))
     run.save_model(str(folder / "final"))
-    return run

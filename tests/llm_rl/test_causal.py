@@ -80,3 +80,37 @@ def test_references() -> None:
     assert reference.model is adapted and causal_model(adapted) is adapted.get_base_model()
     assert torch.equal(reference.logprobs(batch), before) and adapted.training
     assert not torch.equal(PolicyScorer(adapted, 1.0)(adapted, batch).logprobs, before)
+
+
+def adapted_model() -> torch.nn.Module:
+    return get_peft_model(new_model(), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False))
+
+
+@pytest.mark.parametrize("make", [new_model, gemma2, adapted_model])
+def test_full_divergence_and_its_gradient(make) -> None:  # type: ignore[no-untyped-def]
+    """Against whole logits, for a plain head, one that is more, and adapters that are switched off."""
+    model = make().eval()
+    reference = ReferenceModel(model, 0.7)
+    plain = model.get_base_model() if make is adapted_model else reference.model
+    weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if make is not adapted_model:
+        with torch.no_grad():
+            for index, weight in enumerate(weights):
+                weight += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(index))
+    batch = RolloutBatch.collate(SAMPLES, pad_id=0)
+    found = reference.full_divergence(PolicyScorer(model, 0.7), model, batch)
+    total = found.masked_fill(~batch.completion_mask, 0.0).sum()
+    expected = torch.zeros(())
+    for sample in SAMPLES:
+        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
+        rows = slice(len(sample.prompt_ids) - 1, len(sample.prompt_ids) - 1 + len(sample.completion_ids))
+        with torch.no_grad(), model.disable_adapter() if make is adapted_model else torch.no_grad():
+            ref = (plain(ids).logits[0, rows] / 0.7).log_softmax(-1)
+        new = (model(ids).logits[0, rows] / 0.7).log_softmax(-1)
+        expected = expected + (new.exp() * (new - ref)).sum()
+    torch.testing.assert_close(total, expected, atol=1e-4, rtol=1e-4)
+    assert total > 0.1
+    ours, theirs = (torch.autograd.grad(value, weights, allow_unused=True) for value in (total, expected))
+    for one, other in zip(ours, theirs, strict=True):
+        if other is not None:
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)

@@ -6,8 +6,9 @@ import pytest
 import torch
 from grpo_reference import slow_advantages, slow_loss, token_logps
 from tiny_grpo import arguments, keep_samples, new_model, small_ids, tokenizer, trainer
-from transformers import TrainerCallback
+from transformers import HfArgumentParser, TrainerCallback
 
+from llm_rl.arguments import GRPOArguments
 from llm_rl.generation import Completion, TransformersEngine
 
 
@@ -82,6 +83,52 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     assert clipped[0] == 0 and clipped[1] > 0
 
 
+def token_kl(logits: torch.Tensor, ref_logits: torch.Tensor, token: int, estimator: str) -> torch.Tensor:
+    new, ref = logits.log_softmax(-1), ref_logits.log_softmax(-1)
+    gap = ref[token] - new[token]
+    return {
+        "k1": -gap,
+        "k2": gap**2 / 2,
+        "k3": gap.exp() - gap - 1,
+        "full": (new.exp() * (new - ref)).sum(),
+    }[estimator]
+
+
+@pytest.mark.parametrize("kl_in", ["loss", "reward"])
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3", "full"])
+def test_every_divergence_in_the_loss_and_in_the_reward(tmp_path: Path, estimator: str, kl_in: str) -> None:
+    kept, model, reference = Keep(), new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
+    start = copy.deepcopy(model)
+    settings = {"beta": 0.3, "kl_estimator": estimator, "kl_in": kl_in, "max_grad_norm": 0.0, "temperature": 0.8}
+    run = trainer(tmp_path, model, given={"callbacks": [kept], "ref_model": copy.deepcopy(reference)}, **settings)
+    samples = keep_samples(run)
+    run.train()
+    kls = []
+    for sample in samples:
+        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
+        rows = slice(len(sample.prompt_ids) - 1, -1)
+        logits, ref_logits = (each(ids).logits[0, rows] / 0.8 for each in (start, reference))
+        zipped = zip(logits, ref_logits.detach(), sample.completion_ids, strict=True)
+        kls.append(torch.stack([token_kl(new, ref, token, estimator) for new, ref, token in zipped]))
+    rewards = small_ids([sample.completion_ids for sample in samples])
+    if kl_in == "reward":
+        rewards = [reward - 0.3 * kl.sum().item() for reward, kl in zip(rewards, kls, strict=True)]
+    plain = copy.copy(run.args)
+    plain.beta = 0.0
+    with torch.no_grad():
+        old = [[float(value) for value in token_logps(start, sample, 0.8)] for sample in samples]
+    loss = slow_loss(start, samples, rewards, old, old, plain)
+    if kl_in == "loss":
+        loss = loss + 0.3 * torch.stack([kl.mean() for kl in kls]).mean()
+    loss.backward()
+    line = run.state.log_history[0]
+    assert line["loss"] == pytest.approx(loss.item(), abs=2e-6)
+    assert line["kl"] == pytest.approx(torch.cat(kls).mean().item(), rel=1e-5) and abs(line["kl"]) > 1e-2
+    assert line["reward_mean"] == pytest.approx(sum(rewards) / len(rewards), rel=1e-5)
+    for name, param in start.named_parameters():
+        assert param.grad is not None and (kept.gradients[0][name] - param.grad).abs().max() < 1e-6, name
+
+
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 @pytest.mark.parametrize("baseline", ["mean", "leave_one_out"])
 def test_advantages_by_a_slow_loop(tmp_path: Path, scale: str, baseline: str) -> None:
@@ -89,6 +136,12 @@ def test_advantages_by_a_slow_loop(tmp_path: Path, scale: str, baseline: str) ->
     rewards = torch.tensor([[0.0, 1.0, 0.5, 0.25], [3.0, 1.0, 1.0, 2.0]])
     expected = slow_advantages(rewards.flatten().tolist(), run.args)
     assert run._compute_advantages(rewards).flatten().tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_arguments_from_a_command_line() -> None:
+    line = "--output_dir x --use_cpu --reward_weights 1 0.5 --chat_template_kwargs".split()
+    (args,) = HfArgumentParser(GRPOArguments).parse_args_into_dataclasses([*line, '{"enable_thinking": false}'])
+    assert args.reward_weights == [1.0, 0.5] and args.chat_template_kwargs == {"enable_thinking": False}
 
 
 def test_a_group_without_spread_teaches_nothing_and_the_log_says_so(tmp_path: Path) -> None:
@@ -171,12 +224,24 @@ def test_an_engine_without_logprobs_cannot_be_corrected(tmp_path: Path) -> None:
         ({"num_generations": 3}, "no multiple of num_generations = 3"),
         ({"temperature": 0.0}, "temperature is 0.0"),
         ({"beta": -1.0}, "beta is -1.0"),
+        ({"beta": float("inf")}, "beta is inf"),
+        ({"temperature": float("inf")}, "temperature is infinite"),
+        ({"reward_weights": [1.0, float("nan")]}, "weights must be finite"),
         ({"kl_in": "both"}, "kl_in is 'both'"),
         ({"kl_estimator": "k4"}, "kl_estimator is 'k4'"),
+        ({"kl_in": "reward"}, "kl_in='reward' does nothing while beta is 0"),
+        ({"kl_estimator": "full"}, "kl_estimator='full' does nothing while beta is 0"),
         ({"top_entropy_quantile": 0.0}, "top_entropy_quantile is 0.0"),
         ({"dynamic_sampling_attempts": -1}, "dynamic_sampling_attempts is -1"),
         ({"importance_correction_cap": 0.0}, "importance_correction_cap is 0.0"),
+        ({"dynamic_sampling_attempts": 1.5}, "dynamic_sampling_attempts is 1.5"),
         ({"num_iterations": 0}, "num_iterations is 0"),
+        ({"mini_batches": 1.5}, "mini_batches is 1.5"),
+        ({"num_generations": 4.0}, "num_generations is 4.0"),
+        ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps is 0"),
+        ({"per_device_eval_batch_size": 0}, "per_device_eval_batch_size is 0"),
+        ({"bf16_full_eval": True}, "bf16_full_eval=True is not supported"),
+        ({"include_for_metrics": ["loss"]}, "include_for_metrics=.'loss'. is not supported"),
         ({"accelerator_config": {"split_batches": True}}, "accelerator_config.split_batches is not supported"),
         ({"ignore_data_skip": True}, "ignore_data_skip=True is not supported"),
         ({"train_sampling_strategy": "sequential"}, "train_sampling_strategy='sequential' is not supported"),

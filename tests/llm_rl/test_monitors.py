@@ -55,6 +55,13 @@ def test_any_split_gives_the_same() -> None:
     assert parts.compute() == pytest.approx(expected)
 
 
+def test_groups_whose_advantages_are_made_from_something_else() -> None:
+    metrics = MetricAccumulator()
+    flat = torch.tensor([[True, False, False], [True, True, False]])
+    record_monitors(metrics, rewards=torch.tensor([[1.0, 1.0], [1.0, 1.0]]), flat_groups=flat)
+    assert metrics.compute() == {"reward_mean": 1.0, "reward_std": 0.0, "groups_without_spread": 0.5}
+
+
 def test_what_is_not_known_is_absent() -> None:
     metrics = MetricAccumulator()
     nothing = torch.zeros_like(MASK)

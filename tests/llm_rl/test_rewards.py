@@ -104,6 +104,7 @@ def test_an_exception_of_the_batch_alone_says_so() -> None:
         ([1.0] * 4, "returned 4 rewards for 3 samples"),
         ([1.0, math.nan, 2.0], r"returned nan for sample 1 \(prompt …'p1'"),
         ([1.0, 2.0, math.inf], "returned inf for sample 2"),
+        ([1.0, -2e15, 3.0], r"returned -2000000000000000.0 for sample 1 .* at most 1e\+15 in magnitude"),
         ([1.0, "good", 2.0], "returned 'good' for sample 1"),
         (3.0, "returned a float; it must return a list"),
         ([1.0, None, 2.0], r"no reward function of \['given'\] applies to sample 1"),

@@ -11,7 +11,7 @@ from llm_rl.completions import sample_completions, sampling_params
 from llm_rl.core import MetricAccumulator
 from llm_rl.data import RolloutBatch, Sample, check_row, decode_completion, encode_prompt, pad
 from llm_rl.generation import Completion, SamplingParams
-from llm_rl.loss_masks import highest_entropy, kl_penalty
+from llm_rl.loss_masks import highest_entropy, kl_penalty, reference_kl
 from llm_rl.mismatch import record_mismatch, truncated_importance_weight
 from llm_rl.storage import load_record, save_record
 
@@ -139,12 +139,12 @@ def test_tokens_of_highest_entropy_by_hand() -> None:
 
 
 def test_kl_penalty_by_hand() -> None:
-    batch = RolloutBatch.collate(SAMPLES, pad_id=EOS)
+    mask = RolloutBatch.collate(SAMPLES, pad_id=EOS).completion_mask
     with pytest.raises(ValueError, match="no old or reference"):
-        kl_penalty(batch, 0.5, "k1")
-    batch.old_per_token_logps = torch.full((3, 3), -1.0)
-    batch.ref_per_token_logps = torch.full((3, 3), -1.5)
-    assert kl_penalty(batch, 0.5, "k1").tolist() == [-0.5, -0.75, -0.25]
+        reference_kl(torch.zeros(3, 3), None, mask, "k1")
+    kl = reference_kl(torch.full((3, 3), -1.0), torch.full((3, 3), -1.5), mask, "k1")
+    assert torch.equal(kl, 0.5 * mask)
+    assert kl_penalty(kl, mask, 0.5).tolist() == [-0.5, -0.75, -0.25]
 
 
 def test_mismatch_by_hand() -> None:

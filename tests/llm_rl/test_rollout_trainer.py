@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from fixed_engine import FixedEngine
-from killable_grpo import play
+from killable_grpo import play, play_vapor
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from safetensors.torch import load_file
 from tiny_grpo import KeepGradients, arguments, distinct_rows, new_model, rows, small_ids, tokenizer, trainer, untimed
@@ -23,7 +23,7 @@ from llm_rl.grpo import GRPOTrainer
 from llm_rl.rollout_trainer import RolloutTrainer
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["llm_rl.grpo"])
+SERVER.set_forkserver_preload(["llm_rl.grpo", "llm_rl.vapor"])
 HERE = Path(__file__).parent
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
 
@@ -51,6 +51,19 @@ def test_a_run_killed_within_and_between_buffers_ends_as_if_nothing_had_happened
         assert process.exitcode == -9
     play(tmp_path)
     assert_same_run(tmp_path, whole)
+
+
+def test_vapor_killed_within_a_buffer_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    play_vapor(tmp_path / "whole")
+    for kill_after in (2, 6):  # a roll-out serves four steps
+        process = SERVER.Process(target=play_vapor, args=(tmp_path / "killed", kill_after))
+        process.start()
+        process.join(100)
+        assert process.exitcode == -9
+    play_vapor(tmp_path / "killed")
+    assert_same_run(tmp_path / "killed", tmp_path / "whole")
+    lines = json.loads((tmp_path / "whole" / "log.json").read_text())
+    assert any(0 < line.get("verifiable_failure_frac", 0) < 1 for line in lines)
 
 
 def test_the_buffer_is_in_the_checkpoint_only_while_it_is_needed(tmp_path: Path, whole: Path) -> None:
@@ -238,6 +251,47 @@ def test_chat_prompts_and_columns_reach_the_reward_functions(tmp_path: Path) -> 
         assert prompt[0]["role"] == "user" and completion == [{"role": "assistant", "content": text}]
 
 
+def test_a_data_set_of_the_datasets_package(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    seen: list[Any] = []
+
+    def looks(prompts: Any, completions: Any, wanted: Any, **kwargs: Any) -> list[float]:
+        seen.extend(zip(prompts, wanted, strict=True))
+        return small_ids(**kwargs)
+
+    chats = [{"prompt": [{"role": "user", "content": row["prompt"]}], "wanted": row["wanted"]} for row in rows()]
+    for plain in (rows(), chats):
+        table = datasets.Dataset.from_list(plain)
+        logs = []
+        for data in (plain, table):
+            seen.clear()
+            run = trainer(tmp_path, data=data, reward_funcs=looks, max_steps=2, given={"eval_dataset": data})
+            run.train()
+            logs.append((untimed(run.state.log_history), run.evaluate()["eval_reward_mean"], list(seen)))
+        assert logs[0] == logs[1]
+    with pytest.raises(ValueError, match="train_dataset is a IterableDataset"):
+        trainer(tmp_path, data=table.to_iterable_dataset())
+    with pytest.raises(ValueError, match=r"mapping of \['train'\]"):
+        trainer(tmp_path, data=datasets.DatasetDict({"train": table}))
+
+
+def test_the_best_checkpoint_is_found_again(tmp_path: Path) -> None:
+    each_step = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_reward_mean", "save_total_limit": 2}
+    best["greater_is_better"] = False  # so that it is an early one
+    given = {"eval_dataset": rows(6)}
+    run = trainer(tmp_path, max_steps=5, learning_rate=1e-2, given=given, **each_step, **best)
+    run.train()
+    found = {line["step"]: line["eval_reward_mean"] for line in run.state.log_history if "eval_reward_mean" in line}
+    step = min(found, key=lambda step: found[step])
+    assert run.state.best_model_checkpoint == str(tmp_path / f"checkpoint-{step}") and step < 5
+    state = json.loads((tmp_path / "checkpoint-5" / "trainer_state.json").read_text())
+    assert state["best_model_checkpoint"] == run.state.best_model_checkpoint
+    state = json.loads((tmp_path / f"checkpoint-{step}" / "trainer_state.json").read_text())
+    assert state["best_model_checkpoint"] == run.state.best_model_checkpoint
+    assert run.evaluate()["eval_reward_mean"] == found[step]
+
+
 def test_evaluation_repeats_itself_and_leaves_the_training_alone(tmp_path: Path) -> None:
     runs = []
     for steps in (0, 1):
@@ -285,6 +339,8 @@ def test_what_is_not_supported_raises(tmp_path: Path) -> None:
     ragged = [{"prompt": "red", "wanted": 1}, {"prompt": "blue"}]
     with pytest.raises(ValueError, match="give all the same"):
         trainer(tmp_path, data=ragged).train()
+    with pytest.raises(NotImplementedError, match="predict is not supported"):
+        trainer(tmp_path).predict(rows())
     with pytest.raises(ValueError, match="no outputs"):
         trainer(tmp_path).compute_loss(new_model(), None, return_outputs=True)  # type: ignore[arg-type]
 

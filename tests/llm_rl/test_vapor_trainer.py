@@ -305,6 +305,7 @@ def test_chat_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"verifiable_term_split": None}, "verifiable_term_split is None"),
         ({"verifiable_term_split": "<R>"}, "verifiable_term_split is '<R>'"),
         ({"preference_term_split": ["<R>", ""]}, "preference_term_split is"),
         ({"preference_context": "both"}, "preference_context is 'both'"),
@@ -317,6 +318,7 @@ def test_chat_rows(tmp_path: Path) -> None:
         ({"beta": 0.0, "pref_loss_weight": 1.0}, "pref_loss_weight is set but beta is 0"),
         ({"per_device_train_batch_size": 6, "gradient_accumulation_steps": 2}, "holds whole groups"),
         ({"gradient_shares": True, "logging_strategy": "epoch"}, "gradient_shares needs"),
+        ({"kl_estimator": "full", "kl_weight": 0.1}, "kl_estimator is 'full'"),
         ({"kl_in": "reward"}, "kl_in='reward' is not supported with VAPOR"),
         ({"mask_truncated_completions": True}, "mask_truncated_completions=True is not supported"),
         ({"top_entropy_quantile": 0.5}, "top_entropy_quantile=0.5 is not supported"),
