@@ -1,0 +1,202 @@
+"""Arguments of `RAROTrainer`; defaults are the table of seed 002, section 3."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from llm_rl.arguments import GRPOArguments
+from llm_rl.core._checks import check_choice
+from llm_rl.raro.objective import RaroConfig
+from llm_rl.raro.prompts import (
+    CRITIC_SYSTEM,
+    CRITIC_USER,
+    POLICY_SYSTEM,
+    POLICY_USER,
+    REASONING_TAGS,
+    PolicyRows,
+    PromptFormat,
+    Prompts,
+    RoleTemplate,
+)
+from llm_rl.raro.replay import ReplayMode
+from llm_rl.raro.rewards import RewardMatrix
+from llm_rl.vapor.arguments import check_tags
+
+CriticBatch = Literal["separate", "mixed"]
+OnUnparsable = Literal["rejudge", "drop"]
+RARO_COUNTS = ("critic_generations", "policy_judgements", "replay_capacity", "max_tokens_per_batch")
+OPTIONAL_COUNTS = ("critic_pairs", "max_critic_completion_length")
+
+
+@dataclass
+class RAROArguments(GRPOArguments):
+    """Arguments of `RAROTrainer`: those of GRPO, which both roles are updated with, and of the game.
+
+    `per_device_train_batch_size` counts the policy's completions of one process and optimizer step: whole groups of
+    `num_generations`. How many go through the model at a time is `max_tokens_per_batch`'s to say.
+
+    Raises:
+        ValueError: A value is out of range, a name unknown, or an argument of roll-outs is not supported here.
+    """
+
+    num_generations: int = field(default=16, metadata={"help": "The policy's completions of each question."})
+    per_device_train_batch_size: int = field(
+        default=64, metadata={"help": "The policy's completions of one process and step, whole groups."}
+    )
+    beta: float = field(default=1e-3, metadata={"help": "Weight of the divergence from the reference, of both roles."})
+    mask_truncated_completions: bool = field(
+        default=True,
+        metadata={"help": "Over-length completions are left out unless overlength_reward is set; False is refused."},
+    )
+    tau_pol: float = field(default=RewardMatrix.tau_pol, metadata={"help": "The policy's reward for a tie."})
+    tau_crit: float = field(default=RewardMatrix.tau_crit, metadata={"help": "The critic's reward for a tie."})
+    lambda_pol: float = field(default=1 / 9, metadata={"help": "Weight of the policy's objective."})
+    lambda_crit: float = field(default=8 / 9, metadata={"help": "Weight of the critic's objective."})
+    critic_batch: str = field(
+        default="separate",
+        metadata={"help": "The critic trains on pairs of its own (separate), or on those that it judged (mixed)."},
+    )
+    critic_pairs: int | None = field(
+        default=None,
+        metadata={
+            "help": "Pairs of a process and step that a separate critic batch trains on, half replayed; None: as many "
+            "as the policy has questions."
+        },
+    )
+    critic_generations: int = field(
+        default=16, metadata={"help": "The critic's completions of each prompt it trains on."}
+    )
+    policy_judgements: int = field(
+        default=1, metadata={"help": "Judgments that a policy answer's reward is the mean of, if separate."}
+    )
+    judge_both_orders: bool = field(
+        default=False, metadata={"help": "Every pair is judged in both orders of its answers, not in one drawn order."}
+    )
+    on_unparsable: str = field(
+        default="rejudge", metadata={"help": "A policy answer without any label is judged again (rejudge), or dropped."}
+    )
+    rejudge_attempts: int = field(default=2, metadata={"help": "How often at most; then it is dropped."})
+    unparsable_reward: float | None = field(
+        default=None,
+        metadata={"help": "The critic's reward for a completion that ended without a label; None: it is left out."},
+    )
+    overlength_reward: float | None = field(
+        default=None, metadata={"help": "Either role's reward for an over-length completion; None: it is left out."}
+    )
+    max_critic_completion_length: int | None = field(
+        default=None, metadata={"help": "Longest completion of the critic in tokens; None: max_completion_length."}
+    )
+    replay_capacity: int = field(default=10_000, metadata={"help": "Pairs that the replay buffer holds."})
+    replay_mode: str = field(
+        default="fifo", metadata={"help": "It keeps the latest (fifo), or a uniform sample (reservoir)."}
+    )
+    max_tokens_per_batch: int = field(
+        default=16_384,
+        metadata={"help": "Largest sequences × padded length of a forward pass, and of a batch that is sampled."},
+    )
+    reasoning_tags: list[str] = field(
+        default_factory=lambda: list(REASONING_TAGS), metadata={"help": "Start and end tag of the hidden reasoning."}
+    )
+    prompt_format: str = field(
+        default="chat", metadata={"help": "Prompts are messages (chat) or, for models without a chat template, text."}
+    )
+    policy_system: str = field(default=POLICY_SYSTEM, metadata={"help": "The policy's system prompt; empty: none."})
+    policy_template: str = field(default=POLICY_USER, metadata={"help": "The policy's user turn, with {question}."})
+    critic_system: str = field(default=CRITIC_SYSTEM, metadata={"help": "The critic's system prompt; empty: none."})
+    critic_template: str = field(
+        default=CRITIC_USER, metadata={"help": "The critic's user turn, with {question}, {answer_1} and {answer_2}."}
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        optional = [name for name in OPTIONAL_COUNTS if getattr(self, name) is not None]
+        for name in (*RARO_COUNTS, *optional):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")
+        for name, neutral in (("critic_pairs", None), ("policy_judgements", 1)):
+            if self.critic_batch == "mixed" and getattr(self, name) != neutral:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} does nothing with critic_batch='mixed', which judges every fresh "
+                    "pair and trains on it; leave it out, or choose 'separate'"
+                )
+        if self.critic_generations < 2:
+            raise ValueError(
+                f"critic_generations is {self.critic_generations}; a group to compare within needs 2 or more"
+            )
+        if not isinstance(self.rejudge_attempts, int) or self.rejudge_attempts < 0:
+            raise ValueError(f"rejudge_attempts is {self.rejudge_attempts}; it must be a whole number, 0 or greater")
+        for name in ("lambda_pol", "lambda_crit"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or greater, and finite")
+        for name in ("unparsable_reward", "overlength_reward"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise ValueError(f"{name} is {value}; give a finite reward, such as 0, or leave it out")
+        check_choice("critic_batch", self.critic_batch, CriticBatch)
+        check_choice("on_unparsable", self.on_unparsable, OnUnparsable)
+        check_choice("replay_mode", self.replay_mode, ReplayMode)
+        check_choice("prompt_format", self.prompt_format, PromptFormat)
+        check_tags("reasoning_tags", self.reasoning_tags)
+        _ = self.reward_matrix, self.prompts  # which check their values
+
+    def _refuse(self) -> None:
+        super()._refuse()
+        remedies = {
+            "gradient_accumulation_steps": (1, "an optimizer step is cut by max_tokens_per_batch; raise "
+                                               "per_device_train_batch_size for more completions"),
+            "mini_batches": (1, "leave it out"),
+            "kl_in": ("loss", "leave it out"),
+            "mask_truncated_completions": (True, "set overlength_reward for over-length completions to count"),
+            "top_entropy_quantile": (1, "leave it out"),
+            "dynamic_sampling_attempts": (0, "leave it out"),
+            "importance_correction_cap": (None, "leave it out"),
+            "reward_weights": (None, "leave it out: rewards are the critic's labels"),
+        }  # fmt: skip
+        for name, (supported, remedy) in remedies.items():
+            if getattr(self, name) != supported:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not supported with RARO; {remedy}")
+        if self.scale_rewards == "batch":
+            raise ValueError(
+                "scale_rewards='batch' is not supported with RARO, whose roles differ; choose group or none"
+            )
+
+    @property
+    def reward_matrix(self) -> RewardMatrix:
+        """The reward matrix."""
+        return RewardMatrix(self.tau_pol, self.tau_crit)
+
+    @property
+    def prompts(self) -> Prompts:
+        """The prompts of both roles."""
+        return Prompts(
+            RoleTemplate(self.policy_system, self.policy_template),
+            RoleTemplate(self.critic_system, self.critic_template),
+            self.prompt_format,  # type: ignore[arg-type]
+        )
+
+    def rows(self, rows: Any) -> PolicyRows:
+        """A data set of questions and expert answers with the policy's prompts; errors as in `PolicyRows`."""
+        return PolicyRows(rows, self.prompts, self.reasoning_tags)
+
+    @property
+    def pairs_per_step(self) -> int:
+        """Pairs of a process and step that a separate critic batch trains on."""
+        questions = self.completions_per_rollout // self.num_generations
+        return questions if self.critic_pairs is None else self.critic_pairs
+
+    @property
+    def critic_length(self) -> int:
+        """Longest completion of the critic in tokens."""
+        return self.max_critic_completion_length or self.max_completion_length
+
+    @property
+    def objective(self) -> RaroConfig:
+        """The parameters of the joint loss."""
+        longest = (self.max_completion_length, self.critic_length) if self.loss_type == "dr_grpo" else None
+        return RaroConfig(
+            lambda_pol=self.lambda_pol,
+            lambda_crit=self.lambda_crit,
+            beta=self.beta,
+            loss_type=self.loss_type,  # type: ignore[arg-type]
+            max_lengths=longest,
+        )

@@ -1,0 +1,143 @@
+"""What goes through the model together: completions of both roles, in batches of a bounded number of tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from llm_rl.core import LossCounts
+from llm_rl.data import RolloutBatch, Sample
+from llm_rl.generation import Completion, SamplingParams, TransformersEngine
+from llm_rl.raro.objective import RoleCounts
+
+
+@dataclass(frozen=True)
+class RoleSample(Sample):
+    """A completion that counts in the loss.
+
+    Attributes:
+        is_critic: Whose it is.
+        advantage: Within its group.
+    """
+
+    is_critic: bool = False
+    advantage: float = 0.0
+
+    @classmethod
+    def of(cls, sample: Sample, is_critic: bool, advantage: float) -> "RoleSample":
+        """A sample with its role and advantage."""
+        return cls(**vars(sample), is_critic=is_critic, advantage=advantage)
+
+
+@dataclass
+class RoleBatch(RolloutBatch):
+    """A micro-batch of one role.
+
+    Attributes:
+        is_critic: bool `(B,)`.
+        policy_counts: int64 `(2,)`, the policy's sequences and tokens in the whole optimizer step of all processes.
+        critic_counts: int64 `(2,)`, the critic's.
+    """
+
+    is_critic: Tensor | None = None
+    policy_counts: Tensor | None = None
+    critic_counts: Tensor | None = None
+
+    @classmethod
+    def of(cls, samples: Sequence[RoleSample], pad_id: int, device: torch.device | str = "cpu") -> "RoleBatch":
+        """Pads samples of one role."""
+        batch: RoleBatch = cls.collate(samples, pad_id, device=device)  # type: ignore[assignment]
+        batch.advantages = torch.tensor([sample.advantage for sample in samples], device=device)
+        batch.is_critic = torch.tensor([sample.is_critic for sample in samples], device=device)
+        return batch
+
+    @property
+    def of_critic(self) -> bool:
+        """Whose completions these are."""
+        return self.is_critic is not None and bool(self.is_critic[0])
+
+    @property
+    def role_counts(self) -> RoleCounts:
+        """The counts of the whole optimizer step.
+
+        Raises:
+            ValueError: The batch has none.
+        """
+        if self.policy_counts is None or self.critic_counts is None:
+            raise ValueError("the batch has no counts; make it with RAROTrainer's roll-out")
+        return RoleCounts(LossCounts(*self.policy_counts), LossCounts(*self.critic_counts))
+
+
+def token_budget_batches(lengths: Sequence[tuple[int, int]], max_tokens: int) -> list[list[int]]:
+    """Indices in batches of sequences of like length, each at most `max_tokens` tokens with its padding.
+
+    Args:
+        lengths: Tokens of each prompt, padded on the left, and of each completion, padded on the right.
+        max_tokens: Sequences × (longest prompt + longest completion), at most.
+
+    Returns:
+        Every index once, the longest sequences first.
+
+    Raises:
+        ValueError: One sequence alone has more tokens.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: (-sum(lengths[index]), index))
+    if order and sum(lengths[order[0]]) > max_tokens:
+        prompt, completion = lengths[order[0]]
+        raise ValueError(
+            f"one sequence has {prompt} + {completion} tokens, prompt and completion, but max_tokens_per_batch is "
+            f"{max_tokens}; raise it, or shorten the data, max_completion_length or max_critic_completion_length"
+        )
+    batches: list[list[int]] = []
+    widths = (0, 0)
+    for index in order:
+        prompt, completion = lengths[index]
+        wider = max(widths[0], prompt), max(widths[1], completion)
+        if batches and (len(batches[-1]) + 1) * sum(wider) <= max_tokens:
+            batches[-1].append(index)
+            widths = wider
+        else:
+            batches.append([index])
+            widths = (prompt, completion)
+    return batches
+
+
+def role_batches(
+    samples: Sequence[RoleSample], max_tokens: int, pad_id: int, device: torch.device | str = "cpu"
+) -> list[RoleBatch]:
+    """Micro-batches of one role each, see `token_budget_batches`."""
+    result = []
+    for is_critic in (False, True):
+        mine = [sample for sample in samples if sample.is_critic is is_critic]
+        lengths = [(len(sample.prompt_ids), len(sample.completion_ids)) for sample in mine]
+        for indices in token_budget_batches(lengths, max_tokens):
+            result.append(RoleBatch.of([mine[index] for index in indices], pad_id, device))
+    return result
+
+
+class TokenBudgetEngine(TransformersEngine):
+    """`TransformersEngine` on batches of like length that have at most `max_tokens` tokens when they are full.
+
+    Args:
+        max_tokens: Sequences × (longest prompt + `max_new_tokens`), at most.
+        batch_size: Sequences at a time, at most. None: as many as fit.
+    """
+
+    def __init__(self, max_tokens: int, batch_size: int | None = None) -> None:
+        super().__init__(batch_size)
+        self.max_tokens = max_tokens
+
+    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        """See `GenerationEngine.generate`.
+
+        Raises:
+            ValueError: One prompt and its longest completion have more tokens.
+        """
+        found: dict[int, Any] = {}
+        lengths = [(len(prompt), params.max_new_tokens) for prompt in prompts]
+        for indices in token_budget_batches(lengths, self.max_tokens):
+            completions = super().generate([prompts[index] for index in indices], params)
+            found |= zip(indices, completions, strict=True)
+        return [found[index] for index in range(len(prompts))]

@@ -1,0 +1,153 @@
+"""RARO's metrics, and warnings that say what to do. Source: seed 002, section 4 (sanity check) and section 5.
+
+Shares are exact over micro-batches and processes. Accuracy is among labels that name an answer: 0.5 is guessing,
+however many ties there are.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from llm_rl.core import MetricAccumulator, group_statistics, groups_without_spread, masked_sum
+from llm_rl.raro.judging import Critique
+from llm_rl.raro.verdict import Verdict
+
+logger = logging.getLogger(__name__)
+
+
+def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) -> None:
+    """Adds what critics wrote.
+
+    "critic/overlength_rate" among all; "critic/unparsable_rate" among those that ended; "critic/tie_rate" among those
+    with a label; "critic/accuracy" among those that name an answer, and the same with "_fresh", "_replayed",
+    "_expert_first" and "_expert_second" for parts of them.
+
+    Args:
+        metrics: Where to add.
+        critiques: Of one pass.
+    """
+    ended = [critique for critique in critiques if not critique.sample.truncated]
+    labeled = [critique for critique in ended if critique.verdict is not None]
+    decided = [critique for critique in labeled if critique.verdict is not Verdict.TIE]
+    metrics.add_ratio("critic/overlength_rate", len(critiques) - len(ended), len(critiques))
+    metrics.add_ratio("critic/unparsable_rate", len(ended) - len(labeled), len(ended))
+    metrics.add_ratio("critic/tie_rate", len(labeled) - len(decided), len(labeled))
+    parts = {
+        "": decided,
+        "_fresh": [critique for critique in decided if not critique.request.replayed],
+        "_replayed": [critique for critique in decided if critique.request.replayed],
+        "_expert_first": [critique for critique in decided if critique.request.expert_first],
+        "_expert_second": [critique for critique in decided if not critique.request.expert_first],
+    }
+    for name, part in parts.items():
+        right = sum(critique.verdict is Verdict.EXPERT for critique in part)
+        metrics.add_ratio(f"critic/accuracy{name}", right, len(part))
+
+
+def record_groups(metrics: MetricAccumulator, role: str, rewards: Tensor, valid: Tensor) -> None:
+    """Adds "<role>/reward_mean", "/reward_std" (within groups), "/groups_without_spread" and "/dropped_frac".
+
+    Args:
+        metrics: Where to add.
+        role: "policy" or "critic".
+        rewards: `(P, G)`; anything where `valid` is False.
+        valid: bool `(P, G)`. A group with fewer than two that count has no spread.
+    """
+    metrics.add_ratio(f"{role}/dropped_frac", (~valid).sum(), valid.numel())
+    metrics.add_ratio(f"{role}/reward_mean", masked_sum(rewards, valid), valid.sum())
+    if rewards.numel():
+        std, flat = group_statistics(rewards, valid).std, groups_without_spread(rewards, mask=valid)
+        metrics.add_ratio(f"{role}/reward_std", std.sum(), std.numel())
+        metrics.add_ratio(f"{role}/groups_without_spread", flat.sum(), flat.numel())
+
+
+class Symptom(NamedTuple):
+    """Something wrong that a log line shows.
+
+    Attributes:
+        metric: Its name in the line.
+        is_wrong: Whether a value of it is.
+        says: What that means.
+        remedy: What to do.
+    """
+
+    metric: str
+    is_wrong: Callable[[float], bool]
+    says: str
+    remedy: str
+
+
+POSITION_GAP = "critic/position_gap"
+SYMPTOMS = (
+    Symptom(
+        "critic/tie_rate",
+        lambda value: value >= 0.95,
+        "the critic says tie nearly always",
+        "lower tau_crit (at 0.5 a tie is worth no more than a guess)",
+    ),
+    Symptom(
+        "critic/unparsable_rate",
+        lambda value: value >= 0.2,
+        "many critic completions hold no judgment",
+        "start from a model that was fine-tuned to end with [Answer 1], [Answer 2] or [Tie], and set "
+        "unparsable_reward=0 if the rate grows: what is left out is not discouraged",
+    ),
+    Symptom(
+        "critic/overlength_rate",
+        lambda value: value >= 0.5,
+        "most critic completions are over-length",
+        "raise max_critic_completion_length, ask for shorter critiques in critic_system, or set overlength_reward=0",
+    ),
+    Symptom(
+        "policy/overlength_rate",
+        lambda value: value >= 0.5,
+        "most policy completions are over-length",
+        "raise max_completion_length, ask for shorter reasoning in policy_system, or set overlength_reward=0",
+    ),
+    Symptom(
+        "critic/accuracy",
+        lambda value: value >= 0.99,
+        "the critic is always right, so that the policy's groups have no spread",
+        "start from a model that was fine-tuned on the expert answers, look for what gives the policy away (format, "
+        "length), or raise lambda_pol against lambda_crit",
+    ),
+    Symptom(
+        "critic/accuracy",
+        lambda value: abs(value - 0.5) <= 0.02,
+        "the critic's accuracy stays at 0.5, that of guessing",
+        "raise critic_pairs or critic_generations; a game that is over, with answers that cannot be told apart, looks "
+        "the same, so compare what verifiers say",
+    ),
+    Symptom(
+        POSITION_GAP,
+        lambda value: value >= 0.4,
+        "the critic goes by the position of the answers",
+        "set judge_both_orders=True, or raise critic_pairs",
+    ),
+)
+
+
+class CriticWarnings:
+    """Warns once of each symptom that several log lines one after the other have.
+
+    Args:
+        patience: How many lines; those without the metric are not counted.
+    """
+
+    def __init__(self, patience: int = 10) -> None:
+        self.patience = patience
+        self._lines = [0] * len(SYMPTOMS)
+
+    def check(self, line: Mapping[str, float]) -> None:
+        """Look at a log line."""
+        both = [line.get(f"critic/accuracy_expert_{position}") for position in ("first", "second")]
+        if both[0] is not None and both[1] is not None:
+            line = {**line, POSITION_GAP: abs(both[0] - both[1])}
+        for index, symptom in enumerate(SYMPTOMS):
+            if symptom.metric not in line or self._lines[index] == self.patience:
+                continue
+            self._lines[index] = self._lines[index] + 1 if symptom.is_wrong(line[symptom.metric]) else 0
+            if self._lines[index] == self.patience:
+                logger.warning("%s (%s = %.3g); %s", symptom.says, symptom.metric, line[symptom.metric], symptom.remedy)

@@ -1,0 +1,123 @@
+"""RARO's joint objective: two roles of one model in one optimizer step. Source: seed 002, 2.1, step 5.
+
+J = λ_pol J_pol + λ_crit J_crit − β KL. Each role's clipped surrogate is normalized by that role's own sequences and
+tokens of the whole step, so that neither weighs more for being longer or sampled more often; the divergence is of all
+tokens that count, whoever wrote them.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from llm_rl.core import Baseline, LossCounts, LossType, Scale, aggregate_loss, group_relative_advantage
+from llm_rl.core._checks import check_mask, check_same_shape
+
+
+@dataclass(frozen=True)
+class RaroConfig:
+    """Parameters of the joint loss.
+
+    Attributes:
+        lambda_pol: λ_pol ≥ 0.
+        lambda_crit: λ_crit ≥ 0.
+        beta: β ≥ 0.
+        loss_type: See `core.loss_type_weights`.
+        max_lengths: Longest completion of policy and critic, for "dr_grpo" alone; the divergence takes the longer one.
+    """
+
+    lambda_pol: float = 1 / 9
+    lambda_crit: float = 8 / 9
+    beta: float = 1e-3
+    loss_type: LossType = "grpo"
+    max_lengths: tuple[int, int] | None = None
+
+
+class RoleCounts(NamedTuple):
+    """What an optimizer step divides by: what counts of each role, over micro-batches and processes."""
+
+    policy: LossCounts
+    critic: LossCounts
+
+    @property
+    def together(self) -> LossCounts:
+        """Of both roles."""
+        return LossCounts(
+            self.policy.sequences + self.critic.sequences,
+            self.policy.tokens + self.critic.tokens,
+        )
+
+
+class RaroLoss(NamedTuple):
+    """Scalars with gradient; `loss` is λ_pol · policy + λ_crit · critic + β · kl.
+
+    Attributes:
+        loss: To be minimized.
+        policy: −J_pol.
+        critic: −J_crit.
+        kl: The divergence; 0 without one.
+    """
+
+    loss: Tensor
+    policy: Tensor
+    critic: Tensor
+    kl: Tensor
+
+
+def joint_loss(
+    surrogate: Tensor,
+    kl: Tensor | None,
+    mask: Tensor,
+    is_critic: Tensor,
+    config: RaroConfig,
+    counts: RoleCounts | None = None,
+) -> RaroLoss:
+    """The loss of an optimizer step, or a micro-batch's share of it.
+
+    Args:
+        surrogate: `(B, T)`, the clipped surrogate of each token, to be maximized.
+        kl: `(B, T)`, the divergence of each token. None: there is no reference.
+        mask: bool `(B, T)`, the tokens that count; outside it anything, NaN included.
+        is_critic: bool `(B,)`, the critic's completions; the others are the policy's.
+        config: Parameters.
+        counts: Of the whole step, so that the shares of its micro-batches add up. None: of this batch.
+
+    Returns:
+        The loss and its parts before their weights. A role without a token that counts adds 0.
+
+    Raises:
+        ValueError: Shapes do not fit, or a mask is not bool.
+    """
+    check_mask(mask, "surrogate", surrogate)
+    check_mask(is_critic, "surrogate[:, 0]", surrogate[:, 0])
+    masks = mask & ~is_critic.unsqueeze(1), mask & is_critic.unsqueeze(1)
+    counts = counts or RoleCounts(*(LossCounts(role.any(-1).sum(), role.sum()) for role in masks))
+    lengths = config.max_lengths or (None, None)
+    policy, critic = (
+        -aggregate_loss(surrogate, role, config.loss_type, of_role, max_length=length)
+        for role, of_role, length in zip(masks, counts, lengths, strict=True)
+    )
+    loss = config.lambda_pol * policy + config.lambda_crit * critic
+    if kl is None:
+        return RaroLoss(loss, policy, critic, torch.zeros_like(loss))
+    check_same_shape("kl", kl, "surrogate", surrogate)
+    longest = None if config.max_lengths is None else max(config.max_lengths)
+    divergence = aggregate_loss(kl, mask, config.loss_type, counts.together, max_length=longest)
+    return RaroLoss(loss + config.beta * divergence, policy, critic, divergence)
+
+
+def role_advantages(rewards: Tensor, valid: Tensor, *, baseline: Baseline = "mean", scale: Scale = "std") -> Tensor:
+    """Group-relative advantages over the members that count, as GRPO's (std_eps 1e-4, sample deviation).
+
+    Args:
+        rewards: `(P, G)`; anything where `valid` is False.
+        valid: bool `(P, G)`.
+        baseline: See `core.group_relative_advantage`.
+        scale: Likewise.
+
+    Returns:
+        `(P, G)`; 0 for members that do not count, and in groups with fewer than two that do or without spread.
+    """
+    counted = rewards.masked_fill(~valid, 0.0)
+    return group_relative_advantage(counted, baseline=baseline, scale=scale, std_eps=1e-4, correction=1, mask=valid)

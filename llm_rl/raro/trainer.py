@@ -1,0 +1,366 @@
+"""`RAROTrainer`: one model is the policy that answers and the critic that compares its answers with an expert's.
+
+Source: seed 002 ("Escaping the Verifier", arXiv:2511.21667).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor, nn
+
+from llm_rl.causal import causal_model
+from llm_rl.completions import record_lengths, sample_completions
+from llm_rl.core import (
+    MetricAccumulator,
+    PolicyTensors,
+    clipped_surrogate,
+    leveled_log_ratio,
+    loss_counts,
+    masked_sum,
+    record_monitors,
+)
+from llm_rl.data import RolloutBatch, Sample
+from llm_rl.generation import GenerationEngine, SamplingParams
+from llm_rl.grpo import SCALES
+from llm_rl.mismatch import record_mismatch
+from llm_rl.raro.arguments import RAROArguments
+from llm_rl.raro.batches import RoleBatch, RoleSample, TokenBudgetEngine, role_batches
+from llm_rl.raro.critic import CriticPass, labels_of
+from llm_rl.raro.judging import REPLAY, TRAIN, Critique, Request
+from llm_rl.raro.monitors import CriticWarnings, record_groups
+from llm_rl.raro.objective import joint_loss, role_advantages
+from llm_rl.raro.prompts import extract_answer
+from llm_rl.raro.replay import Pair, ReplayBuffer, question_key
+from llm_rl.raro.verdict import Verdict
+from llm_rl.rewards import RewardFunction
+from llm_rl.rollout_trainer import RolloutTrainer
+
+
+class RAROTrainer(RolloutTrainer):
+    """Trains a causal language model to answer as experts do, from their answers alone: there is no verifier.
+
+    Rows have "question" and "answer", the expert's; "question_id" and other columns may be there. An optimizer step
+    takes all of a roll-out, in forward passes of at most `args.max_tokens_per_batch` tokens; `args.num_iterations`
+    steps share one. The replay buffer is the same in all processes.
+
+    Args:
+        model: A causal language model of transformers, or PEFT's wrapper of one.
+        args: The arguments.
+        train_dataset: Rows.
+        processing_class: The tokenizer.
+        verifiers: Reward functions (`llm_rl.rewards`) that score the policy's completions for the log and in
+            `evaluate` as "verified/<name>". Training never sees them.
+        eval_dataset: Rows for `evaluate`.
+        ref_model: As in `RolloutTrainer`.
+        engine: What samples. None: `TokenBudgetEngine`; another one bounds its own memory.
+        callbacks: As in `transformers.Trainer`.
+        optimizers: As in `transformers.Trainer`.
+
+    Raises:
+        ValueError: A row is none of RARO's; else as in `RolloutTrainer`.
+        RuntimeError: As in `RolloutTrainer`.
+    """
+
+    args: RAROArguments
+    record_classes = (RolloutBatch, RoleBatch)
+    _buffered_inputs: list[RoleBatch]  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        model: nn.Module,
+        args: RAROArguments,
+        train_dataset: Any,
+        processing_class: Any,
+        *,
+        verifiers: RewardFunction | Sequence[RewardFunction] = (),
+        eval_dataset: Any = None,
+        ref_model: nn.Module | None = None,
+        engine: GenerationEngine | None = None,
+        callbacks: list[Any] | None = None,
+        optimizers: tuple[Any, Any] = (None, None),
+    ) -> None:
+        self.matrix = args.reward_matrix
+        verifiers = list(verifiers) if isinstance(verifiers, Sequence) else [verifiers]
+        super().__init__(
+            model,
+            [self.answered, *verifiers],
+            args,
+            args.rows(train_dataset),
+            processing_class,
+            eval_dataset=None if eval_dataset is None else args.rows(eval_dataset),
+            ref_model=ref_model,
+            engine=TokenBudgetEngine(args.max_tokens_per_batch, args.generation_batch_size)
+            if engine is None
+            else engine,
+            callbacks=callbacks,
+            optimizers=optimizers,
+        )
+        critic_sampling = replace(self.sampling, max_new_tokens=args.critic_length)
+        self.critic = CriticPass(args, processing_class, lambda rows, count: self._sample(rows, count, critic_sampling))
+        self.replay = ReplayBuffer(args.replay_capacity, args.replay_mode, args.seed)  # type: ignore[arg-type]
+        self._warnings = CriticWarnings()
+
+    def answered(self, completions: Sequence[Any], **columns: Any) -> list[float]:
+        """1 for each completion that has an answer beyond its hidden reasoning, else 0."""
+        texts = [text if isinstance(text, str) else text[0]["content"] for text in completions]
+        return [float(extract_answer(text, self.args.reasoning_tags) is not None) for text in texts]
+
+    # A roll-out
+
+    def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> list[RoleBatch]:  # type: ignore[override]
+        """All micro-batches of the optimizer step: of a fresh roll-out of these rows, or of the one in the buffer."""
+        if self._step % self.args.num_iterations == 0:
+            self._buffered_inputs = self._roll_out(generation_batch)
+        self._step += 1
+        return self._buffered_inputs
+
+    @torch.no_grad()
+    def _roll_out(self, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
+        """Policy pass, critic passes, rewards; seed 002, 2.1, steps 1 to 4."""
+        samples = self._generate_completions(rows, self.args.num_generations)
+        self._record_samples(self.metrics, samples, self._compute_rewards_per_func(samples))
+        pairs = [self._pair(sample) for sample in samples]
+        fresh: list[Pair] = gather_object([pair for pair in pairs if pair is not None])
+        step, separate = self.state.global_step, self.args.critic_batch == "separate"
+        # History is drawn before the pairs of this step are stored, so that none of them is history.
+        history = self.replay.sample(self.args.pairs_per_step * self.args.world_size // 2 if separate else len(fresh))
+        self._record_replay(history)
+        self.replay.add(fresh)
+        judgements, completions = (self.args.policy_judgements, 1) if separate else (1, self.args.critic_generations)
+        judged = self.critic.judge(pairs, judgements, completions, step=step, metrics=self.metrics)
+        verdicts = self.critic.judge_again(pairs, [*map(labels_of, judged)], step=step, metrics=self.metrics)
+        requests = self.critic.requests(history, REPLAY, step)
+        if separate:
+            requests = self.critic.requests(self.critic.choose(fresh, history, step), TRAIN, step) + requests
+        groups = self.critic.criticize(requests, self.args.critic_generations, self.metrics)
+        if not separate:
+            groups = [group for of_pair in judged for group in of_pair] + groups
+        kept = self._policy_samples(samples, pairs, verdicts) + self._critic_samples(groups)
+        return self._role_batches(kept, [*samples, *(critique.sample for group in groups for critique in group)])
+
+    def _pair(self, sample: Sample) -> Pair | None:
+        """What a critic is to compare; None where the completion is over-length or has no answer."""
+        text = self.processing_class.decode(sample.completion_ids, skip_special_tokens=True)
+        answer = None if sample.truncated else extract_answer(text, self.args.reasoning_tags)
+        if answer is None:
+            return None
+        question = sample.row["question"]
+        expert = str(extract_answer(sample.row["answer"], self.args.reasoning_tags))  # rows without one are refused
+        given = sample.row.get("question_id")
+        key = question_key(question, expert) if given is None else str(given)
+        return Pair(key, question, expert, answer, self.state.global_step)
+
+    def _policy_samples(
+        self, samples: Sequence[Sample], pairs: Sequence[Pair | None], verdicts: Sequence[Sequence[Verdict | None]]
+    ) -> list[RoleSample]:
+        """The completions that count, with advantages from the mean reward of their labels.
+
+        One that ended without an answer has lost: its reward is 0. One that is over-length has `overlength_reward`. One
+        without a reward, such as one whose pair has no label, is left out.
+        """
+        rewards: list[float | None] = []
+        for sample, pair, found in zip(samples, pairs, verdicts, strict=True):
+            unanswered = self.args.overlength_reward if sample.truncated else 0.0
+            rewards.append(unanswered if pair is None else self.matrix.policy_mean(found))
+        return self._with_advantages(samples, rewards, self.args.num_generations, is_critic=False)
+
+    def _critic_samples(self, groups: Sequence[Sequence[Critique]]) -> list[RoleSample]:
+        """The critic's completions that have a label, or a reward without one, with advantages."""
+        critiques = [critique for group in groups for critique in group]
+        rewards: list[float | None] = []
+        for one in critiques:
+            unlabeled = self.args.overlength_reward if one.sample.truncated else self.args.unparsable_reward
+            rewards.append(unlabeled if one.verdict is None else self.matrix.critic(one.verdict))
+        samples = [critique.sample for critique in critiques]
+        return self._with_advantages(samples, rewards, self.args.critic_generations, is_critic=True)
+
+    def _with_advantages(
+        self, samples: Sequence[Sample], rewards: Sequence[float | None], size: int, *, is_critic: bool
+    ) -> list[RoleSample]:
+        given = torch.tensor([0.0 if reward is None else reward for reward in rewards]).view(-1, size)
+        valid = torch.tensor([reward is not None for reward in rewards], dtype=torch.bool).view(-1, size)
+        record_groups(self.metrics, "critic" if is_critic else "policy", given, valid)
+        if not samples:
+            return []
+        advantages = role_advantages(
+            given,
+            valid,
+            baseline=self.args.advantage_baseline,  # type: ignore[arg-type]
+            scale=SCALES[self.args.scale_rewards],  # type: ignore[arg-type]
+        )
+        found = zip(samples, advantages.flatten().tolist(), rewards, strict=True)
+        return [RoleSample.of(sample, is_critic, value) for sample, value, reward in found if reward is not None]
+
+    def _role_batches(self, kept: list[RoleSample], generated: Sequence[Sample]) -> list[RoleBatch]:
+        """Micro-batches of the completions that count, with log-probabilities and the counts of the optimizer step.
+
+        Args:
+            kept: Of both roles.
+            generated: All that training could have used, for "masked_frac".
+        """
+        dropped = sum(len(s.completion_ids) for s in generated) - sum(len(s.completion_ids) for s in kept)
+        self.metrics.add_ratio("masked_frac", dropped, dropped)
+        nothing = not kept
+        if nothing:  # a backward pass needs a sequence, be it without a token that counts
+            kept = [RoleSample.of(min(generated, key=lambda sample: len(sample.completion_ids)), False, 0.0)]
+        batches = role_batches(
+            kept, self.args.max_tokens_per_batch, self.sampling.pad_token_id, device=self.args.device
+        )
+        if nothing:
+            batches[0].loss_mask.zero_()
+        if self.args.num_iterations > 1:
+            self._score_old_policy(batches)
+        if self.reference is not None and self.args.kl_estimator != "full":
+            for batch in batches:
+                with self.accelerator.autocast():
+                    batch.ref_per_token_logps = self.reference.logprobs(batch)
+        counts = [self._role_counts(batches, is_critic) for is_critic in (False, True)]
+        for batch in batches:
+            batch.policy_counts, batch.critic_counts = counts
+        return batches
+
+    def _role_counts(self, batches: Sequence[RoleBatch], is_critic: bool) -> Tensor:
+        """Sequences and tokens of a role that count in the optimizer step of all processes, `(2,)`."""
+        none = torch.zeros(1, 1, dtype=torch.bool, device=self.args.device)
+        masks = [batch.loss_mask for batch in batches if batch.of_critic is is_critic]
+        return torch.stack(loss_counts(none, *masks, reduce=self.args.world_size > 1))
+
+    # The update
+
+    def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        """One optimizer step: all forward and backward passes, then the mean of several processes' gradients."""
+        self._earlier_loss = torch.zeros((), device=self.args.device)
+        return super().training_step(model, inputs, num_items_in_batch) + self._earlier_loss
+
+    def compute_loss(
+        self, model: nn.Module, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Tensor:
+        """The last micro-batch's share of the loss, after the backward passes of those before it.
+
+        Raises:
+            FloatingPointError: A share is not finite.
+        """
+        *earlier, last = inputs
+        for batch in earlier:
+            share = super().compute_loss(model, batch, return_outputs)
+            self.accelerator.backward(share)
+            self._earlier_loss += share.detach()
+        return super().compute_loss(model, last, return_outputs)
+
+    def _compute_loss_and_metrics(self, model: nn.Module, inputs: Any) -> Tensor:
+        """This micro-batch's share of the joint loss."""
+        mask = inputs.loss_mask
+        logps, entropies = self._get_per_token_logps_and_entropies(model, inputs)  # (B, T) each
+        old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
+        log_ratio = leveled_log_ratio(logps, old_logps, mask, level=self.args.importance_sampling_level)  # type: ignore[arg-type]
+        surrogate = clipped_surrogate(
+            log_ratio,
+            torch.zeros_like(log_ratio),
+            inputs.advantages.unsqueeze(1),
+            self.args.epsilon,
+            self.args.clip_high,
+            delta=self.args.delta,
+        )
+        kl = None if self.reference is None else self._reference_kl(model, inputs, logps, mask)
+        loss = joint_loss(surrogate.objective, kl, mask, inputs.is_critic, self.args.objective, inputs.role_counts)
+        if inputs.sampling_per_token_logps is not None:
+            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
+        record_monitors(self.metrics, policy=PolicyTensors(logps, old_logps, surrogate, mask, mask, entropies))
+        role = "critic" if inputs.of_critic else "policy"
+        self.metrics.add_ratio(f"{role}/entropy", masked_sum(entropies.detach(), mask), mask.sum())
+        # Shares add up to one loss an optimizer step.
+        weight = 1 / (len(self._buffered_inputs) * self.args.world_size)
+        for name, share in (("policy/loss", loss.policy), ("critic/loss", loss.critic)):
+            self.metrics.add_ratio(name, share, weight)
+        return loss.loss
+
+    # Records
+
+    def _record_samples(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
+        """Adds "verified/<name>" of each verifier, "policy/answered", lengths and "policy/overlength_rate"."""
+        names = ["policy/answered", *(f"verified/{name}" for name in self.rewards.names[1:])]
+        for name, column in zip(names, per_function.unbind(1), strict=True):
+            metrics.add_ratio(name, column.nansum(), column.isfinite().sum())
+        metrics.add_ratio("policy/overlength_rate", sum(sample.truncated for sample in samples), len(samples))
+        record_lengths(metrics, samples)
+
+    def _record_replay(self, history: Sequence[Pair]) -> None:
+        """Adds "replay/size", before this step's pairs, and "replay/age" in steps of the pairs drawn."""
+        self.metrics.add("replay/size", len(self.replay))
+        age = sum(self.state.global_step - pair.step for pair in history)
+        self.metrics.add_ratio("replay/age", age, len(history))
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log, with the metrics collected since the last time; warn of what looks wrong in them."""
+        super().log(logs, *args, **kwargs)
+        if self.is_world_process_zero():
+            self._warnings.check(self.state.log_history[-1])
+
+    # Evaluation
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """One answer to each question: what verifiers say of it, and the critic, in both orders.
+
+        Args:
+            eval_dataset: Rows. None: those given to the trainer.
+            ignore_keys: Not used.
+            metric_key_prefix: Of the metrics' names.
+
+        Returns:
+            "<prefix>_verified/<name>", "<prefix>_policy/…" and "<prefix>_critic/…"; over all processes.
+
+        Raises:
+            ValueError: There are no rows, or one is none of RARO's.
+        """
+        rows = None if eval_dataset is None else self.args.rows(eval_dataset)
+        return super().evaluate(rows, ignore_keys, metric_key_prefix)
+
+    def _record_evaluation(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
+        """Without "reward_mean"; adds "policy/reward_mean", 0 for completions without an answer, and the critic's."""
+        self._record_samples(metrics, samples, per_function)
+        pairs = [pair for sample in samples if (pair := self._pair(sample)) is not None]
+        requests = [Request(pair, first) for pair in pairs for first in (True, False)]
+        labels = labels_of(self.critic.criticize(requests, 1, metrics))
+        by_pair = zip(labels[::2], labels[1::2], strict=True)
+        rewards = [reward for both in by_pair if (reward := self.matrix.policy_mean(both)) is not None]
+        unanswered = sum(not sample.truncated for sample in samples) - len(pairs)
+        metrics.add_ratio("policy/reward_mean", sum(rewards), len(rewards) + unanswered)
+
+    # Checkpoints
+
+    def progress(self) -> dict[str, Any]:
+        """Adds the replay buffer."""
+        return {**super().progress(), "replay": self.replay.state_dict()}
+
+    def load_progress(self, progress: dict[str, Any]) -> None:
+        """Continue from what `progress` returned.
+
+        Raises:
+            CheckpointError: The checkpoint was written by another number of processes.
+            ValueError: Its replay buffer has another capacity or mode.
+        """
+        super().load_progress(progress)
+        self.replay.load_state_dict(progress["replay"])
+
+    # Sampling
+
+    def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
+        """The policy's samples of each row, a row's side by side."""
+        return self._sample(rows, num_generations, self.sampling)
+
+    def _sample(self, rows: Sequence[Mapping[str, Any]], count: int, params: SamplingParams) -> list[Sample]:
+        with self.accelerator.autocast():
+            return sample_completions(
+                causal_model(self.model),
+                self.engine,
+                self.processing_class,
+                rows,
+                count,
+                params,
+                self.args.chat_template_kwargs or {},  # type: ignore[arg-type]
+            )
