@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sudoku_env.board import Board, BoardLike, as_board, geometry, size_of
+from sudoku_env.board import Board, BoardLike, as_board, cell_name, geometry, size_of
 from sudoku_env.errors import SudokuError
 from sudoku_env.explanation import Step, explain, placement_step
 from sudoku_env.kernels.ladder_state import HIDDEN_SINGLE, NAKED_SINGLE
@@ -28,6 +28,13 @@ class Derivation:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
+
+    @property
+    def conclusions(self) -> str:
+        """What the steps that place a digit end in, without reasons: `so row 1, column 4 is 4`, a line each."""
+        size = size_of(self.grid.size)
+        placed = [(step.cell, step.digit) for step in self.steps if step.cell is not None]
+        return "\n".join(f"so {cell_name(cell, size)} is {digit}" for cell, digit in placed)
 
 
 def derive(board: BoardLike) -> Derivation:

@@ -39,6 +39,34 @@ def test_an_answer_in_full():
     }
 
 
+def test_the_short_forms_in_full():
+    board, grid = parse_board(PUZZLE), "1234\n3412\n2143\n4321"
+    response = f"<RESPONSE>\n{grid}\n</RESPONSE>"
+    steps = "so row 1, column 4 is 4\nso row 4, column 2 is 3"
+    brief, alone = (chat_row(board, np.random.default_rng(0), form=form) for form in ("brief", "response"))
+    assert alone["chosen"] == response
+    assert brief["chosen"] == f"<REASONING>\n{steps}\n</REASONING>\n{response}"
+    assert brief["prompt"] == alone["prompt"]
+    assert brief["prompt"] == [
+        {"role": "system", "content": ""},
+        {"role": "user", "content": "Complete the 4x4 Sudoku:\n1230\n3412\n2143\n4021"},
+    ]
+    assert (parse_puzzle(brief["prompt"][-1]["content"]) == board).all()
+    full = chat_row(board, np.random.default_rng(0))
+    for row in (brief, alone):
+        assert (row["puzzle"], row["solution"]) == (full["puzzle"], full["solution"])
+        columns = {name: [full[name]] for name in ("puzzle", "solution")}
+        scores = [
+            [function(None, [answer], **columns) for function in (cells_reward, exact_reward)]
+            for answer in (row["rejected"], full["rejected"])
+        ]
+        assert scores[0] == scores[1]
+    for function in (format_reward, reasoning_reward):
+        assert function(None, [brief["chosen"]], **columns) == [1]
+    rejected = [brief["rejected"]], [full["rejected"]]
+    assert reasoning_reward(None, rejected[0], **columns) == reasoning_reward(None, rejected[1], **columns)
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_the_puzzle_can_be_read_from_the_prompt(template):
     for size in (4, 6):
@@ -82,5 +110,11 @@ def test_rows_depend_on_their_puzzle_the_seed_and_their_number():
 def test_what_cannot_be_asked():
     with pytest.raises(SudokuError, match="'prose'"):
         chat_prompt(PUZZLE, "prose")
+    with pytest.raises(SudokuError, match="'short'; leave the template out"):
+        chat_prompt(PUZZLE, "short", "brief")
+    with pytest.raises(SudokuError, match="form 'terse'; choose one of"):
+        chat_prompt(PUZZLE, form="terse")
+    with pytest.raises(SudokuError, match="form 'terse'; choose one of"):
+        chat_answer(derive(PUZZLE), "terse")
     with pytest.raises(SudokuError, match="no blank"):
         chat_row(parse_board("1234341221434321"), np.random.default_rng(0))

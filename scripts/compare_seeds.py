@@ -1,0 +1,43 @@
+"""A table (Markdown, printed) and a picture of the curves of several runs of `train_grpo.py` or `train_vapor.py`."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pandas as pd
+from smollm2 import held_out_curve, plot_curves
+
+from sudoku_env.puzzle_sets import write_text
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """A frame of texts as a Markdown table."""
+    lines = [frame.columns.tolist(), ["---"] * frame.shape[1], *frame.values.tolist()]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("runs", nargs="+", type=Path, help="Run folders of one script.")
+parser.add_argument("--picture", type=Path, help="PNG to write.")
+parser.add_argument("--table", type=Path, help="Where to write the table as well.")
+chosen = parser.parse_args()
+
+records = {run: json.loads((run / "results.json").read_text(encoding="utf-8")) for run in chosen.runs}
+panels = next(iter(records.values()))["panels"]
+if any(record["panels"] != panels for record in records.values()):
+    parser.error("the runs are of different scripts; give those of one")
+lines = []
+for run, record in records.items():
+    start, *others = record["results"]
+    for name in others:
+        for way, values in record["results"][name].items():
+            before = record["results"][start][way]
+            time = {"s of RL": f"{record['seconds']:.0f}"}
+            cells = {title: f"{before[metric]:.3f} → {values[metric]:.3f}" for metric, title in panels.items()}
+            lines.append({"run": run.name, "model": name, "decoding": way, **cells, **time})
+text = markdown(pd.DataFrame(lines))
+print(text, end="")
+if chosen.table:
+    write_text(chosen.table, text)
+if chosen.picture:
+    plot_curves({run.name: held_out_curve(run) for run in records}, panels, chosen.picture)

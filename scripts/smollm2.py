@@ -1,0 +1,244 @@
+"""What `train_grpo.py` and `train_vapor.py` share: the task, the supervised start, adapters, evaluation, the table."""
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from peft import PeftModel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PrinterCallback,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+    set_seed,
+)
+from transformers.utils import logging as transformers_logging
+
+from dllm_rl.callbacks import MetricsWriter, QuietProgress
+from dllm_rl.lora import add_lora
+from dllm_rl.plots import read_json_lines, save_figure
+from llm_rl.models import load_smollm2
+from llm_rl.rollout_trainer import RolloutTrainer
+from llm_rl.sft import supervised_trainer
+from llm_rl.storage import whole_folder, write_text_whole
+from sudoku_env.chat import ChatRow, chat_rows
+from sudoku_env.puzzle_sets import draw_by_split
+
+LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+GREEDY_TEMPERATURE = 0.01
+"""Nearly every token is then the likeliest."""
+
+
+@dataclass
+class TaskArguments:
+    """The model, the puzzles, the supervised start, and how training is judged."""
+
+    model: str = field(default="smollm2", metadata={"help": "smollm2 (llm_rl.models), or a folder with a tokenizer."})
+    start: str | None = field(
+        default=None,
+        metadata={"help": "Folder of the supervised start; made if it is not there. None: in the run folder."},
+    )
+    form: str = field(default="response", metadata={"help": "Of prompts and answers, see sudoku_env.chat.Form."})
+    clues_low: int = field(default=13, metadata={"help": "Fewest clues of a 4x4 puzzle."})
+    clues_high: int = field(default=14, metadata={"help": "Most clues."})
+    puzzle_seed: int = field(default=2026, metadata={"help": "Of the puzzles, the same for all seeds."})
+    train_puzzles: int = field(default=800, metadata={"help": "For the start, RL and the control."})
+    curve_puzzles: int = field(default=32, metadata={"help": "Held out, for the curve."})
+    test_puzzles: int = field(default=64, metadata={"help": "Held out, for the table."})
+    sft_steps: int = field(default=30, metadata={"help": "Optimizer steps of the start."})
+    sft_batch_size: int = field(default=8, metadata={"help": "Answers in a batch of the start and of the control."})
+    sft_learning_rate: float = field(default=2e-3, metadata={"help": "Of the start's adapters; it falls to 0."})
+    control_learning_rate: float = field(default=5e-4, metadata={"help": "Of the control, constant."})
+    greedy: bool = field(default=True, metadata={"help": "Judge greedy decoding as well, beside sampling."})
+    control: bool = field(default=False, metadata={"help": "Train more of the start for the seconds that RL took."})
+    dtype: str = field(default="bfloat16", metadata={"help": "Of the frozen weights; adapters are float32."})
+    lora_r: int = field(default=16, metadata={"help": "Rank of the adapters of start, RL and control; 0: all weights."})
+    lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters."})
+
+
+class StepClock(TrainerCallback):
+    """Seconds spent in training steps, roll-outs included and evaluations not; stops training at a budget.
+
+    Args:
+        budget: Seconds; None: no end.
+    """
+
+    def __init__(self, budget: float | None = None) -> None:
+        self.seconds, self.budget = 0.0, budget
+        self._started = 0.0
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Start the clock."""
+        self._started = time.perf_counter()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Stop the clock, and training if the budget is spent."""
+        self.seconds += time.perf_counter() - self._started
+        if self.budget is not None and self.seconds >= self.budget:
+            control.should_training_stop = True
+
+
+def prepare(task: TaskArguments, args: TrainingArguments) -> Path:
+    """Quiet libraries, the seed, and the run folder with the arguments."""
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    logging.getLogger("accelerate").setLevel(logging.ERROR)
+    set_seed(args.seed)
+    run = Path(args.output_dir)
+    run.mkdir(parents=True, exist_ok=True)
+    arguments = {**asdict(task), **args.to_sanitized_dict()}
+    write_text_whole(run / "arguments.json", json.dumps(arguments, indent=2, default=str))
+    return run
+
+
+def puzzle_rows(task: TaskArguments) -> dict[str, list[ChatRow]]:
+    """Rows to train on, for the curve and for the table; no grid is in two of them."""
+    counts = (task.train_puzzles, task.curve_puzzles, task.test_puzzles)
+    clues = (task.clues_low, task.clues_high)
+    sets = draw_by_split(4, counts, clues=clues, rule="singles", exact=False, seed=task.puzzle_seed)
+    return {split: chat_rows(puzzles, task.puzzle_seed, form=task.form) for split, puzzles in sets.items()}  # type: ignore[arg-type]
+
+
+def trainable(task: TaskArguments, folder: Path | None = None) -> tuple[Any, Any]:
+    """The model of a folder, by default the base, ready to train, with fresh adapters if asked for; its tokenizer."""
+    if folder is None and task.model == "smollm2":
+        model, tokenizer = load_smollm2()
+    else:
+        source = task.model if folder is None else folder
+        model = AutoModelForCausalLM.from_pretrained(source, dtype="float32")
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    model = model.to(getattr(torch, task.dtype))
+    if task.lora_r:
+        model = add_lora(model, r=task.lora_r, alpha=task.lora_alpha, target_modules=LORA_TARGETS)
+    return model, tokenizer
+
+
+def save_merged(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write model and tokenizer whole, adapters added to the weights, in float32."""
+    model = model.float()
+    with whole_folder(folder) as partial:
+        (model.merge_and_unload() if isinstance(model, PeftModel) else model).save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+
+
+def quiet(trainer: Trainer, shown: Sequence[str]) -> None:
+    """A progress bar with figures in place of a printed line for each log."""
+    trainer.remove_callback(PrinterCallback if trainer.args.disable_tqdm else ProgressCallback)
+    if not trainer.args.disable_tqdm:
+        trainer.add_callback(QuietProgress(shown))
+
+
+def supervise(
+    task: TaskArguments, args: TrainingArguments, rows: Sequence[ChatRow], start: Path | None, clock: StepClock
+) -> tuple[Any, Any]:
+    """Supervised training from the base (`start` None: `sft_steps` steps) or from a start (for the clock's budget)."""
+    model, tokenizer = trainable(task, start)
+    name = "start" if start is None else "control"
+    # How many steps fit into the budget is not known: the clock ends training, at a constant learning rate.
+    steps = task.sft_steps if clock.budget is None else 1_000_000
+    trainer = supervised_trainer(
+        model,
+        TrainingArguments(
+            output_dir=str(Path(args.output_dir) / name),
+            max_steps=steps,
+            per_device_train_batch_size=task.sft_batch_size,
+            learning_rate=task.sft_learning_rate if start is None else task.control_learning_rate,
+            lr_scheduler_type="linear" if clock.budget is None else "constant",
+            warmup_steps=min(5, steps // 4),
+            logging_steps=5,
+            save_strategy="no",
+            report_to="none",
+            seed=args.seed,
+            use_cpu=args.use_cpu,
+            disable_tqdm=args.disable_tqdm,
+        ),
+        rows,
+        tokenizer,
+        callbacks=[MetricsWriter(Path(args.output_dir) / f"metrics_{name}.jsonl"), clock],
+    )
+    quiet(trainer, ("loss",))
+    trainer.train()
+    return model, tokenizer
+
+
+def make_start(task: TaskArguments, args: TrainingArguments, rows: Sequence[ChatRow]) -> Path:
+    """The folder of the supervised start, trained if it is not there."""
+    folder = Path(args.output_dir) / "start" if task.start is None else Path(task.start)
+    if not folder.is_dir():
+        clock = StepClock()
+        save_merged(*supervise(task, args, rows, None, clock), folder)
+        print(f"Start: {task.sft_steps} supervised steps of {task.sft_batch_size} answers, {clock.seconds:.0f} s.")
+    return folder
+
+
+def judge(trainer: RolloutTrainer, rows: Sequence[ChatRow], greedy: bool) -> dict[str, dict[str, float]]:
+    """Held-out metrics of sampling at the training's temperature, and of greedy decoding if asked for."""
+    kept, found = trainer.sampling, {"sampled": trainer.evaluate(rows, metric_key_prefix="test")}
+    if greedy:
+        try:
+            trainer.sampling = replace(kept, temperature=GREEDY_TEMPERATURE)
+            found["greedy"] = trainer.evaluate(rows, metric_key_prefix="test")
+        finally:
+            trainer.sampling = kept
+    return {way: {name.removeprefix("test_"): value for name, value in values.items()} for way, values in found.items()}
+
+
+def report(run: Path, results: Mapping[str, Any], seed: int, seconds: float, panels: Mapping[str, str]) -> None:
+    """Write `results.json` and `curve.png`, and print the table.
+
+    Args:
+        run: The run folder, with `metrics.jsonl`.
+        results: Name of a model → what `judge` gives, the start first.
+        seed: Of the run.
+        seconds: That RL's steps took.
+        panels: Held-out metric → what the picture and the table call it.
+    """
+    record = {"seed": seed, "seconds": seconds, "panels": dict(panels), "results": results}
+    write_text_whole(run / "results.json", json.dumps(record, indent=2))
+    plot_curves({f"seed {seed}": held_out_curve(run)}, panels, run / "curve.png")
+    print(f"\nHeld-out puzzles, seed {seed}; {seconds:.0f} s of RL:\n\n{table(results, panels)}\n\nRun folder: {run}")
+
+
+def table(results: Mapping[str, Any], panels: Mapping[str, str]) -> str:
+    """A line for each model and way of decoding."""
+    lines = [
+        {"model": name, "decoding": way, **{title: values[metric] for metric, title in panels.items()}}
+        for name, ways in results.items()
+        for way, values in ways.items()
+    ]
+    return pd.DataFrame(lines).to_string(index=False, float_format="{:.3f}".format)
+
+
+def held_out_curve(run: Path) -> pd.DataFrame:
+    """The points of the curve that a run's log holds."""
+    lines = read_json_lines(run / "metrics.jsonl")
+    return lines.dropna(subset=["eval_reward_mean"])
+
+
+def plot_curves(curves: Mapping[str, pd.DataFrame], panels: Mapping[str, str], path: Path) -> None:
+    """Draw held-out metrics against optimizer steps, a panel for each and a line for each run."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(4.5 * len(panels), 3.5), squeeze=False, constrained_layout=True
+    )
+    for axis, (metric, title) in zip(axes.flat, panels.items(), strict=True):
+        for name, curve in curves.items():
+            axis.plot(curve["step"], curve[f"eval_{metric}"], marker="o", label=name)
+        axis.set(title=title, xlabel="optimizer step")
+        axis.grid(alpha=0.3)
+    axes[0, 0].legend()
+    save_figure(figure, path)
+    plt.close(figure)

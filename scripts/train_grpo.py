@@ -1,0 +1,92 @@
+"""GRPO on SmolLM2-135M: 4×4 Sudoku as a chat, from a small supervised start, judged on held-out grids.
+
+Makes the start if it is not there (LoRA on expert answers), trains it with `llm_rl.grpo.GRPOTrainer` on the rewards of
+`sudoku_env.rewards`, and judges both on puzzles whose grids do not occur in training. The run folder receives the
+arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`.
+
+    python scripts/train_grpo.py [recipe.yaml] [--start runs/smollm2/start --seed 1 …]
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from arguments import parse
+from smollm2 import (
+    StepClock,
+    TaskArguments,
+    judge,
+    make_start,
+    prepare,
+    puzzle_rows,
+    quiet,
+    report,
+    save_merged,
+    supervise,
+    trainable,
+)
+
+from dllm_rl.callbacks import MetricsWriter
+from llm_rl.arguments import GRPOArguments
+from llm_rl.grpo import GRPOTrainer
+from sudoku_env.rewards import cells_reward, exact_reward, format_reward
+
+
+@dataclass
+class RecipeArguments(GRPOArguments):
+    """Arguments of GRPO with this script's defaults."""
+
+    output_dir: str = field(default="runs/train_grpo", metadata={"help": "Run folder."})
+    max_steps: int = field(default=6, metadata={"help": "Optimizer steps."})
+    per_device_train_batch_size: int = field(default=48, metadata={"help": "Completions of a roll-out."})
+    per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
+    num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
+    max_completion_length: int = field(default=36, metadata={"help": "Longest completion in tokens."})
+    loss_type: str = field(default="dr_grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo; see core.loss_types."})
+    learning_rate: float = field(default=5e-4, metadata={"help": "Of the adapters."})
+    lr_scheduler_type: str = field(default="constant", metadata={"help": "Schedule."})
+    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
+    eval_strategy: str = field(default="steps", metadata={"help": "When to take a point of the curve."})
+    eval_steps: float | None = field(default=3, metadata={"help": "Steps between two points of the curve."})
+    eval_on_start: bool = field(default=True, metadata={"help": "A point before training."})
+    logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
+    save_strategy: str = field(default="no", metadata={"help": "When to save checkpoints."})
+    report_to: str | None = field(default="none", metadata={"help": "Where else to report."})
+    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
+
+
+task, args = parse(TaskArguments, RecipeArguments)
+run = prepare(task, args)
+rows = puzzle_rows(task)
+start = make_start(task, args, rows["train"])
+PANELS = {
+    "reward_mean": "reward",
+    "reward/cells_reward": "blanks filled rightly",
+    "reward/exact_reward": "grids solved",
+}
+REWARDS = [cells_reward, exact_reward] + [format_reward] * (task.form != "response")
+
+
+def new_trainer(model, tokenizer, callbacks):
+    """GRPO on the task's rewards."""
+    return GRPOTrainer(
+        model, REWARDS, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
+    )
+
+
+# RL from the start.
+model, tokenizer = trainable(task, start)
+clock = StepClock()
+trainer = new_trainer(model, tokenizer, [MetricsWriter(run / "metrics.jsonl"), clock])
+quiet(trainer, ("reward_mean", "entropy"))
+results = {"start": judge(trainer, rows["test"], task.greedy)}
+print(f"GRPO: {args.max_steps} steps of {args.completions_per_rollout} completions.", flush=True)
+trainer.train()
+results["GRPO"] = judge(trainer, rows["test"], task.greedy)
+save_merged(model, tokenizer, run / "model")
+
+# Control: more supervised training from the start, for the seconds that RL took.
+if task.control:
+    model, tokenizer = supervise(task, args, rows["train"], start, StepClock(clock.seconds))
+    results["more SFT"] = judge(new_trainer(model, tokenizer, None), rows["test"], task.greedy)
+
+report(run, results, args.seed, clock.seconds, PANELS)

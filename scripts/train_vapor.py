@@ -1,0 +1,115 @@
+"""VAPOR on SmolLM2-135M: 4×4 Sudoku as a chat, from a small supervised start, judged on held-out grids.
+
+Makes the start if it is not there (LoRA on expert answers), trains it with `llm_rl.vapor.VAPORTrainer` on a verifiable
+reward and on pairs of a sound and a faulty answer, and judges both on puzzles whose grids do not occur in training. By
+default the grid is both the verifiable part and the response that is preferred; with `--form brief
+--verifiable_term_split "<REASONING>" "</REASONING>"` the reasoning is verified and the grid preferred. The run folder
+receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`.
+Where defaults depart from the source's form, `--help` says so (docs/smollm2.md shows both).
+
+    python scripts/train_vapor.py [recipe.yaml] [--start runs/smollm2/start --seed 1 …]
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from arguments import parse
+from smollm2 import (
+    StepClock,
+    TaskArguments,
+    judge,
+    make_start,
+    prepare,
+    puzzle_rows,
+    quiet,
+    report,
+    save_merged,
+    supervise,
+    trainable,
+)
+
+from dllm_rl.callbacks import MetricsWriter
+from llm_rl.vapor import VAPORArguments, VAPORTrainer
+from sudoku_env.chat import REASONING_TAGS, RESPONSE_TAGS
+from sudoku_env.rewards import cells_reward, reasoning_reward
+
+
+@dataclass
+class VaporTaskArguments(TaskArguments):
+    """The task, judged on fewer puzzles: their pairs are scored as well."""
+
+    curve_puzzles: int = field(default=16, metadata={"help": "Held out, for the curve."})
+    test_puzzles: int = field(default=32, metadata={"help": "Held out, for the table."})
+    greedy: bool = field(default=False, metadata={"help": "Judge greedy decoding as well, beside sampling."})
+
+
+@dataclass
+class RecipeArguments(VAPORArguments):
+    """Arguments of VAPOR with this script's defaults."""
+
+    output_dir: str = field(default="runs/train_vapor", metadata={"help": "Run folder."})
+    max_steps: int = field(default=4, metadata={"help": "Optimizer steps."})
+    per_device_train_batch_size: int = field(default=48, metadata={"help": "Completions of a roll-out."})
+    per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
+    num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
+    max_completion_length: int = field(default=36, metadata={"help": "Longest completion in tokens."})
+    verifiable_term_split: list[str] = field(
+        default_factory=lambda: list(RESPONSE_TAGS), metadata={"help": "Tags of the part that the reward looks at."}
+    )
+    ratio_base: str = field(default="old", metadata={"help": "ref (source), or old, at sampling."})
+    ratio_level: str = field(default="token", metadata={"help": "Log-ratio over s_i: sum (source), mean or token."})
+    clip_on: str = field(default="verifiable", metadata={"help": "The clip is on the product (source) or verifiable."})
+    pref_loss_weight: float = field(default=0.05, metadata={"help": "Weight of -log sigmoid(beta * margin), source: 0"})
+    advantage_scale: str = field(default="std", metadata={"help": "Advantages as they are (none, source) or over std."})
+    learning_rate: float = field(default=5e-4, metadata={"help": "Of the adapters."})
+    lr_scheduler_type: str = field(default="constant", metadata={"help": "Schedule."})
+    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
+    eval_strategy: str = field(default="steps", metadata={"help": "When to take a point of the curve."})
+    eval_steps: float | None = field(default=2, metadata={"help": "Steps between two points of the curve."})
+    eval_on_start: bool = field(default=True, metadata={"help": "A point before training."})
+    logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
+    save_strategy: str = field(default="no", metadata={"help": "When to save checkpoints."})
+    report_to: str | None = field(default="none", metadata={"help": "Where else to report."})
+    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
+
+
+PANELS = {
+    "reward_mean": "reward",
+    "preference_margin": "preference margin (nats)",
+    "preference_accuracy": "preference accuracy",
+}
+
+REWARDS = {REASONING_TAGS: reasoning_reward, RESPONSE_TAGS: cells_reward}
+
+task, args = parse(VaporTaskArguments, RecipeArguments)
+if (reward := REWARDS.get(tuple(args.verifiable_term_split))) is None:
+    raise SystemExit(f"verifiable_term_split is {args.verifiable_term_split}; rewards exist for {list(REWARDS)}")
+run = prepare(task, args)
+rows = puzzle_rows(task)
+start = make_start(task, args, rows["train"])
+
+
+def new_trainer(model, tokenizer, callbacks):
+    """VAPOR on the reward of the verifiable part."""
+    return VAPORTrainer(
+        model, reward, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
+    )
+
+
+# RL from the start, which is the reference too.
+model, tokenizer = trainable(task, start)
+clock = StepClock()
+trainer = new_trainer(model, tokenizer, [MetricsWriter(run / "metrics.jsonl"), clock])
+quiet(trainer, ("reward_mean", "preference_margin"))
+results = {"start": judge(trainer, rows["test"], task.greedy)}
+print(f"VAPOR: {args.max_steps} steps of {args.completions_per_rollout} completions.", flush=True)
+trainer.train()
+results["VAPOR"] = judge(trainer, rows["test"], task.greedy)
+save_merged(model, tokenizer, run / "model")
+
+# Control: more supervised training from the start, for the seconds that RL took; its margin is against the start too.
+if task.control:
+    model, tokenizer = supervise(task, args, rows["train"], start, StepClock(clock.seconds))
+    results["more SFT"] = judge(new_trainer(model, tokenizer, None), rows["test"], task.greedy)
+
+report(run, results, args.seed, clock.seconds, PANELS)

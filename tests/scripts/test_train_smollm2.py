@@ -1,0 +1,171 @@
+"""`train_grpo.py`, `train_vapor.py` and `compare_seeds.py` as a user runs them, on a tiny Llama or on SmolLM2."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from llm_rl.models import SMOLLM2_FOLDER, default_cache_dir
+from sudoku_env.chat import chat_rows
+from sudoku_env.puzzles import Puzzles, default_puzzles
+
+ROOT = Path(__file__).parents[2]
+CHAT = (
+    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
+TINY = {
+    "train_puzzles": 8,
+    "curve_puzzles": 2,
+    "test_puzzles": 3,
+    "sft_steps": 2,
+    "sft_batch_size": 2,
+    "dtype": "float32",
+    "lora_r": 2,
+    "max_steps": 2,
+    "eval_steps": 1,
+    "per_device_train_batch_size": 4,
+    "num_generations": 2,
+    "max_completion_length": 8,
+    "dynamic_sampling_attempts": 0,
+    "disable_tqdm": "true",
+    "use_cpu": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A tiny random Llama with a byte-level tokenizer that splits digits."""
+    backend = Tokenizer(models.BPE(unk_token=None))
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    backend.decoder = decoders.ByteLevel()
+    puzzles = default_puzzles(4)
+    texts = [row["chosen"] for row in chat_rows(Puzzles(puzzles.boards[:9], puzzles.solutions[:9]), 0, form="brief")]
+    learner = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<|end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(texts, learner)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="<|end|>", pad_token="<|end|>", chat_template=CHAT
+    )
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=512,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    folder = tmp_path_factory.mktemp("tiny")
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def launch(script, *words, **options):
+    """Run a script of the repository; its standard output."""
+    words = [*words, *(word for name, value in options.items() for word in (f"--{name}", value))]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / script), *map(str, words)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def results_of(folder):
+    return json.loads((folder / "results.json").read_text("utf-8"))["results"]
+
+
+@pytest.fixture(scope="module")
+def grpo(tiny, tmp_path_factory):
+    """The run folder, the start's folder and the output of GRPO with a control."""
+    folder = tmp_path_factory.mktemp("grpo")
+    run, start = folder / "run", folder / "start"
+    return run, start, launch("train_grpo.py", output_dir=run, model=tiny, start=start, control="true", **TINY)
+
+
+def test_grpo_from_a_start_with_control(tiny, grpo):
+    run, start, output = grpo
+    assert "2 supervised steps of 2 answers" in output and "GRPO: 2 steps of 4 completions" in output
+    assert set(results_of(run)) == {"start", "GRPO", "more SFT"}
+    for ways in results_of(run).values():
+        assert set(ways) == {"sampled", "greedy"}
+        for values in ways.values():
+            both = values["reward/cells_reward"] + values["reward/exact_reward"]
+            assert values["reward_mean"] == pytest.approx(both)
+    curve = [line["step"] for line in lines_of(run / "metrics.jsonl") if "eval_reward_mean" in line]
+    assert curve == [0, 1, 2]
+    assert [line["step"] for line in lines_of(run / "metrics.jsonl") if "grad_norm" in line] == [1, 2]
+    weights = {name: load_file(folder / "model.safetensors") for name, folder in (("base", tiny), ("start", start))}
+    assert weights["start"].keys() == weights["base"].keys()
+    adapted = "model.layers.0.self_attn.q_proj.weight"
+    assert not torch.equal(weights["start"][adapted], weights["base"][adapted])
+    assert Image.open(run / "curve.png").format == "PNG"
+
+
+def test_the_table_and_picture_of_two_runs(grpo, tmp_path):
+    for name in ("one", "two"):
+        shutil.copytree(grpo[0], tmp_path / name)
+    files = {"picture": tmp_path / "both.png", "table": tmp_path / "table.md"}
+    table = launch("compare_seeds.py", tmp_path / "one", tmp_path / "two", **files)
+    assert table == files["table"].read_text("utf-8")
+    head, _, *lines = table.splitlines()
+    assert "| blanks filled rightly | grids solved | s of RL |" in head
+    assert [line.split(" | ")[:3] for line in lines] == [
+        [f"| {run}", model, way]
+        for run in ("one", "two")
+        for model in ("GRPO", "more SFT")
+        for way in ("sampled", "greedy")
+    ]
+    values = results_of(grpo[0])
+    share = [values[name]["sampled"]["reward/cells_reward"] for name in ("start", "GRPO")]
+    assert lines[0].split(" | ")[4] == f"{share[0]:.3f} → {share[1]:.3f}"
+    assert Image.open(files["picture"]).format == "PNG"
+
+
+def test_vapor_with_all_weights_from_a_start_that_is_there(grpo, tmp_path):
+    start = grpo[1] / "model.safetensors"
+    written = start.stat().st_mtime_ns
+    output = launch("train_vapor.py", output_dir=tmp_path, start=grpo[1], **{**TINY, "lora_r": 0})
+    assert "supervised" not in output and start.stat().st_mtime_ns == written
+    results = results_of(tmp_path)
+    assert set(results) == {"start", "VAPOR"} and set(results["start"]) == {"sampled"}
+    # The start is the reference.
+    assert results["start"]["sampled"]["preference_margin"] == results["start"]["sampled"]["preference_accuracy"] == 0
+    assert results["VAPOR"]["sampled"]["preference_margin"] != 0
+    trained = load_file(tmp_path / "model" / "model.safetensors")
+    assert any(not torch.equal(value, trained[name]) for name, value in load_file(start).items())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (default_cache_dir() / SMOLLM2_FOLDER).is_dir(), reason="load_smollm2() was never called")
+def test_a_start_on_smollm2_writes_the_form(tmp_path):
+    small = {"curve_puzzles": 2, "test_puzzles": 16, "max_steps": 1, "eval_steps": 1, "disable_tqdm": "true"}
+    launch("train_grpo.py", output_dir=tmp_path, **small)
+    start = results_of(tmp_path)["start"]["greedy"]
+    assert 0.3 < start["reward/cells_reward"] < 1 and start["truncated_frac"] < 0.2
