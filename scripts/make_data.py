@@ -1,12 +1,16 @@
-"""Write the frozen puzzle sets, the sets of the package, or sets of prompts or chats; or audit the puzzle sets.
+"""Write the frozen puzzle sets, the sets of the package, or sets of prompts, chats or questions; or audit puzzle sets.
 
 - `--kind puzzles`: `data/puzzles/`, CSV files by size and split with puzzles of all tiers (`sudoku_env.puzzle_sets`).
 - `--kind package`: `sudoku_env/data/`, the puzzles behind `default_puzzles`.
 - `--kind prompts`: lines of {"prompt": …}, the training format: a puzzle described in words, which singles solve.
 - `--kind chat`: lines of {"prompt", "chosen", "rejected", "puzzle", "solution"} about such puzzles, for trainers of
   autoregressive models (`sudoku_env.chat`).
+- `--kind questions`: lines of {"question", "answer", "puzzle", "solution"} about such puzzles, with an expert's answer
+  from the rule ladder (`sudoku_env.questions`).
+- `--kind word_problems`: lines of {"question", "answer", "result"}, arithmetic in words (`llm_rl.word_problems`).
 
-No test or validation grid occurs in training, nor any image of it under a symmetry (for 4×4 puzzle sets: no grid).
+No test or validation grid occurs in training, nor any image of it under a symmetry (for 4×4: no grid). No word
+problem has the arithmetic of another.
 """
 
 import hashlib
@@ -17,13 +21,21 @@ from typing import Literal
 
 from transformers import HfArgumentParser
 
-from sudoku_env.chat import chat_rows
-from sudoku_env.errors import SudokuError
+from llm_rl.word_problems import word_problem_sets
+from sudoku_env.chat import Form, chat_rows
 from sudoku_env.puzzle_sets import TIERS, audit_sets, draw_by_split, write_package_sets, write_sets, write_text
 from sudoku_env.puzzles import Puzzles
+from sudoku_env.questions import question_rows
 from sudoku_env.text import build_prompt
 
-FOLDERS = {"puzzles": "data/puzzles", "package": "sudoku_env/data", "prompts": "runs/prompts", "chat": "runs/chat"}
+FOLDERS = {
+    "puzzles": "data/puzzles",
+    "package": "sudoku_env/data",
+    "prompts": "runs/prompts",
+    "chat": "runs/chat",
+    "questions": "runs/questions",
+    "word_problems": "runs/word_problems",
+}
 WORDING = {"prompts": "compact", "chat": "short"}
 
 
@@ -31,7 +43,7 @@ WORDING = {"prompts": "compact", "chat": "short"}
 class DataArguments:
     """Arguments of `make_data.py`."""
 
-    kind: Literal["puzzles", "package", "prompts", "chat"] = field(
+    kind: Literal["puzzles", "package", "prompts", "chat", "questions", "word_problems"] = field(
         default="puzzles", metadata={"help": "What to write."}
     )
     audit: bool = field(default=False, metadata={"help": "Check the puzzle sets that are there, write nothing."})
@@ -45,6 +57,10 @@ class DataArguments:
         default=None,
         metadata={"help": f"Prompts and chats: wording, see sudoku_env.text.TEMPLATES; by default by kind: {WORDING}."},
     )
+    form: Form = field(
+        default="brief",
+        metadata={"help": "Questions: full, steps with reasons; brief, conclusions; response, the grid alone."},
+    )
     train: int = field(default=3000, metadata={"help": "Prompts to train on."})
     validation: int = field(default=1000, metadata={"help": "Prompts for choosing hyperparameters."})
     test: int = field(default=2000, metadata={"help": "Held-out prompts."})
@@ -52,32 +68,45 @@ class DataArguments:
 
 (args,) = HfArgumentParser(DataArguments).parse_args_into_dataclasses()
 folder = Path(args.output_dir or FOLDERS[args.kind])
+counts = (args.train, args.validation, args.test)
 
 
 def lines_of(puzzles: Puzzles) -> list[str]:
     """A line of JSON for each puzzle."""
+    if args.kind == "questions":
+        return [json.dumps(row) for row in question_rows(puzzles, args.form)]
     template = args.template or WORDING[args.kind]
     if args.kind == "chat":
         return [json.dumps(row) for row in chat_rows(puzzles, args.seed, template)]
     return [json.dumps({"prompt": build_prompt(board, template)}) for board in puzzles.boards]
 
 
-def write_lines() -> None:
-    """Write the prompts or chats of each split and their checksums."""
-    name = f"sudoku{args.size}x{args.size}"
+def write_puzzle_lines() -> None:
+    """Write a line for each puzzle of each split."""
     sets = draw_by_split(
         args.size,
-        (args.train, args.validation, args.test),
+        counts,
         clues=(args.clues_low, args.clues_high),
         rule="singles",
         exact=False,
         seed=args.seed,
         threads=args.threads,
     )
+    write_lines(f"sudoku{args.size}x{args.size}", {split: lines_of(puzzles) for split, puzzles in sets.items()})
+
+
+def write_word_problems() -> None:
+    """Write the word problems of each split."""
+    sets = word_problem_sets(counts, args.seed)
+    write_lines("word_problems", {split: [json.dumps(row) for row in rows] for split, rows in sets.items()})
+
+
+def write_lines(name: str, lines: dict[str, list[str]]) -> None:
+    """Write the lines of each split and their checksums."""
     checksums = []
-    for split, puzzles in sets.items():
+    for split, of_split in lines.items():
         path = folder / f"{name}_{split}.jsonl"
-        write_text(path, "".join(f"{line}\n" for line in lines_of(puzzles)))
+        write_text(path, "".join(f"{line}\n" for line in of_split))
         checksums.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n")
     write_text(folder / f"{name}.sha256", "".join(checksums))
 
@@ -90,8 +119,10 @@ try:
         write_sets(folder, TIERS, seed=args.seed, threads=args.threads)
     elif args.kind == "package":
         write_package_sets(folder, seed=args.seed)
+    elif args.kind == "word_problems":
+        write_word_problems()
     else:
-        write_lines()
-except SudokuError as error:
+        write_puzzle_lines()
+except ValueError as error:
     raise SystemExit(str(error)) from None
-print("\n".join(f"{path} ({path.stat().st_size:,} bytes)" for path in sorted(folder.glob("sudoku*"))))
+print("\n".join(f"{path} ({path.stat().st_size:,} bytes)" for path in sorted(folder.glob("*.*"))))

