@@ -31,7 +31,7 @@ from smollm2 import (
 from dllm_rl.callbacks import MetricsWriter
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from sudoku_env.chat import REASONING_TAGS, RESPONSE_TAGS
-from sudoku_env.rewards import cells_reward, reasoning_reward
+from sudoku_env.rewards import cells_reward, givens_reward, reasoning_reward
 
 
 @dataclass
@@ -48,8 +48,8 @@ class RecipeArguments(VAPORArguments):
     """Arguments of VAPOR with this script's defaults."""
 
     output_dir: str = field(default="runs/train_vapor", metadata={"help": "Run folder."})
-    max_steps: int = field(default=4, metadata={"help": "Optimizer steps."})
-    per_device_train_batch_size: int = field(default=48, metadata={"help": "Completions of a roll-out."})
+    max_steps: int = field(default=8, metadata={"help": "Optimizer steps."})
+    per_device_train_batch_size: int = field(default=32, metadata={"help": "Completions of a roll-out."})
     per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
     num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
     max_completion_length: int = field(default=36, metadata={"help": "Longest completion in tokens."})
@@ -61,11 +61,14 @@ class RecipeArguments(VAPORArguments):
     clip_on: str = field(default="verifiable", metadata={"help": "The clip is on the product (source) or verifiable."})
     pref_loss_weight: float = field(default=0.05, metadata={"help": "Weight of -log sigmoid(beta * margin), source: 0"})
     advantage_scale: str = field(default="std", metadata={"help": "Advantages as they are (none, source) or over std."})
-    learning_rate: float = field(default=5e-4, metadata={"help": "Of the adapters."})
-    lr_scheduler_type: str = field(default="constant", metadata={"help": "Schedule."})
+    learning_rate: float = field(default=4e-4, metadata={"help": "Of the adapters."})
+    lr_scheduler_type: str = field(default="constant_with_warmup", metadata={"help": "Schedule."})
+    warmup_steps: float = field(
+        default=4, metadata={"help": "Over which the rate rises; without, Adam's first steps break the format."}
+    )
     max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
     eval_strategy: str = field(default="steps", metadata={"help": "When to take a point of the curve."})
-    eval_steps: float | None = field(default=2, metadata={"help": "Steps between two points of the curve."})
+    eval_steps: float | None = field(default=4, metadata={"help": "Steps between two points of the curve."})
     eval_on_start: bool = field(default=True, metadata={"help": "A point before training."})
     logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
     save_strategy: str = field(default="no", metadata={"help": "When to save checkpoints."})
@@ -79,10 +82,10 @@ PANELS = {
     "preference_accuracy": "preference accuracy",
 }
 
-REWARDS = {REASONING_TAGS: reasoning_reward, RESPONSE_TAGS: cells_reward}
+REWARDS = {REASONING_TAGS: [reasoning_reward], RESPONSE_TAGS: [givens_reward, cells_reward]}
 
 task, args = parse(VaporTaskArguments, RecipeArguments)
-if (reward := REWARDS.get(tuple(args.verifiable_term_split))) is None:
+if (rewards := REWARDS.get(tuple(args.verifiable_term_split))) is None:
     raise SystemExit(f"verifiable_term_split is {args.verifiable_term_split}; rewards exist for {list(REWARDS)}")
 run = prepare(task, args)
 rows = puzzle_rows(task)
@@ -92,7 +95,7 @@ start = make_start(task, args, rows["train"])
 def new_trainer(model, tokenizer, callbacks):
     """VAPOR on the reward of the verifiable part."""
     return VAPORTrainer(
-        model, reward, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
+        model, rewards, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
     )
 
 

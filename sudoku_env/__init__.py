@@ -48,7 +48,7 @@ from sudoku_env.progress import BoardView, Progress
 from sudoku_env.puzzles import Puzzles, default_puzzles, read_packed, read_prompts, read_puzzles
 from sudoku_env.rating import Rating, rate, rate_batch
 from sudoku_env.rendering import decode_gif, render_ansi, render_rgb, trace_views
-from sudoku_env.rewards import cells_reward, exact_reward, format_reward, reasoning_reward
+from sudoku_env.rewards import cells_reward, exact_reward, format_reward, givens_reward, reasoning_reward
 from sudoku_env.sampling import sample_legal
 from sudoku_env.scoring import Score, read_answer, score_answer
 from sudoku_env.solver import count_solutions, solve, solve_batch
@@ -134,6 +134,7 @@ __all__ = [
     "format_reward",
     "generate",
     "geometry",
+    "givens_reward",
     "in_split",
     "is_solved",
     "is_valid",

@@ -85,6 +85,17 @@ def exact_reward(
     return [score.exact for score in _scores(completions, puzzle, solution)]
 
 
+def givens_reward(
+    prompts: Sequence[Any],
+    completions: Sequence[Completion],
+    puzzle: Sequence[str],
+    solution: Sequence[str],
+    **columns: object,
+) -> list[float]:
+    """The share of the puzzle's own digits that the response's board keeps; the rest as for `cells_reward`."""
+    return [score.givens for score in _scores(completions, puzzle, solution)]
+
+
 def reasoning_reward(
     prompts: Sequence[Any],
     completions: Sequence[Completion],

@@ -7,7 +7,14 @@ from sudoku_env.chat import chat_answer
 from sudoku_env.derivation import derive
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.puzzles import default_puzzles
-from sudoku_env.rewards import cells_reward, completion_text, exact_reward, format_reward, reasoning_reward
+from sudoku_env.rewards import (
+    cells_reward,
+    completion_text,
+    exact_reward,
+    format_reward,
+    givens_reward,
+    reasoning_reward,
+)
 
 PUZZLE, SOLUTION = "123.341221434.21", "1234341221434321"
 STEPS = "so row 1, column 4 is 4. so row 4, column 2 is 3."
@@ -79,6 +86,12 @@ def test_each_sample_is_scored_by_its_own_columns():
     assert exact_reward(["?"] * 3, texts, **columns) == [1.0, 1.0, 1.0]
     assert exact_reward(["?"] * 3, texts[1:] + texts[:1], **columns) == [0.0, 0.0, 0.0]
     assert all(type(value) is float for reward in REWARDS for value in reward(["?"] * 3, texts, **columns))
+
+
+def test_given_digits_that_are_kept():
+    texts = [answer(), answer(response=ONE_WRONG), answer(response=GIVEN_CHANGED), "nothing"]
+    found = givens_reward(["?"] * 4, texts, puzzle=[PUZZLE] * 4, solution=[SOLUTION] * 4)
+    assert found == [1.0, 1.0, pytest.approx(13 / 14), 0.0]
 
 
 @given(st.text(alphabet="<>/REASONGPcolumnrw,. is1234|\n\u0661", max_size=120))
