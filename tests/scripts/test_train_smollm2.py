@@ -116,8 +116,8 @@ def test_grpo_from_a_start_with_control(tiny, grpo):
     for ways in results_of(run).values():
         assert set(ways) == {"sampled", "greedy"}
         for values in ways.values():
-            both = values["reward/cells_reward"] + values["reward/exact_reward"]
-            assert values["reward_mean"] == pytest.approx(both)
+            each = [values[f"reward/{name}_reward"] for name in ("givens", "cells", "exact")]
+            assert values["reward_mean"] == pytest.approx(sum(each))
     curve = [line["step"] for line in lines_of(run / "metrics.jsonl") if "eval_reward_mean" in line]
     assert curve == [0, 1, 2]
     assert [line["step"] for line in lines_of(run / "metrics.jsonl") if "grad_norm" in line] == [1, 2]
@@ -144,7 +144,7 @@ def test_the_table_and_picture_of_two_runs(grpo, tmp_path):
     ]
     values = results_of(grpo[0])
     share = [values[name]["sampled"]["reward/cells_reward"] for name in ("start", "GRPO")]
-    assert lines[0].split(" | ")[4] == f"{share[0]:.3f} → {share[1]:.3f}"
+    assert lines[0].split(" | ")[5] == f"{share[0]:.3f} → {share[1]:.3f}"
     assert Image.open(files["picture"]).format == "PNG"
 
 
@@ -168,4 +168,4 @@ def test_a_start_on_smollm2_writes_the_form(tmp_path):
     small = {"curve_puzzles": 2, "test_puzzles": 16, "max_steps": 1, "eval_steps": 1, "disable_tqdm": "true"}
     launch("train_grpo.py", output_dir=tmp_path, **small)
     start = results_of(tmp_path)["start"]["greedy"]
-    assert 0.3 < start["reward/cells_reward"] < 1 and start["truncated_frac"] < 0.2
+    assert 0.3 < start["reward/givens_reward"] < 1 and start["truncated_frac"] < 0.2
