@@ -22,6 +22,8 @@ parser.add_argument("--picture", type=Path, help="PNG to write.")
 parser.add_argument("--table", type=Path, help="Where to write the table as well.")
 chosen = parser.parse_args()
 
+if missing := [str(run) for run in chosen.runs if not (run / "results.json").is_file()]:
+    parser.error(f"{missing} hold no results.json; give run folders of finished runs")
 records = {run: json.loads((run / "results.json").read_text(encoding="utf-8")) for run in chosen.runs}
 panels = next(iter(records.values()))["panels"]
 if any(record["panels"] != panels for record in records.values()):
