@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -190,6 +190,41 @@ def judge(trainer: RolloutTrainer, rows: Sequence[ChatRow], greedy: bool) -> dic
         finally:
             trainer.sampling = kept
     return {way: {name.removeprefix("test_"): value for name, value in values.items()} for way, values in found.items()}
+
+
+def train_and_judge(
+    name: str,
+    task: TaskArguments,
+    args: Any,
+    new_trainer: Callable[..., RolloutTrainer],
+    panels: Mapping[str, str],
+    shown: Sequence[str],
+) -> None:
+    """The start, RL from it and the control if asked for, each judged on the held-out puzzles; the report.
+
+    Args:
+        name: Of the algorithm.
+        task: The task.
+        args: Of the trainer.
+        new_trainer: Makes it of a model, a tokenizer, the rows and callbacks.
+        panels: See `report`.
+        shown: Metrics beside the progress bar.
+    """
+    run, rows = prepare(task, args), puzzle_rows(task)
+    start = make_start(task, args, rows["train"])
+    model, tokenizer = trainable(task, start)
+    clock = StepClock()
+    trainer = new_trainer(model, tokenizer, rows, [MetricsWriter(run / "metrics.jsonl"), clock])
+    quiet(trainer, shown)
+    results = {"start": judge(trainer, rows["test"], task.greedy)}
+    print(f"{name}: {args.max_steps} steps of {args.completions_per_rollout} completions.", flush=True)
+    trainer.train()
+    results[name] = judge(trainer, rows["test"], task.greedy)
+    save_merged(model, tokenizer, run / "model")
+    if task.control:
+        model, tokenizer = supervise(task, args, rows["train"], start, StepClock(clock.seconds))
+        results["more SFT"] = judge(new_trainer(model, tokenizer, rows, None), rows["test"], task.greedy)
+    report(run, results, args.seed, clock.seconds, panels)
 
 
 def report(run: Path, results: Mapping[str, Any], seed: int, seconds: float, panels: Mapping[str, str]) -> None:

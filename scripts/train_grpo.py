@@ -11,21 +11,8 @@ from dataclasses import dataclass, field
 
 import torch
 from arguments import parse
-from smollm2 import (
-    StepClock,
-    TaskArguments,
-    judge,
-    make_start,
-    prepare,
-    puzzle_rows,
-    quiet,
-    report,
-    save_merged,
-    supervise,
-    trainable,
-)
+from smollm2 import TaskArguments, train_and_judge
 
-from dllm_rl.callbacks import MetricsWriter
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
 from sudoku_env.rewards import cells_reward, exact_reward, givens_reward
@@ -58,9 +45,6 @@ class RecipeArguments(GRPOArguments):
 
 
 task, args = parse(TaskArguments, RecipeArguments)
-run = prepare(task, args)
-rows = puzzle_rows(task)
-start = make_start(task, args, rows["train"])
 PANELS = {
     "reward_mean": "reward",
     "reward/givens_reward": "given digits kept",
@@ -70,27 +54,11 @@ PANELS = {
 REWARDS = [givens_reward, cells_reward, exact_reward]
 
 
-def new_trainer(model, tokenizer, callbacks):
+def new_trainer(model, tokenizer, rows, callbacks):
     """GRPO on the task's rewards."""
     return GRPOTrainer(
         model, REWARDS, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
     )
 
 
-# RL from the start.
-model, tokenizer = trainable(task, start)
-clock = StepClock()
-trainer = new_trainer(model, tokenizer, [MetricsWriter(run / "metrics.jsonl"), clock])
-quiet(trainer, ("reward_mean", "entropy"))
-results = {"start": judge(trainer, rows["test"], task.greedy)}
-print(f"GRPO: {args.max_steps} steps of {args.completions_per_rollout} completions.", flush=True)
-trainer.train()
-results["GRPO"] = judge(trainer, rows["test"], task.greedy)
-save_merged(model, tokenizer, run / "model")
-
-# Control: more supervised training from the start, for the seconds that RL took.
-if task.control:
-    model, tokenizer = supervise(task, args, rows["train"], start, StepClock(clock.seconds))
-    results["more SFT"] = judge(new_trainer(model, tokenizer, None), rows["test"], task.greedy)
-
-report(run, results, args.seed, clock.seconds, PANELS)
+train_and_judge("GRPO", task, args, new_trainer, PANELS, ("reward_mean", "entropy"))

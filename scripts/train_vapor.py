@@ -14,21 +14,8 @@ from dataclasses import dataclass, field
 
 import torch
 from arguments import parse
-from smollm2 import (
-    StepClock,
-    TaskArguments,
-    judge,
-    make_start,
-    prepare,
-    puzzle_rows,
-    quiet,
-    report,
-    save_merged,
-    supervise,
-    trainable,
-)
+from smollm2 import TaskArguments, train_and_judge
 
-from dllm_rl.callbacks import MetricsWriter
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from sudoku_env.chat import REASONING_TAGS, RESPONSE_TAGS
 from sudoku_env.rewards import cells_reward, givens_reward, reasoning_reward
@@ -87,32 +74,13 @@ REWARDS = {REASONING_TAGS: [reasoning_reward], RESPONSE_TAGS: [givens_reward, ce
 task, args = parse(VaporTaskArguments, RecipeArguments)
 if (rewards := REWARDS.get(tuple(args.verifiable_term_split))) is None:
     raise SystemExit(f"verifiable_term_split is {args.verifiable_term_split}; rewards exist for {list(REWARDS)}")
-run = prepare(task, args)
-rows = puzzle_rows(task)
-start = make_start(task, args, rows["train"])
 
 
-def new_trainer(model, tokenizer, callbacks):
+def new_trainer(model, tokenizer, rows, callbacks):
     """VAPOR on the reward of the verifiable part."""
     return VAPORTrainer(
         model, rewards, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
     )
 
 
-# RL from the start, which is the reference too.
-model, tokenizer = trainable(task, start)
-clock = StepClock()
-trainer = new_trainer(model, tokenizer, [MetricsWriter(run / "metrics.jsonl"), clock])
-quiet(trainer, ("reward_mean", "preference_margin"))
-results = {"start": judge(trainer, rows["test"], task.greedy)}
-print(f"VAPOR: {args.max_steps} steps of {args.completions_per_rollout} completions.", flush=True)
-trainer.train()
-results["VAPOR"] = judge(trainer, rows["test"], task.greedy)
-save_merged(model, tokenizer, run / "model")
-
-# Control: more supervised training from the start, for the seconds that RL took; its margin is against the start too.
-if task.control:
-    model, tokenizer = supervise(task, args, rows["train"], start, StepClock(clock.seconds))
-    results["more SFT"] = judge(new_trainer(model, tokenizer, None), rows["test"], task.greedy)
-
-report(run, results, args.seed, clock.seconds, PANELS)
+train_and_judge("VAPOR", task, args, new_trainer, PANELS, ("reward_mean", "preference_margin"))
