@@ -162,6 +162,14 @@ def test_vapor_with_all_weights_from_a_start_that_is_there(grpo, tmp_path):
     assert any(not torch.equal(value, trained[name]) for name, value in load_file(start).items())
 
 
+def test_models_are_judged_with_the_same_random_numbers(grpo, tmp_path):
+    run, start, _ = grpo
+    models = ["--models", start, start, run / "model"]
+    output = launch("judge_smollm2.py", *models, test_puzzles=3, dtype="float32", run_dir=tmp_path)
+    first, second, trained = (line.rpartition(": ")[2] for line in output.splitlines())
+    assert first == second and first.startswith("sampled ") and "greedy " in trained
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not (default_cache_dir() / SMOLLM2_FOLDER).is_dir(), reason="load_smollm2() was never called")
 def test_a_start_on_smollm2_writes_the_form(tmp_path):
