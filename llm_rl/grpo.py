@@ -7,6 +7,7 @@ from llm_rl.arguments import GRPOArguments
 from llm_rl.core import (
     LossCounts,
     PolicyTensors,
+    SurrogateOutput,
     aggregate_loss,
     clipped_surrogate,
     group_relative_advantage,
@@ -19,6 +20,29 @@ from llm_rl.mismatch import record_mismatch, truncated_importance_weight
 from llm_rl.rollout_trainer import RolloutTrainer
 
 SCALES = {"group": "std", "batch": "batch_std", "none": "none"}
+
+
+def grpo_surrogate(
+    args: GRPOArguments, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
+) -> SurrogateOutput:
+    """The clipped surrogate that the arguments ask for; see `core.clipped_surrogate`.
+
+    Args:
+        args: Level of the ratio and clip range.
+        logps: `(B, T)`, under the policy that is trained.
+        old_logps: `(B, T)`, under the policy at sampling.
+        mask: bool `(B, T)`, the tokens that count.
+        advantages: `(B,)`.
+    """
+    log_ratio = leveled_log_ratio(logps, old_logps, mask, level=args.importance_sampling_level)  # type: ignore[arg-type]
+    return clipped_surrogate(
+        log_ratio,
+        torch.zeros_like(log_ratio),
+        advantages.unsqueeze(1),
+        args.epsilon,
+        args.clip_high,
+        delta=args.delta,
+    )
 
 
 class GRPOTrainer(RolloutTrainer):
@@ -50,15 +74,7 @@ class GRPOTrainer(RolloutTrainer):
             raise ValueError("the batch has no advantages or counts; make it with _generate_and_score_completions")
         logps, entropies = self._get_per_token_logps_and_entropies(model, inputs)  # (B, T) each
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
-        log_ratio = leveled_log_ratio(logps, old_logps, mask, level=self.args.importance_sampling_level)  # type: ignore[arg-type]
-        surrogate = clipped_surrogate(
-            log_ratio,
-            torch.zeros_like(log_ratio),
-            advantages.unsqueeze(1),
-            self.args.epsilon,
-            self.args.clip_high,
-            delta=self.args.delta,
-        )
+        surrogate = grpo_surrogate(self.args, logps, old_logps, mask, advantages)
         objective = surrogate.objective
         if inputs.sampling_per_token_logps is not None:
             record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)

@@ -19,7 +19,7 @@ from llm_rl.completions import record_lengths, sample_completions, sampling_para
 from llm_rl.core import MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
 from llm_rl.data import RolloutBatch, Sample, check_data_set, check_rows, decode_completion
 from llm_rl.dynamic_sampling import replace_groups
-from llm_rl.generation import GenerationEngine, TransformersEngine
+from llm_rl.generation import GenerationEngine, SamplingParams, TransformersEngine
 from llm_rl.loss_masks import highest_entropy, kl_penalty, reference_kl
 from llm_rl.modes import evaluation_mode
 from llm_rl.processes import check_processes, mean_over_processes
@@ -171,14 +171,17 @@ class RolloutTrainer(ExactTrainer):
 
     def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
         """Samples of each row, a row's side by side."""
+        return self._sample(rows, num_generations, self.sampling)
+
+    def _sample(self, rows: Sequence[Mapping[str, Any]], count: int, params: SamplingParams) -> list[Sample]:
         with self.accelerator.autocast():
             return sample_completions(
                 causal_model(self.model),
                 self.engine,
                 self.processing_class,
                 rows,
-                num_generations,
-                self.sampling,
+                count,
+                params,
                 self.args.chat_template_kwargs or {},  # type: ignore[arg-type]
             )
 

@@ -11,20 +11,17 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor, nn
 
-from llm_rl.causal import causal_model
-from llm_rl.completions import record_lengths, sample_completions
+from llm_rl.completions import record_lengths
 from llm_rl.core import (
     MetricAccumulator,
     PolicyTensors,
-    clipped_surrogate,
-    leveled_log_ratio,
     loss_counts,
     masked_sum,
     record_monitors,
 )
 from llm_rl.data import RolloutBatch, Sample
-from llm_rl.generation import GenerationEngine, SamplingParams
-from llm_rl.grpo import SCALES
+from llm_rl.generation import GenerationEngine
+from llm_rl.grpo import SCALES, grpo_surrogate
 from llm_rl.mismatch import record_mismatch
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.batches import RoleBatch, RoleSample, TokenBudgetEngine, role_batches
@@ -255,15 +252,7 @@ class RAROTrainer(RolloutTrainer):
         mask = inputs.loss_mask
         logps, entropies = self._get_per_token_logps_and_entropies(model, inputs)  # (B, T) each
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
-        log_ratio = leveled_log_ratio(logps, old_logps, mask, level=self.args.importance_sampling_level)  # type: ignore[arg-type]
-        surrogate = clipped_surrogate(
-            log_ratio,
-            torch.zeros_like(log_ratio),
-            inputs.advantages.unsqueeze(1),
-            self.args.epsilon,
-            self.args.clip_high,
-            delta=self.args.delta,
-        )
+        surrogate = grpo_surrogate(self.args, logps, old_logps, mask, inputs.advantages)
         kl = None if self.reference is None else self._reference_kl(model, inputs, logps, mask)
         loss = joint_loss(surrogate.objective, kl, mask, inputs.is_critic, self.args.objective, inputs.role_counts)
         if inputs.sampling_per_token_logps is not None:
@@ -346,21 +335,3 @@ class RAROTrainer(RolloutTrainer):
         """
         super().load_progress(progress)
         self.replay.load_state_dict(progress["replay"])
-
-    # Sampling
-
-    def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
-        """The policy's samples of each row, a row's side by side."""
-        return self._sample(rows, num_generations, self.sampling)
-
-    def _sample(self, rows: Sequence[Mapping[str, Any]], count: int, params: SamplingParams) -> list[Sample]:
-        with self.accelerator.autocast():
-            return sample_completions(
-                causal_model(self.model),
-                self.engine,
-                self.processing_class,
-                rows,
-                count,
-                params,
-                self.args.chat_template_kwargs or {},  # type: ignore[arg-type]
-            )
