@@ -2,6 +2,7 @@ import re
 from pathlib import Path
 
 import pytest
+from doc_examples import run_example
 from tiny_vapor import tag_model, tag_tokenizer
 from transformers import HfArgumentParser
 
@@ -13,15 +14,9 @@ PAGE = ROOT / "docs" / "raro.md"
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tag_model(max_position_embeddings=1024).save_pretrained(tmp_path / "my-model")
-    tag_tokenizer().save_pretrained(tmp_path / "my-model")
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-    names: dict[str, object] = {}
-    exec(example, names)
-    trainer = names["trainer"]
-    assert trainer.state.global_step == 2  # type: ignore[attr-defined]
+    model = tag_model(max_position_embeddings=1024)
+    trainer = run_example(PAGE, "RAROTrainer", model, tag_tokenizer(), tmp_path, monkeypatch)["trainer"]
+    assert trainer.state.global_step == 2
 
 
 def test_every_argument_is_in_the_table() -> None:

@@ -1,7 +1,7 @@
-import re
 from pathlib import Path
 
 import pytest
+from doc_examples import run_example
 from tiny_vapor import tag_model, tag_tokenizer
 
 from llm_rl.arguments import RolloutArguments
@@ -11,16 +11,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "vapor.md"
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tag_model(max_position_embeddings=256).save_pretrained(tmp_path / "my-model")
-    tag_tokenizer().save_pretrained(tmp_path / "my-model")
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-    names: dict[str, object] = {}
-    exec(example, names)
-    trainer = names["trainer"]
-    assert trainer.state.global_step == 2  # type: ignore[attr-defined]
-    assert trainer.state.log_history[-1].keys() >= {"preference_margin", "verifiable_failure_frac"}  # type: ignore[attr-defined]
+    model = tag_model(max_position_embeddings=256)
+    trainer = run_example(PAGE, "VAPORTrainer", model, tag_tokenizer(), tmp_path, monkeypatch)["trainer"]
+    assert trainer.state.global_step == 2
+    assert trainer.state.log_history[-1].keys() >= {"preference_margin", "verifiable_failure_frac"}
 
 
 def test_every_argument_is_in_the_table() -> None:
