@@ -36,6 +36,7 @@ class Setting:
     beta: float = field(default=0.0, metadata={"help": "Weight of the divergence; above 0 there is a reference."})
     loss_type: str = field(default="grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo."})
     gradient_checkpointing: bool = field(default=False, metadata={"help": "Of both sides; TRL's own default is True."})
+    share_prompts: bool = field(default=False, metadata={"help": "Of ours: read a prompt once for its completions."})
     seed: int = field(default=0, metadata={"help": "Of puzzles and sampling."})
 
 
@@ -114,9 +115,8 @@ def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callback
         "seed": setting.seed,
     }
     if side == "ours":
-        return GRPOTrainer(
-            model, spread_reward, GRPOArguments(**common), prompts(setting), tokenizer, callbacks=callbacks
-        )
+        args = GRPOArguments(**common, share_prompts=setting.share_prompts)
+        return GRPOTrainer(model, spread_reward, args, prompts(setting), tokenizer, callbacks=callbacks)
     from datasets import Dataset
     from trl import GRPOConfig
     from trl import GRPOTrainer as TRLTrainer

@@ -46,6 +46,10 @@ class RolloutArguments(TrainingArguments):
     generation_batch_size: int | None = field(
         default=None, metadata={"help": "Sequences that model.generate samples at a time; None: a whole roll-out."}
     )
+    share_prompts: bool = field(
+        default=False,
+        metadata={"help": "Read a prompt once for all its completions in a batch, when sampling and when training."},
+    )
     chat_template_kwargs: dict[str, Any] | str | None = field(
         default=None, metadata={"help": "Passed to the chat template of prompts that are messages."}
     )

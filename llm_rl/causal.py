@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from llm_rl.core import TokenStatistics, chunked_kl_divergence, linear_token_statistics, token_statistics
 from llm_rl.data import RolloutBatch
 from llm_rl.modes import evaluation_mode
+from llm_rl.shared_prompts import check_shared_prompts, positions, prompt_cache
 
 
 def causal_model(model: nn.Module) -> Any:
@@ -37,14 +38,20 @@ class PolicyScorer:
     Args:
         model: A causal language model of transformers, or PEFT's wrapper of one.
         temperature: Of sampling, > 0.
+        share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`).
 
     Attributes:
         plain_head: Whether the first way is taken.
+
+    Raises:
+        ValueError: Prompts are to be shared, and the model does not support it.
     """
 
-    def __init__(self, model: nn.Module, temperature: float) -> None:
+    def __init__(self, model: nn.Module, temperature: float, share_prompts: bool = False) -> None:
         causal = causal_model(model)
-        self.temperature = temperature
+        self.temperature, self.share_prompts = temperature, share_prompts
+        if share_prompts:
+            check_shared_prompts(causal)
         self._takes_positions = "position_ids" in inspect.signature(causal.forward).parameters
         self.plain_head = self._is_plain(causal)
 
@@ -81,11 +88,17 @@ class PolicyScorer:
         mask = torch.cat([batch.prompt_mask, batch.completion_mask], 1).long()
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
         if self._takes_positions:
-            inputs["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
+            inputs["position_ids"] = positions(mask)
+        predicting = slice(-keep - 1, -1)
+        if self.share_prompts and batch.prompt_ids.shape[1] > 1:
+            cache = prompt_cache(causal, batch.prompt_ids, batch.prompt_mask)
+            inputs = {name: value[:, predicting] for name, value in inputs.items() if torch.is_tensor(value)}
+            inputs |= {"attention_mask": mask[:, :-1], "past_key_values": cache, "use_cache": True}
+            predicting = slice(None)
         if not self.plain_head:
-            return causal(**inputs).logits[:, -keep - 1 : -1], None
+            return causal(**inputs).logits[:, predicting], None
         head = causal.get_output_embeddings()
-        hidden = causal.base_model(**inputs).last_hidden_state[:, -keep - 1 : -1]
+        hidden = causal.base_model(**inputs).last_hidden_state[:, predicting]
         return hidden.to(head.weight.dtype), head
 
 
@@ -96,15 +109,22 @@ class ReferenceModel:
         model: The policy at the start of training.
         temperature: Of sampling, > 0.
         ref_model: Another reference. None: the policy as it is now; with adapters, without them.
+        share_prompts: See `PolicyScorer`.
     """
 
-    def __init__(self, model: nn.Module, temperature: float, ref_model: nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        temperature: float,
+        ref_model: nn.Module | None = None,
+        share_prompts: bool = False,
+    ) -> None:
         self._adapted = ref_model is None and hasattr(model, "disable_adapter")
         self.model: Any = model
         if not self._adapted:
             frozen = copy.deepcopy(model) if ref_model is None else ref_model
             self.model = frozen.requires_grad_(False).to(next(model.parameters()).device)
-        self._score = PolicyScorer(self.model, temperature)
+        self._score = PolicyScorer(self.model, temperature, share_prompts)
 
     def logprobs(self, batch: RolloutBatch) -> Tensor:
         """Log-probabilities `(B, T)` of the completion tokens under the reference, in evaluation mode."""

@@ -10,6 +10,7 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from llm_rl.core import selective_log_softmax
 from llm_rl.data import pad
+from llm_rl.shared_prompts import check_shared_prompts, prompt_cache
 
 
 @dataclass(frozen=True)
@@ -68,19 +69,26 @@ class TransformersEngine:
 
     Args:
         batch_size: Sequences at a time. None: all.
+        share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`).
 
     Raises:
         ValueError: The size is below 1.
     """
 
-    def __init__(self, batch_size: int | None = None) -> None:
+    def __init__(self, batch_size: int | None = None, share_prompts: bool = False) -> None:
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size is {batch_size!r}; it must be 1 or greater, or None for all at once")
-        self.batch_size = batch_size
+        self.batch_size, self.share_prompts = batch_size, share_prompts
         self._model: Any = None
 
     def load_weights(self, model: nn.Module) -> None:
-        """Keep the model: the weights are its own."""
+        """Keep the model: the weights are its own.
+
+        Raises:
+            ValueError: Prompts are to be shared, and the model does not support it.
+        """
+        if self.share_prompts and model is not self._model:
+            check_shared_prompts(model)
         self._model = model
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
@@ -115,8 +123,12 @@ class TransformersEngine:
     def _generate_part(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         ids, mask = (tensor.to(self._model.device) for tensor in pad(prompts, params.pad_token_id, "left"))
         recorder = _LogprobRecorder(params.temperature)
+        shared = self.share_prompts and ids.shape[1] > 1
         output: Tensor = self._model.generate(
-            input_ids=ids, attention_mask=mask.long(), logits_processor=LogitsProcessorList([recorder])
+            input_ids=ids,
+            attention_mask=mask.long(),
+            logits_processor=LogitsProcessorList([recorder]),
+            **({"past_key_values": prompt_cache(self._model, ids, mask)} if shared else {}),
         )
         sampled = output[:, ids.shape[1] :]
         logprobs = recorder.finish(sampled)

@@ -93,15 +93,17 @@ class RolloutTrainer(ExactTrainer):
         self.model_accepts_loss_kwargs = False
         set_seed(args.seed, device_specific=True)
         self.metrics = MetricAccumulator()
-        self.engine = TransformersEngine(args.generation_batch_size) if engine is None else engine
+        self.engine = TransformersEngine(args.generation_batch_size, args.share_prompts) if engine is None else engine
         self.sampling = sampling_params(
             causal_model(self.model), processing_class, args.max_completion_length, args.temperature
         )
         self.rewards = RewardFunctions(reward_funcs, args.reward_weights)
-        self.scorer = PolicyScorer(self.model, args.temperature)
+        self.scorer = PolicyScorer(self.model, args.temperature, args.share_prompts)
         if ref_model is not None and not args.uses_reference:
             raise ValueError("ref_model is given but beta is 0, so nothing would use it; set beta or leave it out")
-        self.reference = ReferenceModel(self.model, args.temperature, ref_model) if args.uses_reference else None
+        self.reference = (
+            ReferenceModel(self.model, args.temperature, ref_model, args.share_prompts) if args.uses_reference else None
+        )
         self._step = 0
         self._buffered_inputs: list[RolloutBatch] = []
 

@@ -1,7 +1,8 @@
-"""A table (Markdown, printed) and a picture of the curves of several runs of `train_grpo.py` or `train_vapor.py`."""
+"""A table (Markdown, printed) and a picture of the curves of several runs of one of the scripts that train SmolLM2."""
 
 import argparse
 import json
+from math import nan
 from pathlib import Path
 
 import pandas as pd
@@ -35,11 +36,14 @@ for run, record in records.items():
         for way, values in record["results"][name].items():
             before = record["results"][start][way]
             time = {"s of RL": f"{record['seconds']:.0f}"}
-            cells = {title: f"{before[metric]:.3f} → {values[metric]:.3f}" for metric, title in panels.items()}
+            cells = {
+                title: f"{before.get(metric, nan):.3f} → {values.get(metric, nan):.3f}"
+                for metric, title in panels.items()
+            }
             lines.append({"run": run.name, "model": name, "decoding": way, **cells, **time})
 text = markdown(pd.DataFrame(lines))
 print(text, end="")
 if chosen.table:
     write_text(chosen.table, text)
 if chosen.picture:
-    plot_curves({run.name: held_out_curve(run) for run in records}, panels, chosen.picture)
+    plot_curves({run.name: held_out_curve(run, panels) for run in records}, panels, chosen.picture)

@@ -1,7 +1,8 @@
-"""What `train_grpo.py` and `train_vapor.py` share: the task, the supervised start, adapters, evaluation, the table."""
+"""What the scripts that train SmolLM2 share: the task, the supervised start, adapters, evaluation, the table."""
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -39,21 +40,14 @@ GREEDY_TEMPERATURE = 0.01
 
 
 @dataclass
-class TaskArguments:
-    """The model, the puzzles, the supervised start, and how training is judged."""
+class StartArguments:
+    """The model, the supervised start, and how training is judged."""
 
     model: str = field(default="smollm2", metadata={"help": "smollm2 (llm_rl.models), or a folder with a tokenizer."})
     start: str | None = field(
         default=None,
         metadata={"help": "Folder of the supervised start; made if it is not there. None: in the run folder."},
     )
-    form: str = field(default="response", metadata={"help": "Of prompts and answers, see sudoku_env.chat.Form."})
-    clues_low: int = field(default=13, metadata={"help": "Fewest clues of a 4x4 puzzle."})
-    clues_high: int = field(default=14, metadata={"help": "Most clues."})
-    puzzle_seed: int = field(default=2026, metadata={"help": "Of the puzzles, the same for all seeds."})
-    train_puzzles: int = field(default=800, metadata={"help": "For the start, RL and the control."})
-    curve_puzzles: int = field(default=32, metadata={"help": "Held out, for the curve."})
-    test_puzzles: int = field(default=48, metadata={"help": "Held out, for the table."})
     sft_steps: int = field(default=10, metadata={"help": "Optimizer steps of the start."})
     sft_batch_size: int = field(default=8, metadata={"help": "Answers in a batch of the start and of the control."})
     sft_learning_rate: float = field(default=2e-3, metadata={"help": "Of the start's adapters; it falls to 0."})
@@ -63,6 +57,19 @@ class TaskArguments:
     dtype: str = field(default="bfloat16", metadata={"help": "Of the frozen weights; adapters are float32."})
     lora_r: int = field(default=16, metadata={"help": "Rank of the adapters of start, RL and control; 0: all weights."})
     lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters."})
+
+
+@dataclass
+class TaskArguments(StartArguments):
+    """The puzzles."""
+
+    form: str = field(default="response", metadata={"help": "Of prompts and answers, see sudoku_env.chat.Form."})
+    clues_low: int = field(default=13, metadata={"help": "Fewest clues of a 4x4 puzzle."})
+    clues_high: int = field(default=14, metadata={"help": "Most clues."})
+    puzzle_seed: int = field(default=2026, metadata={"help": "Of the puzzles, the same for all seeds."})
+    train_puzzles: int = field(default=800, metadata={"help": "For the start, RL and the control."})
+    curve_puzzles: int = field(default=32, metadata={"help": "Held out, for the curve."})
+    test_puzzles: int = field(default=48, metadata={"help": "Held out, for the table."})
 
 
 class StepClock(TrainerCallback):
@@ -87,7 +94,7 @@ class StepClock(TrainerCallback):
             control.should_training_stop = True
 
 
-def prepare(task: TaskArguments, args: TrainingArguments) -> Path:
+def prepare(task: StartArguments, args: TrainingArguments) -> Path:
     """Quiet libraries, the seed, and the run folder with the arguments."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
@@ -108,7 +115,7 @@ def puzzle_rows(task: TaskArguments) -> dict[str, list[ChatRow]]:
     return {split: chat_rows(puzzles, task.puzzle_seed, form=task.form) for split, puzzles in sets.items()}  # type: ignore[arg-type]
 
 
-def trainable(task: TaskArguments, folder: Path | None = None) -> tuple[Any, Any]:
+def trainable(task: StartArguments, folder: Path | None = None) -> tuple[Any, Any]:
     """The model of a folder, by default the base, ready to train, with fresh adapters if asked for; its tokenizer."""
     if folder is None and task.model == "smollm2":
         model, tokenizer = load_smollm2()
@@ -138,7 +145,7 @@ def quiet(trainer: Trainer, shown: Sequence[str]) -> None:
 
 
 def supervise(
-    task: TaskArguments, args: TrainingArguments, rows: Sequence[ChatRow], start: Path | None, clock: StepClock
+    task: StartArguments, args: TrainingArguments, rows: Sequence[Any], start: Path | None, clock: StepClock
 ) -> tuple[Any, Any]:
     """Supervised training from the base (`start` None: `sft_steps` steps) or from a start (for the clock's budget)."""
     model, tokenizer = trainable(task, start)
@@ -170,7 +177,7 @@ def supervise(
     return model, tokenizer
 
 
-def make_start(task: TaskArguments, args: TrainingArguments, rows: Sequence[ChatRow]) -> Path:
+def make_start(task: StartArguments, args: TrainingArguments, rows: Sequence[Any]) -> Path:
     """The folder of the supervised start, trained if it is not there."""
     folder = Path(args.output_dir) / "start" if task.start is None else Path(task.start)
     if not folder.is_dir():
@@ -180,7 +187,7 @@ def make_start(task: TaskArguments, args: TrainingArguments, rows: Sequence[Chat
     return folder
 
 
-def judge(trainer: RolloutTrainer, rows: Sequence[ChatRow], greedy: bool) -> dict[str, dict[str, float]]:
+def judge(trainer: RolloutTrainer, rows: Sequence[Any], greedy: bool) -> dict[str, dict[str, float]]:
     """Held-out metrics of sampling at the training's temperature, and of greedy decoding if asked for."""
     kept, found = trainer.sampling, {"sampled": trainer.evaluate(rows, metric_key_prefix="test")}
     if greedy:
@@ -194,24 +201,28 @@ def judge(trainer: RolloutTrainer, rows: Sequence[ChatRow], greedy: bool) -> dic
 
 def train_and_judge(
     name: str,
-    task: TaskArguments,
+    task: StartArguments,
     args: Any,
+    rows: Mapping[str, Sequence[Any]],
+    expert_rows: Sequence[Any],
     new_trainer: Callable[..., RolloutTrainer],
     panels: Mapping[str, str],
     shown: Sequence[str],
 ) -> None:
-    """The start, RL from it and the control if asked for, each judged on the held-out puzzles; the report.
+    """The start, RL from it and the control if asked for, each judged on held-out rows; the report.
 
     Args:
         name: Of the algorithm.
         task: The task.
         args: Of the trainer.
-        new_trainer: Makes it of a model, a tokenizer, the rows and callbacks.
+        rows: "train", "validation" for the curve and "test" for the table.
+        expert_rows: What start and control learn from, each with "prompt" and "chosen".
+        new_trainer: Makes a trainer of a model, a tokenizer, the rows and callbacks.
         panels: See `report`.
         shown: Metrics beside the progress bar.
     """
-    run, rows = prepare(task, args), puzzle_rows(task)
-    start = make_start(task, args, rows["train"])
+    run = prepare(task, args)
+    start = make_start(task, args, expert_rows)
     model, tokenizer = trainable(task, start)
     clock = StepClock()
     trainer = new_trainer(model, tokenizer, rows, [MetricsWriter(run / "metrics.jsonl"), clock])
@@ -222,7 +233,7 @@ def train_and_judge(
     results[name] = judge(trainer, rows["test"], task.greedy)
     save_merged(model, tokenizer, run / "model")
     if task.control:
-        model, tokenizer = supervise(task, args, rows["train"], start, StepClock(clock.seconds))
+        model, tokenizer = supervise(task, args, expert_rows, start, StepClock(clock.seconds))
         results["more SFT"] = judge(new_trainer(model, tokenizer, rows, None), rows["test"], task.greedy)
     report(run, results, args.seed, clock.seconds, panels)
 
@@ -239,24 +250,24 @@ def report(run: Path, results: Mapping[str, Any], seed: int, seconds: float, pan
     """
     record = {"seed": seed, "seconds": seconds, "panels": dict(panels), "results": results}
     write_text_whole(run / "results.json", json.dumps(record, indent=2))
-    plot_curves({f"seed {seed}": held_out_curve(run)}, panels, run / "curve.png")
-    print(f"\nHeld-out puzzles, seed {seed}; {seconds:.0f} s of RL:\n\n{table(results, panels)}\n\nRun folder: {run}")
+    plot_curves({f"seed {seed}": held_out_curve(run, panels)}, panels, run / "curve.png")
+    print(f"\nHeld out, seed {seed}; {seconds:.0f} s of RL:\n\n{table(results, panels)}\n\nRun folder: {run}")
 
 
 def table(results: Mapping[str, Any], panels: Mapping[str, str]) -> str:
-    """A line for each model and way of decoding."""
+    """A line for each model and way of decoding; a metric that no sample has, such as without any label, is NaN."""
     lines = [
-        {"model": name, "decoding": way, **{title: values[metric] for metric, title in panels.items()}}
+        {"model": name, "decoding": way, **{title: values.get(metric, math.nan) for metric, title in panels.items()}}
         for name, ways in results.items()
         for way, values in ways.items()
     ]
     return pd.DataFrame(lines).to_string(index=False, float_format="{:.3f}".format)
 
 
-def held_out_curve(run: Path) -> pd.DataFrame:
+def held_out_curve(run: Path, panels: Mapping[str, str]) -> pd.DataFrame:
     """The points of the curve that a run's log holds."""
-    lines = read_json_lines(run / "metrics.jsonl")
-    return lines.dropna(subset=["eval_reward_mean"])
+    columns = [f"eval_{metric}" for metric in panels]
+    return read_json_lines(run / "metrics.jsonl").reindex(columns=["step", *columns]).dropna(subset=columns, how="all")
 
 
 def plot_curves(curves: Mapping[str, pd.DataFrame], panels: Mapping[str, str], path: Path) -> None:

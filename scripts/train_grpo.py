@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 from arguments import parse
-from smollm2 import TaskArguments, train_and_judge
+from smollm2 import TaskArguments, puzzle_rows, train_and_judge
 
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
@@ -61,4 +61,5 @@ def new_trainer(model, tokenizer, rows, callbacks):
     )
 
 
-train_and_judge("GRPO", task, args, new_trainer, PANELS, ("reward_mean", "entropy"))
+rows = puzzle_rows(task)
+train_and_judge("GRPO", task, args, rows, rows["train"], new_trainer, PANELS, ("reward_mean", "entropy"))

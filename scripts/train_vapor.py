@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import torch
 from arguments import parse
-from smollm2 import TaskArguments, train_and_judge
+from smollm2 import TaskArguments, puzzle_rows, train_and_judge
 
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from sudoku_env.chat import REASONING_TAGS, RESPONSE_TAGS
@@ -83,4 +83,5 @@ def new_trainer(model, tokenizer, rows, callbacks):
     )
 
 
-train_and_judge("VAPOR", task, args, new_trainer, PANELS, ("reward_mean", "preference_margin"))
+rows = puzzle_rows(task)
+train_and_judge("VAPOR", task, args, rows, rows["train"], new_trainer, PANELS, ("reward_mean", "preference_margin"))

@@ -123,10 +123,11 @@ class TokenBudgetEngine(TransformersEngine):
     Args:
         max_tokens: Sequences × (longest prompt + `max_new_tokens`), at most.
         batch_size: Sequences at a time, at most. None: as many as fit.
+        share_prompts: See `TransformersEngine`.
     """
 
-    def __init__(self, max_tokens: int, batch_size: int | None = None) -> None:
-        super().__init__(batch_size)
+    def __init__(self, max_tokens: int, batch_size: int | None = None, share_prompts: bool = False) -> None:
+        super().__init__(batch_size, share_prompts)
         self.max_tokens = max_tokens
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:

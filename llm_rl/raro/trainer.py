@@ -89,7 +89,7 @@ class RAROTrainer(RolloutTrainer):
             processing_class,
             eval_dataset=None if eval_dataset is None else args.rows(eval_dataset),
             ref_model=ref_model,
-            engine=TokenBudgetEngine(args.max_tokens_per_batch, args.generation_batch_size)
+            engine=TokenBudgetEngine(args.max_tokens_per_batch, args.generation_batch_size, args.share_prompts)
             if engine is None
             else engine,
             callbacks=callbacks,

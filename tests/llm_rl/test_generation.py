@@ -22,10 +22,11 @@ def test_cut_at_the_first_end_token() -> None:
     assert cut_at_eos(Completion([], None), (0,)) == (Completion([], None), True)
 
 
-def test_sampled_ids_and_their_logprobs() -> None:
+@pytest.mark.parametrize("share_prompts", [False, True])
+def test_sampled_ids_and_their_logprobs(share_prompts: bool) -> None:
     """Each log-probability is what the model gives the token after its own prompt without padding."""
     model = new_model(initializer_range=0.1)
-    engine = TransformersEngine(batch_size=5)
+    engine = TransformersEngine(batch_size=5, share_prompts=share_prompts)
     engine.load_weights(model.train())
     torch.manual_seed(0)
     completions = engine.generate(PROMPTS, PARAMS)

@@ -1,4 +1,4 @@
-"""`train_grpo.py`, `train_vapor.py` and `compare_seeds.py` as a user runs them, on a tiny Llama or on SmolLM2."""
+"""The scripts that train SmolLM2, and `compare_seeds.py`, as a user runs them, on a tiny Llama or on SmolLM2."""
 
 import json
 import os
@@ -168,6 +168,56 @@ def test_models_are_judged_with_the_same_random_numbers(grpo, tmp_path):
     output = launch("judge_smollm2.py", *models, test_puzzles=3, dtype="float32", run_dir=tmp_path)
     first, second, trained = (line.rpartition(": ")[2] for line in output.splitlines())
     assert first == second and first.startswith("sampled ") and "greedy " in trained
+
+
+RARO = {
+    "max_critic_completion_length": 6,
+    "critic_pairs": 2,
+    "critic_generations": 2,
+    **{name: TINY[name] for name in TINY if "puzzles" not in name and name != "dynamic_sampling_attempts"},
+}
+RARO_ROWS = {"train_rows": 8, "curve_rows": 2, "test_rows": 3}
+
+
+def test_raro_on_word_problems_with_control_and_table(tiny, tmp_path):
+    """The tiny model ends no answer, so that nothing is judged; what depends on a label is left open."""
+    run = tmp_path / "run"
+    output = launch("train_raro.py", output_dir=run, model=tiny, control="true", greedy="false", **RARO, **RARO_ROWS)
+    assert "2 supervised steps of 2 answers" in output and "RARO: 2 steps of 4 completions" in output
+    results = results_of(run)
+    assert list(results) == ["start", "RARO", "more SFT"]
+    for ways in results.values():
+        assert 0 <= ways["sampled"]["verified/result_reward"] <= 1
+    steps = [line for line in lines_of(run / "metrics.jsonl") if "grad_norm" in line]
+    assert [line["step"] for line in steps] == [1, 2] and all("policy/overlength_rate" in line for line in steps)
+    table = launch("compare_seeds.py", run, picture=tmp_path / "one.png")
+    assert "| right answers | policy reward | critic accuracy | tie rate |" in table
+    assert [line.split(" | ")[1] for line in table.splitlines()[2:]] == ["RARO", "more SFT"]
+    assert Image.open(tmp_path / "one.png").format == "PNG"
+
+
+def test_raro_on_files_of_ones_own(grpo, tmp_path):
+    questions = [{"question": f"say {digit}", "answer": f"it is {digit}"} for digit in range(8)]
+    for split in ("train", "validation", "test"):
+        text = "".join(json.dumps(row) + "\n" for row in questions)
+        (tmp_path / f"{split}.jsonl").write_text(text, "utf-8")
+    run = tmp_path / "run"
+    launch("train_raro.py", output_dir=run, start=grpo[1], data=tmp_path, greedy="false", **RARO)
+    assert set(results_of(run)) == {"start", "RARO"}
+    assert "policy/overlength_rate" in results_of(run)["RARO"]["sampled"]
+
+
+def test_raro_needs_all_its_files(tmp_path):
+    script, missing = ROOT / "scripts" / "train_raro.py", tmp_path / "none"
+    command = [sys.executable, str(script), "--data", str(missing), "--use_cpu", "true"]
+    done = subprocess.run([*command, "--output_dir", str(tmp_path / "run")], capture_output=True, text=True)
+    assert done.returncode and "train.jsonl" in done.stderr and "choose word_problems or sudoku" in done.stderr
+
+
+def test_raro_on_sudoku_is_judged_by_its_grids(grpo, tmp_path):
+    launch("train_raro.py", output_dir=tmp_path, start=grpo[1], data="sudoku", greedy="false", **RARO, **RARO_ROWS)
+    found = results_of(tmp_path)["RARO"]["sampled"]
+    assert {f"verified/{name}_reward" for name in ("givens", "cells", "exact")} <= set(found)
 
 
 @pytest.mark.slow

@@ -1,0 +1,74 @@
+"""Supervised rows for both roles, from expert answers alone: the start that knows the formats."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from llm_rl.core._checks import check_choice
+from llm_rl.raro.prompts import REASONING_TAGS, Prompts, check_question_row, extract_answer
+
+CritiqueLabels = Literal["random", "true"]
+JUDGMENTS = ("[Answer 1]", "[Answer 2]", "[Tie]")
+TIE = 2
+
+
+def start_rows(
+    rows: Sequence[Mapping[str, Any]],
+    prompts: Prompts,
+    tags: Sequence[str] = REASONING_TAGS,
+    *,
+    labels: CritiqueLabels = "random",
+    tie_share: float = 1 / 3,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Two rows for each question, the policy's and the critic's, for `llm_rl.sft`.
+
+    The policy is to write the expert's whole answer. The critic is shown the expert's answer and that to another
+    question, or the expert's twice; it is to reason as the expert did, if the expert shows reasoning, and to judge.
+
+    Args:
+        rows: RARO's.
+        prompts: Of both roles.
+        tags: Of hidden reasoning.
+        labels: "random" draws judgments, so that the critic knows the format and no more; "true" gives the right ones:
+            the expert's answer to this question, a tie between equal answers.
+        tie_share: Share of the critic's rows with equal answers, and of ties among random judgments.
+        seed: Of all that is drawn.
+
+    Returns:
+        {"prompt", "chosen"}, the policy's and the critic's row of a question side by side.
+
+    Raises:
+        ValueError: A row is none of RARO's, all answers are the same, the share lies outside [0, 1], or `labels` is
+            unknown.
+    """
+    check_choice("labels", labels, CritiqueLabels)
+    if not 0 <= tie_share <= 1:
+        raise ValueError(f"tie_share is {tie_share}; it must lie in [0, 1]")
+    answers = [str(extract_answer(check_question_row(row, tags)["answer"], tags)) for row in rows]
+    if len(set(answers)) < 2:
+        raise ValueError("all expert answers are the same, so that there is no other one to compare with; add others")
+    rng = np.random.default_rng(seed)
+    made: list[dict[str, Any]] = []
+    for row, answer in zip(rows, answers, strict=True):
+        other = answer
+        if rng.random() >= tie_share:
+            while other == answer:
+                other = answers[rng.integers(len(answers))]
+        expert_first = bool(rng.random() < 0.5)
+        truth = TIE if other == answer else 1 - expert_first
+        share = (1 - tie_share) / 2
+        judgment = truth if labels == "true" else rng.choice(len(JUDGMENTS), p=[share, share, tie_share])
+        reasoning = expert_reasoning(row["answer"], tags)
+        critique = "\n".join([*([reasoning] if reasoning else []), JUDGMENTS[judgment]])
+        asked = prompts.for_critic(row["question"], answer, other, expert_first)
+        made.append({"prompt": prompts.for_policy(row["question"]), "chosen": row["answer"]})
+        made.append({"prompt": asked, "chosen": critique})
+    return made
+
+
+def expert_reasoning(text: str, tags: Sequence[str] = REASONING_TAGS) -> str:
+    """What stands between the tags, without spaces around; empty where there is none."""
+    before, end, _ = text.rpartition(tags[1])
+    return before.rpartition(tags[0])[2].strip() if end else ""

@@ -1,0 +1,128 @@
+"""RARO on SmolLM2-135M: questions with expert answers, from a small supervised start, judged on held-out questions.
+
+Makes the start if it is not there (LoRA on expert answers and on critiques in the critic's format) and trains it with
+`llm_rl.raro.RAROTrainer`, which never sees whether an answer is right; both are judged by a verifier on questions that
+do not occur in training. `--data` is `word_problems` (arithmetic, `llm_rl.word_problems`), `sudoku` (4×4, experts
+reason by the rule ladder, `sudoku_env.questions`), or a folder with train.jsonl, validation.jsonl and test.jsonl, lines
+of {"question", "answer"}, which are judged by the critic alone. The run folder receives the arguments, `metrics.jsonl`
+with the held-out curve, `curve.png`, the trained model and `results.json`.
+
+    python scripts/train_raro.py [recipe.yaml] [--start runs/smollm2/raro_start --seed 1 …]
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from arguments import parse
+from smollm2 import StartArguments, train_and_judge
+
+from llm_rl.raro import RAROArguments, RAROTrainer
+from llm_rl.raro.start import start_rows
+from llm_rl.word_problems import SPLITS, result_reward, word_problem_sets
+from sudoku_env.puzzle_sets import draw_by_split
+from sudoku_env.questions import question_rows
+from sudoku_env.rewards import cells_reward, exact_reward, givens_reward
+
+
+@dataclass
+class RaroTaskArguments(StartArguments):
+    """The questions."""
+
+    data: str = field(default="word_problems", metadata={"help": "word_problems, sudoku, or a folder of JSON lines."})
+    data_seed_rows: int = field(default=2026, metadata={"help": "Of the ready-made questions, the same for all seeds."})
+    train_rows: int = field(default=800, metadata={"help": "Ready-made questions for the start, RL and the control."})
+    curve_rows: int = field(default=32, metadata={"help": "Held out, for the curve."})
+    test_rows: int = field(default=64, metadata={"help": "Held out, for the table."})
+    steps_low: int = field(default=1, metadata={"help": "Word problems: fewest steps."})
+    steps_high: int = field(default=1, metadata={"help": "Word problems: most steps."})
+    start_labels: str = field(default="random", metadata={"help": "Critiques of the start: random labels, or true."})
+    tie_share: float = field(default=1 / 3, metadata={"help": "Share of ties among the start's critiques."})
+    sft_steps: int = field(default=20, metadata={"help": "Optimizer steps of the start."})
+    sft_batch_size: int = field(default=16, metadata={"help": "Answers and critiques in a batch of the start."})
+
+
+@dataclass
+class RecipeArguments(RAROArguments):
+    """Arguments of RARO with this script's defaults."""
+
+    output_dir: str = field(default="runs/train_raro", metadata={"help": "Run folder."})
+    max_steps: int = field(default=24, metadata={"help": "Optimizer steps."})
+    per_device_train_batch_size: int = field(default=32, metadata={"help": "The policy's completions of a step."})
+    per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
+    num_generations: int = field(default=8, metadata={"help": "The policy's completions of each question."})
+    critic_pairs: int | None = field(default=8, metadata={"help": "Pairs that the critic trains on, half replayed."})
+    critic_generations: int = field(default=8, metadata={"help": "The critic's completions of each pair."})
+    max_completion_length: int = field(default=40, metadata={"help": "Longest answer in tokens."})
+    max_critic_completion_length: int | None = field(default=24, metadata={"help": "Longest critique in tokens."})
+    lambda_pol: float = field(default=0.5, metadata={"help": "Weight of the policy's objective, source: 1/9."})
+    lambda_crit: float = field(default=0.5, metadata={"help": "Weight of the critic's objective, source: 8/9."})
+    unparsable_reward: float | None = field(default=0.0, metadata={"help": "Of a critique without label, source: none"})
+    overlength_reward: float | None = field(default=0.0, metadata={"help": "Of over-length text, source: none."})
+    beta: float = field(default=0.0, metadata={"help": "Weight of the divergence, source: 1e-3."})
+    prompt_format: str = field(default="text", metadata={"help": "text is shorter than chat."})
+    policy_system: str = field(default="", metadata={"help": "The policy's system prompt; empty: none."})
+    critic_system: str = field(default="", metadata={"help": "The critic's system prompt; empty: none."})
+    critic_template: str = field(
+        default="{question}\nAnswer 1: {answer_1}\nAnswer 2: {answer_2}\nWhich answer did the expert write?",
+        metadata={"help": "The critic's user turn, with {question}, {answer_1} and {answer_2}."},
+    )
+    share_prompts: bool = field(default=True, metadata={"help": "Read a prompt once for all its completions."})
+    learning_rate: float = field(default=4e-4, metadata={"help": "Of the adapters."})
+    lr_scheduler_type: str = field(default="constant_with_warmup", metadata={"help": "Schedule."})
+    warmup_steps: float = field(default=4, metadata={"help": "Over which the rate rises."})
+    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
+    eval_strategy: str = field(default="steps", metadata={"help": "When to take a point of the curve."})
+    eval_steps: float | None = field(default=8, metadata={"help": "Steps between two points of the curve."})
+    eval_on_start: bool = field(default=True, metadata={"help": "A point before training."})
+    logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
+    save_strategy: str = field(default="no", metadata={"help": "When to save checkpoints."})
+    report_to: str | None = field(default="none", metadata={"help": "Where else to report."})
+    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
+
+
+task, args = parse(RaroTaskArguments, RecipeArguments)
+counts = (task.train_rows, task.curve_rows, task.test_rows)
+if task.data == "word_problems":
+    rows = word_problem_sets(counts, task.data_seed_rows, (task.steps_low, task.steps_high))
+    verifiers = {result_reward: "right answers"}
+elif task.data == "sudoku":
+    sets = draw_by_split(4, counts, clues=(13, 14), rule="singles", exact=False, seed=task.data_seed_rows)
+    rows = {split: question_rows(puzzles) for split, puzzles in sets.items()}
+    verifiers = {
+        givens_reward: "given digits kept",
+        cells_reward: "blanks filled rightly",
+        exact_reward: "grids solved",
+    }
+else:
+    files = {split: Path(task.data) / f"{split}.jsonl" for split in SPLITS}
+    if missing := [str(path) for path in files.values() if not path.is_file()]:
+        raise SystemExit(f"--data is {task.data!r}: no such files {missing}; or choose word_problems or sudoku")
+    rows = {split: [json.loads(line) for line in path.open(encoding="utf-8")] for split, path in files.items()}
+    verifiers = {}
+
+panels = {f"verified/{verifier.__name__}": title for verifier, title in verifiers.items()} | {
+    "policy/reward_mean": "policy reward",
+    "critic/accuracy": "critic accuracy",
+    "critic/tie_rate": "tie rate",
+}
+
+
+def new_trainer(model, tokenizer, rows, callbacks):
+    """RARO with the verifiers for the log."""
+    return RAROTrainer(
+        model,
+        args,
+        rows["train"],
+        tokenizer,
+        verifiers=list(verifiers),
+        eval_dataset=rows["validation"],
+        callbacks=callbacks,
+    )
+
+
+expert_rows = start_rows(
+    rows["train"], args.prompts, args.reasoning_tags, labels=task.start_labels, tie_share=task.tie_share
+)
+train_and_judge("RARO", task, args, rows, expert_rows, new_trainer, panels, ("policy/reward_mean", "critic/accuracy"))
