@@ -1,7 +1,7 @@
-"""Held-out rewards of a start and of models trained from it, on more puzzles than training looks at.
+"""Rewards of several models on more held-out questions, with the same questions and random numbers for each.
 
-Each model completes the same puzzles with the same random numbers, once sampled at temperature 1 and once greedily; the
-reward is the share of the given digits kept plus that of the blanks filled rightly.
+What the training scripts print is of few questions and other draws for each model; this compares what `train_grpo.py`
+and `train_vapor.py` saved, with the task's arguments as there, and with `--task word_problems` that of `train_raro.py`.
 
     python scripts/judge_smollm2.py --models runs/smollm2/start runs/smollm2/vapor_seed*/model --test_puzzles 128
 """
@@ -15,6 +15,7 @@ from transformers import HfArgumentParser
 
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
+from llm_rl.word_problems import result_reward, word_problem_sets
 from sudoku_env.rewards import cells_reward, givens_reward
 
 
@@ -23,7 +24,9 @@ class Arguments(TaskArguments):
     """The task, and the models to judge."""
 
     models: list[str] = field(default_factory=list, metadata={"help": "Folders of models with their tokenizers."})
+    task: str = field(default="sudoku", metadata={"help": "sudoku, or word_problems of one step."})
     lora_r: int = field(default=0, metadata={"help": "Not used: the models have their adapters merged."})
+    max_completion_length: int = field(default=36, metadata={"help": "Longest completion in tokens."})
     run_dir: str = field(default="runs/judge_smollm2", metadata={"help": "Where the trainer may write."})
 
 
@@ -31,17 +34,25 @@ class Arguments(TaskArguments):
 missing = [folder for folder in task.models if not Path(folder).is_dir()]
 if missing or not task.models:
     raise SystemExit(f"--models: no such folders: {missing}" if missing else "--models: give at least one folder")
-rows = puzzle_rows(task)["test"]
+if task.task == "sudoku":
+    rows, rewards = puzzle_rows(task)["test"], [givens_reward, cells_reward]
+elif task.task == "word_problems":
+    counts = (task.train_puzzles, task.curve_puzzles, task.test_puzzles)
+    problems = word_problem_sets(counts, task.puzzle_seed, (1, 1))["test"]
+    # As `train_raro.py` asks.
+    rows, rewards = [{**row, "prompt": f"{row['question']}\n\n"} for row in problems], [result_reward]
+else:
+    raise SystemExit(f"--task is {task.task!r}; choose sudoku or word_problems")
 args = GRPOArguments(
     task.run_dir,
-    max_completion_length=36,
+    max_completion_length=task.max_completion_length,
     per_device_eval_batch_size=64,
     report_to="none",
     use_cpu=not torch.cuda.is_available(),
 )
 for folder in task.models:
     model, tokenizer = trainable(task, Path(folder))
-    trainer = GRPOTrainer(model, [givens_reward, cells_reward], args, rows, tokenizer)
+    trainer = GRPOTrainer(model, rewards, args, rows, tokenizer)
     found = judge(trainer, rows, task.greedy)
     text = ", ".join(f"{way} {values['reward_mean']:.3f}" for way, values in found.items())
     print(f"{folder}: {text}", flush=True)

@@ -5,6 +5,7 @@ from llm_rl.raro.objective import RaroConfig, RaroLoss, RoleCounts, joint_loss, 
 from llm_rl.raro.prompts import PolicyRows, Prompts, RoleTemplate, extract_answer
 from llm_rl.raro.replay import Pair, ReplayBuffer, question_key
 from llm_rl.raro.rewards import RewardMatrix
+from llm_rl.raro.start import start_rows
 from llm_rl.raro.trainer import RAROTrainer
 from llm_rl.raro.verdict import Judgment, Verdict, escape_answer, label, parse_judgment, parse_verdict
 
@@ -30,4 +31,5 @@ __all__ = [
     "parse_verdict",
     "question_key",
     "role_advantages",
+    "start_rows",
 ]

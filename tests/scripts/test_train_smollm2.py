@@ -168,6 +168,10 @@ def test_models_are_judged_with_the_same_random_numbers(grpo, tmp_path):
     output = launch("judge_smollm2.py", *models, test_puzzles=3, dtype="float32", run_dir=tmp_path)
     first, second, trained = (line.rpartition(": ")[2] for line in output.splitlines())
     assert first == second and first.startswith("sampled ") and "greedy " in trained
+    output = launch(
+        "judge_smollm2.py", *models, task="word_problems", test_puzzles=3, dtype="float32", run_dir=tmp_path
+    )
+    assert len(output.splitlines()) == 3 and all(0 <= float(line.split()[-1]) <= 1 for line in output.splitlines())
 
 
 RARO = {
@@ -227,3 +231,13 @@ def test_a_start_on_smollm2_writes_the_form(tmp_path):
     launch("train_grpo.py", output_dir=tmp_path, **small)
     start = results_of(tmp_path)["start"]["greedy"]
     assert 0.3 < start["reward/givens_reward"] < 1 and start["truncated_frac"] < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (default_cache_dir() / SMOLLM2_FOLDER).is_dir(), reason="load_smollm2() was never called")
+def test_a_start_on_smollm2_knows_both_roles(tmp_path):
+    small = {"sft_steps": 20, "curve_rows": 2, "test_rows": 16, "max_steps": 1, "eval_steps": 1, "disable_tqdm": "true"}
+    launch("train_raro.py", output_dir=tmp_path, **small)
+    start = results_of(tmp_path)["start"]["sampled"]
+    assert start["policy/answered"] > 0.9 and 0.1 < start["verified/result_reward"] < 0.9
+    assert start["critic/unparsable_rate"] < 0.2 and start["critic/overlength_rate"] < 0.2
