@@ -1,7 +1,7 @@
 """Rewards of several models on more held-out questions, with the same questions and random numbers for each.
 
 What the training scripts print is of few questions and other draws for each model; this compares what `train_grpo.py`
-and `train_vapor.py` saved, with the task's arguments as there, and with `--task word_problems` that of `train_raro.py`.
+and `train_vapor.py` saved, with the task's arguments as there, and with `--task questions` what `train_raro.py` did.
 
     python scripts/judge_smollm2.py --models runs/smollm2/start runs/smollm2/vapor_seed*/model --test_puzzles 128
 """
@@ -15,7 +15,6 @@ from transformers import HfArgumentParser
 
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
-from llm_rl.word_problems import result_reward, word_problem_sets
 from sudoku_env.rewards import cells_reward, givens_reward
 
 
@@ -24,7 +23,7 @@ class Arguments(TaskArguments):
     """The task, and the models to judge."""
 
     models: list[str] = field(default_factory=list, metadata={"help": "Folders of models with their tokenizers."})
-    task: str = field(default="sudoku", metadata={"help": "sudoku, or word_problems of one step."})
+    task: str = field(default="chat", metadata={"help": "chat (GRPO, VAPOR), or questions (RARO)."})
     lora_r: int = field(default=0, metadata={"help": "Not used: the models have their adapters merged."})
     max_completion_length: int = field(default=36, metadata={"help": "Longest completion in tokens."})
     run_dir: str = field(default="runs/judge_smollm2", metadata={"help": "Where the trainer may write."})
@@ -34,15 +33,11 @@ class Arguments(TaskArguments):
 missing = [folder for folder in task.models if not Path(folder).is_dir()]
 if missing or not task.models:
     raise SystemExit(f"--models: no such folders: {missing}" if missing else "--models: give at least one folder")
-if task.task == "sudoku":
-    rows, rewards = puzzle_rows(task)["test"], [givens_reward, cells_reward]
-elif task.task == "word_problems":
-    counts = (task.train_puzzles, task.curve_puzzles, task.test_puzzles)
-    problems = word_problem_sets(counts, task.puzzle_seed, (1, 1))["test"]
-    # As `train_raro.py` asks.
-    rows, rewards = [{**row, "prompt": f"{row['question']}\n\n"} for row in problems], [result_reward]
-else:
-    raise SystemExit(f"--task is {task.task!r}; choose sudoku or word_problems")
+if task.task not in ("chat", "questions"):
+    raise SystemExit(f"--task is {task.task!r}; choose chat or questions")
+rows = puzzle_rows(task)["test"]
+if task.task == "questions":  # a question is the chat's last turn, as text
+    rows = [{**row, "prompt": f"{row['prompt'][-1]['content']}\n\n"} for row in rows]
 args = GRPOArguments(
     task.run_dir,
     max_completion_length=task.max_completion_length,
@@ -52,7 +47,7 @@ args = GRPOArguments(
 )
 for folder in task.models:
     model, tokenizer = trainable(task, Path(folder))
-    trainer = GRPOTrainer(model, rewards, args, rows, tokenizer)
+    trainer = GRPOTrainer(model, [givens_reward, cells_reward], args, rows, tokenizer)
     found = judge(trainer, rows, task.greedy)
     text = ", ".join(f"{way} {values['reward_mean']:.3f}" for way, values in found.items())
     print(f"{folder}: {text}", flush=True)

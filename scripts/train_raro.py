@@ -2,15 +2,15 @@
 
 Makes the start if it is not there (LoRA on expert answers and on critiques in the critic's format) and trains it with
 `llm_rl.raro.RAROTrainer`, which never sees whether an answer is right; both are judged by a verifier on questions that
-do not occur in training. `--data` is `word_problems` (arithmetic, `llm_rl.word_problems`), `sudoku` (4×4, experts
-reason by the rule ladder, `sudoku_env.questions`), or a folder with train.jsonl, validation.jsonl and test.jsonl, lines
-of {"question", "answer"}, which are judged by the critic alone. The run folder receives the arguments, `metrics.jsonl`
-with the held-out curve, `curve.png`, the trained model and `results.json`.
-
-Defaults are for word problems of one step and for a CPU; where they depart from the source's, `--help` says so.
+do not occur in training. `--data` is `sudoku` (4×4, `sudoku_env.questions`; with `--form brief` experts reason by the
+rule ladder), `word_problems` (arithmetic, `llm_rl.word_problems`), or a folder with train.jsonl, validation.jsonl and
+test.jsonl, lines of {"question", "answer"}, which the critic alone judges. The run folder receives the arguments,
+`metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`. Defaults are for the first
+kind on a CPU; where they depart from the source's, `--help` says so.
 
     python scripts/train_raro.py [recipe.yaml] [--start runs/smollm2/raro_start --seed 1 …]
-    python scripts/train_raro.py --data sudoku --max_completion_length 90 --max_critic_completion_length 90
+    python scripts/train_raro.py --form brief --max_completion_length 90 --max_critic_completion_length 50
+    python scripts/train_raro.py --data word_problems --max_completion_length 40 --max_critic_completion_length 24
 """
 
 import json
@@ -32,17 +32,18 @@ from sudoku_env.rewards import cells_reward, exact_reward, givens_reward
 class RaroTaskArguments(StartArguments):
     """The questions."""
 
-    data: str = field(default="word_problems", metadata={"help": "word_problems, sudoku, or a folder of JSON lines."})
+    data: str = field(default="sudoku", metadata={"help": "sudoku, word_problems, or a folder of JSON lines."})
     question_seed: int = field(default=2026, metadata={"help": "Of the ready-made questions, the same for all seeds."})
     train_rows: int = field(default=800, metadata={"help": "Ready-made questions for the start, RL and the control."})
-    curve_rows: int = field(default=32, metadata={"help": "Held out, for the curve."})
-    test_rows: int = field(default=96, metadata={"help": "Held out, for the table."})
+    curve_rows: int = field(default=24, metadata={"help": "Held out, for the curve."})
+    test_rows: int = field(default=64, metadata={"help": "Held out, for the table."})
     steps_low: int = field(default=1, metadata={"help": "Word problems: fewest steps."})
     steps_high: int = field(default=1, metadata={"help": "Word problems: most steps."})
     start_labels: str = field(default="true", metadata={"help": "Judgments of the start's critiques: true or random."})
-    tie_share: float = field(default=0.33, metadata={"help": "Share of ties among the start's critiques."})
+    tie_share: float = field(default=0.2, metadata={"help": "Share of ties among the start's critiques."})
+    form: str = field(default="response", metadata={"help": "Sudoku: full, brief or response, the grid alone."})
     greedy: bool = field(default=False, metadata={"help": "Judge greedy decoding as well, beside sampling."})
-    sft_steps: int = field(default=60, metadata={"help": "Optimizer steps of the start."})
+    sft_steps: int = field(default=20, metadata={"help": "Optimizer steps of the start."})
     sft_batch_size: int = field(default=16, metadata={"help": "Answers and critiques in a batch of the start."})
 
 
@@ -55,10 +56,13 @@ class RecipeArguments(RAROArguments):
     per_device_train_batch_size: int = field(default=32, metadata={"help": "The policy's completions of a step."})
     per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
     num_generations: int = field(default=8, metadata={"help": "The policy's completions of each question."})
-    critic_pairs: int | None = field(default=8, metadata={"help": "Pairs that the critic trains on, half replayed."})
+    critic_pairs: int | None = field(default=16, metadata={"help": "Pairs that the critic trains on, half replayed."})
     critic_generations: int = field(default=8, metadata={"help": "The critic's completions of each pair."})
-    max_completion_length: int = field(default=40, metadata={"help": "Longest answer in tokens."})
-    max_critic_completion_length: int | None = field(default=24, metadata={"help": "Longest critique in tokens."})
+    max_completion_length: int = field(default=36, metadata={"help": "Longest answer in tokens."})
+    max_critic_completion_length: int | None = field(default=12, metadata={"help": "Longest critique in tokens."})
+    tau_crit: float = field(default=0.5, metadata={"help": "The critic's reward for a tie, source: 0.55."})
+    lambda_pol: float = field(default=0.5, metadata={"help": "Weight of the policy's objective, source: 1/9."})
+    lambda_crit: float = field(default=0.5, metadata={"help": "Weight of the critic's objective, source: 8/9."})
     unparsable_reward: float | None = field(default=0.0, metadata={"help": "Of a critique without label, source: none"})
     overlength_reward: float | None = field(default=0.0, metadata={"help": "Of over-length text, source: none."})
     beta: float = field(default=0.0, metadata={"help": "Weight of the divergence, source: 1e-3."})
@@ -85,17 +89,17 @@ class RecipeArguments(RAROArguments):
 
 task, args = parse(RaroTaskArguments, RecipeArguments)
 counts = (task.train_rows, task.curve_rows, task.test_rows)
-if task.data == "word_problems":
-    rows = word_problem_sets(counts, task.question_seed, (task.steps_low, task.steps_high))
-    verifiers = {result_reward: "right answers"}
-elif task.data == "sudoku":
+if task.data == "sudoku":
     sets = draw_by_split(4, counts, clues=(13, 14), rule="singles", exact=False, seed=task.question_seed)
-    rows = {split: question_rows(puzzles) for split, puzzles in sets.items()}
+    rows = {split: question_rows(puzzles, task.form) for split, puzzles in sets.items()}
     verifiers = {
         givens_reward: "given digits kept",
         cells_reward: "blanks filled rightly",
         exact_reward: "grids solved",
     }
+elif task.data == "word_problems":
+    rows = word_problem_sets(counts, task.question_seed, (task.steps_low, task.steps_high))
+    verifiers = {result_reward: "right answers"}
 else:
     files = {split: Path(task.data) / f"{split}.jsonl" for split in SPLITS}
     if missing := [str(path) for path in files.values() if not path.is_file()]:
