@@ -7,14 +7,16 @@ and `train_vapor.py` saved, with the task's arguments as there, and with `--task
 """
 
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 
 import torch
-from smollm2 import TaskArguments, judge, puzzle_rows, trainable
+from smollm2 import CRITIC_TEMPLATE, TaskArguments, judge, puzzle_rows, trainable
 from transformers import HfArgumentParser
 
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
+from llm_rl.raro import RAROArguments, RAROTrainer
 from sudoku_env.rewards import cells_reward, givens_reward
 
 
@@ -35,19 +37,37 @@ if missing or not task.models:
     raise SystemExit(f"--models: no such folders: {missing}" if missing else "--models: give at least one folder")
 if task.task not in ("chat", "questions"):
     raise SystemExit(f"--task is {task.task!r}; choose chat or questions")
-rows = puzzle_rows(task)["test"]
-if task.task == "questions":  # a question is the chat's last turn, as text
-    rows = [{**row, "prompt": f"{row['prompt'][-1]['content']}\n\n"} for row in rows]
-args = GRPOArguments(
-    task.run_dir,
-    max_completion_length=task.max_completion_length,
-    per_device_eval_batch_size=64,
-    report_to="none",
-    use_cpu=not torch.cuda.is_available(),
-)
+rows, rewards = puzzle_rows(task)["test"], [givens_reward, cells_reward]
+common = {
+    "output_dir": task.run_dir,
+    "max_completion_length": task.max_completion_length,
+    "per_device_eval_batch_size": 64,
+    "report_to": "none",
+    "use_cpu": not torch.cuda.is_available(),
+}
+shown = ["reward_mean"]
+if task.task == "questions":
+    shown = ["verified/givens_reward", "verified/cells_reward", "policy/reward_mean", "critic/accuracy_distinct"]
+    rows = [
+        {
+            "question": row["prompt"][-1]["content"],
+            "answer": row["chosen"],
+            **{n: row[n] for n in ("puzzle", "solution")},
+        }
+        for row in rows
+    ]
+    common |= {"prompt_format": "text", "policy_system": "", "critic_system": "", "critic_template": CRITIC_TEMPLATE}
+    common |= {"max_critic_completion_length": 12}
+
+
+def new_trainer(model, tokenizer):
+    """What judges the model."""
+    if task.task == "chat":
+        return GRPOTrainer(model, rewards, GRPOArguments(**common), rows, tokenizer)
+    return RAROTrainer(model, RAROArguments(**common, beta=0.0), rows, tokenizer, verifiers=rewards)
+
+
 for folder in task.models:
-    model, tokenizer = trainable(task, Path(folder))
-    trainer = GRPOTrainer(model, [givens_reward, cells_reward], args, rows, tokenizer)
-    found = judge(trainer, rows, task.greedy)
-    text = ", ".join(f"{way} {values['reward_mean']:.3f}" for way, values in found.items())
-    print(f"{folder}: {text}", flush=True)
+    found = judge(new_trainer(*trainable(task, Path(folder))), rows, task.greedy)
+    ways = [f"{way} {', '.join(f'{n} {values.get(n, nan):.3f}' for n in shown)}" for way, values in found.items()]
+    print(f"{folder}: {'; '.join(ways)}", flush=True)

@@ -35,6 +35,8 @@ from sudoku_env.chat import ChatRow, chat_rows
 from sudoku_env.puzzle_sets import draw_by_split
 
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+CRITIC_TEMPLATE = "{question}\nAnswer 1: {answer_1}\nAnswer 2: {answer_2}\nWhich answer did the expert write?"
+"""A short one, for RARO's critic."""
 GREEDY_TEMPERATURE = 0.01
 """Nearly every token is then the likeliest."""
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 from arguments import parse
-from smollm2 import StartArguments, train_and_judge
+from smollm2 import CRITIC_TEMPLATE, StartArguments, train_and_judge
 
 from llm_rl.raro import RAROArguments, RAROTrainer, start_rows
 from llm_rl.word_problems import SPLITS, result_reward, word_problem_sets
@@ -41,6 +41,11 @@ class RaroTaskArguments(StartArguments):
     steps_high: int = field(default=1, metadata={"help": "Word problems: most steps."})
     start_labels: str = field(default="true", metadata={"help": "Judgments of the start's critiques: true or random."})
     tie_share: float = field(default=0.2, metadata={"help": "Share of ties among the start's critiques."})
+    critiques: int = field(default=5, metadata={"help": "Critiques of the start for each answer."})
+    foreign_low: float = field(
+        default=0.1, metadata={"help": "Their faulty answers are at least in this part foreign."}
+    )
+    foreign_high: float = field(default=1.0, metadata={"help": "And at most in this."})
     form: str = field(default="response", metadata={"help": "Sudoku: full, brief or response, the grid alone."})
     greedy: bool = field(default=False, metadata={"help": "Judge greedy decoding as well, beside sampling."})
     sft_steps: int = field(default=20, metadata={"help": "Optimizer steps of the start."})
@@ -69,10 +74,7 @@ class RecipeArguments(RAROArguments):
     prompt_format: str = field(default="text", metadata={"help": "text is shorter than chat."})
     policy_system: str = field(default="", metadata={"help": "The policy's system prompt; empty: none."})
     critic_system: str = field(default="", metadata={"help": "The critic's system prompt; empty: none."})
-    critic_template: str = field(
-        default="{question}\nAnswer 1: {answer_1}\nAnswer 2: {answer_2}\nWhich answer did the expert write?",
-        metadata={"help": "The critic's user turn, with {question}, {answer_1} and {answer_2}."},
-    )
+    critic_template: str = field(default=CRITIC_TEMPLATE, metadata={"help": "The critic's user turn."})
     share_prompts: bool = field(default=True, metadata={"help": "Read a prompt once for all its completions."})
     learning_rate: float = field(default=4e-4, metadata={"help": "Of the adapters."})
     lr_scheduler_type: str = field(default="constant_with_warmup", metadata={"help": "Schedule."})
@@ -128,6 +130,12 @@ def new_trainer(model, tokenizer, rows, callbacks):
 
 
 expert_rows = start_rows(
-    rows["train"], args.prompts, args.reasoning_tags, labels=task.start_labels, tie_share=task.tie_share
+    rows["train"],
+    args.prompts,
+    args.reasoning_tags,
+    labels=task.start_labels,
+    tie_share=task.tie_share,
+    critiques=task.critiques,
+    foreign=(task.foreign_low, task.foreign_high),
 )
 train_and_judge("RARO", task, args, rows, expert_rows, new_trainer, panels, ("policy/reward_mean", "critic/accuracy"))

@@ -59,8 +59,8 @@ class RAROArguments(GRPOArguments):
     critic_pairs: int | None = field(
         default=None,
         metadata={
-            "help": "Pairs of a process and step that a separate critic batch trains on, half replayed; None: as many "
-            "as the policy has questions."
+            "help": "Pairs of a process and step that a separate critic batch trains on, half replayed (of an odd "
+            "number over two steps); None: as many as the policy has questions."
         },
     )
     critic_generations: int = field(
@@ -183,6 +183,17 @@ class RAROArguments(GRPOArguments):
         """Pairs of a process and step that a separate critic batch trains on."""
         questions = self.completions_per_rollout // self.num_generations
         return questions if self.critic_pairs is None else self.critic_pairs
+
+    def history_pairs(self, step: int) -> int:
+        """Pairs of all processes that a separate critic batch draws from history: half.
+
+        Of an odd number it is half over two roll-outs: one less than the fresh ones, then one more.
+
+        Args:
+            step: Optimizer steps done.
+        """
+        total, rollout = self.pairs_per_step * self.world_size, step // self.num_iterations
+        return (total + rollout % 2) // 2
 
     @property
     def critic_length(self) -> int:

@@ -39,11 +39,13 @@ class RoleBatch(RolloutBatch):
         is_critic: bool `(B,)`.
         policy_counts: int64 `(2,)`, the policy's sequences and tokens in the whole optimizer step of all processes.
         critic_counts: int64 `(2,)`, the critic's.
+        dropped_tokens: Of this process's completions that the optimizer step leaves out; in its first batch alone.
     """
 
     is_critic: Tensor | None = None
     policy_counts: Tensor | None = None
     critic_counts: Tensor | None = None
+    dropped_tokens: int | None = None
 
     @classmethod
     def of(cls, samples: Sequence[RoleSample], pad_id: int, device: torch.device | str = "cpu") -> "RoleBatch":

@@ -6,6 +6,8 @@ from typing import Any
 from llm_rl.core import MetricAccumulator
 from llm_rl.data import Sample
 from llm_rl.raro.arguments import RAROArguments
+from llm_rl.raro.control_tokens import control_tokens
+from llm_rl.raro.decoding import CompletionDecoder
 from llm_rl.raro.judging import CHOOSE, JUDGE, REPLAY, Critique, Request, dealt, draws, orders
 from llm_rl.raro.monitors import record_critiques
 from llm_rl.raro.replay import Pair
@@ -20,12 +22,22 @@ class CriticPass:
 
     Args:
         args: Arguments.
-        tokenizer: Decodes what the critic wrote.
+        tokenizer: Decodes what the critic wrote; its control tokens are kept out of what the critic is shown.
         sample: Completions of each row with a "prompt", a row's side by side.
+        count_tokens: Of a prompt.
     """
 
-    def __init__(self, args: RAROArguments, tokenizer: Any, sample: SampleCritic) -> None:
-        self.args, self.prompts, self._tokenizer, self._sample = args, args.prompts, tokenizer, sample
+    def __init__(
+        self, args: RAROArguments, tokenizer: Any, sample: SampleCritic, count_tokens: Callable[[Any], int]
+    ) -> None:
+        self.args, self.prompts, self._sample = args, args.prompts, sample
+        self._tokenizer = CompletionDecoder(tokenizer, args.reasoning_tags)
+        self._control_tokens = control_tokens(tokenizer)
+        self._count_tokens = count_tokens
+
+    def prompt_tokens(self, pair: Pair) -> int:
+        """Tokens of the longer of a pair's two prompts."""
+        return max(self._count_tokens(self._prompt(Request(pair, first))) for first in (True, False))
 
     def choose(self, fresh: Sequence[Pair], history: Sequence[Pair], step: int) -> list[Pair]:
         """The fresh pairs of a separate critic batch of all processes: they fill up what history leaves."""
@@ -108,7 +120,9 @@ class CriticPass:
 
     def _prompt(self, request: Request) -> Any:
         pair = request.pair
-        return self.prompts.for_critic(pair.question, pair.expert_answer, pair.policy_answer, request.expert_first)
+        return self.prompts.for_critic(
+            pair.question, pair.expert_answer, pair.policy_answer, request.expert_first, self._control_tokens
+        )
 
     def _critique(self, request: Request, sample: Sample) -> Critique:
         if sample.truncated:

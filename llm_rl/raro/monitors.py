@@ -5,6 +5,7 @@ however many ties there are.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -64,11 +65,11 @@ def record_groups(metrics: MetricAccumulator, role: str, rewards: Tensor, valid:
 
 
 class Symptom(NamedTuple):
-    """Something wrong that a log line shows.
+    """Something wrong that log lines show.
 
     Attributes:
-        metric: Its name in the line.
-        is_wrong: Whether a value of it is.
+        metric: Its name in a line.
+        is_wrong: Whether its mean over several lines is.
         says: What that means.
         remedy: What to do.
     """
@@ -122,7 +123,7 @@ SYMPTOMS = (
     ),
     Symptom(
         POSITION_GAP,
-        lambda value: value >= 0.4,
+        lambda value: abs(value) >= 0.4,
         "the critic goes by the position of the answers",
         "set judge_both_orders=True, or raise critic_pairs",
     ),
@@ -130,7 +131,7 @@ SYMPTOMS = (
 
 
 class CriticWarnings:
-    """Warns once of each symptom that several log lines one after the other have.
+    """Warns once of each symptom that the mean of the latest log lines has, for a line alone is noisy.
 
     Args:
         patience: How many lines; those without the metric are not counted.
@@ -138,16 +139,22 @@ class CriticWarnings:
 
     def __init__(self, patience: int = 10) -> None:
         self.patience = patience
-        self._lines = [0] * len(SYMPTOMS)
+        self._latest: dict[str, deque[float]] = {one.metric: deque(maxlen=patience) for one in SYMPTOMS}
+        self._told: set[Symptom] = set()
 
     def check(self, line: Mapping[str, float]) -> None:
         """Look at a log line."""
         both = [line.get(f"critic/accuracy_expert_{position}") for position in ("first", "second")]
         if both[0] is not None and both[1] is not None:
-            line = {**line, POSITION_GAP: abs(both[0] - both[1])}
-        for index, symptom in enumerate(SYMPTOMS):
-            if symptom.metric not in line or self._lines[index] == self.patience:
+            line = {**line, POSITION_GAP: both[0] - both[1]}
+        for metric, latest in self._latest.items():
+            if metric in line:
+                latest.append(line[metric])
+        for symptom in SYMPTOMS:
+            latest = self._latest[symptom.metric]
+            if symptom in self._told or len(latest) < self.patience:
                 continue
-            self._lines[index] = self._lines[index] + 1 if symptom.is_wrong(line[symptom.metric]) else 0
-            if self._lines[index] == self.patience:
-                logger.warning("%s (%s = %.3g); %s", symptom.says, symptom.metric, line[symptom.metric], symptom.remedy)
+            if symptom.is_wrong(mean := sum(latest) / self.patience):
+                self._told.add(symptom)
+                message = "%s (%s = %.3g, the mean of %d log lines); %s"
+                logger.warning(message, symptom.says, symptom.metric, mean, self.patience, symptom.remedy)

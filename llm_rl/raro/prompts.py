@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from torch.utils.data import IterableDataset
 
+from llm_rl.raro.control_tokens import break_tokens
 from llm_rl.raro.verdict import escape_answer
 
 PromptFormat = Literal["chat", "text"]
@@ -94,9 +95,26 @@ class Prompts:
         """What the policy is asked."""
         return self.policy.format(self.kind, question=question)
 
-    def for_critic(self, question: str, expert_answer: str, policy_answer: str, expert_first: bool) -> Any:
-        """What the critic is asked; the question and both answers are escaped, see `escape_answer`."""
-        asked, expert, policy = map(escape_answer, (question, expert_answer, policy_answer))
+    def for_critic(
+        self,
+        question: str,
+        expert_answer: str,
+        policy_answer: str,
+        expert_first: bool,
+        control_tokens: Sequence[str] = (),
+    ) -> Any:
+        """What the critic is asked; the question and both answers are escaped.
+
+        Args:
+            question: The question.
+            expert_answer: The expert's answer.
+            policy_answer: The policy's.
+            expert_first: Whether the expert's answer is Answer 1.
+            control_tokens: Of the critic's tokenizer, see `control_tokens`. They are broken, and judgments escaped, see
+                `break_tokens` and `escape_answer`.
+        """
+        shown = (break_tokens(escape_answer(text), control_tokens) for text in (question, expert_answer, policy_answer))
+        asked, expert, policy = shown
         first, second = (expert, policy) if expert_first else (policy, expert)
         return self.critic.format(self.kind, question=asked, answer_1=first, answer_2=second)
 

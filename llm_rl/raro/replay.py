@@ -11,6 +11,8 @@ import numpy as np
 from llm_rl.core._checks import check_choice
 
 ReplayMode = Literal["fifo", "reservoir"]
+Key = tuple[str, str, str]
+"""A question's identifier, its text and an expert answer: one question may have several of these."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Pair:
     """An expert's and a policy's answer to one question, both without hidden reasoning.
 
     Attributes:
-        question_id: Tells questions apart.
+        question_id: Of the question; several pairs may have it, with other expert answers as well.
         question: Its text.
         expert_answer: Of the data set.
         policy_answer: Sampled.
@@ -40,8 +42,8 @@ def question_key(question: str, expert_answer: str) -> str:
 class ReplayBuffer:
     """At most `capacity` pairs. What is drawn depends on the seed and on what was added and drawn before.
 
-    The texts of a question are held once, however many pairs it has, so memory is about the bytes of the policy's
-    answers (`text_bytes`): 50,000 answers of 4 kB take 200 MB.
+    A question's text and expert answer are held once, however many pairs have them, so memory is about the bytes of the
+    policy's answers (`text_bytes`): 50,000 answers of 4 kB take 200 MB.
 
     Args:
         capacity: Largest number of pairs, ≥ 1.
@@ -59,9 +61,9 @@ class ReplayBuffer:
         check_choice("mode", mode, ReplayMode)
         self.capacity, self.mode = capacity, mode
         self._generator = np.random.default_rng(seed)
-        self._entries: list[tuple[str, str, int]] = []  # question_id, policy_answer, step
-        self._questions: dict[str, tuple[str, str]] = {}  # question_id → question, expert_answer
-        self._uses: dict[str, int] = {}
+        self._entries: list[tuple[Key, str, int]] = []  # key, policy_answer, step
+        self._keys: dict[Key, Key] = {}  # to themselves, so that equal ones are one object
+        self._uses: dict[Key, int] = {}
         self._added = 0
 
     def __len__(self) -> int:
@@ -75,15 +77,11 @@ class ReplayBuffer:
     @property
     def text_bytes(self) -> int:
         """UTF-8 bytes of all texts that are held."""
-        texts = [text for both in self._questions.values() for text in both] + [entry[1] for entry in self._entries]
+        texts = [text for key in self._keys for text in key[1:]] + [entry[1] for entry in self._entries]
         return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
     def add(self, pairs: Sequence[Pair]) -> None:
-        """Store pairs in order; where there is no room one takes the place of another, or in a reservoir of none.
-
-        Raises:
-            ValueError: A pair gives other texts for a question than one that is held.
-        """
+        """Store pairs in order; where there is no room one takes the place of another, or in a reservoir of none."""
         for pair in pairs:
             self._add(pair)
 
@@ -100,18 +98,18 @@ class ReplayBuffer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that continuing needs, in types that `storage.save_record` takes."""
-        names = list(self._questions)
-        index = {name: position for position, name in enumerate(names)}
+        keys = list(self._keys)
+        index = {key: position for position, key in enumerate(keys)}
         return {
             "capacity": self.capacity,
             "mode": self.mode,
             "added": self._added,
             "generator": self._generator.bit_generator.state,
-            "question_ids": names,
-            "questions": [self._questions[name][0] for name in names],
-            "expert_answers": [self._questions[name][1] for name in names],
+            "question_ids": [question_id for question_id, _, _ in keys],
+            "questions": [question for _, question, _ in keys],
+            "expert_answers": [expert_answer for _, _, expert_answer in keys],
             "policy_answers": [answer for _, answer, _ in self._entries],
-            "question_of": np.array([index[name] for name, _, _ in self._entries], dtype=np.int64),
+            "question_of": np.array([index[key] for key, _, _ in self._entries], dtype=np.int64),
             "steps": np.array([step for _, _, step in self._entries], dtype=np.int64),
         }
 
@@ -126,34 +124,29 @@ class ReplayBuffer:
                 f"the saved buffer has capacity {state['capacity']} and mode {state['mode']!r}, this one "
                 f"{self.capacity} and {self.mode!r}; resume with the former"
             )
-        names, texts = state["question_ids"], zip(state["questions"], state["expert_answers"], strict=True)
-        self._questions = dict(zip(names, texts, strict=True))
-        owners = [names[index] for index in state["question_of"].tolist()]
+        keys = list(zip(state["question_ids"], state["questions"], state["expert_answers"], strict=True))
+        self._keys = dict(zip(keys, keys, strict=True))
+        owners = [keys[index] for index in state["question_of"].tolist()]
         self._entries = list(zip(owners, state["policy_answers"], state["steps"].tolist(), strict=True))
         self._uses = dict(Counter(owners))
         self._added = state["added"]
         self._generator.bit_generator.state = state["generator"]
 
-    def _pair(self, entry: tuple[str, str, int]) -> Pair:
-        name, answer, step = entry
-        return Pair(name, *self._questions[name], answer, step)
+    def _pair(self, entry: tuple[Key, str, int]) -> Pair:
+        key, answer, step = entry
+        return Pair(*key, answer, step)
 
     def _add(self, pair: Pair) -> None:
-        texts = (pair.question, pair.expert_answer)
-        if self._questions.get(pair.question_id, texts) != texts:
-            raise ValueError(
-                f"question {pair.question_id!r} was added with other texts before; give each question and expert "
-                "answer a question_id of its own"
-            )
         place = self._added % self.capacity
         if self.mode == "reservoir" and self._added >= self.capacity:
             place = int(self._generator.integers(self._added + 1))
         self._added += 1
         if place >= self.capacity:
             return
-        self._questions[pair.question_id] = texts
-        self._uses[pair.question_id] = self._uses.get(pair.question_id, 0) + 1
-        entry = (pair.question_id, pair.policy_answer, pair.step)
+        key = (pair.question_id, pair.question, pair.expert_answer)
+        key = self._keys.setdefault(key, key)
+        self._uses[key] = self._uses.get(key, 0) + 1
+        entry = (key, pair.policy_answer, pair.step)
         if place == len(self._entries):
             self._entries.append(entry)
             return
@@ -161,4 +154,4 @@ class ReplayBuffer:
         self._entries[place] = entry
         self._uses[replaced] -= 1
         if not self._uses[replaced]:
-            del self._uses[replaced], self._questions[replaced]
+            del self._uses[replaced], self._keys[replaced]

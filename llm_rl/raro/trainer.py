@@ -11,6 +11,7 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor, nn
 
+from llm_rl.causal import causal_model
 from llm_rl.completions import record_lengths
 from llm_rl.core import (
     MetricAccumulator,
@@ -19,18 +20,20 @@ from llm_rl.core import (
     masked_sum,
     record_monitors,
 )
-from llm_rl.data import RolloutBatch, Sample
+from llm_rl.data import RolloutBatch, Sample, decode_completion, encode_prompt
 from llm_rl.generation import GenerationEngine
 from llm_rl.grpo import SCALES, grpo_surrogate
 from llm_rl.mismatch import record_mismatch
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.batches import RoleBatch, RoleSample, TokenBudgetEngine, role_batches
 from llm_rl.raro.critic import CriticPass, labels_of
+from llm_rl.raro.decoding import CompletionDecoder
 from llm_rl.raro.judging import REPLAY, TRAIN, Critique, Request
 from llm_rl.raro.monitors import CriticWarnings, record_groups
 from llm_rl.raro.objective import joint_loss, role_advantages
 from llm_rl.raro.prompts import extract_answer
 from llm_rl.raro.replay import Pair, ReplayBuffer, question_key
+from llm_rl.raro.room import Room
 from llm_rl.raro.verdict import Verdict
 from llm_rl.rewards import RewardFunction
 from llm_rl.rollout_trainer import RolloutTrainer
@@ -96,7 +99,12 @@ class RAROTrainer(RolloutTrainer):
             optimizers=optimizers,
         )
         critic_sampling = replace(self.sampling, max_new_tokens=args.critic_length)
-        self.critic = CriticPass(args, processing_class, lambda rows, count: self._sample(rows, count, critic_sampling))
+        self.decoder = CompletionDecoder(processing_class, args.reasoning_tags)
+        positions = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
+        self.room = Room(args.max_tokens_per_batch, positions)
+        self.critic = CriticPass(
+            args, processing_class, lambda rows, count: self._sample(rows, count, critic_sampling), self._count_tokens
+        )
         self.replay = ReplayBuffer(args.replay_capacity, args.replay_mode, args.seed)  # type: ignore[arg-type]
         self._warnings = CriticWarnings()
 
@@ -112,18 +120,23 @@ class RAROTrainer(RolloutTrainer):
         if self._step % self.args.num_iterations == 0:
             self._buffered_inputs = self._roll_out(generation_batch)
         self._step += 1
+        dropped = self._buffered_inputs[0].dropped_tokens or 0
+        self.metrics.add_ratio("masked_frac", dropped, dropped)
         return self._buffered_inputs
 
     @torch.no_grad()
     def _roll_out(self, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
         """Policy pass, critic passes, rewards; seed 002, 2.1, steps 1 to 4."""
+        self._check_room(rows)
         samples = self._generate_completions(rows, self.args.num_generations)
         self._record_samples(self.metrics, samples, self._compute_rewards_per_func(samples))
-        pairs = [self._pair(sample) for sample in samples]
+        answers = [self._pair(sample) for sample in samples]
+        pairs = self._with_room(answers, self.metrics)
         fresh: list[Pair] = gather_object([pair for pair in pairs if pair is not None])
         step, separate = self.state.global_step, self.args.critic_batch == "separate"
         # History is drawn before the pairs of this step are stored, so that none of them is history.
-        history = self.replay.sample(self.args.pairs_per_step * self.args.world_size // 2 if separate else len(fresh))
+        history = self.replay.sample(self.args.history_pairs(step) if separate else len(fresh))
+        history = [pair for pair in history if self._has_room(pair)]  # a resumed run may have less
         self._record_replay(history)
         self.replay.add(fresh)
         judgements, completions = (self.args.policy_judgements, 1) if separate else (1, self.args.critic_generations)
@@ -135,33 +148,65 @@ class RAROTrainer(RolloutTrainer):
         groups = self.critic.criticize(requests, self.args.critic_generations, self.metrics)
         if not separate:
             groups = [group for of_pair in judged for group in of_pair] + groups
-        kept = self._policy_samples(samples, pairs, verdicts) + self._critic_samples(groups)
+        kept = self._policy_samples(samples, answers, verdicts) + self._critic_samples(groups)
         return self._role_batches(kept, [*samples, *(critique.sample for group in groups for critique in group)])
 
     def _pair(self, sample: Sample) -> Pair | None:
         """What a critic is to compare; None where the completion is over-length or has no answer."""
-        text = self.processing_class.decode(sample.completion_ids, skip_special_tokens=True)
+        text = self.decoder.decode(sample.completion_ids)
         answer = None if sample.truncated else extract_answer(text, self.args.reasoning_tags)
-        if answer is None:
-            return None
-        question = sample.row["question"]
-        expert = str(extract_answer(sample.row["answer"], self.args.reasoning_tags))  # rows without one are refused
-        given = sample.row.get("question_id")
+        return None if answer is None else self._pair_of(sample.row, answer)
+
+    def _pair_of(self, row: Mapping[str, Any], answer: str) -> Pair:
+        question = row["question"]
+        expert = str(extract_answer(row["answer"], self.args.reasoning_tags))  # rows without one are refused
+        given = row.get("question_id")
         key = question_key(question, expert) if given is None else str(given)
         return Pair(key, question, expert, answer, self.state.global_step)
 
+    def _count_tokens(self, prompt: Any) -> int:
+        return len(encode_prompt(prompt, self.processing_class, self.args.chat_template_kwargs or {}))  # type: ignore[arg-type]
+
+    def _has_room(self, pair: Pair) -> bool:
+        return self.room.holds(self.critic.prompt_tokens(pair), self.args.critic_length)
+
+    def _check_room(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Whether each question, and with its expert answer, fits before the policy has written anything.
+
+        Raises:
+            ValueError: One does not.
+        """
+        for row in rows:
+            bare = self.critic.prompt_tokens(self._pair_of(row, ""))
+            policy = self._count_tokens(row["prompt"])
+            self.room.check("policy", policy, self.args.max_completion_length, row["question"])
+            self.room.check("critic", bare, self.args.critic_length, row["question"])
+
+    def _with_room(self, pairs: Sequence[Pair | None], metrics: MetricAccumulator) -> list[Pair | None]:
+        """None for pairs so long that the critic cannot be asked; adds "policy/too_long_frac"."""
+        found = [pair if pair is not None and self._has_room(pair) else None for pair in pairs]
+        metrics.add_ratio("policy/too_long_frac", found.count(None) - list(pairs).count(None), len(pairs))
+        return found
+
     def _policy_samples(
-        self, samples: Sequence[Sample], pairs: Sequence[Pair | None], verdicts: Sequence[Sequence[Verdict | None]]
+        self, samples: Sequence[Sample], answers: Sequence[Pair | None], verdicts: Sequence[Sequence[Verdict | None]]
     ) -> list[RoleSample]:
         """The completions that count, with advantages from the mean reward of their labels.
 
-        One that ended without an answer has lost: its reward is 0. One that is over-length has `overlength_reward`. One
-        without a reward, such as one whose pair has no label, is left out.
+        One that ended without an answer has lost: its reward is 0. One that is over-length, or too long to be judged,
+        has `overlength_reward`. One without a reward, such as one whose pair has no label, is left out.
+
+        Args:
+            samples: All.
+            answers: Their pairs, None where there is no answer.
+            verdicts: Their labels; none where the critic was not asked.
         """
         rewards: list[float | None] = []
-        for sample, pair, found in zip(samples, pairs, verdicts, strict=True):
-            unanswered = self.args.overlength_reward if sample.truncated else 0.0
-            rewards.append(unanswered if pair is None else self.matrix.policy_mean(found))
+        for sample, answer, found in zip(samples, answers, verdicts, strict=True):
+            if sample.truncated or (answer is not None and not found):
+                rewards.append(self.args.overlength_reward)
+            else:
+                rewards.append(0.0 if answer is None else self.matrix.policy_mean(found))
         return self._with_advantages(samples, rewards, self.args.num_generations, is_critic=False)
 
     def _critic_samples(self, groups: Sequence[Sequence[Critique]]) -> list[RoleSample]:
@@ -199,13 +244,13 @@ class RAROTrainer(RolloutTrainer):
             generated: All that training could have used, for "masked_frac".
         """
         dropped = sum(len(s.completion_ids) for s in generated) - sum(len(s.completion_ids) for s in kept)
-        self.metrics.add_ratio("masked_frac", dropped, dropped)
         nothing = not kept
         if nothing:  # a backward pass needs a sequence, be it without a token that counts
             kept = [RoleSample.of(min(generated, key=lambda sample: len(sample.completion_ids)), False, 0.0)]
         batches = role_batches(
             kept, self.args.max_tokens_per_batch, self.sampling.pad_token_id, device=self.args.device
         )
+        batches[0].dropped_tokens = dropped
         if nothing:
             batches[0].loss_mask.zero_()
         if self.args.num_iterations > 1:
@@ -268,6 +313,9 @@ class RAROTrainer(RolloutTrainer):
 
     # Records
 
+    def _rewarded_completion(self, sample: Sample) -> Any:
+        return decode_completion(sample, self.decoder)
+
     def _record_samples(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
         """Adds "verified/<name>" of each verifier, "policy/answered", lengths and "policy/overlength_rate"."""
         names = ["policy/answered", *(f"verified/{name}" for name in self.rewards.names[1:])]
@@ -312,12 +360,14 @@ class RAROTrainer(RolloutTrainer):
     def _record_evaluation(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
         """Without "reward_mean"; adds "policy/reward_mean", 0 for completions without an answer, and the critic's."""
         self._record_samples(metrics, samples, per_function)
-        pairs = [pair for sample in samples if (pair := self._pair(sample)) is not None]
+        answers = [self._pair(sample) for sample in samples]
+        pairs = [pair for pair in self._with_room(answers, metrics) if pair is not None]
         requests = [Request(pair, first) for pair in pairs for first in (True, False)]
         labels = labels_of(self.critic.criticize(requests, 1, metrics))
         by_pair = zip(labels[::2], labels[1::2], strict=True)
         rewards = [reward for both in by_pair if (reward := self.matrix.policy_mean(both)) is not None]
-        unanswered = sum(not sample.truncated for sample in samples) - len(pairs)
+        completions = zip(samples, answers, strict=True)
+        unanswered = sum(answer is None and not sample.truncated for sample, answer in completions)
         metrics.add_ratio("policy/reward_mean", sum(rewards), len(rewards) + unanswered)
 
     # Checkpoints

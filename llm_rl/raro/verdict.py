@@ -6,8 +6,12 @@ holds none (`escape_answer`).
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from enum import StrEnum
+from itertools import pairwise
+
+from llm_rl.raro.quotes import quoted_spans
 
 
 class Judgment(StrEnum):
@@ -26,35 +30,17 @@ class Verdict(StrEnum):
     TIE = "tie"
 
 
-_FLAGS = re.IGNORECASE | re.ASCII
-_CORE = r"(?:answer[\s:#_*-]*[12]|tie)"
-_JUDGMENT = rf"\[[\s*_]*{_CORE}[\s*_.]*\]"
-_SEPARATOR = r"\s*(?:,\s*or\b|or\b|[,/|])\s*"
-JUDGMENT = re.compile(_JUDGMENT, _FLAGS)
-MENU = re.compile(rf"{_JUDGMENT}(?:{_SEPARATOR}{_JUDGMENT})+", _FLAGS)
-"""The choices named one after the other, as in the instruction, are no choice."""
-OPENING = re.compile(rf"\[(?=[\s*_]*{_CORE})", _FLAGS)
-CLOSING = re.compile(rf"({_CORE}[\s*_.]*)\]", _FLAGS)
-SECTION = re.compile(r"<(\s*/?\s*answer_[12]\s*)>", _FLAGS)
-_LINE = r"(?:[^{0}\n]|\n(?!\s*\n))+"  # anything but a character and an empty line
-QUOTED = re.compile(
-    "|".join(
-        [
-            r"(?P<fence>```|~~~)(?s:.*?)(?P=fence)",
-            rf"(?P<ticks>`{{1,2}}){_LINE.format('`')}(?P=ticks)",
-            r"^[ \t]*>[^\n]*",
-            rf"“{_LINE.format('”')}”",
-            rf"«{_LINE.format('»')}»",
-            r"‘[^’\n]*’(?!\w)",
-            rf'(?<!\w)"{_LINE.format(chr(34))}"(?!\w)',
-            r"(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)",
-            r"(?i:<answer_(?P<section>[12])>(?s:.*?)</answer_(?P=section)>)",
-        ]
-    ),
-    re.MULTILINE,
+_CORE = r"(?:(?ai:answer)[\s:#_*-]*[12]|(?ai:tie))"
+JUDGMENT = re.compile(rf"\[[\s*_]*{_CORE}[\s*_.]*\]")
+OPENING = re.compile(rf"\[(?=[\s*_]*{_CORE})")
+CLOSING = re.compile(rf"({_CORE}[\s*_.]*)\]")
+SECTION = re.compile(r"<(\s*(?:/\s*)?(?ai:answer)_[12]\s*)>")
+BESIDE = re.compile(
+    r"(?:[\s*_,;/|&+•·‣◦–—-]|[0-9]+[.)]|(?:and|or|nor|versus|vs|with|to|against|over|than)\b\.?)*", re.IGNORECASE
 )
-BLANK = "\ufffc"
-"""Stands for what is cut out, so that what was left and right of it does not become a judgment."""
+"""What stands between judgments that are side by side."""
+ITEM = re.compile(r"\s*(?:[*+•·‣◦–—-]|[0-9]+[.)])\s+[*_]*")
+WITHIN_WORD = re.compile(r"(?<=\w)(?=\w)")
 
 
 def escape_answer(answer: str) -> str:
@@ -71,27 +57,32 @@ def parse_judgment(text: str, answers: Sequence[str] = ()) -> Judgment | None:
 
     Well-formed is `[Answer 1]`, `[Answer 2]` or `[Tie]` in square brackets, in any case, with spaces, `*` and `_`
     inside, and `:`, `#` or `-` before the number; "answer 1" in running text is none. Quoted is what stands in
-    quotation marks, in code, in a block quote, in a copy of the sections that the default template puts answers in, or
-    in a literal copy of an answer; and choices named side by side (`[Answer 1], [Answer 2], or [Tie]`) repeat the
-    instruction.
+    quotation marks, in code, in a block quote, or in a copy of the sections that the default template puts answers in.
+    Different ones side by side (`[Answer 1], [Answer 2], or [Tie]`, `[Answer 1] and [Answer 2]`, items of a list)
+    compare or repeat the instruction and choose nothing.
+
+    There is no judgment where the last one
+
+    - lies in a literal copy of an answer: whether the critic copied it or chose the same words cannot be told. To count
+      it, or to go back to an earlier one that it may have replaced, would let an answer turn the label; this way it can
+      make a critique unparsable at most.
+    - has a different one on the line before or after it, both alone: `[Tie]`, and below it `[Answer 1]`.
 
     Args:
         text: What the critic wrote.
-        answers: Both answers, and what else a critic may quote, not escaped. One without letter or digit beyond a
-            judgment cannot be told from the critic's own and is not looked for; critics see its escaped form.
+        answers: Both answers, and what else a critic may quote, not escaped: escaped ones hold no judgment. One without
+            letter or digit beyond a judgment cannot be told from the critic's own and is not looked for.
 
     Returns:
         The judgment, None where there is none. No text makes it raise.
     """
-    text = _without_copies(text, answers)
-    text = MENU.sub(BLANK, QUOTED.sub(BLANK, text))
-    found = JUDGMENT.findall(text)
-    if not found:
+    quoted = quoted_spans(text)
+    own = [found for found in JUDGMENT.finditer(text) if not _lies_in(found, quoted)]
+    chosen = [found for run in _runs(own, 0) if len(set(map(_named, run))) == 1 for found in run]
+    if not chosen or any(_in_copy(chosen[-1], answer.strip()) for answer in answers):
         return None
-    last = found[-1]
-    if "1" in last:
-        return Judgment.ANSWER_1
-    return Judgment.ANSWER_2 if "2" in last else Judgment.TIE
+    named = set(map(_named, _runs(chosen, 1)[-1]))
+    return named.pop() if len(named) == 1 else None
 
 
 def parse_verdict(text: str, expert_first: bool, answers: Sequence[str] = ()) -> Verdict | None:
@@ -113,23 +104,58 @@ def label(judgment: Judgment, expert_first: bool) -> Verdict:
     return Verdict.EXPERT if (judgment is Judgment.ANSWER_1) == expert_first else Verdict.POLICY
 
 
-def _without_copies(text: str, answers: Iterable[str]) -> str:
-    """The text with literal copies of the answers, as they are and as they are shown, cut out.
+def _named(found: re.Match[str]) -> Judgment:
+    if "1" in found[0]:
+        return Judgment.ANSWER_1
+    return Judgment.ANSWER_2 if "2" in found[0] else Judgment.TIE
 
-    A copy that lies within a judgment, or reaches into one, is no copy: the answer "1" does not empty "[Answer 1]".
+
+def _lies_in(found: re.Match[str], spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a judgment lies in one of the spans, which are in order and do not overlap."""
+    place = bisect_right(spans, found.start(), key=lambda span: span[0])
+    return place > 0 and found.end() <= spans[place - 1][1]
+
+
+def _runs(found: Sequence[re.Match[str]], line_breaks: int) -> list[list[re.Match[str]]]:
+    """Judgments, those side by side together.
+
+    Args:
+        found: Judgments of a text, in order.
+        line_breaks: At most so many may part two that have nothing else between them.
     """
-    copies = {form for answer in answers for form in (answer.strip(), escape_answer(answer).strip())}
-    for copy in sorted(copies, key=lambda form: (-len(form), form)):
-        if not any(map(str.isalnum, JUDGMENT.sub("", copy))):
-            continue
-        judgments = [found.span() for found in JUDGMENT.finditer(text)]
-        pieces, position, search = [], 0, 0
-        while (start := text.find(copy, search)) >= 0:
-            end = start + len(copy)
-            if any(left < end and start < right and not (start <= left and right <= end) for left, right in judgments):
-                search = start + 1
-                continue
-            pieces += [text[position:start], BLANK]
-            position = search = end
-        text = "".join([*pieces, text[position:]])
-    return text
+    runs = [[first] for first in found[:1]]
+    for left, right in pairwise(found):
+        if _beside(left, right, line_breaks):
+            runs[-1].append(right)
+        else:
+            runs.append([right])
+    return runs
+
+
+def _beside(left: re.Match[str], right: re.Match[str], line_breaks: int) -> bool:
+    """Whether two judgments are side by side, see `_runs`; an item of a list is beside another item only."""
+    text = left.string
+    between = text[left.end() : right.start()]
+    if not BESIDE.fullmatch(between):
+        return False
+    if "\n" not in between:
+        return True
+    if ITEM.fullmatch(between.rpartition("\n")[2]):
+        return ITEM.fullmatch(text, text.rfind("\n", 0, left.start()) + 1, left.start()) is not None
+    bare = not between.translate({ord("*"): None, ord("_"): None}).strip()
+    return not bare or between.count("\n") <= line_breaks
+
+
+def _in_copy(found: re.Match[str], answer: str) -> bool:
+    """Whether a judgment lies in a literal copy of an answer that holds it; a copy ends with a word, not within one."""
+    if not any(map(str.isalnum, JUDGMENT.sub("", answer))):
+        return False
+    text = found.string
+    starts = (found.start() - within.start() for within in JUDGMENT.finditer(answer))
+    return any(
+        start >= 0
+        and not WITHIN_WORD.match(text, start)
+        and not WITHIN_WORD.match(text, start + len(answer))
+        and text.startswith(answer, start)
+        for start in starts
+    )

@@ -88,17 +88,18 @@ HEALTHY = {
 def test_each_symptom_is_told_once_with_its_remedy(
     caplog: pytest.LogCaptureFixture, changes: dict[str, float], remedy: str
 ) -> None:
-    warnings = CriticWarnings(patience=3)
+    warnings, others = CriticWarnings(patience=3), CriticWarnings(patience=3)
     with caplog.at_level(logging.WARNING):
         for line in (
             {**HEALTHY, **changes},
-            {**HEALTHY, **changes},
-            HEALTHY,
             {**HEALTHY, **changes},
             {},
             {"loss": 1.0},
         ):
             warnings.check(line)
+        assert not caplog.records
+        for line in (HEALTHY, HEALTHY, {**HEALTHY, **changes}, HEALTHY, HEALTHY):
+            others.check(line)
         assert not caplog.records
         for _ in range(10):
             warnings.check({**HEALTHY, **changes})

@@ -1,8 +1,9 @@
+import numpy as np
 import pytest
 from tiny_raro import rows
 
 from llm_rl.raro.prompts import Prompts, RoleTemplate
-from llm_rl.raro.start import expert_reasoning, start_rows
+from llm_rl.raro.start import blended, expert_reasoning, start_rows
 from llm_rl.raro.verdict import Judgment, parse_judgment
 from llm_rl.word_problems import word_problem_sets
 
@@ -46,6 +47,32 @@ def test_random_judgments_do_not_depend_on_the_answers() -> None:
             assert 0.23 < part.count(judgment) / len(part) < 0.44
 
 
+def test_several_critiques_with_answers_that_are_foreign_in_part() -> None:
+    many = word_problem_sets((40, 1, 1), seed=1)["train"]
+    made = start_rows(many, PROMPTS, labels="true", tie_share=0.25, critiques=3, foreign=(0.1, 0.6))
+    assert len(made) == 160 and [row["chosen"] for row in made[::4]] == [row["answer"] for row in many]
+    shares = []
+    for number, row in enumerate(many):
+        own = row["answer"].rpartition("\n")[2]
+        for critic in made[4 * number + 1 : 4 * number + 4]:
+            _, first, second = shown(critic)
+            assert own in (first, second)
+            foreign = second if first == own else first
+            expected = Judgment.TIE if foreign == own else Judgment.ANSWER_1 if first == own else Judgment.ANSWER_2
+            assert parse_judgment(critic["chosen"], [first, second]) is expected
+            if foreign != own:
+                shares.append(sum(a != b for a, b in zip(own, foreign, strict=False)) / len(own))
+    assert 60 <= len(shares) <= 110 and all(0 < share < 0.5 for share in shares)
+
+
+def test_a_blend_takes_characters_in_place() -> None:
+    rng = np.random.default_rng(0)
+    assert blended("abcd", "wxyz", 1.0, rng) == "wxyz" and blended("ab", "wxyz", 1.0, rng) == "wxyz"
+    assert blended("abcd", "wxyz", 0.0, rng) == "abcd" and blended("abcd", "w", 0.999999, rng) == "wbcd"
+    mixed = blended("a" * 10_000, "b" * 20_000, 0.3, rng)
+    assert len(mixed) == 10_000 and set(mixed) == {"a", "b"} and 2_800 < mixed.count("b") < 3_200
+
+
 def test_experts_without_reasoning_give_bare_judgments() -> None:
     made = start_rows(rows(), PROMPTS, labels="true", tie_share=0.0)
     assert {row["chosen"] for row in made[1::2]} <= {"[Answer 1]", "[Answer 2]"}
@@ -66,6 +93,11 @@ def test_bad_input() -> None:
         start_rows(rows(), PROMPTS, tie_share=1.5)
     with pytest.raises(ValueError, match=r"labels.*'right'.*random.*true"):
         start_rows(rows(), PROMPTS, labels="right")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="critiques is 0"):
+        start_rows(rows(), PROMPTS, critiques=0)
+    for foreign in ((0.0, 1.0), (0.5, 0.2), (0.5, 1.5)):
+        with pytest.raises(ValueError, match=r"foreign is .* give the least share"):
+            start_rows(rows(), PROMPTS, foreign=foreign)
     with pytest.raises(ValueError, match="all expert answers are the same"):
         start_rows([{"question": "a", "answer": "b"}] * 3, PROMPTS)
     with pytest.raises(ValueError, match="'question' and 'answer'"):

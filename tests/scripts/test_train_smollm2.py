@@ -169,7 +169,7 @@ def test_models_are_judged_with_the_same_random_numbers(grpo, tmp_path):
     first, second, trained = (line.rpartition(": ")[2] for line in output.splitlines())
     assert first == second and first.startswith("sampled ") and "greedy " in trained
     output = launch("judge_smollm2.py", *models, task="questions", test_puzzles=3, dtype="float32", run_dir=tmp_path)
-    assert len(output.splitlines()) == 3 and all(0 <= float(line.split()[-1]) <= 1 for line in output.splitlines())
+    assert len(output.splitlines()) == 3 and output.count("sampled verified/givens_reward 0.") == 3
 
 
 RARO = {

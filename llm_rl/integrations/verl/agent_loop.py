@@ -19,6 +19,8 @@ from llm_rl.integrations.verl.memory import worker_memory
 from llm_rl.integrations.verl.reward import is_truncated
 from llm_rl.integrations.verl.scoring import Critique, critic_outcome, pair_of, policy_outcome
 from llm_rl.raro import Pair, Prompts, RewardMatrix, RoleTemplate, extract_answer
+from llm_rl.raro.control_tokens import control_tokens
+from llm_rl.raro.decoding import CompletionDecoder
 from llm_rl.raro.judging import Request
 from llm_rl.raro.prompts import CRITIC_SYSTEM, CRITIC_USER, REASONING_TAGS
 from llm_rl.raro.replay import ReplayMode
@@ -32,7 +34,7 @@ class Written:
         prompt_ids: What was asked.
         ids: What was sampled, end token included.
         logprobs: Of the samples; None where the server gives none.
-        text: Decoded, without special tokens.
+        text: Decoded, see `CompletionDecoder`.
         truncated: Whether it has no end token.
         extra_fields: Of the server.
     """
@@ -85,6 +87,7 @@ class RAROAgentLoop(AgentLoopBase):
         self.judgements, self.rejudge_attempts, self.seed = judgements, rejudge_attempts, seed
         self.prompts = Prompts(critic=RoleTemplate(critic_system, critic_user))
         self.tags = tuple(reasoning_tags)
+        self.decoder = CompletionDecoder(self.tokenizer, self.tags)
         self.memory = worker_memory(replay_capacity, replay_mode, seed)
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
@@ -173,7 +176,9 @@ class RAROAgentLoop(AgentLoopBase):
 
     def _asked(self, request: Request) -> Any:
         pair = request.pair
-        return self.prompts.for_critic(pair.question, pair.expert_answer, pair.policy_answer, request.expert_first)
+        return self.prompts.for_critic(
+            pair.question, pair.expert_answer, pair.policy_answer, request.expert_first, control_tokens(self.tokenizer)
+        )
 
     def _pair(self, info: Mapping[str, Any], written: Written, step: int) -> Pair | None:
         answer = None if written.truncated else extract_answer(written.text, self.tags)
@@ -194,7 +199,7 @@ class RAROAgentLoop(AgentLoopBase):
         )
         limit = self.rollout_config.response_length
         ids = found.token_ids[:limit]
-        text = await self.loop.run_in_executor(None, lambda: self.tokenizer.decode(ids, skip_special_tokens=True))
+        text = await self.loop.run_in_executor(None, self.decoder.decode, ids)
         truncated = found.stop_reason == "aborted" or is_truncated(ids, limit, self.tokenizer.eos_token_id)
         logprobs = found.log_probs[:limit] if found.log_probs else None
         return Written(prompt_ids, ids, logprobs, text, truncated, dict(found.extra_fields))

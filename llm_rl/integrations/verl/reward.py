@@ -20,6 +20,7 @@ from llm_rl.integrations.verl.scoring import (
     policy_outcome,
 )
 from llm_rl.raro import RewardMatrix, Verdict
+from llm_rl.raro.decoding import CompletionDecoder
 from llm_rl.raro.prompts import REASONING_TAGS
 
 
@@ -59,6 +60,7 @@ class RARORewardManager(RewardManagerBase):
         defaults = RewardMatrix()
         self.matrix = RewardMatrix(options.get("tau_pol", defaults.tau_pol), options.get("tau_crit", defaults.tau_crit))
         self.tags = tuple(options.get("reasoning_tags", REASONING_TAGS))
+        self.decoder = CompletionDecoder(tokenizer, self.tags)
         self.limit = config.actor_rollout_ref.rollout.response_length
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class RARORewardManager(RewardManagerBase):
         responses = item.batch["responses"]
         length = int(item.batch["attention_mask"][-responses.shape[-1] :].sum())
         ids = responses[:length].tolist()
-        text = await self.loop.run_in_executor(None, lambda: self.tokenizer.decode(ids, skip_special_tokens=True))
+        text = await self.loop.run_in_executor(None, self.decoder.decode, ids)
         truncated = is_truncated(ids, self.limit, self.tokenizer.eos_token_id)
         outcome = self._outcome({**info, **attached}, text, truncated)
         labels = len(outcome.verdicts) or 1

@@ -56,7 +56,9 @@ def critic_row(
     return _verl_row("critic", row, index, split, tags, source=source)
 
 
-def stored_row(pair: Pair, expert_first: bool, index: int, split: str, prompts: Prompts) -> dict[str, Any]:
+def stored_row(
+    pair: Pair, expert_first: bool, index: int, split: str, prompts: Prompts, control_tokens: Sequence[str] = ()
+) -> dict[str, Any]:
     """A row of the critic about a pair that is there already, in a given order; verl's single-turn agent can run it.
 
     Args:
@@ -65,12 +67,15 @@ def stored_row(pair: Pair, expert_first: bool, index: int, split: str, prompts: 
         index: See `policy_row`.
         split: Likewise.
         prompts: Of both roles, as messages.
+        control_tokens: See `Prompts.for_critic`. `RAROAgentLoop` writes the prompt anew with its tokenizer's.
     """
     row = {
         "question": pair.question,
         "answer": pair.expert_answer,
         "question_id": pair.question_id,
-        "prompt": prompts.for_critic(pair.question, pair.expert_answer, pair.policy_answer, expert_first),
+        "prompt": prompts.for_critic(
+            pair.question, pair.expert_answer, pair.policy_answer, expert_first, control_tokens
+        ),
     }
     return _verl_row(
         "critic",
