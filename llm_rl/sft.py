@@ -1,16 +1,20 @@
 """Supervised fine-tuning on expert answers: the start that reinforcement learning needs, and its control.
 
-The loss is the cross-entropy of the answer's tokens and the end token; the prompt's tokens count nothing.
+The loss is the cross-entropy of the answer's tokens and the end token; the prompt's tokens count nothing, and no logits
+are computed for most of them.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
 from torch.utils.data import Dataset
-from transformers import DataCollatorForSeq2Seq, Trainer, TrainingArguments
+from transformers import Trainer, TrainingArguments
 
-from llm_rl.data import check_row, encode_prompt
+from llm_rl.causal import causal_model
+from llm_rl.data import check_row, encode_prompt, pad
+from llm_rl.shared_prompts import positions
 
 IGNORED = -100
 
@@ -52,6 +56,34 @@ class SupervisedDataset(Dataset[dict[str, list[int]]]):
         return self.items[index]
 
 
+class AnswerCollator:
+    """Pads items on the left, so that all answers end together, and asks for the logits of the longest answer alone.
+
+    Args:
+        tokenizer: Has the padding token, or else the end token pads; the mask tells.
+        model: Whose forward pass takes the batch: {"input_ids", "attention_mask", "labels"}, and "position_ids" and
+            "logits_to_keep" where it knows them. Labels are as long as the logits.
+    """
+
+    def __init__(self, tokenizer: Any, model: nn.Module) -> None:
+        self._pad_id = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        known = inspect.signature(causal_model(model).forward).parameters
+        self._takes_positions, self._keeps = "position_ids" in known, "logits_to_keep" in known
+
+    def __call__(self, items: Sequence[Mapping[str, list[int]]]) -> dict[str, Any]:
+        """The batch of some items of `SupervisedDataset`."""
+        ids, mask = pad([item["input_ids"] for item in items], self._pad_id, "left")
+        labels, _ = pad([item["labels"] for item in items], IGNORED, "left")
+        batch: dict[str, Any] = {"input_ids": ids, "attention_mask": mask.long(), "labels": labels}
+        if self._takes_positions:
+            batch["position_ids"] = positions(mask)
+        if self._keeps:
+            # The logits before an answer's first token predict it.
+            kept = int((labels != IGNORED).sum(1).max()) + 1
+            batch |= {"labels": labels[:, -kept:], "logits_to_keep": kept}
+        return batch
+
+
 def supervised_trainer(
     model: nn.Module,
     args: TrainingArguments,
@@ -66,6 +98,6 @@ def supervised_trainer(
         model=model,
         args=args,
         train_dataset=SupervisedDataset(rows, tokenizer, column),
-        data_collator=DataCollatorForSeq2Seq(tokenizer, label_pad_token_id=IGNORED),
+        data_collator=AnswerCollator(tokenizer, model),
         callbacks=callbacks,
     )

@@ -23,7 +23,8 @@ def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) 
 
     "critic/overlength_rate" among all; "critic/unparsable_rate" among those that ended; "critic/tie_rate" among those
     with a label; "critic/accuracy" among those that name an answer, and the same with "_fresh", "_replayed",
-    "_expert_first" and "_expert_second" for parts of them.
+    "_expert_first" and "_expert_second" for parts of them. Where both answers are the same there is nothing to tell:
+    "critic/accuracy_distinct" and "critic/tie_rate_distinct" are of the other pairs.
 
     Args:
         metrics: Where to add.
@@ -35,8 +36,12 @@ def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) 
     metrics.add_ratio("critic/overlength_rate", len(critiques) - len(ended), len(critiques))
     metrics.add_ratio("critic/unparsable_rate", len(ended) - len(labeled), len(ended))
     metrics.add_ratio("critic/tie_rate", len(labeled) - len(decided), len(labeled))
+    distinct = [one for one in labeled if one.request.pair.expert_answer != one.request.pair.policy_answer]
+    told = [one for one in distinct if one.verdict is not Verdict.TIE]
+    metrics.add_ratio("critic/tie_rate_distinct", len(distinct) - len(told), len(distinct))
     parts = {
         "": decided,
+        "_distinct": told,
         "_fresh": [critique for critique in decided if not critique.request.replayed],
         "_replayed": [critique for critique in decided if critique.request.replayed],
         "_expert_first": [critique for critique in decided if critique.request.expert_first],

@@ -1,4 +1,5 @@
 import logging
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,8 +13,10 @@ from llm_rl.raro.monitors import SYMPTOMS, CriticWarnings, record_critiques, rec
 PAIR = Pair("q", "question", "expert", "policy", 0)
 
 
-def critique(verdict: Verdict | None, first: bool, replayed: bool = False, truncated: bool = False) -> Critique:
-    return Critique(Request(PAIR, first, replayed), Sample({}, [1], [2], truncated), verdict)
+def critique(
+    verdict: Verdict | None, first: bool, replayed: bool = False, truncated: bool = False, pair: Pair = PAIR
+) -> Critique:
+    return Critique(Request(pair, first, replayed), Sample({}, [1], [2], truncated), verdict)
 
 
 def test_shares_of_what_critics_wrote() -> None:
@@ -37,13 +40,25 @@ def test_shares_of_what_critics_wrote() -> None:
             "critic/overlength_rate": 2 / 10,
             "critic/unparsable_rate": 1 / 8,
             "critic/tie_rate": 2 / 7,
+            "critic/tie_rate_distinct": 2 / 7,
             "critic/accuracy": 3 / 5,
+            "critic/accuracy_distinct": 3 / 5,
             "critic/accuracy_fresh": 1 / 2,
             "critic/accuracy_replayed": 2 / 3,
             "critic/accuracy_expert_first": 2 / 3,
             "critic/accuracy_expert_second": 1 / 2,
         }
     )
+
+
+def test_equal_answers_are_left_out_where_there_must_be_something_to_tell() -> None:
+    equal, metrics = replace(PAIR, policy_answer="expert"), MetricAccumulator()
+    verdicts = [Verdict.EXPERT, Verdict.POLICY, Verdict.TIE, Verdict.TIE]
+    same = [critique(verdict, True, pair=equal) for verdict in verdicts]
+    record_critiques(metrics, [*same, critique(Verdict.EXPERT, True), critique(Verdict.TIE, False)])
+    found = metrics.compute()
+    assert found["critic/accuracy"] == pytest.approx(2 / 3) and found["critic/accuracy_distinct"] == 1
+    assert found["critic/tie_rate"] == pytest.approx(3 / 6) and found["critic/tie_rate_distinct"] == 1 / 2
 
 
 def test_groups_count_the_members_that_are_valid() -> None:

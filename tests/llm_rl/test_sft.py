@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from test_causal import gpt2
 from tiny_grpo import KeepGradients, new_model, tokenizer
 from transformers import TrainingArguments
 
-from llm_rl.sft import SupervisedDataset, supervised_trainer
+from llm_rl.sft import AnswerCollator, SupervisedDataset, supervised_trainer
 
 MESSAGES = [{"role": "user", "content": "red"}]
 ROWS = [
@@ -33,18 +34,30 @@ def test_the_answer_and_its_end_alone_have_labels():
     assert item["labels"][: len(ids["user red assistant"])] == [-100] * len(ids["user red assistant"])
 
 
-def test_the_loss_is_the_cross_entropy_of_the_answers_tokens(tmp_path):
+@pytest.mark.parametrize("make", [new_model, gpt2])
+def test_the_loss_is_the_cross_entropy_of_the_answers_tokens(tmp_path, make):
     # One row at a time without padding, against the trainer's batch: the pad token is the end token, which must count.
-    model, total, count = new_model(), 0.0, 0
+    model, total, count = make().eval(), 0.0, 0
     for item in SupervisedDataset(ROWS, tokenizer()).items:
         logprobs = model(input_ids=torch.tensor([item["input_ids"]])).logits[0].log_softmax(-1)
         for place, label in enumerate(item["labels"]):
             if label != -100:
                 total, count = total - logprobs[place - 1, label].item(), count + 1
     assert count > len(tokenizer()("sky blue one two three")["input_ids"])
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
     trainer = supervised_trainer(model, arguments(tmp_path, logging_steps=1), ROWS, tokenizer())
     trainer.train()
     assert math.isclose(trainer.state.log_history[0]["loss"], total / count, rel_tol=1e-5)
+
+
+def test_logits_are_computed_for_the_longest_answer_alone(tmp_path):
+    items = SupervisedDataset([*ROWS, {"prompt": "red green " * 4, "chosen": "sky"}], tokenizer()).items
+    model, longest = new_model(), max(sum(label != -100 for label in item["labels"]) for item in items)
+    batch = AnswerCollator(tokenizer(), model)(items)
+    assert model(**batch).logits.shape[1] == batch["labels"].shape[1] == longest + 1 < batch["input_ids"].shape[1]
+    assert batch["position_ids"][:, -1].tolist() == [len(item["input_ids"]) - 1 for item in items]
 
 
 def test_training_raises_the_probability_of_the_answers(tmp_path):
