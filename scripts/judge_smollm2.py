@@ -1,7 +1,8 @@
 """Rewards of several models on more held-out questions, with the same questions and random numbers for each.
 
 What the training scripts print is of few questions and other draws for each model; this compares what `train_grpo.py`
-and `train_vapor.py` saved, with the task's arguments as there, and with `--task questions` what `train_raro.py` did.
+and `train_vapor.py` saved, with the task's arguments as there, and with `--task questions` what
+`train_raro.py --data sudoku` did.
 
     python scripts/judge_smollm2.py --models runs/smollm2/start runs/smollm2/vapor_seed*/model --test_puzzles 128
 """

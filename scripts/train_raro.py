@@ -2,15 +2,14 @@
 
 Makes the start if it is not there (LoRA on expert answers and on critiques in the critic's format) and trains it with
 `llm_rl.raro.RAROTrainer`, which never sees whether an answer is right; both are judged by a verifier on questions that
-do not occur in training. `--data` is `sudoku` (4×4, `sudoku_env.questions`; with `--form brief` experts reason by the
-rule ladder), `word_problems` (arithmetic, `llm_rl.word_problems`), or a folder with train.jsonl, validation.jsonl and
-test.jsonl, lines of {"question", "answer"}, which the critic alone judges. The run folder receives the arguments,
-`metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`. Defaults are for the first
-kind on a CPU; where they depart from the source's, `--help` says so.
+do not occur in training. `--data` is `word_problems` (arithmetic, `llm_rl.word_problems`), `sudoku` (4×4,
+`sudoku_env.questions`; with `--form brief` experts reason by the rule ladder), or a folder with train.jsonl,
+validation.jsonl and test.jsonl, lines of {"question", "answer"}, which the critic alone judges. The run folder receives
+the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`. Defaults are
+for the first kind on a CPU; where they depart from the source's, `--help` says so.
 
     python scripts/train_raro.py [recipe.yaml] [--start runs/smollm2/raro_start --seed 1 …]
-    python scripts/train_raro.py --form brief --max_completion_length 90 --max_critic_completion_length 50
-    python scripts/train_raro.py --data word_problems --max_completion_length 40 --max_critic_completion_length 24
+    python scripts/train_raro.py --data sudoku --form brief --max_completion_length 90 …
 """
 
 import json
@@ -32,23 +31,23 @@ from sudoku_env.rewards import cells_reward, exact_reward, givens_reward
 class RaroTaskArguments(StartArguments):
     """The questions."""
 
-    data: str = field(default="sudoku", metadata={"help": "sudoku, word_problems, or a folder of JSON lines."})
+    data: str = field(default="word_problems", metadata={"help": "word_problems, sudoku, or a folder of JSON lines."})
     question_seed: int = field(default=2026, metadata={"help": "Of the ready-made questions, the same for all seeds."})
     train_rows: int = field(default=800, metadata={"help": "Ready-made questions for the start, RL and the control."})
-    curve_rows: int = field(default=24, metadata={"help": "Held out, for the curve."})
-    test_rows: int = field(default=64, metadata={"help": "Held out, for the table."})
+    curve_rows: int = field(default=32, metadata={"help": "Held out, for the curve."})
+    test_rows: int = field(default=128, metadata={"help": "Held out, for the table."})
     steps_low: int = field(default=1, metadata={"help": "Word problems: fewest steps."})
     steps_high: int = field(default=1, metadata={"help": "Word problems: most steps."})
     start_labels: str = field(default="true", metadata={"help": "Judgments of the start's critiques: true or random."})
-    tie_share: float = field(default=0.2, metadata={"help": "Share of ties among the start's critiques."})
-    critiques: int = field(default=5, metadata={"help": "Critiques of the start for each answer."})
+    tie_share: float = field(default=0.33, metadata={"help": "Share of ties among the start's critiques."})
+    critiques: int = field(default=1, metadata={"help": "Critiques of the start for each answer."})
     foreign_low: float = field(
-        default=0.1, metadata={"help": "Their faulty answers are at least in this part foreign."}
+        default=1.0, metadata={"help": "Their faulty answers are at least in this part foreign."}
     )
     foreign_high: float = field(default=1.0, metadata={"help": "And at most in this."})
     form: str = field(default="response", metadata={"help": "Sudoku: full, brief or response, the grid alone."})
     greedy: bool = field(default=False, metadata={"help": "Judge greedy decoding as well, beside sampling."})
-    sft_steps: int = field(default=20, metadata={"help": "Optimizer steps of the start."})
+    sft_steps: int = field(default=150, metadata={"help": "Optimizer steps of the start."})
     sft_batch_size: int = field(default=16, metadata={"help": "Answers and critiques in a batch of the start."})
 
 
@@ -63,9 +62,8 @@ class RecipeArguments(RAROArguments):
     num_generations: int = field(default=8, metadata={"help": "The policy's completions of each question."})
     critic_pairs: int | None = field(default=16, metadata={"help": "Pairs that the critic trains on, half replayed."})
     critic_generations: int = field(default=8, metadata={"help": "The critic's completions of each pair."})
-    max_completion_length: int = field(default=36, metadata={"help": "Longest answer in tokens."})
-    max_critic_completion_length: int | None = field(default=12, metadata={"help": "Longest critique in tokens."})
-    tau_crit: float = field(default=0.5, metadata={"help": "The critic's reward for a tie, source: 0.55."})
+    max_completion_length: int = field(default=40, metadata={"help": "Longest answer in tokens."})
+    max_critic_completion_length: int | None = field(default=24, metadata={"help": "Longest critique in tokens."})
     lambda_pol: float = field(default=0.5, metadata={"help": "Weight of the policy's objective, source: 1/9."})
     lambda_crit: float = field(default=0.5, metadata={"help": "Weight of the critic's objective, source: 8/9."})
     unparsable_reward: float | None = field(default=0.0, metadata={"help": "Of a critique without label, source: none"})
