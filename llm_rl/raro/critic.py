@@ -25,13 +25,16 @@ class CriticPass:
         tokenizer: Decodes what the critic wrote; its control tokens are kept out of what the critic is shown.
         sample: Completions of each row with a "prompt", a row's side by side.
         count_tokens: Of a prompt.
+
+    Attributes:
+        decoder: Of the completions of both roles.
     """
 
     def __init__(
         self, args: RAROArguments, tokenizer: Any, sample: SampleCritic, count_tokens: Callable[[Any], int]
     ) -> None:
         self.args, self.prompts, self._sample = args, args.prompts, sample
-        self._tokenizer = CompletionDecoder(tokenizer, args.reasoning_tags)
+        self.decoder = CompletionDecoder(tokenizer, args.reasoning_tags)
         self._control_tokens = control_tokens(tokenizer)
         self._count_tokens = count_tokens
 
@@ -127,7 +130,7 @@ class CriticPass:
     def _critique(self, request: Request, sample: Sample) -> Critique:
         if sample.truncated:
             return Critique(request, sample, None)
-        text, pair = self._tokenizer.decode(sample.completion_ids, skip_special_tokens=True), request.pair
+        text, pair = self.decoder.decode(sample.completion_ids), request.pair
         quotable = pair.question, pair.expert_answer, pair.policy_answer
         return Critique(request, sample, parse_verdict(text, request.expert_first, quotable))
 

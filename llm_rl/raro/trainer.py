@@ -27,7 +27,6 @@ from llm_rl.mismatch import record_mismatch
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.batches import RoleBatch, RoleSample, TokenBudgetEngine, role_batches
 from llm_rl.raro.critic import CriticPass, labels_of
-from llm_rl.raro.decoding import CompletionDecoder
 from llm_rl.raro.judging import REPLAY, TRAIN, Critique, Request
 from llm_rl.raro.monitors import CriticWarnings, record_groups
 from llm_rl.raro.objective import joint_loss, role_advantages
@@ -99,7 +98,6 @@ class RAROTrainer(RolloutTrainer):
             optimizers=optimizers,
         )
         critic_sampling = replace(self.sampling, max_new_tokens=args.critic_length)
-        self.decoder = CompletionDecoder(processing_class, args.reasoning_tags)
         positions = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
         self.room = Room(args.max_tokens_per_batch, positions)
         self.critic = CriticPass(
@@ -153,7 +151,7 @@ class RAROTrainer(RolloutTrainer):
 
     def _pair(self, sample: Sample) -> Pair | None:
         """What a critic is to compare; None where the completion is over-length or has no answer."""
-        text = self.decoder.decode(sample.completion_ids)
+        text = self.critic.decoder.decode(sample.completion_ids)
         answer = None if sample.truncated else extract_answer(text, self.args.reasoning_tags)
         return None if answer is None else self._pair_of(sample.row, answer)
 
@@ -314,7 +312,7 @@ class RAROTrainer(RolloutTrainer):
     # Records
 
     def _rewarded_completion(self, sample: Sample) -> Any:
-        return decode_completion(sample, self.decoder)
+        return decode_completion(sample, self.critic.decoder)
 
     def _record_samples(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
         """Adds "verified/<name>" of each verifier, "policy/answered", lengths and "policy/overlength_rate"."""

@@ -88,6 +88,7 @@ class RAROAgentLoop(AgentLoopBase):
         self.prompts = Prompts(critic=RoleTemplate(critic_system, critic_user))
         self.tags = tuple(reasoning_tags)
         self.decoder = CompletionDecoder(self.tokenizer, self.tags)
+        self.control_tokens = control_tokens(self.tokenizer)
         self.memory = worker_memory(replay_capacity, replay_mode, seed)
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
@@ -177,7 +178,7 @@ class RAROAgentLoop(AgentLoopBase):
     def _asked(self, request: Request) -> Any:
         pair = request.pair
         return self.prompts.for_critic(
-            pair.question, pair.expert_answer, pair.policy_answer, request.expert_first, control_tokens(self.tokenizer)
+            pair.question, pair.expert_answer, pair.policy_answer, request.expert_first, self.control_tokens
         )
 
     def _pair(self, info: Mapping[str, Any], written: Written, step: int) -> Pair | None:
