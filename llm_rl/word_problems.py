@@ -20,6 +20,27 @@ from llm_rl.raro.prompts import REASONING_TAGS, extract_answer
 Action = Literal["add", "subtract", "multiply", "divide"]
 Step = tuple[Action, int]
 
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the numbers of a problem are.
+
+    Attributes:
+        largest_number: Of what is added or taken away, at most; 2 or more.
+        largest_count: Of the count, at first and after each step; 10 or more.
+
+    Raises:
+        ValueError: A number is too small for problems.
+    """
+
+    largest_number: int = 50
+    largest_count: int = 999
+
+    def __post_init__(self) -> None:
+        if self.largest_number < 2 or self.largest_count < 10:
+            raise ValueError(f"{self} is too small; largest_number must be at least 2 and largest_count at least 10")
+
+
 PEOPLE = (("Ada", "She"), ("Ben", "He"), ("Cleo", "She"), ("Dan", "He"), ("Eve", "She"), ("Finn", "He"))
 THINGS = ("apples", "beads", "cards", "coins", "marbles", "pens", "shells", "stamps")
 WORDINGS: dict[Action, tuple[str, str]] = {
@@ -34,8 +55,8 @@ WORDINGS: dict[Action, tuple[str, str]] = {
         "{they} shares the {things} equally among {n} people and is one of them.",
     ),
 }
+DEFAULT_SIZES = Sizes()
 SIGNS: dict[Action, str] = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
-LARGEST = 999
 SPLITS = ("train", "validation", "test")
 SHARES = (0.6, 0.2, 0.2)
 NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
@@ -119,22 +140,25 @@ def apply(action: Action, value: int, number: int) -> int:
     return {"add": value + number, "subtract": value - number, "multiply": value * number}[action]
 
 
-def draw_problem(rng: np.random.Generator, steps: tuple[int, int] = (2, 4)) -> WordProblem:
-    """A random problem; all counts lie in 2 … `LARGEST`.
+def draw_problem(
+    rng: np.random.Generator, steps: tuple[int, int] = (2, 4), sizes: Sizes = DEFAULT_SIZES
+) -> WordProblem:
+    """A random problem; all counts are 2 or more, the first at most 40.
 
     Args:
         rng: Draws everything.
         steps: Fewest and most.
+        sizes: Of its numbers.
 
     Raises:
         ValueError: The range is empty or begins below 1.
     """
     if not 1 <= steps[0] <= steps[1]:
         raise ValueError(f"steps is {steps}; give the fewest, 1 or more, and the most")
-    start = value = int(rng.integers(4, 41))
+    start = value = int(rng.integers(4, min(40, sizes.largest_count) + 1))
     drawn: list[Step] = []
     for _ in range(int(rng.integers(steps[0], steps[1] + 1))):
-        choices = _choices(value)
+        choices = _choices(value, sizes)
         action = list(choices)[rng.integers(len(choices))]
         number = int(rng.choice(choices[action]))
         drawn.append((action, number))
@@ -145,12 +169,13 @@ def draw_problem(rng: np.random.Generator, steps: tuple[int, int] = (2, 4)) -> W
     )
 
 
-def _choices(value: int) -> dict[Action, list[int]]:
+def _choices(value: int, sizes: Sizes) -> dict[Action, list[int]]:
     """The numbers that each action can have."""
+    number, count = sizes.largest_number, sizes.largest_count
     choices: dict[Action, list[int]] = {
-        "add": list(range(2, min(50, LARGEST - value) + 1)),
-        "subtract": list(range(2, min(50, value - 2) + 1)),
-        "multiply": [number for number in range(2, 6) if value * number <= LARGEST],
+        "add": list(range(2, min(number, count - value) + 1)),
+        "subtract": list(range(2, min(number, value - 2) + 1)),
+        "multiply": [factor for factor in range(2, 6) if value * factor <= count],
         "divide": [number for number in range(2, 10) if value % number == 0 and value // number >= 2],
     }
     return {action: numbers for action, numbers in choices.items() if numbers}
@@ -164,7 +189,7 @@ def split_of(problem: WordProblem) -> str:
 
 
 def word_problem_sets(
-    counts: tuple[int, int, int], seed: int, steps: tuple[int, int] = (2, 4)
+    counts: tuple[int, int, int], seed: int, steps: tuple[int, int] = (2, 4), sizes: Sizes = DEFAULT_SIZES
 ) -> dict[str, list[QuestionRow]]:
     """Rows for each split; no arithmetic occurs twice, in a split or across them.
 
@@ -172,6 +197,7 @@ def word_problem_sets(
         counts: Rows of train, validation and test.
         seed: Any non-negative integer.
         steps: See `draw_problem`.
+        sizes: Likewise.
 
     Raises:
         ValueError: There are not so many different problems, or see `draw_problem`.
@@ -182,13 +208,15 @@ def word_problem_sets(
     for _ in range(1000 + 20 * sum(counts)):
         if all(len(rows[split]) >= wanted[split] for split in SPLITS):
             return rows
-        problem = draw_problem(rng, steps)
+        problem = draw_problem(rng, steps, sizes)
         split = split_of(problem)
         if len(rows[split]) < wanted[split] and problem.key not in seen:
             seen.add(problem.key)
             rows[split].append(problem.row())
     found = {split: len(rows[split]) for split in SPLITS}
-    raise ValueError(f"only {found} of {wanted} different problems turned up; ask for fewer, or for more steps")
+    raise ValueError(
+        f"only {found} of {wanted} different problems turned up; ask for fewer, for more steps or larger numbers"
+    )
 
 
 def correct(answer: str, row: Mapping[str, Any]) -> bool:

@@ -50,6 +50,7 @@ class StartArguments:
         default=None,
         metadata={"help": "Folder of the supervised start; made if it is not there. None: in the run folder."},
     )
+    start_only: bool = field(default=False, metadata={"help": "Make the start, and no more."})
     sft_steps: int = field(default=10, metadata={"help": "Optimizer steps of the start."})
     sft_batch_size: int = field(default=8, metadata={"help": "Answers in a batch of the start and of the control."})
     sft_learning_rate: float = field(default=2e-3, metadata={"help": "Of the start's adapters; it falls to 0."})
@@ -201,6 +202,37 @@ def judge(trainer: RolloutTrainer, rows: Sequence[Any], greedy: bool) -> dict[st
     return {way: {name.removeprefix("test_"): value for name, value in values.items()} for way, values in found.items()}
 
 
+def judge_models(
+    task: StartArguments,
+    folders: Sequence[str],
+    rows: Sequence[Any],
+    new_trainer: Callable[[Any, Any], RolloutTrainer],
+    shown: Sequence[str],
+) -> None:
+    """Print a line for each model, with the same rows and random numbers for all.
+
+    Args:
+        task: The task; what it says of adapters is not used.
+        folders: Of the models with their tokenizers.
+        rows: Held out.
+        new_trainer: Makes what judges of a model and a tokenizer.
+        shown: Metrics.
+
+    Raises:
+        SystemExit: There is no folder, or one is missing.
+    """
+    missing = [folder for folder in folders if not Path(folder).is_dir()]
+    if missing or not folders:
+        raise SystemExit(f"no such folders of models: {missing}" if missing else "give at least one folder of a model")
+    for folder in folders:
+        found = judge(new_trainer(*trainable(replace(task, lora_r=0), Path(folder))), rows, task.greedy)
+        ways = [
+            f"{way} {', '.join(f'{name} {values.get(name, math.nan):.3f}' for name in shown)}"
+            for way, values in found.items()
+        ]
+        print(f"{folder}: {'; '.join(ways)}", flush=True)
+
+
 def train_and_judge(
     name: str,
     task: StartArguments,
@@ -211,7 +243,7 @@ def train_and_judge(
     panels: Mapping[str, str],
     shown: Sequence[str],
 ) -> None:
-    """The start, RL from it and the control if asked for, each judged on held-out rows; the report.
+    """The start and, unless that is all, RL from it and the control if asked for, judged on held-out rows; the report.
 
     Args:
         name: Of the algorithm.
@@ -225,6 +257,8 @@ def train_and_judge(
     """
     run = prepare(task, args)
     start = make_start(task, args, expert_rows)
+    if task.start_only:
+        return
     model, tokenizer = trainable(task, start)
     clock = StepClock()
     trainer = new_trainer(model, tokenizer, rows, [MetricsWriter(run / "metrics.jsonl"), clock])

@@ -10,6 +10,7 @@ for the first kind on a CPU; where they depart from the source's, `--help` says 
 
     python scripts/train_raro.py [recipe.yaml] [--start runs/smollm2/raro_start --seed 1 …]
     python scripts/train_raro.py --data sudoku --form brief --max_completion_length 90 …
+    python scripts/train_raro.py --judge runs/smollm2/raro_start runs/smollm2/raro_seed*/model --test_rows 512
 """
 
 import json
@@ -18,10 +19,12 @@ from pathlib import Path
 
 import torch
 from arguments import parse
-from smollm2 import CRITIC_TEMPLATE, StartArguments, train_and_judge
+from smollm2 import CRITIC_TEMPLATE, StartArguments, judge_models, train_and_judge
 
+from llm_rl.arguments import GRPOArguments
+from llm_rl.grpo import GRPOTrainer
 from llm_rl.raro import RAROArguments, RAROTrainer, start_rows
-from llm_rl.word_problems import SPLITS, result_reward, word_problem_sets
+from llm_rl.word_problems import SPLITS, Sizes, result_reward, word_problem_sets
 from sudoku_env.puzzle_sets import draw_by_split
 from sudoku_env.questions import question_rows
 from sudoku_env.rewards import cells_reward, exact_reward, givens_reward
@@ -33,19 +36,25 @@ class RaroTaskArguments(StartArguments):
 
     data: str = field(default="word_problems", metadata={"help": "word_problems, sudoku, or a folder of JSON lines."})
     question_seed: int = field(default=2026, metadata={"help": "Of the ready-made questions, the same for all seeds."})
-    train_rows: int = field(default=800, metadata={"help": "Ready-made questions for the start, RL and the control."})
-    curve_rows: int = field(default=32, metadata={"help": "Held out, for the curve."})
+    train_rows: int = field(default=1600, metadata={"help": "Ready-made questions for the start, RL and the control."})
+    curve_rows: int = field(default=48, metadata={"help": "Held out, for the curve."})
     test_rows: int = field(default=128, metadata={"help": "Held out, for the table."})
-    steps_low: int = field(default=1, metadata={"help": "Word problems: fewest steps."})
-    steps_high: int = field(default=1, metadata={"help": "Word problems: most steps."})
+    steps_low: int = field(default=2, metadata={"help": "Word problems: fewest steps."})
+    steps_high: int = field(default=2, metadata={"help": "Word problems: most steps."})
+    largest_number: int = field(default=12, metadata={"help": "Word problems: the most to add or take away."})
+    largest_count: int = field(default=60, metadata={"help": "Word problems: the largest count."})
     start_labels: str = field(default="true", metadata={"help": "Judgments of the start's critiques: true or random."})
     tie_share: float = field(default=0.33, metadata={"help": "Share of ties among the start's critiques."})
-    critiques: int = field(default=1, metadata={"help": "Critiques of the start for each answer."})
+    critiques: int = field(default=2, metadata={"help": "Critiques of the start for each answer."})
     foreign_low: float = field(
         default=1.0, metadata={"help": "Their faulty answers are at least in this part foreign."}
     )
     foreign_high: float = field(default=1.0, metadata={"help": "And at most in this."})
     form: str = field(default="response", metadata={"help": "Sudoku: full, brief or response, the grid alone."})
+    judge: list[str] = field(
+        default_factory=list,
+        metadata={"help": "Folders of models to judge, by the verifiers alone and with the same draws; no training."},
+    )
     greedy: bool = field(default=False, metadata={"help": "Judge greedy decoding as well, beside sampling."})
     sft_steps: int = field(default=150, metadata={"help": "Optimizer steps of the start."})
     sft_batch_size: int = field(default=16, metadata={"help": "Answers and critiques in a batch of the start."})
@@ -60,10 +69,15 @@ class RecipeArguments(RAROArguments):
     per_device_train_batch_size: int = field(default=32, metadata={"help": "The policy's completions of a step."})
     per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
     num_generations: int = field(default=8, metadata={"help": "The policy's completions of each question."})
-    critic_pairs: int | None = field(default=16, metadata={"help": "Pairs that the critic trains on, half replayed."})
+    critic_pairs: int | None = field(default=12, metadata={"help": "Pairs that the critic trains on, half replayed."})
     critic_generations: int = field(default=8, metadata={"help": "The critic's completions of each pair."})
-    max_completion_length: int = field(default=40, metadata={"help": "Longest answer in tokens."})
-    max_critic_completion_length: int | None = field(default=24, metadata={"help": "Longest critique in tokens."})
+    critic_equal_pairs: bool = field(
+        default=False, metadata={"help": "Whether these pairs may have equal answers, source: true."}
+    )
+    policy_judgements: int = field(default=2, metadata={"help": "Judgments of an answer, source: 1."})
+    temperature: float = field(default=1.5, metadata={"help": "At 1 the start's samples hardly differ."})
+    max_completion_length: int = field(default=56, metadata={"help": "Longest answer in tokens."})
+    max_critic_completion_length: int | None = field(default=40, metadata={"help": "Longest critique in tokens."})
     lambda_pol: float = field(default=0.5, metadata={"help": "Weight of the policy's objective, source: 1/9."})
     lambda_crit: float = field(default=0.5, metadata={"help": "Weight of the critic's objective, source: 8/9."})
     unparsable_reward: float | None = field(default=0.0, metadata={"help": "Of a critique without label, source: none"})
@@ -79,7 +93,7 @@ class RecipeArguments(RAROArguments):
     warmup_steps: float = field(default=4, metadata={"help": "Over which the rate rises."})
     max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
     eval_strategy: str = field(default="steps", metadata={"help": "When to take a point of the curve."})
-    eval_steps: float | None = field(default=6, metadata={"help": "Steps between two points of the curve."})
+    eval_steps: float | None = field(default=8, metadata={"help": "Steps between two points of the curve."})
     eval_on_start: bool = field(default=True, metadata={"help": "A point before training."})
     logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
     save_strategy: str = field(default="no", metadata={"help": "When to save checkpoints."})
@@ -98,7 +112,9 @@ if task.data == "sudoku":
         exact_reward: "grids solved",
     }
 elif task.data == "word_problems":
-    rows = word_problem_sets(counts, task.question_seed, (task.steps_low, task.steps_high))
+    rows = word_problem_sets(
+        counts, task.question_seed, (task.steps_low, task.steps_high), Sizes(task.largest_number, task.largest_count)
+    )
     verifiers = {result_reward: "right answers"}
 else:
     files = {split: Path(task.data) / f"{split}.jsonl" for split in SPLITS}
@@ -106,6 +122,28 @@ else:
         raise SystemExit(f"--data is {task.data!r}: no such files {missing}; or choose word_problems or sudoku")
     rows = {split: [json.loads(line) for line in path.open(encoding="utf-8")] for split, path in files.items()}
     verifiers = {}
+
+if task.judge:
+    if not verifiers:
+        raise SystemExit(f"--judge needs a verifier, and --data {task.data} has none; choose word_problems or sudoku")
+    policy_rows = args.rows(rows["test"])
+    alone = GRPOArguments(
+        output_dir=args.output_dir,
+        seed=args.seed,
+        temperature=args.temperature,
+        max_completion_length=args.max_completion_length,
+        per_device_eval_batch_size=args.per_device_eval_batch_size,
+        report_to="none",
+        use_cpu=args.use_cpu,
+    )
+    judge_models(
+        task,
+        task.judge,
+        policy_rows,
+        lambda model, tokenizer: GRPOTrainer(model, list(verifiers), alone, policy_rows, tokenizer),
+        [f"reward/{verifier.__name__}" for verifier in verifiers],
+    )
+    raise SystemExit
 
 panels = {f"verified/{verifier.__name__}": title for verifier, title in verifiers.items()} | {
     "policy/reward_mean": "policy reward",

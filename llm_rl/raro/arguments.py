@@ -66,6 +66,13 @@ class RAROArguments(GRPOArguments):
     critic_generations: int = field(
         default=16, metadata={"help": "The critic's completions of each prompt it trains on."}
     )
+    critic_equal_pairs: bool = field(
+        default=True,
+        metadata={
+            "help": "A separate critic batch takes pairs of equal answers as well, fresh or replayed, which teach "
+            "it to tie and nothing else. They are judged in any case."
+        },
+    )
     policy_judgements: int = field(
         default=1, metadata={"help": "Judgments that a policy answer's reward is the mean of, if separate."}
     )
@@ -113,7 +120,7 @@ class RAROArguments(GRPOArguments):
         for name in (*RARO_COUNTS, *optional):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")
-        for name, neutral in (("critic_pairs", None), ("policy_judgements", 1)):
+        for name, neutral in (("critic_pairs", None), ("policy_judgements", 1), ("critic_equal_pairs", True)):
             if self.critic_batch == "mixed" and getattr(self, name) != neutral:
                 raise ValueError(
                     f"{name}={getattr(self, name)} does nothing with critic_batch='mixed', which judges every fresh "

@@ -36,7 +36,7 @@ def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) 
     metrics.add_ratio("critic/overlength_rate", len(critiques) - len(ended), len(critiques))
     metrics.add_ratio("critic/unparsable_rate", len(ended) - len(labeled), len(ended))
     metrics.add_ratio("critic/tie_rate", len(labeled) - len(decided), len(labeled))
-    distinct = [one for one in labeled if one.request.pair.expert_answer != one.request.pair.policy_answer]
+    distinct = [one for one in labeled if not one.request.pair.equal]
     told = [one for one in distinct if one.verdict is not Verdict.TIE]
     metrics.add_ratio("critic/tie_rate_distinct", len(distinct) - len(told), len(distinct))
     parts = {

@@ -33,6 +33,11 @@ class Pair:
     policy_answer: str
     step: int
 
+    @property
+    def equal(self) -> bool:
+        """Whether both answers are the same text."""
+        return self.expert_answer == self.policy_answer
+
 
 def question_key(question: str, expert_answer: str) -> str:
     """An identifier for a question of a data set that gives it none: a hash of both texts."""

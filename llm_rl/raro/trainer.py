@@ -136,13 +136,14 @@ class RAROTrainer(RolloutTrainer):
         history = self.replay.sample(self.args.history_pairs(step) if separate else len(fresh))
         history = [pair for pair in history if self._has_room(pair)]  # a resumed run may have less
         self._record_replay(history)
-        self.replay.add(fresh)
+        taught = [pair for pair in fresh if self.args.critic_equal_pairs or not pair.equal]
+        self.replay.add(taught)
         judgements, completions = (self.args.policy_judgements, 1) if separate else (1, self.args.critic_generations)
         judged = self.critic.judge(pairs, judgements, completions, step=step, metrics=self.metrics)
         verdicts = self.critic.judge_again(pairs, [*map(labels_of, judged)], step=step, metrics=self.metrics)
         requests = self.critic.requests(history, REPLAY, step)
         if separate:
-            requests = self.critic.requests(self.critic.choose(fresh, history, step), TRAIN, step) + requests
+            requests = self.critic.requests(self.critic.choose(taught, history, step), TRAIN, step) + requests
         groups = self.critic.criticize(requests, self.args.critic_generations, self.metrics)
         if not separate:
             groups = [group for of_pair in judged for group in of_pair] + groups

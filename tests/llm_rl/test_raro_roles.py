@@ -189,6 +189,27 @@ def test_each_of_several_judgments_has_an_order_of_its_own(tmp_path: Path) -> No
     assert sum(len(set(order)) == 2 for order in orders) > 8 and len(set(orders)) > 4
 
 
+def half_equal(question: str, n: int) -> str:
+    """The expert's own answer every other time."""
+    return f"<R>one</R>{f'P {question} {n}' if n % 2 else f'E {question}'}"
+
+
+@pytest.mark.parametrize("equal_pairs", [True, False])
+def test_equal_pairs_are_judged_and_trained_on_if_asked_for(tmp_path: Path, equal_pairs: bool) -> None:
+    data = [{"question": name, "answer": f"E {name}"} for name in ("red", "sun", "ice", "fog")]
+    roles = {"policy": half_equal, "critic": lambda question, first, second, n: "[Tie]"}
+    changes = {"critic_pairs": 64, "critic_equal_pairs": equal_pairs, "max_steps": 2}
+    run = trainer(tmp_path, data=data, **roles, **changes)
+    judged, trained = spy(run.critic, "judge"), spy(run, "_critic_samples")
+    run.train()
+    for step, (judging, training) in enumerate(zip(judged, trained, strict=True)):
+        assert Counter(pair.equal for pair in judging.arguments[0]) == {True: 8, False: 8}
+        pairs = Counter(group[0].request.pair.equal for group in training.arguments[0])
+        # The second step has all of the first as history beside its own.
+        assert pairs == Counter({False: 8 * (step + 1), True: 8 * (step + 1) * equal_pairs})
+    assert len(run.replay) == (32 if equal_pairs else 16)
+
+
 # The buffer
 
 

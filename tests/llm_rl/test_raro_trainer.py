@@ -345,6 +345,7 @@ def test_the_model_itself_plays_both_roles(tmp_path: Path) -> None:
         ({"critic_pairs": 0}, "critic_pairs is 0"),
         ({"critic_batch": "mixed", "critic_pairs": 4}, "critic_pairs=4 does nothing with critic_batch='mixed'"),
         ({"critic_batch": "mixed", "policy_judgements": 2}, "policy_judgements=2 does nothing"),
+        ({"critic_batch": "mixed", "critic_equal_pairs": False}, "critic_equal_pairs=False does nothing"),
         ({"rejudge_attempts": -1}, "rejudge_attempts is -1"),
         ({"max_critic_completion_length": 0}, "max_critic_completion_length is 0"),
         ({"unparsable_reward": float("nan")}, "unparsable_reward is nan; give a finite reward"),

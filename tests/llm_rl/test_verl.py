@@ -32,6 +32,7 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
+from llm_rl.integrations.verl import advantages as advantages  # registers the estimator
 from llm_rl.integrations.verl.memory import worker_memory
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "verl"

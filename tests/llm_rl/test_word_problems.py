@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from llm_rl.raro import extract_answer
 from llm_rl.word_problems import (
-    LARGEST,
     SPLITS,
     WORDINGS,
+    Sizes,
     WordProblem,
     correct,
     draw_problem,
@@ -37,9 +37,14 @@ def test_a_problem_in_full():
 
 
 @settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 2**32), fewest=st.integers(1, 4), more=st.integers(0, 3))
-def test_the_expert_is_right(seed, fewest, more):
-    problem = draw_problem(np.random.default_rng(seed), (fewest, fewest + more))
+@given(
+    seed=st.integers(0, 2**32),
+    fewest=st.integers(1, 4),
+    more=st.integers(0, 3),
+    sizes=st.builds(Sizes, st.integers(2, 60), st.integers(10, 1200)),
+)
+def test_the_expert_is_right(seed, fewest, more, sizes):
+    problem = draw_problem(np.random.default_rng(seed), (fewest, fewest + more), sizes)
     row = problem.row()
     equations = re.findall(r"(\d+) ([-+*/]) (\d+) = (\d+)", row["answer"])
     assert fewest <= len(equations) == len(problem.steps) <= fewest + more
@@ -50,12 +55,20 @@ def test_the_expert_is_right(seed, fewest, more):
             sign, value // int(number)
         )
         assert sign != "/" or int(before) % int(number) == 0
-        assert 2 <= value == int(after) <= LARGEST
+        assert 2 <= value == int(after) <= sizes.largest_count
+        assert int(number) <= (sizes.largest_number if sign in "+-" else 9)
     assert numbers(row["question"])[1:] == [int(number) for _, _, number, _ in equations]
     assert numbers(extract_answer(row["answer"])) == [value] == [int(row["result"])]
     assert correct(row["answer"], row)
     assert not correct(row["answer"].replace(f"is {value}.", f"is {value + 1}."), row)
-    assert draw_problem(np.random.default_rng(seed), (fewest, fewest + more)) == problem
+    assert value <= sizes.largest_count and problem.start <= sizes.largest_count
+    assert draw_problem(np.random.default_rng(seed), (fewest, fewest + more), sizes) == problem
+
+
+@pytest.mark.parametrize("sizes", [(1, 100), (12, 9)])
+def test_sizes_without_problems_raise(sizes):
+    with pytest.raises(ValueError, match=rf"largest_number={sizes[0]}, largest_count={sizes[1]}\) is too small"):
+        Sizes(*sizes)
 
 
 def test_splits_share_no_arithmetic():

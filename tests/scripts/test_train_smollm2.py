@@ -168,8 +168,10 @@ def test_models_are_judged_with_the_same_random_numbers(grpo, tmp_path):
     output = launch("judge_smollm2.py", *models, test_puzzles=3, dtype="float32", run_dir=tmp_path)
     first, second, trained = (line.rpartition(": ")[2] for line in output.splitlines())
     assert first == second and first.startswith("sampled ") and "greedy " in trained
-    output = launch("judge_smollm2.py", *models, task="questions", test_puzzles=3, dtype="float32", run_dir=tmp_path)
-    assert len(output.splitlines()) == 3 and output.count("sampled verified/givens_reward 0.") == 3
+    questions = {"test_rows": 3, "dtype": "float32", "output_dir": tmp_path, "max_completion_length": 8}
+    output = launch("train_raro.py", "--judge", *models[1:], greedy="true", **questions)
+    assert len(output.splitlines()) == 3 and output.count(": sampled reward/result_reward 0.") == 3
+    assert output.count("; greedy reward/result_reward 0.") == 3 and not (tmp_path / "results.json").exists()
 
 
 RARO = {
@@ -198,6 +200,12 @@ def test_raro_on_word_problems_with_control_and_table(tiny, tmp_path):
     assert "| right answers | policy reward | critic accuracy | tie rate |" in table
     assert [line.split(" | ")[1] for line in table.splitlines()[2:]] == ["RARO", "more SFT"]
     assert Image.open(tmp_path / "one.png").format == "PNG"
+
+
+def test_a_start_alone(tiny, tmp_path):
+    output = launch("train_raro.py", output_dir=tmp_path, model=tiny, start_only="true", **RARO, **RARO_ROWS)
+    assert output.startswith("Start: 2 supervised steps") and len(output.splitlines()) == 1
+    assert (tmp_path / "start" / "model.safetensors").is_file() and not (tmp_path / "metrics.jsonl").exists()
 
 
 def test_raro_on_files_of_ones_own(grpo, tmp_path):
