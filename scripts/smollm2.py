@@ -56,7 +56,9 @@ class StartArguments:
     sft_learning_rate: float = field(default=2e-3, metadata={"help": "Of the start's adapters; it falls to 0."})
     control_learning_rate: float = field(default=5e-4, metadata={"help": "Of the control, constant."})
     greedy: bool = field(default=True, metadata={"help": "Judge greedy decoding as well, beside sampling."})
-    control: bool = field(default=False, metadata={"help": "Train more of the start for the seconds that RL took."})
+    control: bool = field(
+        default=False, metadata={"help": "Train more of the start for the seconds that RL took (control_model)."}
+    )
     dtype: str = field(default="bfloat16", metadata={"help": "Of the frozen weights; adapters are float32."})
     lora_r: int = field(default=16, metadata={"help": "Rank of the adapters of start, RL and control; 0: all weights."})
     lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters."})
@@ -73,6 +75,28 @@ class TaskArguments(StartArguments):
     train_puzzles: int = field(default=800, metadata={"help": "For the start, RL and the control."})
     curve_puzzles: int = field(default=32, metadata={"help": "Held out, for the curve."})
     test_puzzles: int = field(default=48, metadata={"help": "Held out, for the table."})
+
+
+@dataclass
+class RecipeDefaults:
+    """What the recipes of all three scripts have in common, to be put before the trainer's arguments."""
+
+    per_device_train_batch_size: int = field(default=32, metadata={"help": "The policy's completions of a roll-out."})
+    per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
+    num_generations: int = field(default=8, metadata={"help": "G: the policy's completions of each prompt."})
+    learning_rate: float = field(default=4e-4, metadata={"help": "Of the adapters."})
+    lr_scheduler_type: str = field(default="constant_with_warmup", metadata={"help": "Schedule."})
+    warmup_steps: float = field(
+        default=4, metadata={"help": "Over which the rate rises; without, Adam's first steps break the format."}
+    )
+    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
+    eval_strategy: str = field(default="steps", metadata={"help": "When to take a point of the curve."})
+    eval_steps: float | None = field(default=4, metadata={"help": "Steps between two points of the curve."})
+    eval_on_start: bool = field(default=True, metadata={"help": "A point before training."})
+    logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
+    save_strategy: str = field(default="no", metadata={"help": "When to save checkpoints."})
+    report_to: str | None = field(default="none", metadata={"help": "Where else to report."})
+    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
 
 
 class StepClock(TrainerCallback):
@@ -271,6 +295,7 @@ def train_and_judge(
     if task.control:
         model, tokenizer = supervise(task, args, expert_rows, start, StepClock(clock.seconds))
         results["more SFT"] = judge(new_trainer(model, tokenizer, rows, None), rows["test"], task.greedy)
+        save_merged(model, tokenizer, run / "control_model")
     report(run, results, args.seed, clock.seconds, panels)
 
 

@@ -9,9 +9,8 @@ arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained mod
 
 from dataclasses import dataclass, field
 
-import torch
 from arguments import parse
-from smollm2 import TaskArguments, puzzle_rows, train_and_judge
+from smollm2 import RecipeDefaults, TaskArguments, puzzle_rows, train_and_judge
 
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
@@ -19,29 +18,13 @@ from sudoku_env.rewards import cells_reward, exact_reward, givens_reward
 
 
 @dataclass
-class RecipeArguments(GRPOArguments):
+class RecipeArguments(RecipeDefaults, GRPOArguments):
     """Arguments of GRPO with this script's defaults."""
 
     output_dir: str = field(default="runs/train_grpo", metadata={"help": "Run folder."})
     max_steps: int = field(default=12, metadata={"help": "Optimizer steps."})
-    per_device_train_batch_size: int = field(default=32, metadata={"help": "Completions of a roll-out."})
-    per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
-    num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
     max_completion_length: int = field(default=36, metadata={"help": "Longest completion in tokens."})
     loss_type: str = field(default="dr_grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo; see core.loss_types."})
-    learning_rate: float = field(default=4e-4, metadata={"help": "Of the adapters."})
-    lr_scheduler_type: str = field(default="constant_with_warmup", metadata={"help": "Schedule."})
-    warmup_steps: float = field(
-        default=4, metadata={"help": "Over which the rate rises; without, Adam's first steps break the format."}
-    )
-    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
-    eval_strategy: str = field(default="steps", metadata={"help": "When to take a point of the curve."})
-    eval_steps: float | None = field(default=4, metadata={"help": "Steps between two points of the curve."})
-    eval_on_start: bool = field(default=True, metadata={"help": "A point before training."})
-    logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
-    save_strategy: str = field(default="no", metadata={"help": "When to save checkpoints."})
-    report_to: str | None = field(default="none", metadata={"help": "Where else to report."})
-    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
 
 
 task, args = parse(TaskArguments, RecipeArguments)

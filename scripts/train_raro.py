@@ -17,9 +17,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
 from arguments import parse
-from smollm2 import CRITIC_TEMPLATE, StartArguments, judge_models, train_and_judge
+from smollm2 import CRITIC_TEMPLATE, RecipeDefaults, StartArguments, judge_models, train_and_judge
 
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
@@ -61,14 +60,11 @@ class RaroTaskArguments(StartArguments):
 
 
 @dataclass
-class RecipeArguments(RAROArguments):
+class RecipeArguments(RecipeDefaults, RAROArguments):
     """Arguments of RARO with this script's defaults."""
 
     output_dir: str = field(default="runs/train_raro", metadata={"help": "Run folder."})
     max_steps: int = field(default=24, metadata={"help": "Optimizer steps."})
-    per_device_train_batch_size: int = field(default=32, metadata={"help": "The policy's completions of a step."})
-    per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
-    num_generations: int = field(default=8, metadata={"help": "The policy's completions of each question."})
     critic_pairs: int | None = field(default=12, metadata={"help": "Pairs that the critic trains on, half replayed."})
     critic_generations: int = field(default=8, metadata={"help": "The critic's completions of each pair."})
     critic_equal_pairs: bool = field(
@@ -88,17 +84,7 @@ class RecipeArguments(RAROArguments):
     critic_system: str = field(default="", metadata={"help": "The critic's system prompt; empty: none."})
     critic_template: str = field(default=CRITIC_TEMPLATE, metadata={"help": "The critic's user turn."})
     share_prompts: bool = field(default=True, metadata={"help": "Read a prompt once for all its completions."})
-    learning_rate: float = field(default=4e-4, metadata={"help": "Of the adapters."})
-    lr_scheduler_type: str = field(default="constant_with_warmup", metadata={"help": "Schedule."})
-    warmup_steps: float = field(default=4, metadata={"help": "Over which the rate rises."})
-    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
-    eval_strategy: str = field(default="steps", metadata={"help": "When to take a point of the curve."})
     eval_steps: float | None = field(default=8, metadata={"help": "Steps between two points of the curve."})
-    eval_on_start: bool = field(default=True, metadata={"help": "A point before training."})
-    logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
-    save_strategy: str = field(default="no", metadata={"help": "When to save checkpoints."})
-    report_to: str | None = field(default="none", metadata={"help": "Where else to report."})
-    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
 
 
 task, args = parse(RaroTaskArguments, RecipeArguments)

@@ -12,9 +12,8 @@ Where defaults depart from the source's form, `--help` says so (docs/smollm2.md 
 
 from dataclasses import dataclass, field
 
-import torch
 from arguments import parse
-from smollm2 import TaskArguments, puzzle_rows, train_and_judge
+from smollm2 import RecipeDefaults, TaskArguments, puzzle_rows, train_and_judge
 
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from sudoku_env.chat import REASONING_TAGS, RESPONSE_TAGS
@@ -31,14 +30,11 @@ class VaporTaskArguments(TaskArguments):
 
 
 @dataclass
-class RecipeArguments(VAPORArguments):
+class RecipeArguments(RecipeDefaults, VAPORArguments):
     """Arguments of VAPOR with this script's defaults."""
 
     output_dir: str = field(default="runs/train_vapor", metadata={"help": "Run folder."})
     max_steps: int = field(default=8, metadata={"help": "Optimizer steps."})
-    per_device_train_batch_size: int = field(default=32, metadata={"help": "Completions of a roll-out."})
-    per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
-    num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
     max_completion_length: int = field(default=36, metadata={"help": "Longest completion in tokens."})
     verifiable_term_split: list[str] = field(
         default_factory=lambda: list(RESPONSE_TAGS), metadata={"help": "Tags of the part that the reward looks at."}
@@ -48,19 +44,6 @@ class RecipeArguments(VAPORArguments):
     clip_on: str = field(default="verifiable", metadata={"help": "The clip is on the product (source) or verifiable."})
     pref_loss_weight: float = field(default=0.05, metadata={"help": "Weight of -log sigmoid(beta * margin), source: 0"})
     advantage_scale: str = field(default="std", metadata={"help": "Advantages as they are (none, source) or over std."})
-    learning_rate: float = field(default=4e-4, metadata={"help": "Of the adapters."})
-    lr_scheduler_type: str = field(default="constant_with_warmup", metadata={"help": "Schedule."})
-    warmup_steps: float = field(
-        default=4, metadata={"help": "Over which the rate rises; without, Adam's first steps break the format."}
-    )
-    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
-    eval_strategy: str = field(default="steps", metadata={"help": "When to take a point of the curve."})
-    eval_steps: float | None = field(default=4, metadata={"help": "Steps between two points of the curve."})
-    eval_on_start: bool = field(default=True, metadata={"help": "A point before training."})
-    logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
-    save_strategy: str = field(default="no", metadata={"help": "When to save checkpoints."})
-    report_to: str | None = field(default="none", metadata={"help": "Where else to report."})
-    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
 
 
 PANELS = {
