@@ -41,6 +41,7 @@ class Sizes:
             raise ValueError(f"{self} is too small; largest_number must be at least 2 and largest_count at least 10")
 
 
+DEFAULT_SIZES = Sizes()
 PEOPLE = (("Ada", "She"), ("Ben", "He"), ("Cleo", "She"), ("Dan", "He"), ("Eve", "She"), ("Finn", "He"))
 THINGS = ("apples", "beads", "cards", "coins", "marbles", "pens", "shells", "stamps")
 WORDINGS: dict[Action, tuple[str, str]] = {
@@ -55,7 +56,6 @@ WORDINGS: dict[Action, tuple[str, str]] = {
         "{they} shares the {things} equally among {n} people and is one of them.",
     ),
 }
-DEFAULT_SIZES = Sizes()
 SIGNS: dict[Action, str] = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 SPLITS = ("train", "validation", "test")
 SHARES = (0.6, 0.2, 0.2)
@@ -176,7 +176,7 @@ def _choices(value: int, sizes: Sizes) -> dict[Action, list[int]]:
         "add": list(range(2, min(number, count - value) + 1)),
         "subtract": list(range(2, min(number, value - 2) + 1)),
         "multiply": [factor for factor in range(2, 6) if value * factor <= count],
-        "divide": [number for number in range(2, 10) if value % number == 0 and value // number >= 2],
+        "divide": [divisor for divisor in range(2, 10) if value % divisor == 0 and value // divisor >= 2],
     }
     return {action: numbers for action, numbers in choices.items() if numbers}
 
