@@ -1,20 +1,19 @@
-"""Arguments of RL training: those of `transformers.TrainingArguments` and the hyperparameters of seed 001."""
+"""Arguments of RL training: those of a run and the hyperparameters of seed 001."""
 
 import math
 from dataclasses import dataclass, field, fields
 from typing import get_args
 
-from transformers import TrainingArguments
-
 from dllm_rl.batch import Tail
 from dllm_rl.lora import LLADA_TARGETS
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
+from llm_rl.training.arguments import RunArguments
 from sudoku_env.logic import rule_index
 
 
 @dataclass
-class UnmaskArguments(TrainingArguments):
+class UnmaskArguments(RunArguments):
     """Arguments of `UnmaskTrainer`; defaults are seed 001's where it gives one.
 
     `per_device_train_batch_size` is the number of puzzles of a roll-out, `max_steps` counts optimizer steps.
@@ -82,9 +81,6 @@ class UnmaskArguments(TrainingArguments):
     )
     compile_rows: int = field(
         default=0, metadata={"help": "Compile the model's body for so many sequences at a time; 0: eager."}
-    )
-    expected_processes: int | None = field(
-        default=None, metadata={"help": "Stop unless training runs in so many processes; None takes any number."}
     )
     lora_r: int = field(default=0, metadata={"help": "Rank of LoRA adapters; 0 trains every weight."})
     lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters: alpha / r."})

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import Trainer, TrainingArguments
 
+from llm_rl.training.arguments import RunArguments
 from sudoku_env.tokens import PreFilled, reference_ids
 
 MIN_MASK_RATIO = 1e-3
@@ -134,7 +135,7 @@ class SftDataset(Dataset[dict[str, Tensor]]):
 
 
 @dataclass
-class SftArguments(TrainingArguments):
+class SftArguments(RunArguments):
     """Arguments of `SftTrainer`, beside those that any `transformers.TrainingArguments` give it."""
 
     mask_order: str = field(default="random", metadata={"help": "random (LLaDA) or left_to_right; see mask_tokens."})

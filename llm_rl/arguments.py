@@ -8,6 +8,7 @@ from transformers import TrainingArguments
 
 from llm_rl.core import Baseline, LossType
 from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.training.arguments import RunArguments
 
 KLIn = Literal["loss", "reward"]
 ScaleRewards = Literal["group", "batch", "none"]
@@ -24,7 +25,7 @@ COUNTS = (
 
 
 @dataclass
-class RolloutArguments(TrainingArguments):
+class RolloutArguments(RunArguments):
     """Arguments of `RolloutTrainer`.
 
     `per_device_train_batch_size` counts completions in a forward pass, `max_steps` optimizer steps. The roll-out of a
@@ -72,9 +73,6 @@ class RolloutArguments(TrainingArguments):
     importance_correction_cap: float | None = field(
         default=None,
         metadata={"help": "Weigh tokens by trainer / engine probability at sampling, at most this; None: no weight."},
-    )
-    expected_processes: int | None = field(
-        default=None, metadata={"help": "Stop unless training runs in so many processes; None takes any number."}
     )
 
     def __post_init__(self) -> None:
