@@ -39,9 +39,10 @@ def user_errors(*kinds: type[Exception]) -> Iterator[None]:
     Put it around what a user's words, files and folders decide; other errors are the program's and keep their
     traceback.
     """
+    expected = kinds or USER_ERRORS
     try:
         yield
-    except kinds or USER_ERRORS as error:
+    except expected as error:
         fail(str(error) or type(error).__name__)
 
 
