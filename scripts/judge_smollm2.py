@@ -9,8 +9,8 @@ and `train_vapor.py` saved, with the task's arguments as there.
 from dataclasses import dataclass, field
 
 import torch
+from arguments import need_writable, parse
 from smollm2 import TaskArguments, judge_models, puzzle_rows
-from transformers import HfArgumentParser
 
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
@@ -26,7 +26,8 @@ class Arguments(TaskArguments):
     run_dir: str = field(default="runs/judge_smollm2", metadata={"help": "Where the trainer may write."})
 
 
-(task,) = HfArgumentParser(Arguments).parse_args_into_dataclasses()
+(task,) = parse(Arguments, description=__doc__)
+need_writable("run_dir", task.run_dir)
 rows = puzzle_rows(task)["test"]
 args = GRPOArguments(
     output_dir=task.run_dir,
@@ -42,4 +43,4 @@ def new_trainer(model, tokenizer):
     return GRPOTrainer(model, [givens_reward, cells_reward], args, rows, tokenizer)
 
 
-judge_models(task, task.models, rows, new_trainer, ("reward_mean",))
+judge_models(task, "models", task.models, rows, new_trainer, ("reward_mean",))
