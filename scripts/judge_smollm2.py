@@ -9,7 +9,7 @@ and `train_vapor.py` saved, with the task's arguments as there.
 from dataclasses import dataclass, field
 
 import torch
-from arguments import need_writable, parse
+from arguments import fail, need_model, need_writable, parse
 from smollm2 import TaskArguments, judge_models, puzzle_rows
 
 from llm_rl.arguments import GRPOArguments
@@ -27,6 +27,10 @@ class Arguments(TaskArguments):
 
 
 (task,) = parse(Arguments, description=__doc__)
+if not task.models:
+    fail("--models needs at least one folder of a model")
+for folder in task.models:
+    need_model("models", folder)
 need_writable("run_dir", task.run_dir)
 rows = puzzle_rows(task)["test"]
 args = GRPOArguments(
@@ -43,4 +47,4 @@ def new_trainer(model, tokenizer):
     return GRPOTrainer(model, [givens_reward, cells_reward], args, rows, tokenizer)
 
 
-judge_models(task, "models", task.models, rows, new_trainer, ("reward_mean",))
+judge_models(task, task.models, rows, new_trainer, ("reward_mean",))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from arguments import fail, need_model, user_errors
+from arguments import need_model, user_errors
 from peft import PeftModel
 from run_folder import LAST, RunFolder
 from run_state import FirstPointOnce, Judgements, StepClock
@@ -227,7 +227,6 @@ def judge(trainer: RolloutTrainer, rows: Sequence[Any], greedy: bool) -> dict[st
 
 def judge_models(
     task: StartArguments,
-    option: str,
     folders: Sequence[str],
     rows: Sequence[Any],
     new_trainer: Callable[[Any, Any], RolloutTrainer],
@@ -237,19 +236,11 @@ def judge_models(
 
     Args:
         task: The task; what it says of adapters is not used.
-        option: That the folders were given with.
         folders: Of the models with their tokenizers.
         rows: Held out.
         new_trainer: Makes what judges of a model and a tokenizer.
         shown: Metrics.
-
-    Raises:
-        SystemExit: There is no folder, or one is missing.
     """
-    if not folders:
-        fail(f"--{option} needs at least one folder of a model")
-    for folder in folders:
-        need_model(option, folder)
     for folder in folders:
         found = judge(new_trainer(*trainable(replace(task, lora_r=0), Path(folder))), rows, task.greedy)
         ways = [

@@ -18,7 +18,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from arguments import fail, parse, user_errors
+from arguments import fail, need_model, parse, user_errors
 from smollm2 import (
     CRITIC_TEMPLATE,
     RecipeDefaults,
@@ -120,6 +120,8 @@ if not ready_made and (missing := [str(path) for path in files.values() if not p
     fail(f"--data is {task.data!r}: no such files {missing}; or choose word_problems or sudoku")
 if task.judge and not ready_made:
     fail(f"--judge needs a verifier, and --data {task.data} has none; choose word_problems or sudoku")
+for model in task.judge:
+    need_model("judge", model)
 folder = None if task.judge else choose_folder(task, args)
 with user_errors(OSError, ValueError):
     if task.data == "sudoku":
@@ -151,7 +153,6 @@ if task.judge:
     )
     judge_models(
         task,
-        "judge",
         task.judge,
         policy_rows,
         lambda model, tokenizer: GRPOTrainer(model, list(verifiers), alone, policy_rows, tokenizer),
