@@ -327,6 +327,6 @@ def _regime(given: Any) -> Regime:
 def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
         raise ValueError(
-            f"the name {name!r} becomes a folder: use letters, digits, '_', '.' and '-', and do not begin with a dot or "
+            f"the name {name!r} becomes a folder: use letters, digits, '_', '.' and '-', and begin with no dot or "
             "a dash"
         )

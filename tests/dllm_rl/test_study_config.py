@@ -105,7 +105,7 @@ def arm(**changes: Any) -> Any:
         (arm(arguments={"max_steps": 1}), r"\['max_steps'\] are set by the study"),
         (lambda given: {**given, "arms": {"base": {"kind": "sft", "budget": {"steps": 1}}}}, "name of a base"),
         (lambda given: {**given, "arms": {"a/b": {"kind": "sft", "budget": {"steps": 1}}}}, "becomes a folder"),
-        (lambda given: {**given, "arms": {"..": {"kind": "sft", "budget": {"steps": 1}}}}, "begin with a dot"),
+        (lambda given: {**given, "arms": {"..": {"kind": "sft", "budget": {"steps": 1}}}}, "begin with no dot"),
         (lambda given: {**given, "arms": {"-x": {"kind": "sft", "budget": {"steps": 1}}}}, "or a dash"),
     ],
 )
