@@ -255,7 +255,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     weights = [load_file(tmp_path / name / "final" / "model.safetensors") for name in ("killed", "whole")]
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
     with pytest.raises(ValueError, match=r"capacity 9 .* this one 10"):
-        play(tmp_path / "killed", 0, replay_capacity=10, max_steps=9)
+        play(tmp_path / "killed", 0, replay_capacity=10, max_steps=9, resume_with_changes=True)
 
 
 def never(question: str, first: str, second: str, n: int) -> str:
