@@ -114,6 +114,7 @@ class CurveCallback(TrainerCallback, ExportableState):
             saved = state.stateful_callbacks[type(self).__name__]["attributes"]
             self.points = saved["points"]
             self.plan.load_state_dict(saved["plan"])
+            control.should_training_stop = state.global_step >= self.plan.last_step
 
     def on_step_end(
         self,
@@ -143,8 +144,6 @@ class CurveCallback(TrainerCallback, ExportableState):
             save(model, "unannealed")
         if step >= self.plan.last_step:
             control.should_training_stop = True
-            # Resuming a checkpoint of an end before `max_steps` would take one update more.
-            control.should_save = control.should_save and step == state.max_steps
 
 
 class BaseTrainer(SftTrainer):

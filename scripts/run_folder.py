@@ -8,13 +8,16 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from glob import escape
 from pathlib import Path
 from typing import Any, Protocol
 
 from arguments import fail, need_writable, on_command_line, user_errors
 
+from llm_rl.checkpoint import CheckpointError
 from llm_rl.storage import PARTIAL, write_text_whole
+from llm_rl.training.run_folder import run_lock
 
 RECORD = "arguments.json"
 LAST = "last"
@@ -41,9 +44,14 @@ def parts_of_run(folder: Path) -> list[Path]:
     """The files, models and checkpoints in a folder that a script of ours wrote, or would take for its own."""
     files = [path for pattern in FILES for path in folder.glob(pattern) if path.is_file()]
     models = [folder / name for name in MODELS if any((folder / name / file).is_file() for file in MODEL_FILES)]
-    places = [folder, *(place for pattern in CHECKPOINT_FOLDERS for place in folder.glob(pattern))]
+    places = _places_of_checkpoints(folder)
     checkpoints = [path for place in places for path in place.glob("*") if CHECKPOINT.fullmatch(path.name)]
     return [*files, *models, *checkpoints]
+
+
+def _places_of_checkpoints(folder: Path) -> list[Path]:
+    found = [place for pattern in CHECKPOINT_FOLDERS for place in folder.glob(pattern) if place.is_dir()]
+    return [folder, *found] if folder.is_dir() else []
 
 
 class RunFolder:
@@ -77,17 +85,23 @@ class RunFolder:
 
         A run that is resumed keeps the arguments that it began with.
         """
-        with user_errors(OSError):
+        with user_errors(OSError, CheckpointError):
             if self.new:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self.path.mkdir()
             if self.overwrite:
-                for part in parts_of_run(self.path):
-                    shutil.rmtree(part) if part.is_dir() else part.unlink()
+                self._empty()
             record = self.path / RECORD
             if not (self.resumed and record.exists()):
                 write_text_whole(record, json.dumps(arguments, indent=2, default=str))
         return self.path
+
+    def _empty(self) -> None:
+        with ExitStack() as locks:
+            for place in _places_of_checkpoints(self.path):
+                locks.enter_context(run_lock(place))  # a run that is under way is not deleted
+            for part in parts_of_run(self.path):
+                shutil.rmtree(part) if part.is_dir() else part.unlink()
 
     @staticmethod
     def _overwritten(asked: Path, inputs: Sequence[Path]) -> tuple[Path, str]:

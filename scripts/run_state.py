@@ -30,9 +30,10 @@ class StepClock(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": {"seconds": self.seconds}}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Start at 0, or go on from a checkpoint."""
+        """Start at 0, or go on from a checkpoint, which may have been the end."""
         saved = state.stateful_callbacks.get(type(self).__name__, self.state())
         self.seconds = saved["attributes"]["seconds"] if state.global_step else 0.0
+        control.should_training_stop |= self._spent()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the clock."""
@@ -41,24 +42,11 @@ class StepClock(TrainerCallback, ExportableState):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stop the clock, and training if the budget is spent."""
         self.seconds += time.perf_counter() - self._started
-        if self.budget is not None and self.seconds >= self.budget:
-            control.should_training_stop = True
-            # Resuming a checkpoint of the end would take one step more.
-            control.should_save = False
+        if self._spent():
+            control.should_training_stop = control.should_save = True
 
-
-class FirstPointOnce(TrainerCallback):
-    """Takes the point of the curve before training (`eval_on_start`) once, and not again where a run is resumed."""
-
-    _asked = False
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Leave it out after resuming; the trainer looks at its arguments after this."""
-        self._asked, args.eval_on_start = args.eval_on_start, args.eval_on_start and not state.global_step
-
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Put the argument back, for the checkpoints."""
-        args.eval_on_start = self._asked
+    def _spent(self) -> bool:
+        return self.budget is not None and self.seconds >= self.budget
 
 
 class Judgements:

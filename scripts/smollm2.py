@@ -13,7 +13,7 @@ import torch
 from arguments import need_model, user_errors
 from peft import PeftModel
 from run_folder import LAST, RunFolder
-from run_state import FirstPointOnce, Judgements, StepClock
+from run_state import Judgements, StepClock
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -284,9 +284,8 @@ def train_and_judge(
     set_seed(args.seed)  # the same adapters, whether the start was made now or was there
     model, tokenizer = trainable(task, start)
     clock = StepClock()
-    callbacks = [MetricsWriter(run / "metrics.jsonl"), clock, FirstPointOnce()]
     with user_errors(CheckpointError, ValueError):
-        trainer = new_trainer(model, tokenizer, rows, callbacks)
+        trainer = new_trainer(model, tokenizer, rows, [MetricsWriter(run / "metrics.jsonl"), clock])
     quiet(trainer, shown)
     judged.add("start", lambda: judge(trainer, rows["test"], task.greedy))
     print(f"{name}: {args.max_steps} steps of {args.completions_per_rollout} completions.", flush=True)

@@ -12,6 +12,8 @@ sys.path[:0] = [str(ROOT / "scripts")]
 
 from run_folder import RunFolder, parts_of_run  # noqa: E402
 
+from llm_rl.training.run_folder import LOCK, run_lock  # noqa: E402
+
 
 @dataclass
 class Arguments:
@@ -95,9 +97,18 @@ def test_overwriting_removes_the_run_and_nothing_else(choose, tmp_path):
     folder = choose("mine", overwrite_output_dir=True)
     assert (run / "table.csv").exists()  # not before the start
     folder.open({"seed": 1})
-    left = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    left = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file() and path.name != LOCK}
     assert left == {*kept, "arguments.json"} and "seed" in (run / "arguments.json").read_text()
     assert [path.name for path in parts_of_run(run)] == ["arguments.json"]
+
+
+def test_a_run_that_is_under_way_is_not_overwritten(choose, capsys, tmp_path):
+    run = make_run(tmp_path / "mine")
+    folder = choose("mine", overwrite_output_dir=True)
+    capsys.readouterr()
+    with run_lock(run / "control_checkpoints"):
+        assert "is in use by process" in refusal(capsys, lambda: folder.open({"seed": 1}))
+    assert (run / "rl" / "config.json").exists() and (run / "arguments.json").read_text() == "old"
 
 
 def test_what_may_not_be_a_run_or_is_needed_is_not_overwritten(choose, capsys, tmp_path):
