@@ -26,6 +26,6 @@ def test_a_short_game_leaves_curves(tmp_path: Path) -> None:
     options = ["--seeds", "0", "1", "--steps", "2", "--start_steps", "100", "--logging_steps", "1"]
     command = [sys.executable, str(SCRIPT), *options, "--output_dir", str(tmp_path)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["seed 0", "seed 1"]
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["Run folder", "seed 0", "seed 1"]
     assert (tmp_path / "curve.png").stat().st_size > 10_000
     assert len((tmp_path / "metrics_seed1.jsonl").read_text("utf-8").splitlines()) == 3

@@ -85,7 +85,7 @@ def test_bad_arguments_are_refused_before_anything_is_written(
     tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     done = run(tmp_path / "out", *words)
-    assert done.returncode == 1 and message in done.stderr
+    assert done.returncode == 2 and message in done.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -3,12 +3,14 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from in_process import run_script, run_until_checkpoint
 from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
@@ -132,7 +134,7 @@ def test_chat_data(tmp_path):
 def test_data_that_cannot_be_had(tmp_path):
     process = start("make_data.py", tmp_path, kind="prompts", size=4, clues_low=16, clues_high=16, train=300)
     _, errors = process.communicate(timeout=300)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "of {'train': 300" in errors and "ask for fewer" in errors
     assert not list(tmp_path.iterdir())
 
@@ -262,6 +264,7 @@ def test_base_model_depends_on_the_seed_alone(base):
 # main job
 
 
+WALL_CLOCK = {"seconds", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
 TINY_RUN = {
     "max_steps": 4,
     "per_device_train_batch_size": 2,
@@ -277,8 +280,11 @@ TINY_RUN = {
 
 @pytest.fixture(scope="module")
 def main_run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("main")
-    (output,) = finish(start("train_sudoku.py", folder, **TINY_RUN))
+    folder = tmp_path_factory.mktemp("main") / "run"
+    process = start("train_sudoku.py", folder, **TINY_RUN)
+    output, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors[-3000:]
+    folder.with_name("errors.txt").write_text(errors)
     return folder, output
 
 
@@ -323,20 +329,53 @@ def test_main_job_resumes_to_the_same_weights(main_run, tmp_path):
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+def test_main_job_goes_on_in_the_control_without_training_again(main_run, tmp_path, monkeypatch, capsys):
+    left_alone, output = main_run
+    run = tmp_path / "run"
+    shutil.copytree(left_alone, run)
+    for name in ("control", "control_checkpoints"):
+        shutil.rmtree(run / name)
+    (run / "table.csv").unlink()
+    trained = (run / "checkpoint-4" / "model.safetensors").stat().st_mtime_ns
+    options = {**TINY_RUN, "output_dir": run, "resume_from_checkpoint": "last"}
+    steps = json.loads((run / "control_plan.json").read_text())["steps"]
+    middle = f"control_checkpoints/checkpoint-{steps // 4}"
+    run_until_checkpoint(monkeypatch, middle, "train_sudoku.py", **options)
+    assert not (run / "table.csv").exists() and not (run / "control").exists()
+    run_script(monkeypatch, "train_sudoku.py", **options)
+    assert (run / "table.csv").read_bytes() == (left_alone / "table.csv").read_bytes()
+    for name in ("rl", "control"):
+        assert (run / name / "model.safetensors").read_bytes() == (left_alone / name / "model.safetensors").read_bytes()
+    assert (run / "checkpoint-4" / "model.safetensors").stat().st_mtime_ns == trained
+    for name in ("metrics.jsonl", "metrics_control.jsonl", "curve_rl.jsonl"):
+        first, second = (
+            [{key: line[key] for key in line if key not in WALL_CLOCK} for line in map(json.loads, path.open())]
+            for path in (left_alone / name, run / name)
+        )
+        assert first == second
+    head, _, table = capsys.readouterr().out.rpartition("Held-out puzzles (6)")
+    assert f"Run folder: {run} (resumed)" in head
+    assert table.split("Run folder")[0] == output.rpartition("Held-out puzzles (6)")[2].split("Run folder")[0]
+
+
+def test_main_job_prints_no_warnings(main_run):
+    assert "Warning" not in main_run[0].with_name("errors.txt").read_text()
+
+
 def test_main_job_reads_a_recipe(tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("learning_rate: 1e-4\ngroup_size: 3\n")
     script = [sys.executable, str(ROOT / "scripts" / "train_sudoku.py"), str(recipe)]
     words = ["--group_size", "0", "--output_dir", str(tmp_path)]
     over = subprocess.run([*script, *words], capture_output=True, text=True)
-    assert over.returncode == 1 and "group_size=0" in over.stderr
+    assert over.returncode == 2 and "group_size=0" in over.stderr
     recipe.write_text("learning_rat: 1e-4\n")
     unknown = subprocess.run(script, capture_output=True, text=True)
-    assert unknown.returncode == 2 and "unknown keys ['learning_rat']" in unknown.stderr
+    assert unknown.returncode == 2 and "learning_rat is unknown; did you mean learning_rate?" in unknown.stderr
 
 
 def test_main_job_refuses_test_grids_in_training(tmp_path):
     data = ROOT / "data" / "sudoku6x6_train.jsonl"
     process = start("train_sudoku.py", tmp_path, **{**TINY_RUN, "eval_data": data})
     _, errors = process.communicate(timeout=300)
-    assert process.returncode == 1 and "eval_data: 6 of 6 solution grids occur in training" in errors
+    assert process.returncode == 2 and "--eval_data: 6 of 6 solution grids occur in training" in errors

@@ -97,7 +97,7 @@ def test_a_failure_is_told_and_what_depends_on_it_is_not_run(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_bad_arguments_are_refused(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     refused = study(tmp_path, regime(), *words)
-    assert refused.returncode == 1 and message in refused.stderr
+    assert refused.returncode == 2 and message in refused.stderr
 
 
 @pytest.mark.slow
@@ -105,5 +105,5 @@ def test_arguments_of_a_trainer_are_tried_before_anything_runs(tmp_path: Path) -
     wrong = regime()
     wrong["arms"]["rl"]["arguments"] = {**UNMASK, "position_temperature": -1.0}
     refused = study(tmp_path, wrong)
-    assert refused.returncode == 1 and "position_temperature" in refused.stderr
+    assert refused.returncode == 2 and "position_temperature" in refused.stderr
     assert not (tmp_path / "runs").exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from in_process import run_script, run_until_checkpoint
 from PIL import Image
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -128,6 +129,42 @@ def test_grpo_from_a_start_with_control(tiny, grpo):
     assert Image.open(run / "curve.png").format == "PNG"
 
 
+WALL_CLOCK = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}
+
+
+def test_a_run_that_is_stopped_twice_ends_as_one_left_alone(tiny, tmp_path, monkeypatch, capsys):
+    options = {**TINY, "model": tiny, "max_steps": 4, "save_steps": 1, "eval_steps": 2, "control": "true"}
+    alone, stopped = tmp_path / "alone", tmp_path / "stopped"
+    run_script(monkeypatch, "train_grpo.py", output_dir=alone, **options)
+    again = {**options, "output_dir": stopped, "resume_from_checkpoint": "last"}
+    run_until_checkpoint(
+        monkeypatch, "stopped/checkpoint-3", "train_grpo.py", **again
+    )  # there is nothing to resume yet
+    start = (stopped / "start" / "model.safetensors").stat().st_mtime_ns
+    judged = (stopped / "judged.json").read_text("utf-8")
+    run_until_checkpoint(monkeypatch, "stopped/checkpoint-4", "train_grpo.py", **again)
+    assert (stopped / "judged.json").read_text("utf-8") == judged and list(json.loads(judged)) == ["start"]
+    clock = json.loads((stopped / "checkpoint-4" / "trainer_state.json").read_text("utf-8"))
+    seconds = clock["stateful_callbacks"]["StepClock"]["attributes"]["seconds"]
+    capsys.readouterr()
+    run_script(monkeypatch, "train_grpo.py", **again)
+    assert "Start: " not in capsys.readouterr().out
+    assert (stopped / "start" / "model.safetensors").stat().st_mtime_ns == start
+    first, second = (results_of(folder) for folder in (alone, stopped))
+    assert list(first) == list(second) == ["start", "GRPO", "more SFT"]
+    assert all(first[name] == second[name] for name in ("start", "GRPO"))
+    first, second = (
+        [{key: line[key] for key in line if key not in WALL_CLOCK} for line in lines_of(folder / "metrics.jsonl")]
+        for folder in (alone, stopped)
+    )
+    assert first == second and sum("eval_reward_mean" in line for line in first) == 3
+    first, second = ((folder / "model" / "model.safetensors").read_bytes() for folder in (alone, stopped))
+    assert first == second
+    record = json.loads((stopped / "results.json").read_text("utf-8"))
+    assert record["seconds"] == seconds > 0
+    assert (stopped / "control_model" / "model.safetensors").is_file()
+
+
 def test_the_table_and_picture_of_two_runs(grpo, tmp_path):
     for name in ("one", "two"):
         shutil.copytree(grpo[0], tmp_path / name)
@@ -204,7 +241,8 @@ def test_raro_on_word_problems_with_control_and_table(tiny, tmp_path):
 
 def test_a_start_alone(tiny, tmp_path):
     output = launch("train_raro.py", output_dir=tmp_path, model=tiny, start_only="true", **RARO, **RARO_ROWS)
-    assert output.startswith("Start: 2 supervised steps") and len(output.splitlines()) == 1
+    first, second = output.splitlines()
+    assert first == f"Run folder: {tmp_path}" and second.startswith("Start: 2 supervised steps")
     assert (tmp_path / "start" / "model.safetensors").is_file() and not (tmp_path / "metrics.jsonl").exists()
 
 
@@ -223,7 +261,7 @@ def test_raro_needs_all_its_files(tmp_path):
     script, missing = ROOT / "scripts" / "train_raro.py", tmp_path / "none"
     command = [sys.executable, str(script), "--data", str(missing), "--use_cpu", "true"]
     done = subprocess.run([*command, "--output_dir", str(tmp_path / "run")], capture_output=True, text=True)
-    assert done.returncode and "train.jsonl" in done.stderr and "choose word_problems or sudoku" in done.stderr
+    assert done.returncode == 2 and "train.jsonl" in done.stderr and "choose word_problems or sudoku" in done.stderr
 
 
 def test_raro_on_sudoku_is_judged_by_its_grids(grpo, tmp_path):
