@@ -14,8 +14,11 @@ $(STAMP): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents]"
 	touch $(STAMP)
 
+# Its first line names the run folder: runs/train_sudoku, or the next number where that holds a run. A run that was
+# stopped goes on with `make train ARGS="--resume_from_checkpoint last"`.
+ARGS ?=
 train: $(STAMP)
-	$(BIN)/python scripts/train_sudoku.py
+	$(BIN)/python scripts/train_sudoku.py $(ARGS)
 
 # About two hours of two cores; results that are there already are kept.
 study: $(STAMP)

@@ -137,9 +137,8 @@ def test_a_run_that_is_stopped_twice_ends_as_one_left_alone(tiny, tmp_path, monk
     alone, stopped = tmp_path / "alone", tmp_path / "stopped"
     run_script(monkeypatch, "train_grpo.py", output_dir=alone, **options)
     again = {**options, "output_dir": stopped, "resume_from_checkpoint": "last"}
-    run_until_checkpoint(
-        monkeypatch, "stopped/checkpoint-3", "train_grpo.py", **again
-    )  # there is nothing to resume yet
+    # The first time there is nothing to resume yet.
+    run_until_checkpoint(monkeypatch, "stopped/checkpoint-3", "train_grpo.py", **again)
     start = (stopped / "start" / "model.safetensors").stat().st_mtime_ns
     judged = (stopped / "judged.json").read_text("utf-8")
     run_until_checkpoint(monkeypatch, "stopped/checkpoint-4", "train_grpo.py", **again)
