@@ -224,6 +224,11 @@ def judge(model: PreTrainedModel, name: str) -> dict[str, Evaluation]:
     return results
 
 
+def curve_steps(steps: int) -> int:
+    """Steps between two points of a curve; 0 is no curve."""
+    return max(1, steps // script.curve_points) if script.curve_points else 0
+
+
 def prepare(trainer: Trainer, shown: tuple[str, ...]) -> None:
     """A progress bar with figures in place of a printed line for each log."""
     trainer.remove_callback(PrinterCallback if args.disable_tqdm else ProgressCallback)
@@ -245,8 +250,7 @@ evaluations = {"base": judge(model, "base")}
 # RL: the objective of seed 001.
 if args.lr_scheduler_type == "warmup_stable_decay" and not args.lr_scheduler_kwargs:
     args.lr_scheduler_kwargs = {"num_decay_steps": int(0.4 * args.max_steps)}
-every = args.max_steps // script.curve_points if script.curve_points else 0
-curve = HeldOutCurve(run / "curve_rl.jsonl", curve_set, pad_id, every)
+curve = HeldOutCurve(run / "curve_rl.jsonl", curve_set, pad_id, curve_steps(args.max_steps))
 callbacks = [MetricsWriter(run / "metrics.jsonl"), curve]
 with user_errors(CheckpointError, ValueError):
     trainer = UnmaskTrainer(model, args, train_set, pad_id=pad_id, tail_id=eos_id, callbacks=callbacks)
@@ -304,9 +308,7 @@ if script.control:
         write_text_whole(plan_file, json.dumps(plan))
     plan = json.loads(plan_file.read_text(encoding="utf-8"))
     rl_seconds, steps = plan["rl_seconds"], plan["steps"]
-    curve = HeldOutCurve(
-        run / "curve_control.jsonl", curve_set, pad_id, steps // script.curve_points if script.curve_points else 0
-    )
+    curve = HeldOutCurve(run / "curve_control.jsonl", curve_set, pad_id, curve_steps(steps))
     control = control_trainer(
         steps,
         [MetricsWriter(run / "metrics_control.jsonl"), curve],
