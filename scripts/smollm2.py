@@ -1,7 +1,6 @@
 """What the scripts that train SmolLM2 share: the task, the supervised start, adapters, evaluation, the table."""
 
 import json
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -12,6 +11,7 @@ import pandas as pd
 import torch
 from arguments import need_model, user_errors
 from peft import PeftModel
+from quiet import quiet_libraries
 from run_folder import LAST, RunFolder
 from run_state import Judgements, StepClock
 from transformers import (
@@ -23,7 +23,6 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
-from transformers.utils import logging as transformers_logging
 
 from dllm_rl.callbacks import MetricsWriter, QuietProgress
 from dllm_rl.lora import add_lora
@@ -113,9 +112,7 @@ class RecipeDefaults:
 
 def choose_folder(task: StartArguments, args: Any) -> RunFolder:
     """The run's folder, with quiet libraries and the seed, once the models that it needs are found to be there."""
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    logging.getLogger("accelerate").setLevel(logging.ERROR)
+    quiet_libraries()
     if task.model != "smollm2":
         need_model("model", task.model)
     if task.start is not None and Path(task.start).exists():

@@ -12,13 +12,13 @@ The second command goes on where a run was stopped, in the control too, and ends
 """
 
 import json
-import logging
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
 import torch
 from arguments import fail, need_file, need_model, parse, user_errors
+from quiet import quiet_libraries
 from run_folder import LAST, RunFolder
 from transformers import (
     AutoModelForMaskedLM,
@@ -30,7 +30,6 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
-from transformers.utils import logging as transformers_logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
@@ -156,9 +155,7 @@ for option in ("data", "eval_data", "curve_data"):
     need_file(option, getattr(script, option))
 need_model("model", script.model)
 folder = RunFolder(args, inputs=[script.model, script.data, script.eval_data, script.curve_data])
-transformers_logging.set_verbosity_error()
-transformers_logging.disable_progress_bar()
-logging.getLogger("accelerate").setLevel(logging.ERROR)
+quiet_libraries()
 set_seed(args.seed)
 device = args.device
 
