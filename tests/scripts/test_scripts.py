@@ -362,20 +362,21 @@ def test_main_job_prints_no_warnings(main_run):
     assert "Warning" not in main_run[0].with_name("errors.txt").read_text()
 
 
-def test_main_job_reads_a_recipe(tmp_path):
+def test_main_job_reads_a_recipe(tmp_path, monkeypatch, capsys):
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("learning_rate: 1e-4\ngroup_size: 3\n")
-    script = [sys.executable, str(ROOT / "scripts" / "train_sudoku.py"), str(recipe)]
-    words = ["--group_size", "0", "--output_dir", str(tmp_path)]
-    over = subprocess.run([*script, *words], capture_output=True, text=True)
-    assert over.returncode == 2 and "group_size=0" in over.stderr
-    recipe.write_text("learning_rat: 1e-4\n")
-    unknown = subprocess.run(script, capture_output=True, text=True)
-    assert unknown.returncode == 2 and "learning_rat is unknown; did you mean learning_rate?" in unknown.stderr
+    for text, words, message in (
+        ("learning_rate: 1e-4\ngroup_size: 3\n", ["--group_size", 0], "group_size=0"),
+        ("learning_rat: 1e-4\n", [], "learning_rat is unknown; did you mean learning_rate?"),
+    ):
+        recipe.write_text(text)
+        with pytest.raises(SystemExit, match="2"):
+            run_script(monkeypatch, "train_sudoku.py", recipe, *words, "--output_dir", tmp_path / "run")
+        assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
-def test_main_job_refuses_test_grids_in_training(tmp_path):
-    data = ROOT / "data" / "sudoku6x6_train.jsonl"
-    process = start("train_sudoku.py", tmp_path, **{**TINY_RUN, "eval_data": data})
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 2 and "--eval_data: 6 of 6 solution grids occur in training" in errors
+def test_main_job_refuses_test_grids_in_training(tmp_path, monkeypatch, capsys):
+    options = {**TINY_RUN, "eval_data": ROOT / "data" / "sudoku6x6_train.jsonl", "output_dir": tmp_path / "run"}
+    with pytest.raises(SystemExit, match="2"):
+        run_script(monkeypatch, "train_sudoku.py", **options)
+    assert "--eval_data: 6 of 6 solution grids occur in training" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

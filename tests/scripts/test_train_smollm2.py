@@ -256,11 +256,19 @@ def test_raro_on_files_of_ones_own(grpo, tmp_path):
     assert "policy/overlength_rate" in results_of(run)["RARO"]["sampled"]
 
 
-def test_raro_needs_all_its_files(tmp_path):
-    script, missing = ROOT / "scripts" / "train_raro.py", tmp_path / "none"
-    command = [sys.executable, str(script), "--data", str(missing), "--use_cpu", "true"]
-    done = subprocess.run([*command, "--output_dir", str(tmp_path / "run")], capture_output=True, text=True)
-    assert done.returncode == 2 and "train.jsonl" in done.stderr and "choose word_problems or sudoku" in done.stderr
+def test_raro_needs_all_its_files_and_whole_lines(tmp_path, monkeypatch, capsys):
+    options = {"data": tmp_path, "output_dir": tmp_path / "run", "use_cpu": "true"}
+    line = json.dumps({"question": "1 + 1", "answer": "2"})
+    for split, text, message in (
+        ("train", line, "choose word_problems or sudoku"),
+        ("validation", f"{line}\n{{", "test.jsonl"),
+        ("test", line, "validation.jsonl, line 2: not JSON"),
+        ("validation", '{"question": "1 + 1"}', "line 1: expected an object with question and answer"),
+    ):
+        (tmp_path / f"{split}.jsonl").write_text(text, "utf-8")
+        with pytest.raises(SystemExit, match="2"):
+            run_script(monkeypatch, "train_raro.py", **options)
+        assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
 def test_raro_on_sudoku_is_judged_by_its_grids(grpo, tmp_path):
