@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup train study base9x9 rl9x9 measure9x9 test test-slow lint bench clean-cache clean
+.PHONY: setup train study base9x9 rl9x9 measure9x9 test test-slow lint bench clean
 
 setup: $(STAMP)
 
@@ -54,15 +54,12 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/bandit -q -r sudoku_env dllm_rl llm_rl scripts -c pyproject.toml
 
 bench: $(STAMP)
 	$(BIN)/python scripts/benchmark_solver.py
 	$(BIN)/python scripts/benchmark_env.py
 	$(BIN)/python scripts/benchmark.py
-
-# Compiled kernels; numba does not notice a change in a file that a kernel calls into.
-clean-cache:
-	rm -f sudoku_env/kernels/__pycache__/*.nb[ic]
 
 clean:
 	rm -rf $(VENV) runs build dist *.egg-info
