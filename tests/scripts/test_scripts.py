@@ -3,8 +3,6 @@
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
+from warm_process import FRESH, run_script, start_script
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
 from sudoku_env.board import to_string
@@ -26,17 +25,12 @@ ROOT = Path(__file__).parents[2]
 SPLITS = {"train": 6, "validation": 3, "test": 4}
 
 
-def start(script, output, **options):
+def start(script, output, *, fresh=FRESH, **options):
     """Start a script of the repository with `--name value` options, writing to a folder."""
-    words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "scripts" / script), "--output_dir", str(output), *words],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = ROOT / "scripts" / script, ["--output_dir", output, *words]
+    return start_script(*command, env=environment, cwd=ROOT, fresh=fresh)
 
 
 def finish(*processes):
@@ -71,12 +65,11 @@ def check_sums(folder):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("data") for _ in range(3)]
-    seeds = (5, 5, 6)
+    common = {"kind": "prompts", **SPLITS}
     finish(
-        *(
-            start("make_data.py", folder, kind="prompts", seed=s, **SPLITS)
-            for folder, s in zip(folders, seeds, strict=True)
-        )
+        start("make_data.py", folders[0], seed=5, **common),
+        start("make_data.py", folders[1], seed=5, fresh=True, **common),  # strings hash otherwise there
+        start("make_data.py", folders[2], seed=6, **common),
     )
     return folders
 
@@ -174,7 +167,7 @@ def base(tmp_path_factory):
         "eval_steps": 2,
         "checkpoints": 3,
     }
-    finish(*(start("pretrain_sudoku.py", folder, **options) for folder in folders))
+    finish(*(start("pretrain_sudoku.py", folder, fresh=folder != folders[0], **options) for folder in folders))
     return folders
 
 
@@ -201,7 +194,6 @@ def test_base_model_card(base):
 
 @pytest.mark.slow
 def test_base_recipe_of_nine_by_nine_runs_in_bfloat16_and_stops_early(tmp_path):
-    script = [sys.executable, str(ROOT / "scripts" / "pretrain_sudoku.py"), "configs/sudoku9x9_base.yaml"]
     tiny = {
         "output_dir": tmp_path,
         "puzzles": 60,
@@ -217,9 +209,9 @@ def test_base_recipe_of_nine_by_nine_runs_in_bfloat16_and_stops_early(tmp_path):
         "eval_steps": 2,
         "patience": 1,
     }
-    words = [str(word) for name, value in tiny.items() for word in (f"--{name}", value)]
+    words = ["configs/sudoku9x9_base.yaml", *(word for name, value in tiny.items() for word in (f"--{name}", value))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run([*script, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = run_script(ROOT / "scripts" / "pretrain_sudoku.py", words, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     steps = [json.loads(line)["step"] for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
     assert steps == [2, 4, 6]  # solves nothing, so the second point is no gain
@@ -326,12 +318,11 @@ def test_main_job_resumes_to_the_same_weights(main_run, tmp_path):
 def test_main_job_reads_a_recipe(tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("learning_rate: 1e-4\ngroup_size: 3\n")
-    script = [sys.executable, str(ROOT / "scripts" / "train_sudoku.py"), str(recipe)]
-    words = ["--group_size", "0", "--output_dir", str(tmp_path)]
-    over = subprocess.run([*script, *words], capture_output=True, text=True)
+    script = ROOT / "scripts" / "train_sudoku.py"
+    over = run_script(script, [recipe, "--group_size", "0", "--output_dir", tmp_path])
     assert over.returncode == 1 and "group_size=0" in over.stderr
     recipe.write_text("learning_rat: 1e-4\n")
-    unknown = subprocess.run(script, capture_output=True, text=True)
+    unknown = run_script(script, [recipe])
     assert unknown.returncode == 2 and "unknown keys ['learning_rat']" in unknown.stderr
 
 

@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from PIL import Image
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from warm_process import run_script
 
 from llm_rl.models import SMOLLM2_FOLDER, default_cache_dir
 from sudoku_env.chat import chat_rows
@@ -83,12 +82,8 @@ def tiny(tmp_path_factory):
 def launch(script, *words, **options):
     """Run a script of the repository; its standard output."""
     words = [*words, *(word for name, value in options.items() for word in (f"--{name}", value))]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / script), *map(str, words)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = run_script(ROOT / "scripts" / script, words, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -221,8 +216,7 @@ def test_raro_on_files_of_ones_own(grpo, tmp_path):
 
 def test_raro_needs_all_its_files(tmp_path):
     script, missing = ROOT / "scripts" / "train_raro.py", tmp_path / "none"
-    command = [sys.executable, str(script), "--data", str(missing), "--use_cpu", "true"]
-    done = subprocess.run([*command, "--output_dir", str(tmp_path / "run")], capture_output=True, text=True)
+    done = run_script(script, ["--data", missing, "--use_cpu", "true", "--output_dir", tmp_path / "run"])
     assert done.returncode and "train.jsonl" in done.stderr and "choose word_problems or sudoku" in done.stderr
 
 
