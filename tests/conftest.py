@@ -1,3 +1,4 @@
+import gc
 import hashlib
 from pathlib import Path
 
@@ -17,3 +18,9 @@ def pytest_configure(config):
     for compiled in [*cache.glob("*.nbi"), *cache.glob("*.nbc")]:
         compiled.unlink()
     stamp.write_text(sources)
+
+
+def pytest_collection_finish(session):
+    """Leave what was imported out of garbage collection: each `train()` asks for one, of a million objects else."""
+    gc.collect()
+    gc.freeze()

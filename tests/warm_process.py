@@ -4,6 +4,7 @@ A child has the arguments, environment, folder, module path and outputs that an 
 `FRESH_INTERPRETERS=1` in the environment, which `make test-all` sets, interpreters and torchrun are started instead.
 """
 
+import gc
 import multiprocessing
 import os
 import runpy
@@ -39,6 +40,7 @@ def _play(command: Sequence[str], environment: Mapping[str, str], folder: str, o
     """Be an interpreter that was started with a script and its arguments."""
     import torch
 
+    gc.freeze()  # collections leave alone, and do not copy, what the server imported
     for number, path in enumerate(outputs, start=1):
         descriptor = os.open(path, os.O_WRONLY)
         os.dup2(descriptor, number)
