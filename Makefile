@@ -51,22 +51,22 @@ measure9x9: $(STAMP)
 	done
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 -m slow
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
 
 # What is computed with torch, as on a processor without AVX-512: sums are added up in another order there.
 test-avx2: $(STAMP)
 	ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 \
-		$(BIN)/python -m pytest -q -n 2 tests/dllm_rl tests/llm_rl
+		$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/dllm_rl tests/llm_rl
 
 # Fast and slow tests with all extras; scripts in interpreters and torchrun of their own.
 test-all: export FRESH_INTERPRETERS := 1
 test-all: export LLM_RL_CACHE := $(CURDIR)/$(VENV)/models
 test-all: export SUDOKU_PROMPTS := $(CURDIR)/data/sudoku6x6_test.jsonl
 test-all: $(STAMP_ALL) test-avx2
-	$(BIN)/python -m pytest -q -n 2 -m ""
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m ""
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
