@@ -1,6 +1,5 @@
 import errno
 import json
-import multiprocessing
 import random
 import shutil
 import time
@@ -15,14 +14,13 @@ from killable import play
 from safetensors.torch import load_file
 from tiny_training import trainer, untimed, warm_model
 from transformers.trainer_utils import get_last_checkpoint
+from warm_process import SERVER
 
 import llm_rl.checkpoint
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.manifest import check_manifest
 
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["dllm_rl.trainer", "dllm_rl.callbacks"])  # a child then starts in a moment
 Result = tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, torch.Tensor]]
 
 

@@ -17,7 +17,7 @@ class Stopped(BaseException):
     """What ends a script in place of a signal."""
 
 
-def run_script(monkeypatch: pytest.MonkeyPatch, script: str, *words: Any, **options: Any) -> None:
+def run_here(monkeypatch: pytest.MonkeyPatch, script: str, *words: Any, **options: Any) -> None:
     """Run a script on one thread as `python script words --name value …` would."""
     words = [*words, *(word for name, value in options.items() for word in (f"--{name}", value))]
     threads = torch.get_num_threads()
@@ -42,4 +42,4 @@ def run_until_checkpoint(monkeypatch: pytest.MonkeyPatch, name: str, script: str
 
     with monkeypatch.context() as patch, pytest.raises(Stopped, match=name):
         patch.setattr(ExactTrainer, "_save_checkpoint", save_and_stop)
-        run_script(monkeypatch, script, *words, **options)
+        run_here(monkeypatch, script, *words, **options)

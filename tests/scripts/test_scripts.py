@@ -4,16 +4,15 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from in_process import run_script, run_until_checkpoint
+from in_process import run_here, run_until_checkpoint
 from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
+from warm_process import FRESH, run_script, start_script
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
 from sudoku_env.board import to_string
@@ -28,17 +27,12 @@ ROOT = Path(__file__).parents[2]
 SPLITS = {"train": 6, "validation": 3, "test": 4}
 
 
-def start(script, output, **options):
+def start(script, output, *, fresh=FRESH, **options):
     """Start a script of the repository with `--name value` options, writing to a folder."""
-    words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "scripts" / script), "--output_dir", str(output), *words],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = ROOT / "scripts" / script, ["--output_dir", output, *words]
+    return start_script(*command, env=environment, cwd=ROOT, fresh=fresh)
 
 
 def finish(*processes):
@@ -73,12 +67,11 @@ def check_sums(folder):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("data") for _ in range(3)]
-    seeds = (5, 5, 6)
+    common = {"kind": "prompts", **SPLITS}
     finish(
-        *(
-            start("make_data.py", folder, kind="prompts", seed=s, **SPLITS)
-            for folder, s in zip(folders, seeds, strict=True)
-        )
+        start("make_data.py", folders[0], seed=5, **common),
+        start("make_data.py", folders[1], seed=5, fresh=True, **common),  # strings hash otherwise there
+        start("make_data.py", folders[2], seed=6, **common),
     )
     return folders
 
@@ -176,7 +169,7 @@ def base(tmp_path_factory):
         "eval_steps": 2,
         "checkpoints": 3,
     }
-    finish(*(start("pretrain_sudoku.py", folder, **options) for folder in folders))
+    finish(*(start("pretrain_sudoku.py", folder, fresh=folder != folders[0], **options) for folder in folders))
     return folders
 
 
@@ -203,7 +196,6 @@ def test_base_model_card(base):
 
 @pytest.mark.slow
 def test_base_recipe_of_nine_by_nine_runs_in_bfloat16_and_stops_early(tmp_path):
-    script = [sys.executable, str(ROOT / "scripts" / "pretrain_sudoku.py"), "configs/sudoku9x9_base.yaml"]
     tiny = {
         "output_dir": tmp_path,
         "puzzles": 60,
@@ -219,9 +211,9 @@ def test_base_recipe_of_nine_by_nine_runs_in_bfloat16_and_stops_early(tmp_path):
         "eval_steps": 2,
         "patience": 1,
     }
-    words = [str(word) for name, value in tiny.items() for word in (f"--{name}", value)]
+    words = ["configs/sudoku9x9_base.yaml", *(word for name, value in tiny.items() for word in (f"--{name}", value))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run([*script, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = run_script(ROOT / "scripts" / "pretrain_sudoku.py", words, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     steps = [json.loads(line)["step"] for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
     assert steps == [2, 4, 6]  # solves nothing, so the second point is no gain
@@ -342,7 +334,7 @@ def test_main_job_goes_on_in_the_control_without_training_again(main_run, tmp_pa
     middle = f"control_checkpoints/checkpoint-{steps // 4}"
     run_until_checkpoint(monkeypatch, middle, "train_sudoku.py", **options)
     assert not (run / "table.csv").exists() and not (run / "control").exists()
-    run_script(monkeypatch, "train_sudoku.py", **options)
+    run_here(monkeypatch, "train_sudoku.py", **options)
     assert (run / "table.csv").read_bytes() == (left_alone / "table.csv").read_bytes()
     for name in ("rl", "control"):
         assert (run / name / "model.safetensors").read_bytes() == (left_alone / name / "model.safetensors").read_bytes()
@@ -370,13 +362,13 @@ def test_main_job_reads_a_recipe(tmp_path, monkeypatch, capsys):
     ):
         recipe.write_text(text)
         with pytest.raises(SystemExit, match="2"):
-            run_script(monkeypatch, "train_sudoku.py", recipe, *words, "--output_dir", tmp_path / "run")
+            run_here(monkeypatch, "train_sudoku.py", recipe, *words, "--output_dir", tmp_path / "run")
         assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
 def test_main_job_refuses_test_grids_in_training(tmp_path, monkeypatch, capsys):
     options = {**TINY_RUN, "eval_data": ROOT / "data" / "sudoku6x6_train.jsonl", "output_dir": tmp_path / "run"}
     with pytest.raises(SystemExit, match="2"):
-        run_script(monkeypatch, "train_sudoku.py", **options)
+        run_here(monkeypatch, "train_sudoku.py", **options)
     assert "--eval_data: 6 of 6 solution grids occur in training" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

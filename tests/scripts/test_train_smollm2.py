@@ -3,19 +3,18 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from in_process import run_script, run_until_checkpoint
+from in_process import run_here, run_until_checkpoint
 from PIL import Image
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from warm_process import run_script
 
-from llm_rl.models import SMOLLM2_FOLDER, default_cache_dir
+from llm_rl.models import SMOLLM2_FOLDER, default_cache_dir, smollm2_file
 from sudoku_env.chat import chat_rows
 from sudoku_env.puzzles import Puzzles, default_puzzles
 
@@ -41,6 +40,18 @@ TINY = {
     "disable_tqdm": "true",
     "use_cpu": "true",
 }
+
+
+def why_without_smollm2():
+    """Empty where SmolLM2 is in the cache or can be written there."""
+    try:
+        (default_cache_dir() / SMOLLM2_FOLDER).is_dir() or smollm2_file()
+    except ImportError as error:
+        return str(error)
+    return ""
+
+
+MISSING = why_without_smollm2()
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +95,8 @@ def tiny(tmp_path_factory):
 def launch(script, *words, **options):
     """Run a script of the repository; its standard output."""
     words = [*words, *(word for name, value in options.items() for word in (f"--{name}", value))]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / script), *map(str, words)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = run_script(ROOT / "scripts" / script, words, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -135,7 +142,7 @@ WALL_CLOCK = {"train_runtime", "train_samples_per_second", "train_steps_per_seco
 def test_a_run_that_is_stopped_twice_ends_as_one_left_alone(tiny, tmp_path, monkeypatch, capsys):
     options = {**TINY, "model": tiny, "max_steps": 4, "save_steps": 1, "eval_steps": 2, "control": "true"}
     alone, stopped = tmp_path / "alone", tmp_path / "stopped"
-    run_script(monkeypatch, "train_grpo.py", output_dir=alone, **options)
+    run_here(monkeypatch, "train_grpo.py", output_dir=alone, **options)
     again = {**options, "output_dir": stopped, "resume_from_checkpoint": "last"}
     # The first time there is nothing to resume yet.
     run_until_checkpoint(monkeypatch, "stopped/checkpoint-3", "train_grpo.py", **again)
@@ -146,7 +153,7 @@ def test_a_run_that_is_stopped_twice_ends_as_one_left_alone(tiny, tmp_path, monk
     clock = json.loads((stopped / "checkpoint-4" / "trainer_state.json").read_text("utf-8"))
     seconds = clock["stateful_callbacks"]["StepClock"]["attributes"]["seconds"]
     capsys.readouterr()
-    run_script(monkeypatch, "train_grpo.py", **again)
+    run_here(monkeypatch, "train_grpo.py", **again)
     assert "Start: " not in capsys.readouterr().out
     assert (stopped / "start" / "model.safetensors").stat().st_mtime_ns == start
     first, second = (results_of(folder) for folder in (alone, stopped))
@@ -267,7 +274,7 @@ def test_raro_needs_all_its_files_and_whole_lines(tmp_path, monkeypatch, capsys)
     ):
         (tmp_path / f"{split}.jsonl").write_text(text, "utf-8")
         with pytest.raises(SystemExit, match="2"):
-            run_script(monkeypatch, "train_raro.py", **options)
+            run_here(monkeypatch, "train_raro.py", **options)
         assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
@@ -278,7 +285,7 @@ def test_raro_on_sudoku_is_judged_by_its_grids(grpo, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (default_cache_dir() / SMOLLM2_FOLDER).is_dir(), reason="load_smollm2() was never called")
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_start_on_smollm2_writes_the_form(tmp_path):
     small = {"curve_puzzles": 2, "test_puzzles": 16, "max_steps": 1, "eval_steps": 1, "disable_tqdm": "true"}
     launch("train_grpo.py", output_dir=tmp_path, **small)
@@ -287,7 +294,7 @@ def test_a_start_on_smollm2_writes_the_form(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (default_cache_dir() / SMOLLM2_FOLDER).is_dir(), reason="load_smollm2() was never called")
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_start_on_smollm2_knows_both_roles(tmp_path):
     small = {"sft_steps": 20, "curve_rows": 2, "test_rows": 16, "max_steps": 1, "eval_steps": 1, "disable_tqdm": "true"}
     launch("train_raro.py", output_dir=tmp_path, **small)
