@@ -5,6 +5,7 @@ means another one. What the user can mend ends the program with one sentence on 
 """
 
 import os
+import re
 import sys
 from argparse import Action, ArgumentDefaultsHelpFormatter, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ USER_ERROR = 2
 USER_ERRORS = (OSError, SudokuError, CheckpointError)
 """What files, puzzles and checkpoints of a user's raise."""
 MODEL_FILE = "config.json"
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+"""A model's name on the hub, owner/model."""
 
 
 def fail(message: str) -> NoReturn:
@@ -53,9 +56,11 @@ def need_file(option: str, path: str | Path) -> None:
 
 
 def need_model(option: str, path: str | Path) -> None:
-    """End the program unless this is the folder of a saved model."""
+    """End the program unless this is the folder of a saved model, or may be a model's name on the hub."""
+    if not Path(path).is_dir() and HUB_NAME.fullmatch(str(path)):
+        return  # only loading it can tell
     if not Path(path).is_dir():
-        fail(f"--{option}: there is no folder {path}")
+        fail(f"--{option}: there is no folder {path}, and a name on the hub is owner/model")
     if not (Path(path) / MODEL_FILE).is_file():
         fail(f"--{option}: the folder {path} holds no model, {MODEL_FILE} is missing")
 

@@ -147,6 +147,8 @@ def test_folders_are_looked_at_before_they_are_needed(capsys, tmp_path) -> None:
     (tmp_path / "file").write_text("")
     assert "is a file" in refusal(capsys, lambda: need_writable("output_dir", tmp_path / "file" / "run"))
     assert "config.json is missing" in refusal(capsys, lambda: need_model("model", tmp_path))
+    need_model("model", "owner/a-model.of-some-kind")
+    assert "there is no folder a/b/c" in refusal(capsys, lambda: need_model("model", "a/b/c"))
     need_writable("output_dir", tmp_path / "a" / "b")
     assert not (tmp_path / "a").exists()
 
