@@ -82,13 +82,13 @@ def growth(function: Callable[[str], object], pattern: tuple[str, str, str], len
     before, fragment, behind = pattern
     for length in lengths:
         short, long = (before + fragment * (size // len(fragment)) + behind for size in (length // 10, length))
-        if cpu_time(function, long) < FLOOR:
+        taken = cpu_time(function, long)
+        if taken < FLOOR:
             continue
-        least = float("inf")
-        for _ in range(3):
-            least = min(least, cpu_time(function, long) / cpu_time(function, short))
-            if least < STEEP:
-                return least
+        least = taken / cpu_time(function, short)
+        for _ in range(2):
+            if least >= STEEP:
+                least = min(least, cpu_time(function, long) / cpu_time(function, short))
         return least
     return 0.0
 
