@@ -211,7 +211,7 @@ def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, 
     difference = (result.logprobs - record.old_logprobs).abs()
     if sequences == 1000:
         assert float(difference[record.live].median()) == 0.0
-    # Logits over their temperature reach 10, where floats are 1e-6 apart, and are sums: twenty of those, two on average.
+    # Logits over their temperature reach 10, where floats are 1e-6 apart: twenty of those, two on average.
     assert float(difference[record.live].max()) < 2e-5 and float(difference[record.live].mean()) < 2e-6
     assert not bool(result.clipped.any())
     assert bool((result.logprobs[~record.live] == 0).all())
