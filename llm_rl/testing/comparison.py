@@ -19,9 +19,9 @@ TIMES = ("*time", "*time_*", "*seconds*", "*per_second*")
 NEVER_COMPARED = ("training_args.bin", "*manifest*", "*.lock")
 """Files that hold the folder's name, other files' checksums, or the process that wrote them."""
 _PARTS = {
-    "random state": ("*rng_state*",),
     "completions": ("*completions*",),
     "log": ("*trainer_state.json", "*.jsonl", "*log*.json", "*metrics*.json"),
+    "random state": ("*rng_state*",),
     "optimizer": ("*optimizer*",),
     "schedule": ("*scheduler*",),
     "weights": ("*model*.safetensors", "*model*.bin"),
@@ -35,7 +35,7 @@ class Difference:
     """Something that two runs do not share.
 
     Attributes:
-        part: What it belongs to: "random state", "completions", "log", "optimizer", "schedule", "weights" or "other".
+        part: What it belongs to: "completions", "log", "random state", "optimizer", "schedule", "weights" or "other".
         file: The file's path within the folders.
         step: Of the log line or the checkpoint; None: at the end.
         name: Of the field or tensor within the file.
@@ -136,9 +136,7 @@ def _is_skipped(name: str) -> bool:
     return any(fnmatch(Path(name).name, pattern) for pattern in NEVER_COMPARED)
 
 
-def _compare_files(
-    expected: Path, found: Path, name: str, part: str, ignore: Sequence[str]
-) -> Iterator[Difference]:
+def _compare_files(expected: Path, found: Path, name: str, part: str, ignore: Sequence[str]) -> Iterator[Difference]:
     if _is_skipped(name):
         raise UnsupportedError(name)
     first, second = expected / name, found / name
@@ -172,7 +170,9 @@ class _Walk:
     ignore: Sequence[str]
     lines: bool
 
-    def differences(self, one: Any, other: Any, step: int | None, name: str) -> Iterator[tuple[int | None, str, Any, Any]]:
+    def differences(
+        self, one: Any, other: Any, step: int | None, name: str
+    ) -> Iterator[tuple[int | None, str, Any, Any]]:
         """Step, name and both values of each."""
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             step = self._step(one, step)

@@ -2,11 +2,11 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from llm_rl.testing.moments import POLL, Moment, Rhythm, checkpoints, directories, file_names
+from llm_rl.testing.moments import CHECKPOINT, POLL, Moment, Rhythm, checkpoints, directories, file_names
 from llm_rl.testing.processes import Program, Started
 
 REMOVED = "removed"
@@ -64,6 +64,42 @@ class Interrupted:
     finished: bool
 
 
+class _Trigger:
+    """Says when a moment has come.
+
+    Args:
+        moment: As drawn.
+        rhythm: Of the run left alone.
+        found: Steps of the checkpoints that are there at the start.
+        early: Whether it may come before a new checkpoint.
+        began: Time of the start.
+    """
+
+    def __init__(self, moment: Moment, rhythm: Rhythm, found: Iterable[int], early: bool, began: float) -> None:
+        self.moment, self.ignored, self.last = moment, rhythm.entries, max(found, default=0)
+        self.saving, self.after = moment.phase == "saving", moment.after or 0
+        self.reached = self.last >= self.after
+        self.known: dict[str, int] | None = None
+        self.at = float("inf")
+        if early and moment.phase == "starting":
+            self.at = began + moment.delay
+        elif early and moment.phase == "training" and self.reached:
+            started = rhythm.starting_seconds if moment.after is not None else 0.0
+            self.at = began + started + moment.delay  # a moment before the first checkpoint holds the time to start
+
+    def due(self, now: float, folders: dict[str, int], found: Iterable[int]) -> bool:
+        """Whether to kill now."""
+        passed = any(step > self.last and step >= self.after for step in found)
+        if self.saving and (passed or self.reached):
+            fresh = folders.items() - (folders if self.known is None else self.known).items()
+            if any(name not in self.ignored or CHECKPOINT.fullmatch(name) for name, _ in fresh):
+                self.at = min(self.at, now + self.moment.pause)
+        elif passed:
+            self.at = min(self.at, now + (self.moment.spare if self.reached else self.moment.delay))
+        self.known = folders
+        return now >= self.at
+
+
 class KilledRun:
     """A run that is killed at moments.
 
@@ -82,6 +118,7 @@ class KilledRun:
         self.failures: list[Failure] = []
         self._stopped_at, self._stopped_with = 0.0, -1
         self._there: dict[str, int] = {}
+        self._went_on = True
 
     def play(self, moments: Sequence[Moment]) -> Interrupted:
         """Kill at each moment, then let the program end; a start that fails gets the checkpoint before."""
@@ -108,46 +145,38 @@ class KilledRun:
 
     def _wait(self, process: Started, moment: Moment | None, began: float) -> bool:
         """Wait for the moment; false if the process ended before or the time is over."""
-        resuming = self._last_whole()
-        reached = moment is not None and (moment.after is None or (resuming is not None and resuming >= moment.after))
-        starting = self.rhythm.starting_seconds if resuming is not None else 0.0
-        due = began + moment.delay + starting if moment is not None and reached else None
-        known, found = directories(self.folder), checkpoints(self.folder)
-        saving = moment is not None and moment.while_saving
+        trigger = None
+        if moment is not None:
+            trigger = _Trigger(moment, self.rhythm, checkpoints(self.folder), self._went_on, began)
         while process.exit_code() is None and (now := time.monotonic()) < began + self.timeout:
-            current, here = directories(self.folder), checkpoints(self.folder)
-            if moment is not None and due is None and moment.after in here:
-                due = now + moment.delay
-            if moment is not None and not saving and moment.before in here.keys() - found.keys():
+            if trigger is not None and trigger.due(now, directories(self.folder), checkpoints(self.folder)):
                 return True
-            if moment is not None and due is not None and now >= due:
-                if not saving:
-                    return True
-                if current.items() - known.items():
-                    saving, due = False, now + moment.pause
-            known = current
             time.sleep(POLL)
         return False
 
     def _whole(self) -> dict[int, Path]:
         return {step: path for step, path in checkpoints(self.folder).items() if self.rhythm.files <= file_names(path)}
 
-    def _last_whole(self) -> int | None:
-        return max(self._whole(), default=None)
-
     def _note_kill(self, seconds: float) -> None:
         whole = {path.name for path in self._whole().values()}
         known = whole | self.rhythm.entries - {path.name for path in checkpoints(self.folder).values()}
         fresh = dict(directories(self.folder).items() - self._there.items())
         unfinished = tuple(sorted(fresh.keys() - known))
-        phase = "saving" if unfinished else "starting" if seconds < self.rhythm.starting_seconds else "training"
-        self.kills.append(Kill(seconds, self._last_whole(), phase, unfinished))
+        starting = seconds < self.rhythm.starting_seconds and not fresh
+        phase = "saving" if unfinished else "starting" if starting else "training"
+        self._went_on = max(self._whole(), default=-1) > self._stopped_with
+        self.kills.append(Kill(seconds, max(self._whole(), default=None), phase, unfinished))
         self._note_stop()
-        _logger.info("kill %d after %.1f s while %s, last whole checkpoint %s", len(self.kills), seconds, phase, self.kills[-1].step)
+        _logger.info(
+            "kill %d after %.1f s while %s, last whole checkpoint %s",
+            len(self.kills),
+            seconds,
+            phase,
+            self.kills[-1].step,
+        )
 
     def _note_stop(self) -> None:
-        last = self._last_whole()
-        self._stopped_at, self._stopped_with = time.time(), -1 if last is None else last
+        self._stopped_at, self._stopped_with = time.time(), max(self._whole(), default=-1)
 
     def _look_back(self) -> None:
         """Say of the last kill whether the start after it wrote again what was there."""

@@ -6,11 +6,13 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
 POLL = 0.002
-_NAME = re.compile(r"checkpoint-(\d+)")
+SAVING_SHARE, STARTING_SHARE = 0.5, 0.1
+CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
 @dataclass(frozen=True)
@@ -32,48 +34,59 @@ class Rhythm:
     entries: frozenset[str]
 
     @property
+    def gap_seconds(self) -> float:
+        """The median time between two checkpoints; 0: there was one."""
+        times = sorted(self.seen.values())
+        return median(later - earlier for earlier, later in pairwise(times)) if len(times) > 1 else 0.0
+
+    @property
     def starting_seconds(self) -> float:
         """From start to the first step, estimated by the first checkpoint's time less the time between two of them."""
-        times = sorted(self.seen.values())
-        gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
-        return max(times[0] - median(gaps), 0.0) if gaps else 0.0
+        return max(min(self.seen.values()) - self.gap_seconds, 0.0)
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When to kill: some time after a checkpoint was seen.
+    """When to kill: some time after a checkpoint of the run left alone.
 
     Attributes:
+        phase: "starting": `delay` counts from the program's start; "saving": at the next folder's sight; "training".
         after: Step of the checkpoint; None: the program's start.
-        before: Step of the next checkpoint, at whose sight it is high time; None: there is none.
-        delay: Seconds after the first.
-        while_saving: Then wait for the next checkpoint's first sight.
-        pause: Seconds after that.
+        delay: Seconds after that; where the program goes on from there, after the time that it takes to start.
+        spare: Seconds after the first new checkpoint, at the latest, as the time to start is but an estimate. A start
+            after one that came to no new checkpoint is always given one.
+        pause: Seconds after the sight of a folder that is being written.
     """
 
+    phase: str
     after: int | None
-    before: int | None
     delay: float
-    while_saving: bool
+    spare: float
     pause: float
 
 
 def draw_moments(rhythm: Rhythm, kills: int, seed: int) -> list[Moment]:
-    """Draw moments uniformly over a run, in their order; about half of them wait for a checkpoint that is being written.
+    """Draw moments uniformly over a run from its first step to its end, in their order.
+
+    About half of them wait for the next checkpoint that is being written; one in ten comes while the program starts.
 
     Args:
         rhythm: Of the run that was left alone.
         kills: How many.
         seed: Of the draws.
     """
-    source = random.Random(seed)
+    source, starting = random.Random(seed), rhythm.starting_seconds
     moments = []
-    for moment in sorted(source.uniform(0.0, rhythm.seconds) for _ in range(kills)):
+    for moment in sorted(source.uniform(starting, rhythm.seconds) for _ in range(kills)):
         after = max((step for step, seen in rhythm.seen.items() if seen <= moment), default=None)
-        before = min((step for step, seen in rhythm.seen.items() if seen > moment), default=None)
-        while_saving = source.random() < 0.5 and before is not None
-        delay = 0.0 if while_saving else moment - (0.0 if after is None else rhythm.seen[after])
-        moments.append(Moment(after, before, delay, while_saving, source.uniform(0.0, rhythm.saving_seconds)))
+        delay, kind = moment - (0.0 if after is None else rhythm.seen[after]), source.random()
+        phase = "training"
+        if kind < STARTING_SHARE:
+            phase, delay = "starting", source.uniform(0.0, starting + rhythm.gap_seconds)
+        elif kind < STARTING_SHARE + SAVING_SHARE and after != max(rhythm.seen):
+            phase = "saving"
+        spare, pause = source.uniform(0.0, rhythm.gap_seconds), source.uniform(0.0, rhythm.saving_seconds)
+        moments.append(Moment(phase, after, delay, spare, pause))
     return moments
 
 
@@ -100,13 +113,17 @@ def observe(folder: Path, ended: Callable[[], bool]) -> Rhythm:
     last = checkpoints(folder)[max(checkpoints(folder))]
     times = [path.stat().st_mtime for path in last.rglob("*")]
     entries = frozenset(path.name for path in folder.iterdir())
-    return Rhythm(time.monotonic() - began, seen, max(times, default=0.0) - min(times, default=0.0), file_names(last), entries)
+    return Rhythm(
+        time.monotonic() - began, seen, max(times, default=0.0) - min(times, default=0.0), file_names(last), entries
+    )
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
     """The folders `checkpoint-<step>` by step, whole or not."""
     return {
-        int(match.group(1)): folder / name for name in directories(folder) if (match := _NAME.fullmatch(name)) is not None
+        int(match.group(1)): folder / name
+        for name in directories(folder)
+        if (match := CHECKPOINT.fullmatch(name)) is not None
     }
 
 

@@ -34,7 +34,7 @@ def read(path: Path, folder: Path) -> Any:
         Dictionaries, lists, tensors, numbers, texts and None in one another.
 
     Raises:
-        UnsupportedError: The ending is none of safetensors, pt, pth, bin, json, jsonl, parquet, or the file needs pickle.
+        UnsupportedError: The ending is none of safetensors, pt, pth, bin, json, jsonl, parquet, or it needs pickle.
         UnreadableError: The file is damaged.
     """
     try:

@@ -114,7 +114,9 @@ class ResumeReport:
         if failed:
             removed = ", ".join(failure.removed for failure in failed if failure.removed)
             return f"failed{f'; went on without {removed}' if removed else ''}"
-        return "began anew" if kill.started_over else "went on"
+        if kill.started_over:
+            return "began anew"
+        return "killed" if number < len(self.kills) and self.kills[number].phase == "starting" else "went on"
 
     def _compared(self, comparison: Comparison) -> Iterator[str]:
         rows = []

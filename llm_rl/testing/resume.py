@@ -1,6 +1,6 @@
 """The kill test: is a run that was killed and resumed the same, bit for bit, as one that was left alone?
 
-    python -m llm_rl.testing.resume --kills 20 --output_dir runs/kill_test -- python my_training.py --output_dir {folder}
+    python -m llm_rl.testing.resume --kills 20 --output_dir runs/kill_test -- python my_train.py --output_dir {folder}
 
 The command is any program that writes folders `checkpoint-<step>` to `{folder}` and, started again with the same words,
 goes on from the last one. docs/kill_test.md shows reports.
@@ -67,7 +67,7 @@ def check_resume(
         raise ValueError(f"kills is {kills}; ask for at least 1")
     if not callable(program):
         check_command(program)
-    if (folder / "reference").exists():
+    if (folder / "reference.log").exists():
         raise FileExistsError(f"{folder} holds a kill test already; name a new folder or delete it")
     folder.mkdir(parents=True, exist_ok=True)
     reference, killed = folder / "reference", folder / "killed"
