@@ -139,8 +139,9 @@ def main() -> None:
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     trainer = TRAINERS[given.trainer](given.output_dir, given.max_steps, given.num_iterations)
-    folder = Path(given.output_dir)
-    trainer.train(resume_from_checkpoint=folder.is_dir() and get_last_checkpoint(folder) is not None)
+    # transformers itself fails where there is no checkpoint yet.
+    found = get_last_checkpoint(given.output_dir) if Path(given.output_dir).is_dir() else None
+    trainer.train(resume_from_checkpoint=found if given.trainer == "trl" else "last")
     trainer.save_model()
     trainer.save_state()
 

@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import Dataset
-from transformers import Trainer, TrainingArguments
+from transformers import TrainingArguments
 
+from llm_rl.checkpoint import ExactTrainer
 from llm_rl.training.arguments import RunArguments
 from sudoku_env.tokens import PreFilled, reference_ids
 
@@ -146,8 +147,8 @@ class SftArguments(RunArguments):
             raise ValueError(f"mask_order {self.mask_order!r} is unknown; use one of {get_args(MaskOrder)}")
 
 
-class SftTrainer(Trainer):
-    """`transformers.Trainer` with the masked-diffusion loss, for a `SftDataset`.
+class SftTrainer(ExactTrainer):
+    """An `ExactTrainer` with the masked-diffusion loss, for a `SftDataset`.
 
     Args:
         args: `SftArguments`, or any `TrainingArguments` for random masks.

@@ -1,12 +1,10 @@
 """`UnmaskTrainer`: the objective of seed 001 on `transformers.Trainer`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import Dataset, Sampler
@@ -17,7 +15,7 @@ from dllm_rl.batch import PuzzleBatch
 from dllm_rl.compiled import compile_body
 from dllm_rl.diagnostics import TermGate, half_batch_cosines
 from dllm_rl.evaluate import greedy_in_forced
-from dllm_rl.failure import ROLLOUT_CLASSES, Failure, save_failure
+from dllm_rl.failure import ROLLOUT_CLASSES
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.prompts import PromptDataset
 from dllm_rl.reference import Reference
@@ -31,6 +29,7 @@ from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.monitors import record_monitors
 from llm_rl.processes import check_processes, mean_over_processes
 from llm_rl.sampler import RepeatedBatchSampler
+from llm_rl.training.identity import LENGTH
 from sudoku_env.tokens import PreFilled
 
 
@@ -62,6 +61,17 @@ class UnmaskTrainer(ExactTrainer):
     args: UnmaskArguments
     optimizer: Any
     record_classes = ROLLOUT_CLASSES
+    remedy = "lower the learning rate or raise position_temperature"
+    buffer_arguments = frozenset(
+        {
+            "per_device_train_batch_size",
+            "gradient_accumulation_steps",
+            "group_size",
+            "updates_per_rollout",
+            "mini_batches",
+        }
+    )
+    harmless_arguments = frozenset({"max_tokens_per_pass", "max_masked_per_pass", "compile_rows"})
 
     def __init__(
         self,
@@ -102,7 +112,7 @@ class UnmaskTrainer(ExactTrainer):
             compile_body(self.model, args.compile_rows)
         self.metrics = MetricAccumulator()
         self._rollouts: list[Rollout] = []
-        self._micro_step = 0
+        self._micro_step = self._slot = 0
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `transformers.Trainer` does, starting with a fresh roll-out."""
@@ -148,26 +158,21 @@ class UnmaskTrainer(ExactTrainer):
             )
         return self.optimizer
 
-    def training_step(
+    def forward_backward(
         self, model: nn.Module, inputs: dict[str, PuzzleBatch], num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
-        """One pass of the objective over a fresh or a kept roll-out; gradients are accumulated, the loss is -J.
-
-        Raises:
-            FloatingPointError: Logits, J or its gradient are not finite; the message names the folder with the
-                roll-out and the weights, see `dllm_rl.failure.load_failure`.
-        """
+        """One pass of the objective over a fresh or a kept roll-out; gradients are accumulated, the loss is -J."""
         # Not DDP's forward: its gradient synchronization is collective, and passes differ between processes.
         model = model.module if isinstance(model, DistributedDataParallel) else model
         puzzles = inputs["puzzles"].to(self.args.device)
-        slot = self._micro_step % self.args.gradient_accumulation_steps
-        if self._needs_rollout and slot == 0:
+        self._slot = self._micro_step % self.args.gradient_accumulation_steps
+        if self._needs_rollout and self._slot == 0:
             self._rollouts = []
-        try:
-            return self._objective_step(model, puzzles, slot)
-        except FloatingPointError as error:
-            record = self._rollouts[slot] if slot < len(self._rollouts) else None
-            raise FloatingPointError(self._keep_failure(str(error), puzzles, record)) from error
+        return self._objective_step(model, puzzles, self._slot)
+
+    def failed_rollout(self) -> Rollout | None:
+        """The roll-out of the micro-batch that failed; None where making it did."""
+        return self._rollouts[self._slot] if self._slot < len(self._rollouts) else None
 
     @property
     def _needs_rollout(self) -> bool:
@@ -197,14 +202,7 @@ class UnmaskTrainer(ExactTrainer):
         self._update_baseline()
         if self.args.world_size > 1 and self.accelerator.sync_gradients:
             self._average_gradients(model)
-        loss = torch.tensor(-result.objective, device=self.args.device)
-        norm = self._gradient_norm(model)
-        if not (torch.isfinite(loss) and torch.isfinite(norm)):
-            raise FloatingPointError(
-                f"the objective is {-float(loss)} with gradient norm {float(norm)} at step {self.state.global_step}; "
-                "lower the learning rate or raise position_temperature"
-            )
-        return loss / self.current_gradient_accumulation_steps
+        return torch.tensor(-result.objective, device=self.args.device) / self.current_gradient_accumulation_steps
 
     def _generator(self, step: int, slot: int) -> torch.Generator:
         key = (self.args.seed, step, slot, self.args.process_index, 0)  # one number more than those of `puzzle_noise`
@@ -263,16 +261,6 @@ class UnmaskTrainer(ExactTrainer):
         if optimizer := self._two_rates():
             optimizer.second_gradients = mean_over_processes(optimizer.second_gradients, optimizer.parameters)
 
-    def _keep_failure(self, error: str, puzzles: PuzzleBatch, record: Rollout | None) -> str:
-        """Save what is needed to look into an error; its message with the folder's name, or why there is none."""
-        step, rank = self.state.global_step, f"-rank{self.args.process_index}" if self.args.world_size > 1 else ""
-        folder = Path(self.args.output_dir) / f"failed_step-{step}{rank}"
-        try:
-            save_failure(folder, Failure(step, error, self.args.to_sanitized_dict(), puzzles, record), self.model)
-        except (OSError, RuntimeError, SafetensorError) as failed:
-            return f"{error} (the batch could not be saved to {folder}: {failed})"
-        return f"{error} (roll-out and weights are in {folder})"
-
     def progress(self) -> dict[str, Any]:
         """Adds the metrics since the last log line, the baseline and the roll-outs that further steps need."""
         return {
@@ -287,22 +275,20 @@ class UnmaskTrainer(ExactTrainer):
         """Continue from what `progress` returned.
 
         Raises:
-            CheckpointError: The checkpoint was written by another number of processes.
+            CheckpointError: The checkpoint was written by another number of processes, or between the updates on a
+                roll-out of another shape.
         """
         super().load_progress(progress)
         self.metrics.load_state_dict(progress["metrics"])
         self.baseline_state.load_state_dict(progress["baseline"])
         self.gate.load_state_dict(progress["gate"])
         self._rollouts = progress["rollouts"]
+        self.check_buffer(bool(self._rollouts) or not self._needs_rollout)
 
-    def _gradient_norm(self, model: nn.Module) -> Tensor:
-        """Norm of all gradients so far; 0 with a scaler, which looks for overflow itself."""
-        if self.accelerator.scaler is not None:
-            return torch.zeros(())
-        gradients = [param.grad for param in model.parameters()]
-        if optimizer := self._two_rates():
-            gradients += optimizer.second_gradients
-        return torch.nn.utils.get_total_norm([gradient for gradient in gradients if gradient is not None])
+    def gradients(self, model: nn.Module) -> list[Tensor | None]:
+        """The gradients of both terms."""
+        optimizer = self._two_rates()
+        return [*super().gradients(model), *(optimizer.second_gradients if optimizer else [])]
 
     def _backward(self, rl: Tensor, sft: Tensor) -> None:
         scale = -1.0 / self.current_gradient_accumulation_steps
@@ -371,6 +357,11 @@ class UnmaskTrainer(ExactTrainer):
         self.metrics.add_ratio("masked_frac", generated - int(result.in_rl_sum.sum()), generated)
         if fresh and len(old):
             self.metrics.add_max("max_log_ratio_at_update_0", float((logprobs - old).abs().max()))
+
+    def _harmless(self) -> frozenset[str]:
+        # A temperature that is annealed over the run depends on its length.
+        found = super()._harmless()
+        return found if self.args.position_temperature_end is None else found - LENGTH
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log, with the metrics collected since the last time."""

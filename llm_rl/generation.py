@@ -145,6 +145,11 @@ class _LogprobRecorder(LogitsProcessor):
         self._columns: list[Tensor] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if not torch.isfinite(scores.amax(1)).all():
+            raise FloatingPointError(
+                "the model's logits are not finite, so that no token can be drawn; go back to weights that are finite "
+                "and lower the learning rate"
+            )
         self._take(input_ids[:, -1])
         self._scores = scores
         return scores

@@ -56,6 +56,16 @@ class RolloutTrainer(ExactTrainer):
     args: RolloutArguments
     control: Any
     record_classes: tuple[type, ...] = (RolloutBatch,)
+    harmless_arguments = frozenset({"share_prompts"})
+    buffer_arguments = frozenset(
+        {
+            "per_device_train_batch_size",
+            "gradient_accumulation_steps",
+            "num_generations",
+            "num_iterations",
+            "mini_batches",
+        }
+    )
 
     def __init__(
         self,
@@ -296,31 +306,26 @@ class RolloutTrainer(ExactTrainer):
     def compute_loss(
         self, model: nn.Module, inputs: RolloutBatch, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        """The share of the loss, scaled so that what the trainer divides by accumulation and processes is undone.
-
-        Raises:
-            FloatingPointError: The share is not finite.
-        """
+        """The share of the loss, scaled so that what the trainer divides by accumulation and processes is undone."""
         if return_outputs:
             raise ValueError("compute_loss has no outputs to return: a roll-out has no single forward pass")
         share = self._compute_loss_and_metrics(model, inputs)
-        if not torch.isfinite(share):
-            raise FloatingPointError(
-                f"the loss is {share.item()} at step {self.state.global_step}; lower the learning rate, or look for "
-                "weights that are not finite"
-            )
         return share * self.current_gradient_accumulation_steps * self.args.world_size
 
-    def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+    def forward_backward(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One forward and backward pass; gradients of several processes are averaged after a step's last."""
         model = model.module if isinstance(model, DistributedDataParallel) else model
-        loss = super().training_step(model, inputs, num_items_in_batch)
+        loss = super().forward_backward(model, inputs, num_items_in_batch)
         if self.args.world_size > 1 and self.accelerator.sync_gradients:
             parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
             means = mean_over_processes([parameter.grad for parameter in parameters], parameters)
             for parameter, mean in zip(parameters, means, strict=True):
                 parameter.grad = mean
         return loss
+
+    def failed_rollout(self) -> Any:
+        """The roll-out in the buffer."""
+        return self._buffered_inputs or None
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `transformers.Trainer` does, starting with a fresh roll-out or the checkpoint's."""
@@ -343,11 +348,19 @@ class RolloutTrainer(ExactTrainer):
         """Continue from what `progress` returned.
 
         Raises:
-            CheckpointError: The checkpoint was written by another number of processes.
+            CheckpointError: The checkpoint was written by another number of processes, or between the updates on a
+                roll-out of another shape.
         """
         super().load_progress(progress)
         self.metrics.load_state_dict(progress["metrics"])
-        self._step, self._buffered_inputs = progress["step"], progress["buffered_inputs"]
+        self._buffered_inputs = progress["buffered_inputs"]
+        self.check_buffer(bool(self._buffered_inputs))
+        # Steps count from a roll-out's start, whose length may have changed where none is in use.
+        self._step = progress["step"] if self._buffered_inputs else 0
+
+    def identity(self) -> dict[str, Any]:
+        """Adds the names of the reward functions."""
+        return {**super().identity(), "reward_functions": list(self.rewards.names)}
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log, with the metrics collected since the last time."""

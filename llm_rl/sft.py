@@ -10,9 +10,10 @@ from typing import Any
 
 from torch import nn
 from torch.utils.data import Dataset
-from transformers import Trainer, TrainingArguments
+from transformers import TrainingArguments
 
 from llm_rl.causal import causal_model
+from llm_rl.checkpoint import ExactTrainer
 from llm_rl.data import check_row, encode_prompt, pad
 from llm_rl.shared_prompts import positions
 
@@ -92,9 +93,9 @@ def supervised_trainer(
     *,
     column: str = "chosen",
     callbacks: list[Any] | None = None,
-) -> Trainer:
-    """A `transformers.Trainer` on `SupervisedDataset`; its arguments and errors are those of both."""
-    return Trainer(
+) -> ExactTrainer:
+    """An `ExactTrainer` on `SupervisedDataset`; its arguments and errors are those of both."""
+    return ExactTrainer(
         model=model,
         args=args,
         train_dataset=SupervisedDataset(rows, tokenizer, column),

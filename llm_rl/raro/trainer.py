@@ -271,19 +271,15 @@ class RAROTrainer(RolloutTrainer):
 
     # The update
 
-    def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+    def forward_backward(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One optimizer step: all forward and backward passes, then the mean of several processes' gradients."""
         self._earlier_loss = torch.zeros((), device=self.args.device)
-        return super().training_step(model, inputs, num_items_in_batch) + self._earlier_loss
+        return super().forward_backward(model, inputs, num_items_in_batch) + self._earlier_loss
 
     def compute_loss(
         self, model: nn.Module, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        """The last micro-batch's share of the loss, after the backward passes of those before it.
-
-        Raises:
-            FloatingPointError: A share is not finite.
-        """
+        """The last micro-batch's share of the loss, after the backward passes of those before it."""
         *earlier, last = inputs
         for batch in earlier:
             share = super().compute_loss(model, batch, return_outputs)

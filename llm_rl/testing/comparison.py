@@ -16,7 +16,7 @@ from llm_rl.testing.reading import UnreadableError, UnsupportedError, read
 
 TIMES = ("*time", "*time_*", "*seconds*", "*per_second*")
 """Fields that the clock decides."""
-NEVER_COMPARED = ("training_args.bin", "*manifest*", "*.lock")
+NEVER_COMPARED = ("training_args.bin", "*manifest*.json", "*.lock", "*.holder.json")
 """Files that hold the folder's name, other files' checksums, or the process that wrote them."""
 _PARTS = {
     "completions": ("*completions*",),

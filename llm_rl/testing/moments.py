@@ -79,11 +79,14 @@ def draw_moments(rhythm: Rhythm, kills: int, seed: int) -> list[Moment]:
     moments = []
     for moment in sorted(source.uniform(starting, rhythm.seconds) for _ in range(kills)):
         after = max((step for step, seen in rhythm.seen.items() if seen <= moment), default=None)
+        following = [seen for seen in rhythm.seen.values() if seen > moment]
         delay, kind = moment - (0.0 if after is None else rhythm.seen[after]), source.random()
+        if after is not None and following:  # a run that was held up for a while is no measure
+            delay *= rhythm.gap_seconds / (min(following) - rhythm.seen[after])
         phase = "training"
         if kind < STARTING_SHARE:
             phase, delay = "starting", source.uniform(0.0, starting + rhythm.gap_seconds)
-        elif kind < STARTING_SHARE + SAVING_SHARE and after != max(rhythm.seen):
+        elif kind < STARTING_SHARE + SAVING_SHARE and following:
             phase = "saving"
         spare, pause = source.uniform(0.0, rhythm.gap_seconds), source.uniform(0.0, rhythm.saving_seconds)
         moments.append(Moment(phase, after, delay, spare, pause))

@@ -1,7 +1,10 @@
 """Arguments that every training run has, whatever it trains."""
 
+import os
 from dataclasses import dataclass, field
+from datetime import timedelta
 
+import torch.distributed as dist
 from transformers import TrainingArguments
 
 
@@ -14,8 +17,14 @@ class RunArguments(TrainingArguments):
     )
     resume_with_changes: bool = field(
         default=False,
-        metadata={"help": "Resume although arguments or data that change the mathematics differ from the checkpoint's."},
+        metadata={"help": "Resume with arguments or data that change the mathematics; else they are an error."},
     )
     expected_processes: int | None = field(
         default=None, metadata={"help": "Stop unless training runs in so many processes; None takes any number."}
     )
+
+    def __post_init__(self) -> None:
+        # transformers passes ddp_timeout on for accelerators alone: processes on CPU would wait for half an hour.
+        if self.use_cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
+            dist.init_process_group(self.ddp_backend or "gloo", timeout=timedelta(seconds=self.ddp_timeout))
+        super().__post_init__()

@@ -17,8 +17,9 @@ from transformers.trainer_utils import get_last_checkpoint
 
 import llm_rl.checkpoint
 from dllm_rl.trainer import UnmaskTrainer
-from llm_rl.checkpoint import CheckpointError
 from llm_rl.testing.resume import check_resume
+from llm_rl.training.errors import CheckpointError
+from llm_rl.training.manifest import check_manifest
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["dllm_rl.trainer", "dllm_rl.callbacks"])  # a child then starts in a moment
@@ -176,18 +177,20 @@ def test_leftovers_are_ignored_by_resuming_and_cleaned_by_the_next_save(tmp_path
     run = trainer(tmp_path, max_steps=2, **settings)
     run.train(resume_from_checkpoint=True)
     assert [line["step"] for line in run.state.log_history] == [1, 2, 2]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-1", "checkpoint-2"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["checkpoint-1", "checkpoint-2"]
 
 
 def test_saving_a_step_again_replaces_its_checkpoint(tmp_path: Path) -> None:
-    for seed in (1, 2):
-        trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1, seed=seed).train()
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-1"]
-    run = trainer(tmp_path, max_steps=2, seed=2)
-    run.train(resume_from_checkpoint=True)
-    other = trainer(tmp_path / "other", max_steps=2, seed=2)
-    other.train()
-    assert untimed(run.state.log_history) == untimed(other.state.log_history)
+    settings = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
+    first = trainer(tmp_path, **settings)
+    first.train()
+    written = (tmp_path / "checkpoint-2" / "manifest.json").stat().st_ino
+    again = trainer(tmp_path, **settings)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["checkpoint-1", "checkpoint-2"]
+    assert (tmp_path / "checkpoint-2" / "manifest.json").stat().st_ino != written
+    check_manifest(tmp_path / "checkpoint-2")
+    assert untimed(again.state.log_history) == untimed(first.state.log_history)
 
 
 def test_a_checkpoint_that_cannot_be_continued_exactly_is_refused(tmp_path: Path) -> None:

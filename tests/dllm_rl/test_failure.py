@@ -5,7 +5,7 @@ import torch
 from tiny_training import trainer
 from transformers import AutoModelForMaskedLM
 
-import dllm_rl.trainer
+import llm_rl.training.checked
 from dllm_rl.failure import load_failure
 from dllm_rl.update import objective_pass
 
@@ -22,7 +22,7 @@ def test_a_failed_update_can_be_looked_into(tmp_path: Path) -> None:
     for name, value in weights.state_dict().items():
         torch.testing.assert_close(value, run.model.state_dict()[name], rtol=0, atol=0, equal_nan=True)
     assert failure.rollout is not None and failure.rollout.group_size == 4
-    assert torch.equal(failure.rollout.puzzles.responses, failure.puzzles.responses)
+    assert torch.equal(failure.rollout.puzzles.responses, failure.inputs["puzzles"].responses)
     with pytest.raises(FloatingPointError):
         objective_pass(weights.train(), failure.rollout, _backward, policy=failure.rollout.policy, config=run.objective)
         gradients = [param.grad for param in weights.parameters() if param.grad is not None]
@@ -39,7 +39,7 @@ def test_a_failed_roll_out_leaves_its_puzzles(tmp_path: Path) -> None:
     with pytest.raises(FloatingPointError, match=r"logits are not finite.*failed_step-1\)"):
         run.train()
     failure = load_failure(tmp_path / "failed_step-1")
-    assert failure.rollout is None and len(failure.puzzles) == 2
+    assert failure.rollout is None and len(failure.inputs["puzzles"]) == 2
     assert not list(tmp_path.glob("partial*"))
 
 
@@ -47,6 +47,6 @@ def test_the_error_is_told_even_where_nothing_can_be_saved(tmp_path: Path, monke
     def full(*args: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(dllm_rl.trainer, "save_failure", full)
+    monkeypatch.setattr(llm_rl.training.checked, "save_failure", full)
     with pytest.raises(FloatingPointError, match=r"logits are not finite.*could not be saved to .*No space left"):
         trainer(tmp_path, learning_rate=3e38, **BLOW_UP).train()

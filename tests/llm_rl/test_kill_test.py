@@ -69,7 +69,8 @@ def test_beginning_anew_is_no_resuming(tmp_path: Path) -> None:
 
 
 def test_a_program_that_does_not_repeat_itself_is_not_blamed_for_the_kills(tmp_path: Path) -> None:
-    assert faulty(tmp_path, "unseeded", kills=1).verdict.startswith("UNDECIDED: two runs that were left alone differ as well")
+    verdict = faulty(tmp_path, "unseeded", kills=1).verdict
+    assert verdict.startswith("UNDECIDED: two runs that were left alone differ as well")
 
 
 def test_what_cannot_be_tested_is_said_before_or_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -255,7 +255,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     assert found.first is None, str(found.first)
     assert json.loads((tmp_path / "whole" / "log.json").read_text())["replay"]["added"] > 12
     with pytest.raises(ValueError, match=r"capacity 9 .* this one 10"):
-        play(tmp_path / "killed", 0, replay_capacity=10, max_steps=9)
+        play(tmp_path / "killed", 0, replay_capacity=10, max_steps=9, resume_with_changes=True)
 
 
 def never(question: str, first: str, second: str, n: int) -> str:

@@ -1,0 +1,71 @@
+"""A trainer that stops at numbers that are not finite, and keeps what led to them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import Trainer
+
+from llm_rl.training.failure import Failure, save_failure
+from llm_rl.training.finite import gradient_norm
+
+
+class CheckedTrainer(Trainer):
+    """A `transformers.Trainer` that never steps on a loss or gradient that is not finite.
+
+    Subclasses extend `forward_backward` where others extend `training_step`, and `gradients` and `failed_rollout` where
+    they have more of them.
+
+    Attributes:
+        record_classes: The data classes of roll-outs and of what checkpoints hold.
+        remedy: What the message of an error advises.
+    """
+
+    record_classes: tuple[type, ...] = ()
+    remedy = "lower the learning rate"
+
+    def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        """`forward_backward`, and a look at its loss and at all gradients so far.
+
+        Raises:
+            FloatingPointError: One is not finite; the message names the folder with the batch, the roll-out and the
+                weights, see `llm_rl.training.failure.load_failure`.
+        """
+        try:
+            loss = self.forward_backward(model, inputs, num_items_in_batch)
+            # With a scaler gradients may overflow: it leaves such a step out by itself.
+            norm = gradient_norm(self.gradients(model)) if self.accelerator.scaler is None else torch.zeros(())
+            if not (torch.isfinite(loss) and torch.isfinite(norm)):
+                raise FloatingPointError(
+                    f"the loss is {loss.item()} with gradient norm {norm.item()} at step {self.state.global_step}; "
+                    f"{self.remedy}"
+                )
+        except FloatingPointError as error:
+            raise FloatingPointError(self._keep_failure(str(error), inputs)) from error
+        return loss
+
+    def forward_backward(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        """One forward and one backward pass; the loss, detached."""
+        return super().training_step(model, inputs, num_items_in_batch)
+
+    def gradients(self, model: nn.Module) -> Iterable[Tensor | None]:
+        """All gradients that the next optimizer step will apply."""
+        return [parameter.grad for parameter in model.parameters()]
+
+    def failed_rollout(self) -> Any:
+        """The roll-out that a failed step worked on, for its record; None where there is none."""
+        return None
+
+    def _keep_failure(self, error: str, inputs: Any) -> str:
+        """Save what is needed to look into an error; its message with the folder's name, or why there is none."""
+        step, rank = self.state.global_step, f"-rank{self.args.process_index}" if self.args.world_size > 1 else ""
+        folder = Path(self.args.output_dir) / f"failed_step-{step}{rank}"
+        failure = Failure(step, error, self.args.to_sanitized_dict(), inputs, self.failed_rollout())
+        try:
+            save_failure(folder, failure, self.model)
+        except (OSError, RuntimeError, TypeError, SafetensorError) as failed:
+            return f"{error} (the batch could not be saved to {folder}: {failed})"
+        return f"{error} (batch, roll-out and weights are in {folder})"

@@ -1,0 +1,61 @@
+"""What a step that was not finite leaves behind for inspection."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from llm_rl.storage import load_record, save_record, whole_folder
+
+
+@dataclass(frozen=True, eq=False)
+class Failure:
+    """A step that stopped training.
+
+    Attributes:
+        step: Optimizer steps before it.
+        error: What was not finite.
+        arguments: The training's arguments.
+        inputs: The batch that the trainer's `training_step` was given.
+        rollout: The roll-out on it; None where making it failed.
+    """
+
+    step: int
+    error: str
+    arguments: dict[str, Any]
+    inputs: Any
+    rollout: Any
+
+
+def save_failure(folder: Path, failure: Failure, model: Any) -> None:
+    """Write a failure and the weights with which it happened (`<folder>/model`, for `from_pretrained`).
+
+    Args:
+        folder: Where to; one that exists is replaced.
+        failure: The failure.
+        model: Has `save_pretrained`.
+
+    Raises:
+        OSError: The disk refuses; then there is no folder.
+        TypeError: Inputs or roll-out hold what a record cannot hold.
+    """
+    with whole_folder(folder) as partial:
+        save_record(failure, partial / "batch")
+        model.save_pretrained(partial / "model")
+
+
+def load_failure(folder: Path, classes: Sequence[type] = (), device: torch.device | str = "cpu") -> Failure:
+    """Read what `save_failure` wrote; the weights are a model's folder of their own.
+
+    Args:
+        folder: The failure's folder.
+        classes: The data classes of its inputs and roll-out, a trainer's `record_classes`.
+        device: Where tensors go.
+
+    Raises:
+        FileNotFoundError: The folder holds no failure.
+        TypeError: A data class is missing from `classes`.
+    """
+    return load_record(folder / "batch", (Failure, *classes), device)

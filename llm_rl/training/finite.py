@@ -1,0 +1,27 @@
+"""Numbers that are not finite, found before they are stepped on or saved."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+def gradient_norm(gradients: Iterable[Tensor | None]) -> Tensor:
+    """The 2-norm of all gradients together, fp32 `()`; None counts as 0."""
+    return torch.nn.utils.get_total_norm([gradient for gradient in gradients if gradient is not None])
+
+
+@torch.no_grad()
+def check_weights(model: nn.Module) -> None:
+    """Look at all weights of a model.
+
+    Raises:
+        FloatingPointError: One holds NaN or infinity; the message names it.
+    """
+    for name, weight in model.named_parameters():
+        # A sum is not finite where one of its terms is not; where only the sum overflows the terms are looked at.
+        if weight.is_floating_point() and not torch.isfinite(weight.sum()) and not torch.isfinite(weight).all():
+            raise FloatingPointError(
+                f"the model's weights are not finite, {name} among them; go back to an earlier checkpoint and lower "
+                "the learning rate"
+            )
