@@ -146,6 +146,7 @@ class KilledRun:
     def _wait(self, process: Started, moment: Moment | None, began: float) -> bool:
         """Wait for the moment; false if the process ended before or the time is over."""
         trigger = None
+        _logger.debug("waiting for %s", moment)
         if moment is not None:
             trigger = _Trigger(moment, self.rhythm, checkpoints(self.folder), self._went_on, began)
         while process.exit_code() is None and (now := time.monotonic()) < began + self.timeout:

@@ -66,7 +66,7 @@ class Moment:
 
 
 def draw_moments(rhythm: Rhythm, kills: int, seed: int) -> list[Moment]:
-    """Draw moments uniformly over a run from its first step to its end, in their order.
+    """Draw moments over a run from its first step to its end, uniformly in each of as many equal parts.
 
     About half of them wait for the next checkpoint that is being written; one in ten comes while the program starts.
 
@@ -75,14 +75,18 @@ def draw_moments(rhythm: Rhythm, kills: int, seed: int) -> list[Moment]:
         kills: How many.
         seed: Of the draws.
     """
-    source, starting = random.Random(seed), rhythm.starting_seconds
+    source, starting, last = random.Random(seed), rhythm.starting_seconds, max(rhythm.seen.values())
+    end = min(rhythm.seconds, last + 2 * rhythm.gap_seconds) if rhythm.gap_seconds else rhythm.seconds
     moments = []
-    for moment in sorted(source.uniform(starting, rhythm.seconds) for _ in range(kills)):
+    for part in range(kills):
+        moment = starting + (end - starting) * (part + source.random()) / kills
         after = max((step for step, seen in rhythm.seen.items() if seen <= moment), default=None)
         following = [seen for seen in rhythm.seen.values() if seen > moment]
         delay, kind = moment - (0.0 if after is None else rhythm.seen[after]), source.random()
         if after is not None and following:  # a run that was held up for a while is no measure
             delay *= rhythm.gap_seconds / (min(following) - rhythm.seen[after])
+        elif after is not None and end > last:  # all that comes after the last checkpoint counts as two gaps
+            delay *= (rhythm.seconds - last) / (end - last)
         phase = "training"
         if kind < STARTING_SHARE:
             phase, delay = "starting", source.uniform(0.0, starting + rhythm.gap_seconds)
