@@ -2,11 +2,11 @@
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from llm_rl.testing.moments import CHECKPOINT, POLL, Moment, Rhythm, checkpoints, directories, file_names
+from llm_rl.testing.moments import POLL, Moment, Rhythm, Trigger, checkpoints, directories, file_names
 from llm_rl.testing.processes import Program, Started
 
 REMOVED = "removed"
@@ -64,42 +64,6 @@ class Interrupted:
     finished: bool
 
 
-class _Trigger:
-    """Says when a moment has come.
-
-    Args:
-        moment: As drawn.
-        rhythm: Of the run left alone.
-        found: Steps of the checkpoints that are there at the start.
-        early: Whether it may come before a new checkpoint.
-        began: Time of the start.
-    """
-
-    def __init__(self, moment: Moment, rhythm: Rhythm, found: Iterable[int], early: bool, began: float) -> None:
-        self.moment, self.ignored, self.last = moment, rhythm.entries, max(found, default=0)
-        self.saving, self.after = moment.phase == "saving", moment.after or 0
-        self.reached = self.last >= self.after
-        self.known: dict[str, int] | None = None
-        self.at = float("inf")
-        if early and moment.phase == "starting":
-            self.at = began + moment.delay
-        elif early and moment.phase == "training" and self.reached:
-            started = rhythm.starting_seconds if moment.after is not None else 0.0
-            self.at = began + started + moment.delay  # a moment before the first checkpoint holds the time to start
-
-    def due(self, now: float, folders: dict[str, int], found: Iterable[int]) -> bool:
-        """Whether to kill now."""
-        passed = any(step > self.last and step >= self.after for step in found)
-        if self.saving and (passed or self.reached):
-            fresh = folders.items() - (folders if self.known is None else self.known).items()
-            if any(name not in self.ignored or CHECKPOINT.fullmatch(name) for name, _ in fresh):
-                self.at = min(self.at, now + self.moment.pause)
-        elif passed:
-            self.at = min(self.at, now + (self.moment.spare if self.reached else self.moment.delay))
-        self.known = folders
-        return now >= self.at
-
-
 class KilledRun:
     """A run that is killed at moments.
 
@@ -148,7 +112,7 @@ class KilledRun:
         trigger = None
         _logger.debug("waiting for %s", moment)
         if moment is not None:
-            trigger = _Trigger(moment, self.rhythm, checkpoints(self.folder), self._went_on, began)
+            trigger = Trigger(moment, self.rhythm, checkpoints(self.folder), self._went_on, began)
         while process.exit_code() is None and (now := time.monotonic()) < began + self.timeout:
             if trigger is not None and trigger.due(now, directories(self.folder), checkpoints(self.folder)):
                 return True

@@ -4,7 +4,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -95,6 +95,42 @@ def draw_moments(rhythm: Rhythm, kills: int, seed: int) -> list[Moment]:
         spare, pause = source.uniform(0.0, rhythm.gap_seconds), source.uniform(0.0, rhythm.saving_seconds)
         moments.append(Moment(phase, after, delay, spare, pause))
     return moments
+
+
+class Trigger:
+    """Says when a moment has come.
+
+    Args:
+        moment: As drawn.
+        rhythm: Of the run left alone.
+        found: Steps of the checkpoints that are there at the start.
+        early: Whether it may come before a new checkpoint.
+        began: Time of the start.
+    """
+
+    def __init__(self, moment: Moment, rhythm: Rhythm, found: Iterable[int], early: bool, began: float) -> None:
+        self.moment, self.ignored, self.last = moment, rhythm.entries, max(found, default=0)
+        self.saving, self.after = moment.phase == "saving", moment.after or 0
+        self.reached = self.last >= self.after
+        self.known: dict[str, int] | None = None
+        self.at = float("inf")
+        if early and moment.phase == "starting":
+            self.at = began + moment.delay
+        elif early and moment.phase == "training" and self.reached:
+            started = rhythm.starting_seconds if moment.after is not None else 0.0
+            self.at = began + started + moment.delay  # a moment before the first checkpoint holds the time to start
+
+    def due(self, now: float, folders: dict[str, int], found: Iterable[int]) -> bool:
+        """Whether to kill now."""
+        passed = any(step > self.last and step >= self.after for step in found)
+        if self.saving and (passed or self.reached):
+            fresh = folders.items() - (folders if self.known is None else self.known).items()
+            if any(name not in self.ignored or CHECKPOINT.fullmatch(name) for name, _ in fresh):
+                self.at = min(self.at, now + self.moment.pause)
+        elif passed:
+            self.at = min(self.at, now + (self.moment.spare if self.reached else self.moment.delay))
+        self.known = folders
+        return now >= self.at
 
 
 def observe(folder: Path, ended: Callable[[], bool]) -> Rhythm:
