@@ -336,12 +336,13 @@ class RolloutTrainer(ExactTrainer):
 
     def progress(self) -> dict[str, Any]:
         """Adds the metrics since the last log line, the position in the buffer, and the buffer while it is needed."""
-        used_up = self._step % (self.args.micro_batches_per_rollout * self.args.num_iterations) == 0
+        # Counted from the roll-out's start: the same in a run that was resumed, and in one of another shape.
+        step = self._step % (self.args.micro_batches_per_rollout * self.args.num_iterations)
         return {
             **super().progress(),
             "metrics": self.metrics.state_dict(),
-            "step": self._step,
-            "buffered_inputs": [] if used_up else self._buffered_inputs,
+            "step": step,
+            "buffered_inputs": self._buffered_inputs if step else [],
         }
 
     def load_progress(self, progress: dict[str, Any]) -> None:
@@ -355,8 +356,7 @@ class RolloutTrainer(ExactTrainer):
         self.metrics.load_state_dict(progress["metrics"])
         self._buffered_inputs = progress["buffered_inputs"]
         self.check_buffer(bool(self._buffered_inputs))
-        # Steps count from a roll-out's start, whose length may have changed where none is in use.
-        self._step = progress["step"] if self._buffered_inputs else 0
+        self._step = progress["step"]
 
     def identity(self) -> dict[str, Any]:
         """Adds the names of the reward functions."""

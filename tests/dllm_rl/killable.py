@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from tiny_training import new_model, puzzles, tokenizer, trainer
-from transformers.trainer_utils import get_last_checkpoint
 
 from dllm_rl.callbacks import HeldOutCurve, MetricsWriter
 
@@ -43,5 +42,5 @@ def play(folder: Path, weights: dict[str, torch.Tensor], file_limit: int = 0, **
         HeldOutCurve(folder / "curve.jsonl", puzzles(2), tokenizer().pad_token_id, every=4),
     ]
     run = trainer(folder, model, callbacks=callbacks, **{**SETTINGS, **changes})
-    run.train(resume_from_checkpoint=get_last_checkpoint(folder) is not None)
+    run.train(resume_from_checkpoint="last")
     run.save_model(str(folder / "final"))

@@ -1,9 +1,8 @@
 import errno
 import json
-import random
 import shutil
-import time
 from collections.abc import Iterator
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from warm_process import SERVER
 
 import llm_rl.checkpoint
 from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.testing.resume import check_resume
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.manifest import check_manifest
 
@@ -105,30 +105,11 @@ def test_a_run_goes_on_exactly_from_wherever_it_was_killed(
 
 
 @pytest.mark.slow
-def test_processes_killed_at_random_points_end_as_if_nothing_had_happened(tmp_path: Path, whole: Result) -> None:
-    source, kills, while_saving = random.Random(4), 0, 0
-    while kills < 6:
-        process, deadline = started(tmp_path), time.monotonic() + 60
-        target = source.choice(["time", "save"])
-        last = get_last_checkpoint(tmp_path)
-        while process.is_alive() and time.monotonic() < deadline:
-            if target == "save" and (tmp_path / "partial").exists() and get_last_checkpoint(tmp_path) != last:
-                break
-            if target == "time" and get_last_checkpoint(tmp_path) != last:
-                time.sleep(source.uniform(0, 0.08))
-                break
-            time.sleep(0.0005)
-        process.kill()
-        process.join()
-        kills += process.exitcode == -9
-        while_saving += (tmp_path / "partial").exists()
-        if process.exitcode == 0:
-            break
-    assert kills >= 3 and while_saving >= 1
-    process = started(tmp_path)
-    process.join(60)
-    assert process.exitcode == 0
-    assert_equal(result_of(tmp_path), whole)
+def test_processes_killed_at_random_points_end_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    report = check_resume(partial(play, weights=warm_model().state_dict()), tmp_path, kills=6, seed=4, timeout=60)
+    assert report.passed, str(report)
+    assert len(report.kills) >= 3 and any(kill.phase == "saving" for kill in report.kills)
+    assert report.comparison is not None and report.comparison.parts["log"].files == 4  # two checkpoints, two curves
 
 
 class FullDisk:

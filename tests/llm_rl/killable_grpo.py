@@ -9,7 +9,6 @@ from typing import Any
 import tiny_vapor
 from tiny_grpo import new_model, small_ids, tokenizer, trainer, untimed
 from transformers import TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
 
 from llm_rl.generation import TransformersEngine
 from llm_rl.rollout_trainer import RolloutTrainer
@@ -73,6 +72,6 @@ def lengths(completions: list[str], **kwargs: Any) -> list[float]:
 
 
 def finish(folder: Path, run: RolloutTrainer) -> None:
-    run.train(resume_from_checkpoint=get_last_checkpoint(folder) is not None)
+    run.train(resume_from_checkpoint="last")
     (folder / "log.json").write_text(json.dumps(untimed(run.state.log_history)))
     run.save_model(str(folder / "final"))

@@ -8,7 +8,6 @@ from killable_grpo import KillAfter
 from tiny_grpo import untimed
 from tiny_raro import mixed_critic, mixed_policy, number, trainer
 from tiny_vapor import tag_tokenizer
-from transformers.trainer_utils import get_last_checkpoint
 
 from llm_rl.generation import Completion
 from llm_rl.raro import RAROTrainer
@@ -50,7 +49,7 @@ def play(folder: Path, kill_after: int, **changes: Any) -> RAROTrainer:
     """Train, from the last checkpoint if there is one, and write down what came out."""
     given = {"callbacks": [KillAfter(kill_after)], "engine": DrawingEngine(2048)}
     run = trainer(folder, given=given, **{**SETTINGS, **changes})
-    run.train(resume_from_checkpoint=folder.exists() and get_last_checkpoint(folder) is not None)
+    run.train(resume_from_checkpoint="last")
     replay = {"added": run.replay.state_dict()["added"], "pairs": [vars(pair) for pair in run.replay.pairs]}
     (folder / "log.json").write_text(json.dumps({"lines": untimed(run.state.log_history), "replay": replay}))
     run.save_model(str(folder / "final"))

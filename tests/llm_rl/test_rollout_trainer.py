@@ -18,6 +18,7 @@ from llm_rl.checkpoint import CheckpointError
 from llm_rl.data import Sample
 from llm_rl.grpo import GRPOTrainer
 from llm_rl.rollout_trainer import RolloutTrainer
+from llm_rl.testing.comparison import compare_runs
 
 HERE = Path(__file__).parent
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
@@ -32,10 +33,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_same_run(folder: Path, other: Path) -> None:
-    assert json.loads((folder / "log.json").read_text()) == json.loads((other / "log.json").read_text())
-    ours, theirs = (load_file(path / "final" / "model.safetensors") for path in (folder, other))
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+    """Down to the optimizer and the random states of the checkpoints."""
+    found = compare_runs(other, folder)
+    assert found.first is None, str(found.first)
+    assert found.parts.keys() >= {"weights", "optimizer", "schedule", "random state", "log"}
 
 
 def test_a_run_killed_within_and_between_buffers_ends_as_if_nothing_had_happened(tmp_path: Path, whole: Path) -> None:
@@ -63,10 +64,10 @@ def test_vapor_killed_within_a_buffer_ends_as_if_nothing_had_happened(tmp_path: 
 
 def test_the_buffer_is_in_the_checkpoint_only_while_it_is_needed(tmp_path: Path, whole: Path) -> None:
     record = json.loads((whole / "checkpoint-9" / "progress_0.json").read_text())["items"]
-    assert record["step"] == 18 and len(record["buffered_inputs"]["items"]) == 4
+    assert record["step"] == 2 and len(record["buffered_inputs"]["items"]) == 4
     run = trainer(tmp_path, max_steps=2, num_iterations=2)
     run.train()
-    assert run.progress()["step"] == 2 and run.progress()["buffered_inputs"] == []
+    assert run.progress()["step"] == 0 and run.progress()["buffered_inputs"] == []
 
 
 def test_resuming_needs_a_whole_checkpoint(tmp_path: Path) -> None:
