@@ -38,7 +38,7 @@ def naive_pass(
     Returns:
         The first and the second term of J.
     """
-    puzzles, live = rollout.puzzles, rollout.live
+    puzzles, live = rollout.problems, rollout.live
     count, steps = live.shape
     visited = torch.where(live, rollout.expected_reward[rollout.state_of.clamp_min(0)], 0.0)
     advantages = rollout_advantages(visited, rollout.group_size, config)
@@ -71,10 +71,10 @@ def naive_pass(
         in_rl_sum = acting & (step < rollout.decisions[rows] - 1)
         rl = (surrogate.objective * weights[rows, step] * in_rl_sum).sum() * config.rl_weight
 
-        solution_ids = puzzles.solution_ids[owner[rows]]
+        solution_ids = puzzles.answers[owner[rows]]
         solution_logprobs = token_logprobs.gather(2, solution_ids[:, :, None]).squeeze(2)
         f = log_expected_reward(
-            position_logprobs, solution_logprobs, forced, masked & ~puzzles.in_map, config.lam
+            position_logprobs, solution_logprobs, forced, masked & ~puzzles.judged[0], config.lam
         ).exp()
         sft = (f * weights[rows, step] * incoming[rows]).sum() * config.sft_weight
         incoming[rows] = surrogate.ratio.detach()

@@ -5,7 +5,7 @@ import torch
 from tiny_llada import make_model
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.pretrain import SftDataset, masked_diffusion_loss

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout
@@ -152,7 +152,7 @@ def as_rollout(
         puzzles=one,
         group_size=group_size,
         responses=torch.tensor(states)[:, layout.prompt_length :],
-        puzzle_of=torch.zeros(len(states), dtype=torch.int64),
+        problem_of=torch.zeros(len(states), dtype=torch.int64),
         forced=forced,
         expected_reward=torch.stack(rewards).float(),
         entropy=nothing,
@@ -181,7 +181,7 @@ def objective(
 
     `averages` holds the moving averages of returns by the number of decisions left.
     """
-    scored_tail_id = record.puzzles.tail_id if record.puzzles.tail == "scored" else None
+    scored_tail_id = record.problems.tail_id if record.problems.tail == "scored" else None
     per_group: list[list[list[float]]] = []
     steps = record.positions.shape[1]
     for index in range(len(puzzles)):
@@ -258,9 +258,9 @@ def further_terms(
         entropy = -sum(log_prob * log_prob.exp() for log_prob in policy.position.values())
         solution = dict(zip(puzzle.layout.cell_positions.tolist(), puzzle.layout.solution_ids.tolist(), strict=True))
         known = [
-            at_1.token[ell][solution.get(ell, record.puzzles.tail_id)]
+            at_1.token[ell][solution.get(ell, record.problems.tail_id)]
             for ell in policy.position
-            if ell in solution or record.puzzles.tail_id is not None
+            if ell in solution or record.problems.tail_id is not None
         ]
         totals["kl"] = totals["kl"] - settings.kl_weight * weight * kl
         totals["entropy"] = totals["entropy"] + settings.entropy_weight * weight * entropy

@@ -3,7 +3,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.text import build_prompt
@@ -24,9 +24,9 @@ def test_collated_puzzles_hold_what_the_puzzles_hold(puzzles: list[PreFilled]) -
         assert np.array_equal(batch.solutions[index], layout.solution)
         cells = layout.cell_positions.tolist()
         solution = dict(zip(cells, layout.solution_ids.tolist(), strict=True))
-        assert batch.solution_ids[index].tolist() == [solution.get(ell, 0) for ell in range(19)]
-        assert batch.in_map.nonzero()[:, 0].tolist() == cells
-    assert batch.responses.dtype == batch.solution_ids.dtype == batch.prompt_ids.dtype == torch.int64
+        assert batch.answers[index].tolist() == [solution.get(ell, 0) for ell in range(19)]
+        assert batch.judged[0].nonzero()[:, 0].tolist() == cells
+    assert batch.responses.dtype == batch.answers.dtype == batch.prompt_ids.dtype == torch.int64
 
 
 def test_a_known_tail_is_part_of_the_solution(puzzles: list[PreFilled]) -> None:
@@ -36,8 +36,8 @@ def test_a_known_tail_is_part_of_the_solution(puzzles: list[PreFilled]) -> None:
         assert (batch.tail, batch.tail_id) == (tail, 50)
         assert torch.equal(batch.responses, plain.responses)
         for index, puzzle in enumerate(puzzles):
-            assert batch.solution_ids[index].tolist() == reference_ids(puzzle, 50).tolist()
-    assert batch.solution_ids[0].tolist().count(50) == 2
+            assert batch.answers[index].tolist() == reference_ids(puzzle, 50).tolist()
+    assert batch.answers[0].tolist().count(50) == 2
 
 
 def test_a_prefilled_tail_leaves_cells_alone_masked(puzzles: list[PreFilled]) -> None:
@@ -75,7 +75,7 @@ def test_boards_show_digits_and_leave_everything_else_blank(batch: PuzzleBatch, 
     boards = batch.boards(batch.responses)
     assert boards.dtype == np.uint8
     assert np.array_equal(boards, np.stack([puzzle.layout.puzzle for puzzle in puzzles[:3]]))
-    assert np.array_equal(batch.boards(torch.where(batch.in_map, batch.solution_ids, batch.responses)), batch.solutions)
+    assert np.array_equal(batch.boards(torch.where(batch.judged[0], batch.answers, batch.responses)), batch.solutions)
     garbled = batch.responses.clone()
     garbled[0, batch.layout.cell_positions[0]] = 60
     expected = boards.copy()

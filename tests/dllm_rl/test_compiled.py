@@ -11,7 +11,7 @@ from tiny_llada import make_model
 from tiny_training import logged, puzzles, tokenizer, trainer, warm_model
 from torch import nn
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.compiled import compilations, compile_body
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.lora import add_lora

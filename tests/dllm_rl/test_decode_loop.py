@@ -10,7 +10,7 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.adapter import as_policy_model
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.decode_loop import best_positions, decode
 from dllm_rl.decoding import STRATEGIES, Strategy, get_strategy, semi_autoregressive
 from dllm_rl.llada import LladaForMaskedLM

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.decoding import STRATEGIES, draw, get_strategy, semi_autoregressive
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, StateScores, log_margins

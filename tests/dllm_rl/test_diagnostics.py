@@ -6,7 +6,7 @@ import torch
 from tiny_training import logged, trainer, warm_model
 from torch import Tensor
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.diagnostics import TermGate, half_batch_cosines, term_gradients
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig

@@ -6,7 +6,7 @@ import torch
 from policy_reference import after, is_over, policy_at
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.evaluate import (
     DEFAULT_STRATEGIES,
     Evaluation,
@@ -107,7 +107,7 @@ def test_margin_decoding_against_loops(
             result.solved.tolist(),
             result.steps_before_error.tolist(),
             result.forced.tolist(),
-            result.in_map.tolist(),
+            result.judged[0].tolist(),
             strict=True,
         )
         assert list(got) == expected
@@ -148,7 +148,7 @@ def test_greedy_in_forced_counts_live_states_only(model: LladaForMaskedLM, batch
         for k, state in enumerate(record.state_of[row].tolist()):
             ell = int(record.greedy[state])
             assert bool(forced[row, k]) == (state >= 0 and bool(record.forced[state, ell]))
-            assert bool(in_map[row, k]) == (state >= 0 and bool(batch.in_map[ell]))
+            assert bool(in_map[row, k]) == (state >= 0 and bool(batch.judged[0][ell]))
     assert bool((forced <= in_map).all())
 
 

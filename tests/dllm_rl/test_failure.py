@@ -22,7 +22,7 @@ def test_a_failed_update_can_be_looked_into(tmp_path: Path) -> None:
     for name, value in weights.state_dict().items():
         torch.testing.assert_close(value, run.model.state_dict()[name], rtol=0, atol=0, equal_nan=True)
     assert failure.rollout is not None and failure.rollout.group_size == 4
-    assert torch.equal(failure.rollout.puzzles.responses, failure.inputs["puzzles"].responses)
+    assert torch.equal(failure.rollout.problems.responses, failure.inputs["puzzles"].responses)
     with pytest.raises(FloatingPointError):
         objective_pass(weights.train(), failure.rollout, _backward, policy=failure.rollout.policy, config=run.objective)
         gradients = [param.grad for param in weights.parameters() if param.grad is not None]

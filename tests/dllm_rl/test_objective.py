@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_reference import f_of, policy_at
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.objective import (
     ObjectiveConfig,
@@ -75,8 +75,8 @@ def scored(model: LladaForMaskedLM, batch: PuzzleBatch, responses: torch.Tensor)
     f = expected_reward(
         scores,
         forced=forced,
-        tail=(scores.row_of >= 0) & ~batch.in_map,
-        solution_ids=batch.solution_ids,
+        tail=(scores.row_of >= 0) & ~batch.judged[0],
+        solution_ids=batch.answers,
         policy=POLICY,
         lam=0.5,
     )
@@ -86,9 +86,9 @@ def scored(model: LladaForMaskedLM, batch: PuzzleBatch, responses: torch.Tensor)
 def halfway(batch: PuzzleBatch) -> torch.Tensor:
     """The puzzles with a third of their blanks filled correctly."""
     responses = batch.responses.clone()
-    cells = (responses == batch.layout.mask_id) & batch.in_map
+    cells = (responses == batch.layout.mask_id) & batch.judged[0]
     filled = cells & (cells.cumsum(1) % 3 == 0)
-    return torch.where(filled, batch.solution_ids, responses)
+    return torch.where(filled, batch.answers, responses)
 
 
 @pytest.mark.parametrize("later", [False, True])

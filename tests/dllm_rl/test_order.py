@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.decode_loop import Decode, decode
 from dllm_rl.decoding import get_strategy
 from dllm_rl.evaluate import evaluate
@@ -24,7 +24,7 @@ from dllm_rl.order import (
 from sudoku_env.explanation import explain
 from sudoku_env.generator import generate
 from sudoku_env.logic import RULE_GROUPS, definite_cells, forced_digits
-from sudoku_env.metrics import random_order_floor
+from sudoku_env.order import random_order_floor
 from sudoku_env.solver import solve, solve_batch
 from sudoku_env.tokens import PreFilled, detect_definite
 
@@ -41,9 +41,9 @@ def test_one_token_a_step_is_judged_like_a_roll_out(
     metrics = judge(decode(model, batch, get_strategy(name)))
     assert metrics.solved.tolist() == expected.solved.tolist()
     assert metrics.steps_before_error.tolist() == expected.steps_before_error.tolist()
-    assert len(metrics.greedy_tiers) == expected.in_map.sum()
+    assert len(metrics.greedy_tiers) == expected.judged[0].sum()
     assert (metrics.greedy_tiers == 0).sum() == expected.forced.sum()
-    np.testing.assert_array_equal(metrics.greedy_cells, expected.in_map)
+    np.testing.assert_array_equal(metrics.greedy_cells, expected.judged[0])
     np.testing.assert_array_equal(metrics.greedy_forced, expected.forced)
     if name == "margin":
         assert sorted(metrics.greedy_tiers) == sorted(metrics.chosen_tiers)
@@ -98,11 +98,11 @@ def test_against_loops(
 
 def test_forced_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
     """A record written by hand: rounds of singles with the right digits, then the tail."""
-    responses = torch.where(batch.in_map, batch.solution_ids, 1)
+    responses = torch.where(batch.judged[0], batch.answers, 1)
     responses = torch.where(batch.responses == batch.layout.mask_id, responses, batch.responses)
     step_of = torch.full_like(responses, -1)
     rounds = ladder_rounds(np.stack([puzzle.layout.puzzle for puzzle in puzzles[:3]]))
-    step_of[:, batch.in_map] = torch.from_numpy(np.nan_to_num(rounds, nan=-1.0)).long()
+    step_of[:, batch.judged[0]] = torch.from_numpy(np.nan_to_num(rounds, nan=-1.0)).long()
     tail = batch.tail_of(batch.responses)
     step_of[tail] = int(rounds[~np.isnan(rounds)].max()) + 1
     greedy = torch.full((3, int(step_of.max()) + 1), int(tail[0].nonzero()[0]))

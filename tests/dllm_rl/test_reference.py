@@ -3,7 +3,7 @@ import torch
 from tiny_llada import make_model
 from torch import nn
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig, StateScores, score_states
 from dllm_rl.reference import Reference

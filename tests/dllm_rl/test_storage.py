@@ -9,7 +9,7 @@ import torch
 from tiny_training import tokenizer
 from torch import Tensor
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.failure import ROLLOUT_CLASSES
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.rollout import rollout

@@ -113,8 +113,8 @@ def test_epochs_visit_every_puzzle_in_a_new_order(tmp_path, rollouts, accumulate
     run = trainer(tmp_path, max_steps=2 * 2 * per_epoch, updates_per_rollout=2, gradient_accumulation_steps=accumulated)
     run.train()
     assert len(rollouts) == 8
-    seen = [record.puzzles.layout.puzzle.tobytes() for record in rollouts]  # the first puzzle of each batch
-    boards = [record.puzzles.boards(record.puzzles.responses).tobytes() for record in rollouts]
+    seen = [record.problems.layout.puzzle.tobytes() for record in rollouts]  # the first puzzle of each batch
+    boards = [record.problems.boards(record.problems.responses).tobytes() for record in rollouts]
     assert sorted(b"".join(boards[:4])) == sorted(b"".join(boards[4:]))
     assert seen[:4] != seen[4:]
 
@@ -146,7 +146,7 @@ def test_metrics_of_a_rollout_by_plain_loops(tmp_path, rollouts):
             entropies.append(float(record.entropy[state]))
             tops.append(float(record.top_prob[state]))
             greedy = int(record.greedy[state])
-            if record.puzzles.in_map[greedy]:
+            if record.problems.judged[0][greedy]:
                 forced.append(bool(record.forced[state, greedy]))
         totals.append(sum(float(record.rewards[trajectory, k]) for k in live))
         right.append(not record.errors[trajectory])

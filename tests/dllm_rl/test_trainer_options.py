@@ -71,7 +71,7 @@ def test_mini_batches_deal_the_puzzles_of_a_rollout_anew_in_each_pass(tmp_path, 
     for index in range(6):
         whole = rollouts[index // 3].puzzles
         wanted = [row.tolist() for row in whole.responses]
-        seen = [row.tolist() for record, _ in passes[2 * index : 2 * index + 2] for row in record.puzzles.responses]
+        seen = [row.tolist() for record, _ in passes[2 * index : 2 * index + 2] for row in record.problems.responses]
         assert sorted(seen) == sorted(wanted) and len(passes[2 * index][0].puzzles) == 2
         orders.append([wanted.index(row) for row in seen])
     assert len({tuple(order) for order in orders}) > 1
@@ -181,8 +181,8 @@ def test_cross_entropy_alone_learns_the_answers_on_its_own_states(tmp_path, roll
 def test_the_tail_reaches_the_rollout(tmp_path, rollouts, tail):
     with_tail(tmp_path, tail=tail).train()
     (record,) = rollouts
-    masked = record.puzzles.tail_of(record.puzzles.responses)
-    assert record.puzzles.tail == tail and bool(masked.any()) == (tail == "scored")
+    masked = record.problems.tail_of(record.problems.responses)
+    assert record.problems.tail == tail and bool(masked.any()) == (tail == "scored")
     with pytest.raises(ValueError, match=f"tail '{tail}' needs tail_id"):
         trainer(tmp_path, tail=tail).train()
 

@@ -7,7 +7,7 @@ from policy_reference import as_rollout, gradients, objective, trajectories, val
 from tiny_llada import make_model
 from update_checks import POLICY, assert_same, moved, run
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
@@ -188,7 +188,7 @@ def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
             record,
             group_size=1,
             responses=record.responses[state : state + 1],
-            puzzle_of=record.puzzle_of[state : state + 1],
+            problem_of=record.problem_of[state : state + 1],
             forced=record.forced[state : state + 1],
             expected_reward=record.expected_reward[state : state + 1],
             state_of=only,
@@ -206,7 +206,7 @@ def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
 
 @pytest.mark.parametrize("sequences", [1, 3, 1000])
 def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, sequences: int) -> None:
-    length = record.puzzles.prompt_ids.shape[1] + record.responses.shape[1]
+    length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
     result, _ = run(model, record, ObjectiveConfig(), max_tokens=sequences * length)
     difference = (result.logprobs - record.old_logprobs).abs()
     if sequences == 1000:
@@ -218,7 +218,7 @@ def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, 
 
 def test_the_gradient_does_not_depend_on_the_size_of_a_pass(model: LladaForMaskedLM, record: Rollout) -> None:
     moved(model, 0.02)
-    length = record.puzzles.prompt_ids.shape[1] + record.responses.shape[1]
+    length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
     whole, expected = run(model, record, ObjectiveConfig())
     for sequences, max_masked in ((1, None), (2, None), (7, None), (30, None), (1000, 12), (7, 30)):
         parts, got = run(model, record, ObjectiveConfig(), sequences * length + 5, max_masked=max_masked)
