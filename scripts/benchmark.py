@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
+from dllm_rl.batch import PuzzleBatch
 from transformers import HfArgumentParser
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig

@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 import torch
 import transformers
+from dllm_rl.batch import PuzzleBatch
 from timing import machine
 from transformers import AutoTokenizer, HfArgumentParser
 from transformers.utils import logging as transformers_logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.adapter import as_policy_model
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decode_loop import Decode, decode
 from dllm_rl.decoding import STRATEGIES, get_strategy, semi_autoregressive
 from dllm_rl.evaluate import paired_difference

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from dllm_rl.batch import PuzzleBatch
 from timing import machine
 from transformers import AutoModelForMaskedLM, AutoTokenizer, HfArgumentParser
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.diagnostics import TERMS, half_batch_cosines
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig

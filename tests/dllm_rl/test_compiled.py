@@ -11,13 +11,13 @@ from tiny_llada import make_model
 from tiny_training import logged, puzzles, tokenizer, trainer, warm_model
 from torch import nn
 
-from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.compiled import compilations, compile_body
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.lora import add_lora
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass
 
 POLICY = PolicyConfig(position_temperature=1.0)

@@ -9,7 +9,6 @@ from tiny_llada import make_model
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.decode_loop import decode
 from dllm_rl.decoding import get_strategy
 from dllm_rl.llada import LladaForMaskedLM
@@ -17,6 +16,7 @@ from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, micro_batches, rollout
 from dllm_rl.small_tokenizer import build_small_tokenizer
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.generator import generate
 from sudoku_env.text import build_prompt
 from sudoku_env.tokens import PreFilled, detect_definite, judge_error, pre_fill
@@ -40,7 +40,7 @@ def assert_replays(model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFi
             assert record.responses[visited].tolist() == state[layout.prompt_length :]
             assert int(record.problem_of[visited]) == row // record.group_size
             forced = detect_definite(state, layout)
-            assert record.forced[visited].nonzero()[:, 0].tolist() == forced
+            assert record.definite[visited].nonzero()[:, 0].tolist() == forced
             ell, token = int(record.positions[row, k]), int(record.tokens[row, k])
             with torch.no_grad():
                 policy = policy_at(model, state, puzzle, POLICY)
@@ -159,7 +159,7 @@ def test_passes_of_any_size_give_one_greedy_rollout(model: LladaForMaskedLM, bat
     whole = rollout(model, batch, policy=POLICY, strategy=greedy)
     for budgets in ({"max_tokens": length}, {"max_tokens": 2 * length}, {"max_masked": 15}):
         parts = rollout(model, batch, policy=POLICY, strategy=greedy, **budgets)
-        for name in ("responses", "problem_of", "forced", "state_of", "positions", "tokens", "rewards", "errors"):
+        for name in ("responses", "problem_of", "definite", "state_of", "positions", "tokens", "rewards", "errors"):
             assert torch.equal(getattr(parts, name), getattr(whole, name)), name
         torch.testing.assert_close(parts.old_logprobs, whole.old_logprobs, atol=1e-4, rtol=0)
 
@@ -218,7 +218,7 @@ def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: Puzzl
         parts = rollout(model, batch, group_size=6, policy=POLICY, noise=noise, **budgets)
         for ours, theirs in zip(decisions_of(parts), decisions_of(whole), strict=True):
             assert torch.equal(ours, theirs)
-        for name in ("responses", "problem_of", "state_of", "forced"):
+        for name in ("responses", "problem_of", "state_of", "definite"):
             assert torch.equal(getattr(parts, name), getattr(whole, name)), name
 
 

@@ -1,6 +1,6 @@
 """The tail's rewards, the rule of S1 and parts of a roll-out."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -8,10 +8,10 @@ import torch
 from policy_reference import f_of, policy_at
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.errors import BoardError
 from sudoku_env.logic import definite_cells
 from sudoku_env.tokens import PreFilled
@@ -31,7 +31,7 @@ def reward(batch: PuzzleBatch, record: Rollout, puzzle: int, state: int, positio
     right = token == int(batch.answers[puzzle, position])
     if not batch.judged[0][position]:
         return 0.3 if right else 0.0
-    return float(right and bool(record.forced[state, position]))
+    return float(right and bool(record.definite[state, position]))
 
 
 def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(
@@ -72,18 +72,18 @@ def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, s
 @pytest.mark.parametrize("rule", ["naked_single", "singles", "pairs", "backbone"])
 def test_forced_cells_are_those_of_the_rule(model: LladaForMaskedLM, batch: PuzzleBatch, rule: str) -> None:
     generator = torch.Generator().manual_seed(0)
-    record = rollout(model, batch, group_size=4, policy=POLICY, rule=rule, generator=generator)
+    record = rollout(model, replace(batch, rule=rule), group_size=4, policy=POLICY, generator=generator)
     boards = batch.boards(record.responses)
-    cells = record.forced[:, torch.tensor(batch.layout.cell_positions)].numpy()
+    cells = record.definite[:, torch.tensor(batch.layout.cell_positions)].numpy()
     assert np.array_equal(cells, definite_cells(boards, rule) > 0)
-    assert int(record.forced.sum()) == cells.sum()
+    assert int(record.definite.sum()) == cells.sum()
     if rule == "naked_single":
         assert cells.sum() < (definite_cells(boards) > 0).sum()
 
 
-def test_an_unknown_rule_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_an_unknown_rule_is_refused(puzzles: list[PreFilled]) -> None:
     with pytest.raises(BoardError, match=r"rule 'guess' is unknown; choose one of .*naked_single"):
-        rollout(model, batch, rule="guess")
+        PuzzleBatch.collate(puzzles[:3], pad_id=0, rule="guess")
 
 
 def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_visit(
@@ -101,11 +101,11 @@ def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_v
     before, after = whole.state_of[rows], part.state_of
     assert sorted(set(after[part.live].tolist())) == list(range(len(part.responses)))
     for old, new in zip(before[part.live].tolist(), after[part.live].tolist(), strict=True):
-        for name in ("responses", "forced", "expected_reward", "entropy", "top_prob", "greedy"):
+        for name in ("responses", "definite", "expected_reward", "entropy", "top_prob", "greedy"):
             assert torch.equal(getattr(part, name)[new], getattr(whole, name)[old]), name
         owner = chosen[int(part.problem_of[new])]
         assert torch.equal(twice.prompt_ids[owner], twice.prompt_ids[whole.problem_of[old]])
-        assert torch.equal(twice.solution_ids[owner], twice.solution_ids[whole.problem_of[old]])
+        assert torch.equal(twice.answers[owner], twice.answers[whole.problem_of[old]])
     assert bool((after[~part.live] == -1).all())
     assert bool((part.state_of[:, 1:].gt(part.state_of[:, :-1]) | ~part.live[:, 1:]).all())  # in the order of the steps
 

@@ -12,11 +12,11 @@ from transformers import PreTrainedTokenizerFast
 from update_checks import POLICY, assert_same, moved, run
 
 from dllm_rl.baseline import EmaBaseline
-from dllm_rl.sudoku import PuzzleBatch, Tail
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch, Tail
 from sudoku_env.tokens import PreFilled
 
 ALL = ObjectiveConfig(
@@ -150,7 +150,7 @@ def test_a_prefilled_tail_has_no_reward_outside_the_map(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     record = play(model, puzzles, tokenizer, tail="prefill")
-    filled = record.problems.tail_of(record.problems.responses)
+    filled = record.problems.open_tail(record.problems.responses, torch.arange(3))
     assert not bool(filled.any()) and bool(record.problems.judged[0][record.positions[record.live]].all())
     assert set(record.rewards.flatten().tolist()) <= {0.0, 1.0}
     _, without_lam = run(model, record, ObjectiveConfig(lam=0.0))

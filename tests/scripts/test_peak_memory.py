@@ -14,10 +14,10 @@ import tiny_training  # noqa: E402
 
 from benchmarks.naive_update import naive_pass  # noqa: E402
 from benchmarks.peak_memory import peak_of_update, peak_tensor_bytes  # noqa: E402
-from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
 from dllm_rl.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
 from dllm_rl.rollout import Rollout, rollout  # noqa: E402
+from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
 from dllm_rl.update import objective_pass  # noqa: E402
 from sudoku_env.generator import generate  # noqa: E402
 from sudoku_env.text import build_prompt  # noqa: E402
