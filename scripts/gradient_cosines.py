@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from dllm_rl.batch import PuzzleBatch
 from timing import machine
 from transformers import AutoModelForMaskedLM, AutoTokenizer, HfArgumentParser
 from transformers.utils import logging
@@ -23,6 +22,7 @@ from dllm_rl.diagnostics import TERMS, half_batch_cosines
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.tokens import pre_fill
 

@@ -271,8 +271,9 @@ def further_terms(
 
 
 def _answer_at(record: Rollout, where: Tensor) -> int | None:
-    """The one token that answers all these positions; None where there are none or it is not known."""
-    found = record.problems.answers[where].unique().tolist()
+    """The one token that answers all open positions among these; None where there are none or it is not known."""
+    start = record.problems.responses == record.problems.mask_id
+    found = record.problems.answers[where & start].unique().tolist()
     assert len(found) <= 1
     return found[0] if found and found != [record.problems.mask_id] else None
 

@@ -128,8 +128,8 @@ def test_every_strategy_decodes(
     if name in ("margin", "policy_greedy"):
         assert torch.equal(chosen, record.greedy[state])
     if name == "forced_first":
-        available = record.forced[state].any(1)
+        available = record.definite[state].any(1)
         assert bool(available.any())
-        assert torch.equal(record.forced[state, chosen], available)
+        assert torch.equal(record.definite[state, chosen], available)
     if name not in ("policy", "random"):
         assert torch.equal(record.positions[0], record.positions[1])
