@@ -76,7 +76,7 @@ def decode(
 
     Raises:
         ValueError: `tokens_per_step` or `max_tokens` is too small, a threshold is given to a strategy that draws
-            positions, or the strategy leaves a state without a position.
+            positions, or the strategy leaves a state without a position or chooses one that is not masked.
     """
     policy = policy or PolicyConfig()
     length = problems.length
@@ -99,11 +99,12 @@ def decode(
             none = torch.zeros_like(states, dtype=torch.bool)
             score = strategy.score(scores, problems.definite(states, rows) if strategy.needs_forced else none)
             local, positions = best_positions(score, tokens_per_step, threshold, strategy.sample_position, generator)
-            if len(local.unique()) < len(rows):
+            logit_rows = scores.row_of[local, positions]
+            if len(local.unique()) < len(rows) or bool((logit_rows < 0).any()):
                 raise ValueError(
                     f"strategy {strategy.name!r} must give every state a finite score at a masked position"
                 )
-            logits = scores.logits[scores.row_of[local, positions]]
+            logits = scores.logits[logit_rows]
             tokens = draw(logits / policy.token_temperature, generator) if strategy.sample_token else logits.argmax(1)
             responses[rows[local], positions] = tokens
             step_of[rows[local], positions] = len(greedy)

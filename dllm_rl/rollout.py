@@ -228,7 +228,7 @@ def _uniforms(strategy: Strategy, table: Tensor, generator: torch.Generator | No
 def _first_alike(problems: UnmaskBatch) -> Tensor:
     """int64 `(Q,)`: for each problem the first that is the same in everything that a batch holds."""
     columns = [getattr(problems, name) for name in problems.per_problem]
-    rows = torch.cat([column.long().flatten(1) for column in columns if column is not None], dim=1)
+    rows = torch.cat([column.double().reshape(len(problems), -1) for column in columns if column is not None], dim=1)
     distinct, kind = rows.unique(dim=0, return_inverse=True)
     numbers = torch.arange(len(problems), device=kind.device)
     return numbers.new_full((len(distinct),), len(problems)).scatter_reduce(0, kind, numbers, "amin")[kind]
