@@ -184,7 +184,7 @@ def rollout(
 
     Raises:
         ValueError: `group_size`, `max_tokens` or `max_masked` is too small, a problem has no masked position, `noise`
-            has another shape or comes with a generator, `lam` is no finite number or negative, or the strategy chooses a
+            has another shape or comes with a generator, `lam` is negative or not finite, or the strategy chooses a
             position that is not masked.
     """
     policy = policy or PolicyConfig()
