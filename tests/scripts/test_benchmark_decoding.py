@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 from warm_process import run_script
 
 from dllm_rl.decoding import STRATEGIES
-from dllm_rl.order import TIERS
+from sudoku_env.order import TIERS
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
