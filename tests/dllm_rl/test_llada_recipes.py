@@ -83,7 +83,8 @@ def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> Non
     base = AutoModelForMaskedLM.from_pretrained(tmp_path / "published")
     for name in ("rl", "control", "checkpoint-2"):
         folder = tmp_path / "run" / name
-        assert [path.name for path in folder.glob("*.safetensors")] == ["adapter_model.safetensors"]
+        progress = {"progress_0.safetensors"} if name == "checkpoint-2" else set()
+        assert {path.name for path in folder.glob("*.safetensors")} == {"adapter_model.safetensors"} | progress
         adapters = load_file(folder / "adapter_model.safetensors")
         assert any(bool(weight.any()) for key, weight in adapters.items() if "lora_B" in key)
     assert isinstance(PeftModel.from_pretrained(base, str(tmp_path / "run" / "rl")), PeftModel)

@@ -43,7 +43,7 @@ def test_a_run_killed_within_and_between_buffers_ends_as_if_nothing_had_happened
     for kill_after in (3, 5, 9):  # a checkpoint of each step before: within a roll-out, at its end, at an epoch's end
         process = SERVER.Process(target=play, args=(tmp_path, kill_after))
         process.start()
-        process.join(100)
+        process.join(600)
         assert process.exitcode == -9
     play(tmp_path)
     assert_same_run(tmp_path, whole)
@@ -54,7 +54,7 @@ def test_vapor_killed_within_a_buffer_ends_as_if_nothing_had_happened(tmp_path: 
     for kill_after in (2, 6):  # a roll-out serves four steps
         process = SERVER.Process(target=play_vapor, args=(tmp_path / "killed", kill_after))
         process.start()
-        process.join(100)
+        process.join(600)
         assert process.exitcode == -9
     play_vapor(tmp_path / "killed")
     assert_same_run(tmp_path / "killed", tmp_path / "whole")
