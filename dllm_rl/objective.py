@@ -17,6 +17,7 @@ from torch import Tensor
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_at
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
 from llm_rl.core.aggregate import loss_weights
+from sudoku_env.dynamics import check_lam
 
 FWeight = Literal["one_step", "cumulative", "none"]
 KLTarget = Literal["tokens", "actions"]
@@ -72,7 +73,8 @@ class ObjectiveConfig:
     state_fraction: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("lam", "std_floor", "kl_weight", "entropy_weight", "ce_weight"):
+        check_lam(self.lam)
+        for name in ("std_floor", "kl_weight", "entropy_weight", "ce_weight"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or larger, got {getattr(self, name)}")
         for name, choices in (("reduction", Reduction), ("f_weight", FWeight), ("kl_target", KLTarget)):

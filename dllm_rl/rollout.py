@@ -18,7 +18,7 @@ from dllm_rl.noise import inverse_cdf
 from dllm_rl.objective import expected_reward
 from dllm_rl.policy import PolicyConfig, StateScores, action_logprobs, score_states
 from llm_rl.core.logprobs import entropy_from_logits
-from sudoku_env.dynamics import step_batch
+from sudoku_env.dynamics import check_lam, step_batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,13 +186,14 @@ def rollout(
         The recorded roll-out.
 
     Raises:
-        ValueError: `group_size`, `max_tokens` or `max_masked` is too small, a puzzle has no masked position, or `noise`
-            has another shape or comes with a generator.
+        ValueError: `group_size`, `max_tokens` or `max_masked` is too small, a puzzle has no masked position, `noise`
+            has another shape or comes with a generator, or `lam` is no finite number or negative.
     """
     policy = policy or PolicyConfig()
     length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
     if group_size < 1:
         raise ValueError(f"group_size={group_size} must be at least 1")
+    check_lam(lam)
     record = _Record(puzzles, group_size, policy)
     uniforms = _uniforms(strategy, record.old_logprobs, generator, noise)
     while len(record.alive):

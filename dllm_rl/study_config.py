@@ -23,7 +23,8 @@ OWN_ARGUMENTS = {
 }  # fmt: skip
 """Training arguments that the study sets itself."""
 
-NAME = re.compile(r"[A-Za-z0-9_.-]+")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""Names of regimes and arms, which become folders and words of a command."""
 
 
 class StudyConfigError(ValueError):
@@ -256,8 +257,8 @@ def load_study(path: str | Path) -> tuple[dict[str, Regime], str]:
         StudyConfigError: It is no such mapping; the message names the regime, the field and what would be right.
     """
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), _UniqueKeys)  # nosec B506: a SafeLoader
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise StudyConfigError(f"{path}: not YAML: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("regimes"), dict) or not content["regimes"]:
         raise StudyConfigError(f"{path}: expected a mapping `regimes:` with at least one regime")
@@ -271,6 +272,16 @@ def load_study(path: str | Path) -> tuple[dict[str, Regime], str]:
         except (ValueError, TypeError) as error:
             raise StudyConfigError(f"{path}: regime {name!r}: {error}") from error
     return regimes, str(content.get("remarks") or "")
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a name that stands twice in a mapping, of which YAML's own loader silently takes the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise yaml.constructor.ConstructorError(None, None, f"{twice} stand there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
 
 
 Section = TypeVar("Section")
@@ -315,4 +326,7 @@ def _regime(given: Any) -> Regime:
 
 def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
-        raise ValueError(f"the name {name!r} becomes a folder: use letters, digits, '_', '.' and '-'")
+        raise ValueError(
+            f"the name {name!r} becomes a folder: use letters, digits, '_', '.' and '-', and begin with no dot or "
+            "a dash"
+        )

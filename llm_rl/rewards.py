@@ -121,6 +121,23 @@ class RewardFunctions:
         return None
 
 
+def completion_text(completion: Any) -> str:
+    """The text of a completion, for reward functions: itself, or the content of its last message.
+
+    Args:
+        completion: A text, chat messages, or None; None, no message and no content are an empty text.
+
+    Raises:
+        TypeError: The content is something else, such as a list of parts.
+    """
+    if completion is None or isinstance(completion, str):
+        return completion or ""
+    content = completion[-1].get("content") if completion else None
+    if content is not None and not isinstance(content, str):
+        raise TypeError(f"a message's content must be a text or None, got {content!r}; join its parts to one text")
+    return content or ""
+
+
 def _call_all(functions: Sequence[RewardFunction], arguments: Mapping[str, Any]) -> list[Any]:
     """What each function returned or raised; those that wait do so together, the others run one after the other."""
     outputs: list[Any] = []

@@ -134,32 +134,39 @@ def _decode_stepwise(ids: list[int], decode: Callable[[list[int]], str], window:
     offsets: list[tuple[int, int]] = []
     pending: list[int] = []  # tokens whose last character is not complete, which shows as a replacement character
     parts: list[str] = []
-    anchor = base = committed = whole = 0
+    anchor = base = committed = whole = floor = 0  # no character ends before `floor`, which a new window may have left
     previous = settled = ""  # the window's text, and what it was when its last character was last complete
     for i in range(len(ids)):
         text = decode(ids[anchor : i + 1])
         kept = _common_prefix(previous, text)
         is_open = text.endswith(REPLACEMENT)
         # Byte fallback shows each byte of an open character, and the characters before it, as replacements.
-        complete = max(len(text.rstrip(REPLACEMENT)), len(settled)) if is_open else len(text)
-        for token in pending:
-            offsets[token] = (offsets[token][0], max(offsets[token][1], base + min(kept, complete)))
+        complete = max(len(text.rstrip(REPLACEMENT)) or floor, floor) if is_open else len(text)
+        if complete > whole or not is_open:
+            for token in pending:
+                offsets[token] = (offsets[token][0], max(offsets[token][1], base + min(kept, complete)))
+            pending.clear()
+        begins_anew = (len(pending) if is_open else i + 1 - anchor) >= window
+        shorter = decode(ids[i + 1 - CONTEXT : i + 1]) if begins_anew else ""
         if is_open:
-            start = max(min(kept, complete), len(settled))
+            start = max(min(kept, complete), floor)
             offsets.append((base + start, base + complete + 1))
-            pending = [i] if complete > whole else [*pending, i]
+            pending.append(i)
             whole = complete
+            # Bytes that form no character: the window begins anew among them.
+            if shorter and not shorter.strip(REPLACEMENT) and text.endswith(shorter):
+                shift = len(text) - len(shorter)
+                parts.append(text[committed:shift])
+                anchor, base, committed = i + 1 - CONTEXT, base + shift, max(committed - shift, 0)
+                text, settled, whole, floor = shorter, "", whole - shift, whole - shift
         else:
             start = max(kept, len(settled)) if text.startswith(settled) else kept
             offsets.append((base + start, base + len(text)))
-            pending = []
-            if i + 1 - anchor >= window:
+            if begins_anew:
                 parts.append(text[committed:])
-                anchor = i + 1 - CONTEXT
-                shorter = decode(ids[anchor : i + 1])
-                base += len(text) - len(shorter)
-                text, committed = shorter, len(shorter)
-            settled, whole = text, len(text)
+                anchor, base, committed = i + 1 - CONTEXT, base + len(text) - len(shorter), len(shorter)
+                text = shorter
+            settled, whole, floor = text, len(text), len(text)
         previous = text
     length = base + len(previous)
     for token in pending:

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from llm_rl.raro.prompts import REASONING_TAGS, extract_answer
+from llm_rl.rewards import completion_text
 
 Action = Literal["add", "subtract", "multiply", "divide"]
 Step = tuple[Action, int]
@@ -233,5 +234,5 @@ def correct(answer: str, row: Mapping[str, Any]) -> bool:
 
 def result_reward(completions: Sequence[Any], result: Sequence[str], **columns: Any) -> list[float]:
     """1.0 for each completion that is `correct`, as trainers call it (`llm_rl.rewards`)."""
-    texts = [text if isinstance(text, str) else text[-1]["content"] for text in completions]
+    texts = map(completion_text, completions)
     return [float(correct(text, {"result": number})) for text, number in zip(texts, result, strict=True)]

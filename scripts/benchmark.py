@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from transformers import HfArgumentParser
+from arguments import parse
 
 from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM
@@ -33,7 +33,7 @@ class BenchmarkArguments:
     seed: int = field(default=0, metadata={"help": "Of puzzles, model and roll-outs."})
 
 
-(args,) = HfArgumentParser(BenchmarkArguments).parse_args_into_dataclasses()
+(args,) = parse(BenchmarkArguments, description=__doc__)
 torch.manual_seed(args.seed)
 
 

@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 import torch
 import transformers
+from arguments import fail, need_file, need_model, need_writable, parse, user_errors
 from timing import machine
-from transformers import AutoTokenizer, HfArgumentParser
+from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
@@ -97,27 +98,35 @@ class Arguments:
     device: str = field(default="cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."})
 
 
-(args,) = HfArgumentParser(Arguments).parse_args_into_dataclasses()
+(args,) = parse(Arguments, description=__doc__)
+need_file("data", args.data)
+need_model("model", args.model)
+need_writable("output_dir", args.output_dir)
+with user_errors(RuntimeError):
+    torch.empty(0, device=args.device)
 transformers_logging.set_verbosity_error()
 transformers_logging.disable_progress_bar()
-strategies = {
-    name: semi_autoregressive(args.block_length) if name == "semi_autoregressive" else get_strategy(name)
-    for name in args.strategies
-}
-policy = PolicyConfig(args.position_temperature, args.token_temperature)
+with user_errors(ValueError):
+    strategies = {
+        name: semi_autoregressive(args.block_length) if name == "semi_autoregressive" else get_strategy(name)
+        for name in args.strategies
+    }
+    policy = PolicyConfig(args.position_temperature, args.token_temperature)
 gif_strategy = args.gif_strategy or args.strategies[0]
 if gif_strategy not in strategies:
-    raise SystemExit(f"gif_strategy {gif_strategy!r} is not among the strategies {list(strategies)}; choose one")
+    fail(f"gif_strategy {gif_strategy!r} is not among the strategies {list(strategies)}; choose one")
 
-tokenizer = AutoTokenizer.from_pretrained(args.model)
-if args.data.endswith(".txt"):
-    prompts = [build_prompt(board, "compact") for board in read_packed(args.data)[: args.max_puzzles or None]]
-else:
-    prompts = read_prompts(args.data)[: args.max_puzzles or None]
-prefilled = [pre_fill(prompt, tokenizer, args.max_gen_length) for prompt in prompts]
+with user_errors(OSError, ValueError):
+    tokenizer = AutoTokenizer.from_pretrained(args.model)
+    if args.data.endswith(".txt"):
+        prompts = [build_prompt(board, "compact") for board in read_packed(args.data)[: args.max_puzzles or None]]
+    else:
+        prompts = read_prompts(args.data)[: args.max_puzzles or None]
+    prefilled = [pre_fill(prompt, tokenizer, args.max_gen_length) for prompt in prompts]
 if not 0 <= args.gif_puzzle < len(prefilled):
-    raise SystemExit(f"gif_puzzle {args.gif_puzzle} is not among the {len(prefilled)} puzzles; choose a smaller one")
-model = getattr(transformers, args.auto_class).from_pretrained(args.model)
+    fail(f"gif_puzzle {args.gif_puzzle} is not among the {len(prefilled)} puzzles; choose a smaller one")
+with user_errors(OSError, ValueError):
+    model = getattr(transformers, args.auto_class).from_pretrained(args.model)
 model = as_policy_model(model, shifted=args.shifted_logits).to(args.device)
 puzzles = PuzzleBatch.collate(prefilled, pad_id=tokenizer.pad_token_id, device=args.device)
 boards = np.stack([puzzle.layout.puzzle for puzzle in prefilled])

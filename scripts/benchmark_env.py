@@ -13,8 +13,8 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
+from arguments import need_writable, parse
 from timing import Contender, race, report
-from transformers import HfArgumentParser
 
 from sudoku_env.sampling import sample_legal
 
@@ -30,7 +30,8 @@ class EnvBenchmarkArguments:
     output_dir: str = field(default="runs/benchmark_env", metadata={"help": "Folder for CSV files and charts."})
 
 
-(args,) = HfArgumentParser(EnvBenchmarkArguments).parse_args_into_dataclasses()
+(args,) = parse(EnvBenchmarkArguments, description=__doc__)
+need_writable("output_dir", args.output_dir)
 folder = Path(args.output_dir)
 rng = np.random.default_rng(args.seed)
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")

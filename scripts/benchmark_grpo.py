@@ -25,8 +25,8 @@ from typing import Any
 
 import pandas as pd
 import torch
+from arguments import fail, need_writable, parse
 from timing import machine
-from transformers import HfArgumentParser
 from transformers.utils import logging
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -150,9 +150,10 @@ def losses(setting: Setting, scratch: Path) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    args, asked = HfArgumentParser([BenchmarkArguments, Setting]).parse_args_into_dataclasses()
+    args, asked = parse(BenchmarkArguments, Setting, description=__doc__)
+    need_writable("output_dir", args.output_dir)
     if not trl_installed():
-        raise SystemExit(NO_TRL)
+        fail(NO_TRL)
     folder = Path(args.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     print(f"{asked}\n{machine()}, {', '.join(f'{name} {version(name)}' for name in PACKAGES)}")

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from arguments import need_file, need_writable, parse, user_errors
 from numba import njit
 from timing import Contender, race, report
-from transformers import HfArgumentParser
 
 from sudoku_env.board import parse_board, to_string
 from sudoku_env.generator import generate
@@ -44,7 +44,10 @@ class SolverBenchmarkArguments:
     output_dir: str = field(default="runs/benchmark_solver", metadata={"help": "Folder for CSV files and charts."})
 
 
-(args,) = HfArgumentParser(SolverBenchmarkArguments).parse_args_into_dataclasses()
+(args,) = parse(SolverBenchmarkArguments, description=__doc__)
+for name in args.puzzles:
+    need_file("puzzles", name)
+need_writable("output_dir", args.output_dir)
 folder = Path(args.output_dir)
 random_generator = np.random.default_rng(args.seed)
 
@@ -59,8 +62,9 @@ def without_clues(boards: np.ndarray, count: int) -> np.ndarray:
 
 sets = {}
 for name in args.puzzles:
-    lines = [line[:81] for line in Path(name).read_text(encoding="utf-8").splitlines() if len(line.rstrip()) >= 81]
-    sets[Path(name).stem] = np.resize([parse_board(line, 9) for line in lines[: args.boards]], (args.boards, 81))
+    with user_errors(OSError, ValueError):
+        lines = [line[:81] for line in Path(name).read_text(encoding="utf-8").splitlines() if len(line.rstrip()) >= 81]
+        sets[Path(name).stem] = np.resize([parse_board(line, 9) for line in lines[: args.boards]], (args.boards, 81))
 sets["generated, minimal"] = generate(args.boards, size=9, minimal=True, seed=args.seed).boards
 sets["minimal, 2 clues fewer"] = without_clues(sets["generated, minimal"], 2)
 sets["minimal, 6 clues fewer"] = without_clues(sets["generated, minimal"], 6)
@@ -68,7 +72,8 @@ sets["empty"] = np.zeros((100, 81), dtype=np.uint8)
 loose = ("minimal, 2 clues fewer", "minimal, 6 clues fewer", "empty")
 
 if args.tdoku is not None:
-    tdoku = ctypes.CDLL(args.tdoku).TdokuSolverDpllTriadSimd
+    with user_errors(OSError):
+        tdoku = ctypes.CDLL(args.tdoku).TdokuSolverDpllTriadSimd
     tdoku.restype = ctypes.c_size_t
     tdoku.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]
 

@@ -23,9 +23,10 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from arguments import need_file, need_model, need_writable, parse, user_errors
 from timing import Contender, machine, plt, race
 from torch import Tensor
-from transformers import AutoModelForMaskedLM, AutoTokenizer, HfArgumentParser, PreTrainedModel
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,7 +94,12 @@ class BenchmarkArguments:
             raise ValueError(f"unknown contenders {unknown}; choose from {CONTENDERS}")
 
 
-(args,) = HfArgumentParser(BenchmarkArguments).parse_args_into_dataclasses()
+(args,) = parse(BenchmarkArguments, description=__doc__)
+need_file("data", args.data)
+need_model("model", args.model)
+need_writable("output_dir", args.output_dir)
+with user_errors():
+    prompts = read_prompts(args.data)[: args.puzzles]
 torch.set_num_threads(1)
 logging.set_verbosity_error()
 logging.disable_progress_bar()
@@ -156,7 +162,6 @@ models = {
     "wide": lambda: random_model(args.vocabulary, 64, 2),
     "larger": lambda: random_model(len(tokenizer), args.width, 6),
 }
-prompts = read_prompts(args.data)[: args.puzzles]
 times = []
 for case in args.cases:
     model = models[case]()

@@ -4,19 +4,33 @@ python scripts/check_prompts.py --data prompts.jsonl --tokenizer char
 python scripts/check_prompts.py --data prompts.jsonl --tokenizer path/to/tokenizer --mask_token_id 7
 """
 
-import argparse
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import need_file, parse, user_errors
 
 from sudoku_env.char_tokenizer import CharTokenizer
 from sudoku_env.errors import SudokuError
 from sudoku_env.logic import forced_digits
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.tokens import PreFilled, TokenLayout, detect_definite, judge_error, pre_fill
+
+
+@dataclass
+class Arguments:
+    """The prompts, and who reads them."""
+
+    data: str = field(metadata={"help": "Prompt set: jsonl, csv or parquet with a prompt column."})
+    tokenizer: str = field(default="char", metadata={"help": "char, a folder, a .gguf file or a tokenizer.json."})
+    max_gen_length: int = field(default=128, metadata={"help": "Response tokens."})
+    mask_token_id: int | None = field(default=None, metadata={"help": "For a tokenizer without a mask token."})
+    layout: str | None = field(
+        default=None, metadata={"help": "Answer layout; default: the first that suits the tokenizer."}
+    )
 
 
 def load_tokenizer(name: str) -> Any:
@@ -66,16 +80,12 @@ def check(prefilled: PreFilled, tokenizer: Any, rng: np.random.Generator) -> str
 
 def main() -> None:
     """Check every prompt and print a summary; exit status 1 if anything failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="prompt set: jsonl, csv or parquet with a prompt column")
-    parser.add_argument("--tokenizer", default="char", help="char, a folder, a .gguf file or a tokenizer.json")
-    parser.add_argument("--max_gen_length", type=int, default=128, help="response tokens")
-    parser.add_argument("--mask_token_id", type=int, help="for a tokenizer without a mask token")
-    parser.add_argument("--layout", help="answer layout; default: the first that suits the tokenizer")
-    args = parser.parse_args()
-
-    prompts = read_prompts(args.data)
-    tokenizer = load_tokenizer(args.tokenizer)
+    (args,) = parse(Arguments, description=__doc__)
+    need_file("data", args.data)
+    with user_errors():
+        prompts = read_prompts(args.data)
+    with user_errors(OSError, ValueError):
+        tokenizer = load_tokenizer(args.tokenizer)
     rng = np.random.default_rng(0)
     done: list[PreFilled] = []
     failures: list[str] = []

@@ -1,11 +1,12 @@
 """A table (Markdown, printed) and a picture of the curves of several runs of one of the scripts that train SmolLM2."""
 
-import argparse
 import json
+from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
 
 import pandas as pd
+from arguments import fail, parse, user_errors
 from smollm2 import held_out_curve, plot_curves
 
 from sudoku_env.puzzle_sets import write_text
@@ -17,18 +18,23 @@ def markdown(frame: pd.DataFrame) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("runs", nargs="+", type=Path, help="Run folders of one script.")
-parser.add_argument("--picture", type=Path, help="PNG to write.")
-parser.add_argument("--table", type=Path, help="Where to write the table as well.")
-chosen = parser.parse_args()
+@dataclass
+class Arguments:
+    """The runs, and where to write."""
 
+    runs: list[Path] = field(metadata={"help": "Run folders of one script."})
+    picture: Path | None = field(default=None, metadata={"help": "PNG to write."})
+    table: Path | None = field(default=None, metadata={"help": "Where to write the table as well."})
+
+
+(chosen,) = parse(Arguments, description=__doc__, places=("runs",))
 if missing := [str(run) for run in chosen.runs if not (run / "results.json").is_file()]:
-    parser.error(f"{missing} hold no results.json; give run folders of finished runs")
-records = {run: json.loads((run / "results.json").read_text(encoding="utf-8")) for run in chosen.runs}
+    fail(f"{missing} hold no results.json; give run folders of finished runs")
+with user_errors(OSError, ValueError):
+    records = {run: json.loads((run / "results.json").read_text(encoding="utf-8")) for run in chosen.runs}
 panels = next(iter(records.values()))["panels"]
 if any(record["panels"] != panels for record in records.values()):
-    parser.error("the runs are of different scripts; give those of one")
+    fail("the runs are of different scripts; give those of one")
 lines = []
 for run, record in records.items():
     start, *others = record["results"]

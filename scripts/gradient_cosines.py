@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from arguments import fail, need_file, need_model, need_writable, parse, user_errors
 from timing import machine
-from transformers import AutoModelForMaskedLM, AutoTokenizer, HfArgumentParser
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
@@ -54,14 +55,19 @@ class Arguments:
     output_dir: str = field(default="runs/gradient_cosines", metadata={"help": "Folder of the CSV."})
 
 
-(args,) = HfArgumentParser(Arguments).parse_args_into_dataclasses()
+(args,) = parse(Arguments, description=__doc__)
 if wrong := [count for count in args.trajectories if count % (2 * args.group_size)]:
-    raise SystemExit(f"trajectories {wrong} are no multiples of 2 × group_size={args.group_size}")
+    fail(f"trajectories {wrong} are no multiples of 2 × group_size={args.group_size}")
+need_file("data", args.data)
+need_model("model", args.model)
+need_writable("output_dir", args.output_dir)
+with user_errors():
+    prompts = read_prompts(args.data)
 logging.disable_progress_bar()
 torch.set_num_threads(1)
-tokenizer = AutoTokenizer.from_pretrained(args.model)
-model = AutoModelForMaskedLM.from_pretrained(args.model).float().train()
-prompts = read_prompts(args.data)
+with user_errors(OSError, ValueError):
+    tokenizer = AutoTokenizer.from_pretrained(args.model)
+    model = AutoModelForMaskedLM.from_pretrained(args.model).float().train()
 random = np.random.default_rng(args.seed)
 generator = torch.Generator().manual_seed(args.seed)
 config = ObjectiveConfig(gamma=args.gamma, baseline="leave_one_out", scale="none", reduction="mean")

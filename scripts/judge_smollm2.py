@@ -9,8 +9,8 @@ and `train_vapor.py` saved, with the task's arguments as there.
 from dataclasses import dataclass, field
 
 import torch
+from arguments import fail, need_model, need_writable, parse
 from smollm2 import TaskArguments, judge_models, puzzle_rows
-from transformers import HfArgumentParser
 
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
@@ -26,7 +26,12 @@ class Arguments(TaskArguments):
     run_dir: str = field(default="runs/judge_smollm2", metadata={"help": "Where the trainer may write."})
 
 
-(task,) = HfArgumentParser(Arguments).parse_args_into_dataclasses()
+(task,) = parse(Arguments, description=__doc__)
+if not task.models:
+    fail("--models needs at least one folder of a model")
+for folder in task.models:
+    need_model("models", folder)
+need_writable("run_dir", task.run_dir)
 rows = puzzle_rows(task)["test"]
 args = GRPOArguments(
     output_dir=task.run_dir,

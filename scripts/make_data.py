@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from transformers import HfArgumentParser
+from arguments import need_writable, parse, user_errors
 
 from llm_rl.word_problems import word_problem_sets
 from sudoku_env.chat import Form, chat_rows
@@ -66,8 +66,9 @@ class DataArguments:
     test: int = field(default=2000, metadata={"help": "Held-out prompts."})
 
 
-(args,) = HfArgumentParser(DataArguments).parse_args_into_dataclasses()
+(args,) = parse(DataArguments, description=__doc__)
 folder = Path(args.output_dir or FOLDERS[args.kind])
+need_writable("output_dir", folder)
 counts = (args.train, args.validation, args.test)
 
 
@@ -114,7 +115,7 @@ def write_lines(name: str, lines: dict[str, list[str]]) -> None:
 if args.audit:
     problems = audit_sets(folder)
     raise SystemExit("\n".join(problems) or None)
-try:
+with user_errors(OSError, ValueError):
     if args.kind == "puzzles":
         write_sets(folder, TIERS, seed=args.seed, threads=args.threads)
     elif args.kind == "package":
@@ -123,6 +124,4 @@ try:
         write_word_problems()
     else:
         write_puzzle_lines()
-except ValueError as error:
-    raise SystemExit(str(error)) from None
 print("\n".join(f"{path} ({path.stat().st_size:,} bytes)" for path in sorted(folder.glob("*.*"))))

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transformers import HfArgumentParser
+from arguments import fail, need_file, need_writable, parse
 
 from llm_rl.integrations.verl.rows import both_roles, write_parquet
 from llm_rl.raro import PolicyRows, Prompts
@@ -23,13 +23,16 @@ class VerlDataArguments:
     seed: int = field(default=0, metadata={"help": "Of the order of questions."})
 
 
-(args,) = HfArgumentParser(VerlDataArguments).parse_args_into_dataclasses()
+(args,) = parse(VerlDataArguments, description=__doc__)
+for split in ("train", "validation"):
+    need_file(split, getattr(args, split))
+need_writable("output_dir", args.output_dir)
 for split in ("train", "validation"):
     file, path = Path(getattr(args, split)), Path(args.output_dir) / f"{split}.parquet"
     try:
         lines = file.read_text("utf-8").splitlines()
         rows = both_roles(PolicyRows([json.loads(line) for line in lines], Prompts()), split, args.seed)
         write_parquet(path, rows)
-    except ValueError as error:
-        raise SystemExit(f"{file}: {error}") from None
+    except (OSError, ValueError) as error:
+        fail(f"{file}: {error}")
     print(f"{path} ({len(rows):,} rows)")

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from transformers import AutoConfig, HfArgumentParser, PreTrainedModel
+from arguments import need_model, parse, user_errors
+from transformers import AutoConfig, PreTrainedModel
 
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.lora import add_lora
@@ -39,8 +40,11 @@ class BudgetArguments:
     utilization: float = field(default=0.4, metadata={"help": "Share of the peak that is reached."})
 
 
-(args,) = HfArgumentParser(BudgetArguments).parse_args_into_dataclasses()
-config = AutoConfig.from_pretrained(args.model) if args.model else LladaConfig()
+(args,) = parse(BudgetArguments, description=__doc__)
+if args.model:
+    need_model("model", args.model)
+with user_errors(OSError, ValueError):
+    config = AutoConfig.from_pretrained(args.model) if args.model else LladaConfig()
 
 
 def build(**changes: int) -> PreTrainedModel:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from arguments import parse
+from arguments import parse, user_errors
 from model_card import write_card
+from run_folder import RunFolder
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import (
     AutoModelForMaskedLM,
@@ -31,9 +32,9 @@ from dllm_rl.callbacks import MetricsWriter, write_json_lines
 from dllm_rl.evaluate import evaluate
 from dllm_rl.hold_anneal import HoldThenAnneal
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM
-from dllm_rl.pretrain import SftDataset, SftTrainer
+from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer
 from dllm_rl.small_tokenizer import build_small_tokenizer
-from llm_rl.checkpoint import ExactTrainer
+from llm_rl.checkpoint import CheckpointError
 from llm_rl.storage import write_text_whole
 from sudoku_env.generator import generate
 from sudoku_env.split import in_split
@@ -85,6 +86,12 @@ class PretrainArguments:
     save_dtype: Literal["float32", "bfloat16"] = field(default="float32", metadata={"help": "Of the saved weights."})
     checkpoints: int = field(default=1, metadata={"help": "Checkpoints to keep, one for each point of the curve."})
     resume_from_checkpoint: str | None = field(default=None, metadata={"help": "A checkpoint's folder, or last."})
+    overwrite_output_dir: bool = field(
+        default=False, metadata={"help": "Start anew in a folder that holds a run, which is deleted."}
+    )
+    resume_with_changes: bool = field(
+        default=False, metadata={"help": "Resume although arguments or data differ from the checkpoint's."}
+    )
     seed: int = field(default=0, metadata={"help": "Of puzzles, initialization and masks."})
 
 
@@ -107,6 +114,7 @@ class CurveCallback(TrainerCallback, ExportableState):
             saved = state.stateful_callbacks[type(self).__name__]["attributes"]
             self.points = saved["points"]
             self.plan.load_state_dict(saved["plan"])
+            control.should_training_stop = state.global_step >= self.plan.last_step
 
     def on_step_end(
         self,
@@ -138,7 +146,7 @@ class CurveCallback(TrainerCallback, ExportableState):
             control.should_training_stop = True
 
 
-class BaseTrainer(SftTrainer, ExactTrainer):
+class BaseTrainer(SftTrainer):
     """Masked-diffusion SFT with the rate of a `HoldThenAnneal` and checkpoints that are whole."""
 
     def __init__(self, plan: HoldThenAnneal, **kwargs: Any) -> None:
@@ -153,20 +161,21 @@ class BaseTrainer(SftTrainer, ExactTrainer):
         return self.lr_scheduler
 
 
-(args,) = parse(PretrainArguments)
-plan = HoldThenAnneal(
-    args.warmup_steps, args.hold_steps, args.anneal_steps, patience=args.patience, min_gain=args.min_gain
-)
+(args,) = parse(PretrainArguments, description=__doc__)
+with user_errors(ValueError):
+    plan = HoldThenAnneal(
+        args.warmup_steps, args.hold_steps, args.anneal_steps, patience=args.patience, min_gain=args.min_gain
+    )
+    tokenizer = build_small_tokenizer(args.size)
+run_folder = RunFolder(args)
 set_seed(args.seed)
-output = Path(args.output_dir)
-output.mkdir(parents=True, exist_ok=True)
-tokenizer = build_small_tokenizer(args.size)
 max_gen_length = 1 + args.size**2 + args.tail
 
 
 def prepare(count: int, clues: tuple[int, int], split: str, seed: int) -> list[PreFilled]:
     """Pre-filled puzzles of one split."""
-    pool = generate(count, size=args.size, clues=clues, rule=args.rule, seed=seed)
+    with user_errors():
+        pool = generate(count, size=args.size, clues=clues, rule=args.rule, seed=seed)
     boards = pool.boards[in_split(pool.solutions, split)]
     return [pre_fill(build_prompt(board, "compact"), tokenizer, max_gen_length) for board in boards]
 
@@ -185,6 +194,7 @@ sets = {
     "in": prepare(12 * args.eval_puzzles, clues, "validation", args.seed + 2)[: args.eval_puzzles],
     "transfer": prepare(12 * args.eval_puzzles, hard_clues, "validation", args.seed + 3)[: args.eval_puzzles],
 }
+output = run_folder.open(asdict(args))
 config = LladaConfig(
     d_model=args.d_model,
     n_layers=args.n_layers,
@@ -204,7 +214,7 @@ callbacks = [CurveCallback(sets, args, plan), MetricsWriter(output / "training_l
 trainer = BaseTrainer(
     plan,
     model=model,
-    args=TrainingArguments(
+    args=SftArguments(
         output_dir=str(output / "checkpoints"),
         per_device_train_batch_size=args.batch_size,
         max_steps=args.hold_steps + args.anneal_steps,
@@ -224,12 +234,13 @@ trainer = BaseTrainer(
         remove_unused_columns=False,
         logging_nan_inf_filter=False,
         disable_tqdm=None,
+        resume_with_changes=args.resume_with_changes,
     ),
     train_dataset=SftDataset(training, tail_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id),
     callbacks=callbacks,
 )
-resume = True if args.resume_from_checkpoint == "last" else args.resume_from_checkpoint
-trained = trainer.train(resume_from_checkpoint=resume)
+with user_errors(CheckpointError):
+    trained = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
 
 # The saved weights as they load, judged for the card.
 folder = save(model, "annealed")

@@ -4,21 +4,24 @@ There is one question and four answers, "good" is the expert's. The model starts
 answers and labels are uniform. The run folder receives `metrics.jsonl` for each seed, `curve.png` and `results.json`.
 
     python scripts/raro_game.py [--seeds 0 1 2 --output_dir runs/raro_game]
+    python scripts/raro_game.py --resume_from_checkpoint last
 """
 
 import json
 import logging
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import torch
+from arguments import parse, user_errors
+from run_folder import RunFolder
 from smollm2 import plot_curves
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
-from transformers import HfArgumentParser, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
 
 from dllm_rl.callbacks import MetricsWriter
 from dllm_rl.plots import read_json_lines
+from llm_rl.checkpoint import CheckpointError
 from llm_rl.raro import RAROArguments, RAROTrainer
 from llm_rl.storage import write_text_whole
 
@@ -44,6 +47,13 @@ class GameArguments:
     beta: float = field(default=0.01, metadata={"help": "Weight of the divergence from the start."})
     logging_steps: int = field(default=5, metadata={"help": "Steps between two points of the curves."})
     output_dir: str = field(default="runs/raro_game", metadata={"help": "Run folder."})
+    save_steps: int = field(default=50, metadata={"help": "Steps between two checkpoints of a seed."})
+    resume_from_checkpoint: Literal["last"] | None = field(
+        default=None, metadata={"help": "last: go on where the run was stopped, with finished seeds taken over."}
+    )
+    overwrite_output_dir: bool = field(
+        default=False, metadata={"help": "Start anew in a folder that holds a run, which is deleted."}
+    )
 
 
 def token_tokenizer() -> PreTrainedTokenizerFast:
@@ -84,16 +94,16 @@ def good(completions: list[str], **kwargs: Any) -> list[float]:
     return [float("good" in text) for text in completions]
 
 
-(game,) = HfArgumentParser(GameArguments).parse_args_into_dataclasses()
+(game,) = parse(GameArguments, description=__doc__)
+folder = RunFolder(game)
 logging.getLogger("accelerate").setLevel(logging.ERROR)
 torch.set_num_threads(1)
-run, tokenizer = Path(game.output_dir), token_tokenizer()
-run.mkdir(parents=True, exist_ok=True)
+run, tokenizer = folder.open(asdict(game)), token_tokenizer()
 curves, results = {}, {}
 for seed in game.seeds:
     log = run / f"metrics_seed{seed}.jsonl"
     args = RAROArguments(
-        str(run),
+        str(run / f"seed{seed}"),
         prompt_format="text",
         policy_system="",
         critic_system="",
@@ -111,7 +121,8 @@ for seed in game.seeds:
         lr_scheduler_type="constant",
         max_steps=game.steps,
         logging_steps=game.logging_steps,
-        save_strategy="no",
+        save_steps=game.save_steps,
+        save_total_limit=1,
         report_to="none",
         disable_tqdm=True,
         use_cpu=True,
@@ -121,7 +132,8 @@ for seed in game.seeds:
     model = start_model(tokenizer, seed, game.start_steps)
     trainer = RAROTrainer(model, args, rows, tokenizer, verifiers=good, callbacks=[MetricsWriter(log)])
     trainer.remove_callback(PrinterCallback)
-    trainer.train()
+    with user_errors(CheckpointError):
+        trainer.train(resume_from_checkpoint=game.resume_from_checkpoint)
     lines = read_json_lines(log).dropna(subset=["policy/reward_mean"])
     curves[f"seed {seed}"] = lines.rename(columns={metric: f"eval_{metric}" for metric in PANELS})
     ends = {metric: [float(lines[metric].iloc[place]) for place in (0, -1)] for metric in PANELS}

@@ -1,9 +1,7 @@
 """What the scripts that train SmolLM2 share: the task, the supervised start, adapters, evaluation, the table."""
 
 import json
-import logging
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,26 +9,30 @@ from typing import Any
 
 import pandas as pd
 import torch
+from arguments import need_model, user_errors
 from peft import PeftModel
+from quiet import quiet_libraries
+from run_folder import LAST, RunFolder
+from run_state import Judgements, StepClock
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     PrinterCallback,
     ProgressCallback,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
     set_seed,
 )
-from transformers.utils import logging as transformers_logging
 
 from dllm_rl.callbacks import MetricsWriter, QuietProgress
 from dllm_rl.lora import add_lora
 from dllm_rl.plots import read_json_lines, save_figure
+from llm_rl.checkpoint import CheckpointError
 from llm_rl.models import load_smollm2
 from llm_rl.rollout_trainer import RolloutTrainer
 from llm_rl.sft import supervised_trainer
 from llm_rl.storage import whole_folder, write_text_whole
+from llm_rl.training.arguments import RunArguments
 from sudoku_env.chat import ChatRow, chat_rows
 from sudoku_env.puzzle_sets import draw_by_split
 
@@ -39,6 +41,10 @@ CRITIC_TEMPLATE = "{question}\nAnswer 1: {answer_1}\nAnswer 2: {answer_2}\nWhich
 """A short one, for RARO's critic."""
 GREEDY_TEMPERATURE = 0.01
 """Nearly every token is then the likeliest."""
+DTYPES = ("bfloat16", "float16", "float32")
+CONTROL = "more SFT"
+SUPERVISED_SAVE_STEPS = 25
+"""Steps of start and control between two checkpoints."""
 
 
 @dataclass
@@ -62,6 +68,10 @@ class StartArguments:
     dtype: str = field(default="bfloat16", metadata={"help": "Of the frozen weights; adapters are float32."})
     lora_r: int = field(default=16, metadata={"help": "Rank of the adapters of start, RL and control; 0: all weights."})
     lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters."})
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype={self.dtype!r} is unknown; use one of {', '.join(DTYPES)}")
 
 
 @dataclass
@@ -94,62 +104,41 @@ class RecipeDefaults:
     eval_steps: float | None = field(default=4, metadata={"help": "Steps between two points of the curve."})
     eval_on_start: bool = field(default=True, metadata={"help": "A point before training."})
     logging_steps: float = field(default=1, metadata={"help": "Steps between two lines of metrics."})
-    save_strategy: str = field(default="no", metadata={"help": "When to save checkpoints."})
+    save_steps: float = field(default=4, metadata={"help": "Steps between two checkpoints."})
+    save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
     report_to: str | None = field(default="none", metadata={"help": "Where else to report."})
     use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
 
 
-class StepClock(TrainerCallback):
-    """Seconds spent in training steps, roll-outs included and evaluations not; stops training at a budget.
-
-    Args:
-        budget: Seconds; None: no end.
-    """
-
-    def __init__(self, budget: float | None = None) -> None:
-        self.seconds, self.budget = 0.0, budget
-        self._started = 0.0
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Start the clock."""
-        self._started = time.perf_counter()
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Stop the clock, and training if the budget is spent."""
-        self.seconds += time.perf_counter() - self._started
-        if self.budget is not None and self.seconds >= self.budget:
-            control.should_training_stop = True
-
-
-def prepare(task: StartArguments, args: TrainingArguments) -> Path:
-    """Quiet libraries, the seed, and the run folder with the arguments."""
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    logging.getLogger("accelerate").setLevel(logging.ERROR)
+def choose_folder(task: StartArguments, args: Any) -> RunFolder:
+    """The run's folder, with quiet libraries and the seed, once the models that it needs are found to be there."""
+    quiet_libraries()
+    if task.model != "smollm2":
+        need_model("model", task.model)
+    if task.start is not None and Path(task.start).exists():
+        need_model("start", task.start)
     set_seed(args.seed)
-    run = Path(args.output_dir)
-    run.mkdir(parents=True, exist_ok=True)
-    arguments = {**asdict(task), **args.to_sanitized_dict()}
-    write_text_whole(run / "arguments.json", json.dumps(arguments, indent=2, default=str))
-    return run
+    return RunFolder(args, inputs=[task.model, *([] if task.start is None else [task.start])])
 
 
 def puzzle_rows(task: TaskArguments) -> dict[str, list[ChatRow]]:
     """Rows to train on, for the curve and for the table; no grid is in two of them."""
     counts = (task.train_puzzles, task.curve_puzzles, task.test_puzzles)
     clues = (task.clues_low, task.clues_high)
-    sets = draw_by_split(4, counts, clues=clues, rule="singles", exact=False, seed=task.puzzle_seed)
-    return {split: chat_rows(puzzles, task.puzzle_seed, form=task.form) for split, puzzles in sets.items()}  # type: ignore[arg-type]
+    with user_errors(ValueError):
+        sets = draw_by_split(4, counts, clues=clues, rule="singles", exact=False, seed=task.puzzle_seed)
+        return {split: chat_rows(puzzles, task.puzzle_seed, form=task.form) for split, puzzles in sets.items()}  # type: ignore[arg-type]
 
 
 def trainable(task: StartArguments, folder: Path | None = None) -> tuple[Any, Any]:
     """The model of a folder, by default the base, ready to train, with fresh adapters if asked for; its tokenizer."""
-    if folder is None and task.model == "smollm2":
-        model, tokenizer = load_smollm2()
-    else:
-        source = task.model if folder is None else folder
-        model = AutoModelForCausalLM.from_pretrained(source, dtype="float32")
-        tokenizer = AutoTokenizer.from_pretrained(source)
+    with user_errors(OSError, ImportError, ValueError):
+        if folder is None and task.model == "smollm2":
+            model, tokenizer = load_smollm2()
+        else:
+            source = task.model if folder is None else folder
+            model = AutoModelForCausalLM.from_pretrained(source, dtype="float32")
+            tokenizer = AutoTokenizer.from_pretrained(source)
     model = model.to(getattr(torch, task.dtype))
     if task.lora_r:
         model = add_lora(model, r=task.lora_r, alpha=task.lora_alpha, target_modules=LORA_TARGETS)
@@ -174,22 +163,28 @@ def quiet(trainer: Trainer, shown: Sequence[str]) -> None:
 def supervise(
     task: StartArguments, args: TrainingArguments, rows: Sequence[Any], start: Path | None, clock: StepClock
 ) -> tuple[Any, Any]:
-    """Supervised training from the base (`start` None: `sft_steps` steps) or from a start (for the clock's budget)."""
+    """Supervised training from the base (`start` None: `sft_steps` steps) or from a start (for the clock's budget).
+
+    Where the last run is resumed, so is this, from a checkpoint of its own.
+    """
+    set_seed(args.seed)
     model, tokenizer = trainable(task, start)
     name = "start" if start is None else "control"
     # How many steps fit into the budget is not known: the clock ends training, at a constant learning rate.
     steps = task.sft_steps if clock.budget is None else 1_000_000
     trainer = supervised_trainer(
         model,
-        TrainingArguments(
-            output_dir=str(Path(args.output_dir) / name),
+        RunArguments(
+            output_dir=str(Path(args.output_dir) / f"{name}_checkpoints"),
+            overwrite_output_dir=args.resume_from_checkpoint != LAST,
             max_steps=steps,
             per_device_train_batch_size=task.sft_batch_size,
             learning_rate=task.sft_learning_rate if start is None else task.control_learning_rate,
             lr_scheduler_type="linear" if clock.budget is None else "constant",
             warmup_steps=min(5, steps // 4),
             logging_steps=5,
-            save_strategy="no",
+            save_steps=SUPERVISED_SAVE_STEPS,
+            save_total_limit=1,
             report_to="none",
             seed=args.seed,
             use_cpu=args.use_cpu,
@@ -200,7 +195,8 @@ def supervise(
         callbacks=[MetricsWriter(Path(args.output_dir) / f"metrics_{name}.jsonl"), clock],
     )
     quiet(trainer, ("loss",))
-    trainer.train()
+    with user_errors(CheckpointError):
+        trainer.train(resume_from_checkpoint=LAST if args.resume_from_checkpoint == LAST else None)
     return model, tokenizer
 
 
@@ -241,13 +237,7 @@ def judge_models(
         rows: Held out.
         new_trainer: Makes what judges of a model and a tokenizer.
         shown: Metrics.
-
-    Raises:
-        SystemExit: There is no folder, or one is missing.
     """
-    missing = [folder for folder in folders if not Path(folder).is_dir()]
-    if missing or not folders:
-        raise SystemExit(f"no such folders of models: {missing}" if missing else "give at least one folder of a model")
     for folder in folders:
         found = judge(new_trainer(*trainable(replace(task, lora_r=0), Path(folder))), rows, task.greedy)
         ways = [
@@ -261,6 +251,7 @@ def train_and_judge(
     name: str,
     task: StartArguments,
     args: Any,
+    folder: RunFolder,
     rows: Mapping[str, Sequence[Any]],
     expert_rows: Sequence[Any],
     new_trainer: Callable[..., RolloutTrainer],
@@ -269,34 +260,41 @@ def train_and_judge(
 ) -> None:
     """The start and, unless that is all, RL from it and the control if asked for, judged on held-out rows; the report.
 
+    A run that is resumed takes over what it had finished: the start, judgements, steps and the time that they took.
+
     Args:
         name: Of the algorithm.
         task: The task.
         args: Of the trainer.
+        folder: From `choose_folder`.
         rows: "train", "validation" for the curve and "test" for the table.
         expert_rows: What start and control learn from, each with "prompt" and "chosen".
         new_trainer: Makes a trainer of a model, a tokenizer, the rows and callbacks.
         panels: See `report`.
         shown: Metrics beside the progress bar.
     """
-    run = prepare(task, args)
+    run = folder.open({**asdict(task), **args.to_sanitized_dict()})
+    judged = Judgements(run / "judged.json", keep=args.resume_from_checkpoint == LAST)
     start = make_start(task, args, expert_rows)
     if task.start_only:
         return
+    set_seed(args.seed)  # the same adapters, whether the start was made now or was there
     model, tokenizer = trainable(task, start)
     clock = StepClock()
-    trainer = new_trainer(model, tokenizer, rows, [MetricsWriter(run / "metrics.jsonl"), clock])
+    with user_errors(CheckpointError, ValueError):
+        trainer = new_trainer(model, tokenizer, rows, [MetricsWriter(run / "metrics.jsonl"), clock])
     quiet(trainer, shown)
-    results = {"start": judge(trainer, rows["test"], task.greedy)}
+    judged.add("start", lambda: judge(trainer, rows["test"], task.greedy))
     print(f"{name}: {args.max_steps} steps of {args.completions_per_rollout} completions.", flush=True)
-    trainer.train()
-    results[name] = judge(trainer, rows["test"], task.greedy)
+    with user_errors(CheckpointError):
+        trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    judged.add(name, lambda: judge(trainer, rows["test"], task.greedy))
     save_merged(model, tokenizer, run / "model")
-    if task.control:
+    if task.control and not (CONTROL in judged.results and (run / "control_model").is_dir()):
         model, tokenizer = supervise(task, args, expert_rows, start, StepClock(clock.seconds))
-        results["more SFT"] = judge(new_trainer(model, tokenizer, rows, None), rows["test"], task.greedy)
+        judged.add(CONTROL, lambda: judge(new_trainer(model, tokenizer, rows, None), rows["test"], task.greedy))
         save_merged(model, tokenizer, run / "control_model")
-    report(run, results, args.seed, clock.seconds, panels)
+    report(run, judged.results, args.seed, clock.seconds, panels)
 
 
 def report(run: Path, results: Mapping[str, Any], seed: int, seconds: float, panels: Mapping[str, str]) -> None:

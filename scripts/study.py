@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from transformers import HfArgumentParser
+from arguments import USER_ERRORS, fail, need_file, need_model, need_writable, parse, user_errors
 
 from dllm_rl.study_arm import training_arguments
-from dllm_rl.study_config import BASES, Regime, load_study
+from dllm_rl.study_config import BASES, Regime, StudyConfigError, load_study
 from dllm_rl.study_report import room_table, write_report
 from dllm_rl.study_results import RegimeResults, jobs, read_result, result_folder
 
@@ -41,6 +41,10 @@ class Arguments:
     output_dir: str = field(default="runs/study", metadata={"help": "Folder of results, logs and models."})
     report: str = field(default="docs/results.md", metadata={"help": "Report to write, pictures in images/ beside."})
 
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise ValueError(f"jobs={self.jobs} must be at least 1")
+
 
 def selected(regimes: dict[str, Regime], args: Arguments) -> list[Job]:
     """The jobs that the command asks for, in an order in which they can run."""
@@ -51,7 +55,7 @@ def selected(regimes: dict[str, Regime], args: Arguments) -> list[Job]:
     }
     for name, (asked, there) in known.items():
         if unknown := [one for one in asked if one not in there]:
-            raise SystemExit(f"{name} {unknown} are not in {args.config}; it has {sorted(there)}")
+            fail(f"{name} {unknown} are not in {args.config}; it has {sorted(there)}")
     return [
         (name, arm, seed)
         for name, regime in regimes.items()
@@ -60,6 +64,22 @@ def selected(regimes: dict[str, Regime], args: Arguments) -> list[Job]:
         and (not args.arms or arm in args.arms)
         and (not args.seeds or seed in args.seeds or arm in BASES)
     ]
+
+
+def check(wanted: list[Job], regimes: dict[str, Regime]) -> None:
+    """End the program where a job needs a file that is missing, or an argument that its trainer refuses."""
+    for name in dict.fromkeys(name for name, _, _ in wanted):
+        regime = regimes[name]
+        for option in ("train", "validation", "test", "hard_test"):
+            if (path := getattr(regime, option)) is not None:
+                need_file(f"config, regime {name}, {option}", path)
+        for option, folder in regime.bases.items():
+            need_model(f"config, regime {name}, {option}", folder)
+    with TemporaryDirectory() as scratch:
+        for name, arm, seed in wanted:
+            if arm not in BASES:
+                with user_errors(ValueError):
+                    training_arguments(regimes[name].arms[arm], Path(scratch), seed)
 
 
 def run(job: Job, args: Arguments) -> int:
@@ -124,22 +144,20 @@ def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> l
     return failed
 
 
-(args,) = HfArgumentParser(Arguments).parse_args_into_dataclasses(
-    args=["--config", *sys.argv[1:]] if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
-)
-if args.jobs < 1:
-    raise SystemExit(f"jobs={args.jobs} must be at least 1")
-regimes, remarks = load_study(args.config)
+(args,) = parse(Arguments, description=__doc__, places=("config",))
+need_file("config", args.config)
+with user_errors(*USER_ERRORS, StudyConfigError):
+    regimes, remarks = load_study(args.config)
 wanted = selected(regimes, args)
 failed: list[Job] = []
 if not args.report_only:
-    with TemporaryDirectory() as scratch:
-        for regime, arm, seed in wanted:
-            if arm not in BASES:
-                training_arguments(regimes[regime].arms[arm], Path(scratch), seed)
-    failed = run_all(wanted, regimes, args)
+    check(wanted, regimes)
+    need_writable("output_dir", args.output_dir)
+    with user_errors(StudyConfigError):
+        failed = run_all(wanted, regimes, args)
 command = shlex.join(["python", "scripts/study.py", args.config])
-found = [RegimeResults.load(Path(args.output_dir), name, regime) for name, regime in regimes.items()]
+with user_errors(StudyConfigError):
+    found = [RegimeResults.load(Path(args.output_dir), name, regime) for name, regime in regimes.items()]
 write_report(found, Path(args.report), remarks=remarks, command=command)
 print(f"{args.report} written.")
 if failed:

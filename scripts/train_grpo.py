@@ -5,12 +5,13 @@ Makes the start if it is not there (LoRA on expert answers), trains it with `llm
 arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`.
 
     python scripts/train_grpo.py [recipe.yaml] [--start runs/smollm2/start --seed 1 …]
+    python scripts/train_grpo.py [recipe.yaml] --resume_from_checkpoint last
 """
 
 from dataclasses import dataclass, field
 
 from arguments import parse
-from smollm2 import RecipeDefaults, TaskArguments, puzzle_rows, train_and_judge
+from smollm2 import RecipeDefaults, TaskArguments, choose_folder, puzzle_rows, train_and_judge
 
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
@@ -27,7 +28,7 @@ class RecipeArguments(RecipeDefaults, GRPOArguments):
     loss_type: str = field(default="dr_grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo; see core.loss_types."})
 
 
-task, args = parse(TaskArguments, RecipeArguments)
+task, args = parse(TaskArguments, RecipeArguments, description=__doc__)
 PANELS = {
     "reward_mean": "reward",
     "reward/givens_reward": "given digits kept",
@@ -44,5 +45,6 @@ def new_trainer(model, tokenizer, rows, callbacks):
     )
 
 
+folder = choose_folder(task, args)
 rows = puzzle_rows(task)
-train_and_judge("GRPO", task, args, rows, rows["train"], new_trainer, PANELS, ("reward_mean", "entropy"))
+train_and_judge("GRPO", task, args, folder, rows, rows["train"], new_trainer, PANELS, ("reward_mean", "entropy"))

@@ -9,6 +9,7 @@ the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained
 for the first kind on a CPU; where they depart from the source's, `--help` says so.
 
     python scripts/train_raro.py [recipe.yaml] [--start runs/smollm2/raro_start --seed 1 …]
+    python scripts/train_raro.py [recipe.yaml] --resume_from_checkpoint last
     python scripts/train_raro.py --data sudoku --form brief --max_completion_length 90 …
     python scripts/train_raro.py --judge runs/smollm2/raro_start runs/smollm2/raro_seed*/model --test_rows 512
 """
@@ -17,8 +18,15 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from arguments import parse
-from smollm2 import CRITIC_TEMPLATE, RecipeDefaults, StartArguments, judge_models, train_and_judge
+from arguments import fail, need_model, parse, user_errors
+from smollm2 import (
+    CRITIC_TEMPLATE,
+    RecipeDefaults,
+    StartArguments,
+    choose_folder,
+    judge_models,
+    train_and_judge,
+)
 
 from llm_rl.arguments import GRPOArguments
 from llm_rl.grpo import GRPOTrainer
@@ -87,31 +95,52 @@ class RecipeArguments(RecipeDefaults, RAROArguments):
     eval_steps: float | None = field(default=8, metadata={"help": "Steps between two points of the curve."})
 
 
-task, args = parse(RaroTaskArguments, RecipeArguments)
+def read_rows(path):
+    """The rows of a file of JSON lines.
+
+    Raises:
+        ValueError: A line is no question with its answer; the message names the file and the line.
+    """
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: not JSON ({error})") from None
+        if not isinstance(rows[-1], dict) or not {"question", "answer"} <= rows[-1].keys():
+            raise ValueError(f"{path}, line {number}: expected an object with question and answer, got {line[:80]}")
+    return rows
+
+
+task, args = parse(RaroTaskArguments, RecipeArguments, description=__doc__)
 counts = (task.train_rows, task.curve_rows, task.test_rows)
-if task.data == "sudoku":
-    sets = draw_by_split(4, counts, clues=(13, 14), rule="singles", exact=False, seed=task.question_seed)
-    rows = {split: question_rows(puzzles, task.form) for split, puzzles in sets.items()}
-    verifiers = {
-        givens_reward: "given digits kept",
-        cells_reward: "blanks filled rightly",
-        exact_reward: "grids solved",
-    }
-elif task.data == "word_problems":
-    rows = word_problem_sets(
-        counts, task.question_seed, (task.steps_low, task.steps_high), Sizes(task.largest_number, task.largest_count)
-    )
-    verifiers = {result_reward: "right answers"}
-else:
-    files = {split: Path(task.data) / f"{split}.jsonl" for split in SPLITS}
-    if missing := [str(path) for path in files.values() if not path.is_file()]:
-        raise SystemExit(f"--data is {task.data!r}: no such files {missing}; or choose word_problems or sudoku")
-    rows = {split: [json.loads(line) for line in path.open(encoding="utf-8")] for split, path in files.items()}
-    verifiers = {}
+files = {split: Path(task.data) / f"{split}.jsonl" for split in SPLITS}
+ready_made = task.data in ("sudoku", "word_problems")
+if not ready_made and (missing := [str(path) for path in files.values() if not path.is_file()]):
+    fail(f"--data is {task.data!r}: no such files {missing}; or choose word_problems or sudoku")
+if task.judge and not ready_made:
+    fail(f"--judge needs a verifier, and --data {task.data} has none; choose word_problems or sudoku")
+for model in task.judge:
+    need_model("judge", model)
+folder = None if task.judge else choose_folder(task, args)
+with user_errors(OSError, ValueError):
+    if task.data == "sudoku":
+        sets = draw_by_split(4, counts, clues=(13, 14), rule="singles", exact=False, seed=task.question_seed)
+        rows = {split: question_rows(puzzles, task.form) for split, puzzles in sets.items()}
+        verifiers = {
+            givens_reward: "given digits kept",
+            cells_reward: "blanks filled rightly",
+            exact_reward: "grids solved",
+        }
+    elif task.data == "word_problems":
+        steps, sizes = (task.steps_low, task.steps_high), Sizes(task.largest_number, task.largest_count)
+        rows = word_problem_sets(counts, task.question_seed, steps, sizes)
+        verifiers = {result_reward: "right answers"}
+    else:
+        rows = {split: read_rows(path) for split, path in files.items()}
+        verifiers = {}
 
 if task.judge:
-    if not verifiers:
-        raise SystemExit(f"--judge needs a verifier, and --data {task.data} has none; choose word_problems or sudoku")
     policy_rows = args.rows(rows["test"])
     alone = GRPOArguments(
         output_dir=args.output_dir,
@@ -151,13 +180,15 @@ def new_trainer(model, tokenizer, rows, callbacks):
     )
 
 
-expert_rows = start_rows(
-    rows["train"],
-    args.prompts,
-    args.reasoning_tags,
-    labels=task.start_labels,
-    tie_share=task.tie_share,
-    critiques=task.critiques,
-    foreign=(task.foreign_low, task.foreign_high),
-)
-train_and_judge("RARO", task, args, rows, expert_rows, new_trainer, panels, ("policy/reward_mean", "critic/accuracy"))
+with user_errors(ValueError):
+    expert_rows = start_rows(
+        rows["train"],
+        args.prompts,
+        args.reasoning_tags,
+        labels=task.start_labels,
+        tie_share=task.tie_share,
+        critiques=task.critiques,
+        foreign=(task.foreign_low, task.foreign_high),
+    )
+shown = ("policy/reward_mean", "critic/accuracy")
+train_and_judge("RARO", task, args, folder, rows, expert_rows, new_trainer, panels, shown)

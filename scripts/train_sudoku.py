@@ -6,16 +6,20 @@ run folder receives the arguments, metrics (JSON lines and TensorBoard), checkpo
 of one decode.
 
     python scripts/train_sudoku.py [recipe.yaml] [--learning_rate 1e-4 …]
+    python scripts/train_sudoku.py [recipe.yaml] --resume_from_checkpoint last
+
+The second command goes on where a run was stopped, in the control too, and ends with the table of one left alone.
 """
 
 import json
-import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
 import torch
-from arguments import parse
+from arguments import fail, need_file, need_model, parse, user_errors
+from quiet import quiet_libraries
+from run_folder import LAST, RunFolder
 from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
@@ -26,7 +30,6 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
-from transformers.utils import logging as transformers_logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
@@ -43,16 +46,21 @@ from dllm_rl.evaluate import (
 )
 from dllm_rl.lora import add_lora
 from dllm_rl.plots import plot_run, read_json_lines
-from dllm_rl.pretrain import SftDataset, SftTrainer
+from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer
 from dllm_rl.rollout import rollout
 from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.checkpoint import CheckpointError
+from llm_rl.storage import write_text_whole
 from sudoku_env.metrics import random_order_floor
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.rendering import decode_gif
-from sudoku_env.text import build_prompt, parse_puzzle
+from sudoku_env.text import TEMPLATES, build_prompt, parse_puzzle
 from sudoku_env.tokens import PreFilled, pre_fill
 
 ROOT = Path(__file__).resolve().parent.parent
+DTYPES = ("auto", "bfloat16", "float16", "float32")
+PROBE_STEPS = 50
+"""Steps of the control that tell how many fit into RL's time."""
 
 
 @dataclass
@@ -87,6 +95,15 @@ class ScriptArguments:
     control: bool = field(default=True, metadata={"help": "Train the control as well."})
     control_learning_rate: float = field(default=3e-4, metadata={"help": "Learning rate of the control."})
     control_batch_size: int = field(default=128, metadata={"help": "Puzzles in a batch of the control."})
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype={self.dtype!r} is unknown; use one of {', '.join(DTYPES)}")
+        if self.prompt_template is not None and self.prompt_template not in TEMPLATES:
+            raise ValueError(f"prompt_template={self.prompt_template!r} is unknown; use one of {', '.join(TEMPLATES)}")
+        for name, least in {"max_puzzles": 0, "eval_puzzles": 0, "curve_points": 0, "control_batch_size": 1}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
 
 
 @dataclass
@@ -127,30 +144,34 @@ class RecipeArguments(UnmaskArguments):
     report_to: str | None = field(default="tensorboard", metadata={"help": "Where else to report."})
     use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_steps < 1:
+            raise ValueError(f"max_steps={self.max_steps} must be at least 1")
 
-script, args = parse(ScriptArguments, RecipeArguments)
-transformers_logging.set_verbosity_error()
-transformers_logging.disable_progress_bar()
-logging.getLogger("accelerate").setLevel(logging.ERROR)
+
+script, args = parse(ScriptArguments, RecipeArguments, description=__doc__)
+for option in ("data", "eval_data", "curve_data"):
+    need_file(option, getattr(script, option))
+need_model("model", script.model)
+folder = RunFolder(args, inputs=[script.model, script.data, script.eval_data, script.curve_data])
+quiet_libraries()
 set_seed(args.seed)
-run = Path(args.output_dir)
-run.mkdir(parents=True, exist_ok=True)
 device = args.device
-(run / "arguments.json").write_text(
-    json.dumps({**vars(script), **args.to_sanitized_dict()}, indent=2, default=str), encoding="utf-8"
-)
 
 # Data: pre-filled puzzles; held-out grids must not occur in training.
-tokenizer = AutoTokenizer.from_pretrained(script.model)
+with user_errors(OSError, ValueError):
+    tokenizer = AutoTokenizer.from_pretrained(script.model)
 pad_id, eos_id = tokenizer.pad_token_id, tokenizer.eos_token_id
 
 
 def load(path: str, count: int) -> list[PreFilled]:
     """The first `count` prompts of a set (0: all), pre-filled."""
-    prompts = read_prompts(path)[: count or None]
-    if script.prompt_template:
-        prompts = [build_prompt(parse_puzzle(prompt), script.prompt_template) for prompt in prompts]
-    return [pre_fill(prompt, tokenizer, script.max_gen_length) for prompt in prompts]
+    with user_errors():
+        prompts = read_prompts(path)[: count or None]
+        if script.prompt_template:
+            prompts = [build_prompt(parse_puzzle(prompt), script.prompt_template) for prompt in prompts]
+        return [pre_fill(prompt, tokenizer, script.max_gen_length) for prompt in prompts]
 
 
 train_set = load(script.data, script.max_puzzles)
@@ -159,7 +180,7 @@ curve_set = load(script.curve_data, script.curve_puzzles)
 train_grids = {puzzle.layout.solution.tobytes() for puzzle in train_set}
 for name, puzzles in (("eval_data", test_set), ("curve_data", curve_set)):
     if shared := sum(puzzle.layout.solution.tobytes() in train_grids for puzzle in puzzles):
-        raise SystemExit(f"{name}: {shared} of {len(puzzles)} solution grids occur in training; split by grid first")
+        fail(f"--{name}: {shared} of {len(puzzles)} solution grids occur in training; split by grid first")
 floor = random_order_floor(
     np.stack([puzzle.layout.puzzle for puzzle in test_set]),
     np.stack([puzzle.layout.solution for puzzle in test_set]),
@@ -169,16 +190,18 @@ floor = random_order_floor(
 
 def new_model() -> PreTrainedModel:
     """A fresh copy of the base model, with adapters that do nothing yet if LoRA is asked for."""
-    model = AutoModelForMaskedLM.from_pretrained(script.model, dtype=script.dtype).to(device)
-    if not args.lora_r:
-        return model
-    return add_lora(
-        model,
-        r=args.lora_r,
-        alpha=args.lora_alpha,
-        dropout=args.lora_dropout,
-        target_modules=args.lora_target_modules,
-    )
+    set_seed(args.seed)
+    with user_errors(OSError, ValueError):
+        model = AutoModelForMaskedLM.from_pretrained(script.model, dtype=script.dtype).to(device)
+        if not args.lora_r:
+            return model
+        return add_lora(
+            model,
+            r=args.lora_r,
+            alpha=args.lora_alpha,
+            dropout=args.lora_dropout,
+            target_modules=args.lora_target_modules,
+        )
 
 
 def judge(model: PreTrainedModel, name: str) -> dict[str, Evaluation]:
@@ -198,6 +221,11 @@ def judge(model: PreTrainedModel, name: str) -> dict[str, Evaluation]:
     return results
 
 
+def curve_steps(steps: int) -> int:
+    """Steps between two points of a curve; 0 is no curve."""
+    return max(1, steps // script.curve_points) if script.curve_points else 0
+
+
 def prepare(trainer: Trainer, shown: tuple[str, ...]) -> None:
     """A progress bar with figures in place of a printed line for each log."""
     trainer.remove_callback(PrinterCallback if args.disable_tqdm else ProgressCallback)
@@ -206,6 +234,10 @@ def prepare(trainer: Trainer, shown: tuple[str, ...]) -> None:
 
 
 model = new_model()
+run = folder.open({**vars(script), **args.to_sanitized_dict()})
+plan_file = run / "control_plan.json"
+if args.resume_from_checkpoint != LAST:
+    plan_file.unlink(missing_ok=True)
 parameters = sum(parameter.numel() for parameter in model.parameters())
 trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 print(f"Base model: {parameters:,} parameters, {trained:,} of them trained.")
@@ -215,31 +247,33 @@ evaluations = {"base": judge(model, "base")}
 # RL: the objective of seed 001.
 if args.lr_scheduler_type == "warmup_stable_decay" and not args.lr_scheduler_kwargs:
     args.lr_scheduler_kwargs = {"num_decay_steps": int(0.4 * args.max_steps)}
-every = args.max_steps // script.curve_points if script.curve_points else 0
-curve = HeldOutCurve(run / "curve_rl.jsonl", curve_set, pad_id, every)
+curve = HeldOutCurve(run / "curve_rl.jsonl", curve_set, pad_id, curve_steps(args.max_steps))
 callbacks = [MetricsWriter(run / "metrics.jsonl"), curve]
-trainer = UnmaskTrainer(model, args, train_set, pad_id=pad_id, tail_id=eos_id, callbacks=callbacks)
+with user_errors(CheckpointError, ValueError):
+    trainer = UnmaskTrainer(model, args, train_set, pad_id=pad_id, tail_id=eos_id, callbacks=callbacks)
 prepare(trainer, ("solved", "greedy_forced", "position_entropy", "clip_frac"))
 print(f"RL: {args.max_steps} steps of {args.per_device_train_batch_size} puzzles × {args.group_size} trajectories.")
-trainer.train(resume_from_checkpoint=True if args.resume_from_checkpoint == "last" else args.resume_from_checkpoint)
-rl_seconds = curve.seconds
+with user_errors(CheckpointError):
+    trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
 trainer.save_model(str(run / "rl"))
 tokenizer.save_pretrained(run / "rl")
 evaluations["RL"] = judge(model, "RL")
 
-# Control: the same base and puzzles, masked-diffusion SFT for the same wall time.
+# Control: the same base and puzzles, masked-diffusion SFT for the same wall time. How many steps that is gets measured
+# once and kept, so that a control that was killed goes on from its own checkpoint to the same end.
 if script.control:
     control_data = SftDataset(train_set, tail_id=eos_id, pad_id=pad_id)
+    planned = plan_file.is_file()
 
-    def control_trainer(steps: int, folder: Path, callbacks: list) -> SftTrainer:
+    def control_trainer(steps: int, callbacks: list, **options: object) -> SftTrainer:
         """SFT from a fresh copy of the base with the schedule of the RL run."""
-        set_seed(args.seed)
+        checkpointing = [item.name for item in fields(TrainingArguments) if "_checkpointing" in item.name]
         return SftTrainer(
             model=new_model(),
-            args=TrainingArguments(
-                output_dir=str(folder),
-                max_steps=steps,
+            args=SftArguments(
+                output_dir=str(run / "control_checkpoints"),
                 per_device_train_batch_size=script.control_batch_size,
+                max_steps=steps,
                 learning_rate=script.control_learning_rate,
                 lr_scheduler_type="warmup_stable_decay",
                 lr_scheduler_kwargs={"num_decay_steps": int(0.4 * steps)},
@@ -247,32 +281,42 @@ if script.control:
                 max_grad_norm=args.max_grad_norm,
                 weight_decay=args.weight_decay,
                 logging_steps=10,
-                save_strategy="no",
                 report_to="none",
                 seed=args.seed,
                 use_cpu=args.use_cpu,
-                gradient_checkpointing=args.gradient_checkpointing,
-                gradient_checkpointing_kwargs=args.gradient_checkpointing_kwargs,
                 remove_unused_columns=False,
                 logging_nan_inf_filter=False,
                 disable_tqdm=args.disable_tqdm,
+                overwrite_output_dir=not planned,
+                **{name: getattr(args, name) for name in checkpointing},
+                **options,
             ),
             train_dataset=control_data,
             callbacks=callbacks,
         )
 
-    clock = HeldOutCurve(run / "curve_control.jsonl", [], pad_id, every=0)
-    probe = control_trainer(50, run / "control", [clock])
-    prepare(probe, ())
-    probe.train()
-    steps = max(10, round(50 * rl_seconds / clock.seconds))
-    curve = HeldOutCurve(
-        run / "curve_control.jsonl", curve_set, pad_id, steps // script.curve_points if script.curve_points else 0
+    if not planned:
+        clock = HeldOutCurve(run / "curve_control.jsonl", [], pad_id, every=0)
+        probe = control_trainer(PROBE_STEPS, [clock], save_strategy="no")
+        prepare(probe, ())
+        with user_errors(CheckpointError):
+            probe.train()
+        plan = {"rl_seconds": curve.seconds, "steps": max(10, round(PROBE_STEPS * curve.seconds / clock.seconds))}
+        write_text_whole(plan_file, json.dumps(plan))
+    plan = json.loads(plan_file.read_text(encoding="utf-8"))
+    rl_seconds, steps = plan["rl_seconds"], plan["steps"]
+    curve = HeldOutCurve(run / "curve_control.jsonl", curve_set, pad_id, curve_steps(steps))
+    control = control_trainer(
+        steps,
+        [MetricsWriter(run / "metrics_control.jsonl"), curve],
+        save_strategy="steps",
+        save_steps=max(1, steps // 4),
+        save_total_limit=1,
     )
-    control = control_trainer(steps, run / "control", [MetricsWriter(run / "metrics_control.jsonl"), curve])
     prepare(control, ("loss",))
     print(f"Control: SFT, {steps} steps of {script.control_batch_size} puzzles.")
-    control.train()
+    with user_errors(CheckpointError):
+        control.train(resume_from_checkpoint=LAST if planned else None)
     control.save_model(str(run / "control"))
     tokenizer.save_pretrained(run / "control")
     print(f"  training time: RL {rl_seconds:.0f} s, control {curve.seconds:.0f} s")

@@ -8,12 +8,13 @@ receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, th
 Where defaults depart from the source's form, `--help` says so (docs/smollm2.md shows both).
 
     python scripts/train_vapor.py [recipe.yaml] [--start runs/smollm2/start --seed 1 …]
+    python scripts/train_vapor.py [recipe.yaml] --resume_from_checkpoint last
 """
 
 from dataclasses import dataclass, field
 
-from arguments import parse
-from smollm2 import RecipeDefaults, TaskArguments, puzzle_rows, train_and_judge
+from arguments import fail, parse
+from smollm2 import RecipeDefaults, TaskArguments, choose_folder, puzzle_rows, train_and_judge
 
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from sudoku_env.chat import REASONING_TAGS, RESPONSE_TAGS
@@ -54,9 +55,9 @@ PANELS = {
 
 REWARDS = {REASONING_TAGS: [reasoning_reward], RESPONSE_TAGS: [givens_reward, cells_reward]}
 
-task, args = parse(VaporTaskArguments, RecipeArguments)
+task, args = parse(VaporTaskArguments, RecipeArguments, description=__doc__)
 if (rewards := REWARDS.get(tuple(args.verifiable_term_split))) is None:
-    raise SystemExit(f"verifiable_term_split is {args.verifiable_term_split}; rewards exist for {list(REWARDS)}")
+    fail(f"verifiable_term_split is {args.verifiable_term_split}; rewards exist for {list(REWARDS)}")
 
 
 def new_trainer(model, tokenizer, rows, callbacks):
@@ -66,5 +67,8 @@ def new_trainer(model, tokenizer, rows, callbacks):
     )
 
 
+folder = choose_folder(task, args)
 rows = puzzle_rows(task)
-train_and_judge("VAPOR", task, args, rows, rows["train"], new_trainer, PANELS, ("reward_mean", "preference_margin"))
+train_and_judge(
+    "VAPOR", task, args, folder, rows, rows["train"], new_trainer, PANELS, ("reward_mean", "preference_margin")
+)

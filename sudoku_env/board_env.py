@@ -157,11 +157,15 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
 
         Raises:
             gymnasium.error.ResetNeeded: The episode is over, or none has begun.
-            gymnasium.error.InvalidAction: The action is outside the action space.
+            gymnasium.error.InvalidAction: The action is no integer, or outside the action space.
         """
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over or has not begun; call reset() first")
-        number = index(action)
+        try:
+            number = index(action)
+        except TypeError:
+            given = f"{type(action).__name__}: action {repr(action)[:200]}"
+            raise gymnasium.error.InvalidAction(f"expected an integer, got {given}") from None
         if not 0 <= number < self._actions:
             raise gymnasium.error.InvalidAction(f"action {number} is outside 0..{self._actions - 1}")
         board = np.empty(self.size * self.size, np.uint8)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudoku_env.board import Board, BoardLike, as_board, geometry
-from sudoku_env.episodes import Streams, puzzle_pool
+from sudoku_env.episodes import Streams, check_illegal_reward, puzzle_pool
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.kernels import play
 from sudoku_env.logic import forced_digits
@@ -76,7 +76,7 @@ class BoardState:
         neighbors, units_of = _tables(size)
         boxes = (units_of, table.box_rows, table.box_columns)
         self._dealing = (pool, boards is None, self.streams.states, *arrays, *boxes)
-        self.rules = (*arrays, neighbors, end_on == "error", float(illegal_reward))
+        self.rules = (*arrays, neighbors, end_on == "error", check_illegal_reward(illegal_reward))
 
     def deal(self, rows: NDArray[np.bool_], choice: int = -1) -> None:
         """Begin an episode in the rows, bool `(B,)`, with the given board `choice` or random puzzles if it is −1."""

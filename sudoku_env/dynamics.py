@@ -4,6 +4,8 @@ The environment and the roll-out both call `step_batch`, so that a policy trains
 environment pays. Source of the rules: seed 001, the reward behind f (sets S1 and S2).
 """
 
+from math import inf
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +28,17 @@ class StepBatch(NamedTuple):
     rewards: NDArray[np.float64]
     errors: NDArray[np.bool_]
     complete: NDArray[np.bool_]
+
+
+def check_lam(lam: float) -> float:
+    """λ itself, as a float.
+
+    Raises:
+        SudokuError: It is no finite number, or negative.
+    """
+    if not isinstance(lam, Real) or not 0 <= lam < inf:
+        raise SudokuError(f"lam must be 0 or larger and finite, got {lam!r}")
+    return float(lam)
 
 
 def unmask_reward(in_map: ArrayLike, forced: ArrayLike, correct: ArrayLike, lam: float) -> NDArray[np.float64]:
@@ -69,9 +82,10 @@ def step_batch(
         lam: λ, the reward outside the map.
 
     Raises:
-        SudokuError: A position lies outside the response or is filled already, a token is the mask, or a solution
-            holds a 0.
+        SudokuError: A position lies outside the response or is filled already, a token is the mask, a solution holds a
+            0, or see `check_lam`.
     """
+    lam = check_lam(lam)
     batch, length = responses.shape
     if batch == 0:
         none = np.zeros(0, dtype=bool)

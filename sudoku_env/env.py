@@ -1,7 +1,6 @@
 """`SudokuUnmask-v0`: unmask the response of a masked-diffusion language model token by token."""
 
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 import gymnasium
@@ -9,7 +8,15 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sudoku_env.episodes import Streams, check_render_mode, chosen_index, render_view
+from sudoku_env.dynamics import check_lam
+from sudoku_env.episodes import (
+    Streams,
+    as_integers,
+    check_illegal_reward,
+    check_render_mode,
+    chosen_index,
+    render_view,
+)
 from sudoku_env.response_state import ResponseSource, ResponseState
 from sudoku_env.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT
 from sudoku_env.tokens import TokenLayout
@@ -64,7 +71,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     - `tokenizer` (default `CharTokenizer()`), and `mask_token_id` for one that has no mask token.
     - `max_gen_length` (default: up to the end of the longest map, and four free positions): length of the response.
     - `max_prompt_length` (default: the longest prompt): tokens reserved for the prompt.
-    - `lam` (default 0.5) and `illegal_reward` (default -1.0).
+    - `lam` (default 0.5), at least 0, and `illegal_reward` (default -1.0), both finite.
     - `system_prompt`, `opening` and `answer_layout`: see `pre_fill`.
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
@@ -106,8 +113,8 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         render_mode: str | None = None,
     ) -> None:
         self.render_mode = check_render_mode(render_mode)
-        self.lam = float(lam)
-        self.illegal_reward = float(illegal_reward)
+        self.lam = check_lam(lam)
+        self.illegal_reward = check_illegal_reward(illegal_reward)
         self.size = size
         self.source = ResponseSource(
             prompts,
@@ -181,12 +188,12 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
 
         Raises:
             gymnasium.error.ResetNeeded: The episode is over, or none has begun.
-            gymnasium.error.InvalidAction: The action is outside the action space.
+            gymnasium.error.InvalidAction: The action is no two integers, or outside the action space.
         """
         state = self._episode()
         if state.over[0]:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset() first")
-        position, token = index(action[0]), index(action[1])
+        position, token = as_integers(action, (2,), "a response position and a token").tolist()
         if not (0 <= position < self.max_gen_length and 0 <= token < self.vocabulary):
             raise gymnasium.error.InvalidAction(f"action ({position}, {token}) is outside {self.action_space}")
         rewards = state.play(np.array([[position, token]]))

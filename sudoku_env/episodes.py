@@ -1,6 +1,8 @@
 """What the environments share: where puzzles come from, streams of randomness, reset options and render modes."""
 
 from functools import cache
+from math import isfinite
+from numbers import Real
 from operator import index
 from typing import Any
 
@@ -95,6 +97,40 @@ def chosen_index(options: dict[str, Any] | None, count: int) -> int:
     if not 0 <= choice < count:
         raise SudokuError(f"index {choice} is outside the {count} given puzzles")
     return choice
+
+
+def check_illegal_reward(reward: float) -> float:
+    """The reward of an illegal action, as a float.
+
+    Raises:
+        SudokuError: It is no finite number.
+    """
+    if not isinstance(reward, Real) or not isfinite(reward):
+        raise SudokuError(f"illegal_reward must be a finite number, got {reward!r}")
+    return float(reward)
+
+
+def as_integers(action: Any, shape: tuple[int, ...], entries: str) -> NDArray[Any]:
+    """An action as an array of any integer type.
+
+    Args:
+        action: What a caller passed, anything at all.
+        shape: That it must have.
+        entries: What the entries are, for the message.
+
+    Raises:
+        gymnasium.error.InvalidAction: It is something else.
+    """
+    try:
+        given = np.asarray(action)
+    except (TypeError, ValueError):  # rows of different lengths
+        given = np.array(None)
+    if given.dtype.kind not in "iu" or given.shape != shape:
+        raise gymnasium.error.InvalidAction(
+            f"expected integers of shape {shape}, {entries}, got {given.dtype} with shape {given.shape}: action "
+            f"{repr(action)[:200]}"
+        )
+    return given
 
 
 def check_render_mode(mode: str | None) -> str | None:

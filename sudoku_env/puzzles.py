@@ -179,6 +179,8 @@ def _read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
             raise PromptSetError(
                 f"{path}, line {number}: not JSON ({error.msg} at character {error.pos + 1})"
             ) from None
+        except (RecursionError, ValueError) as error:  # nested too deeply, or a number of thousands of digits
+            raise PromptSetError(f"{path}, line {number}: JSON that cannot be read ({error})") from None
         if not isinstance(record, dict) or PROMPT_COLUMN not in record:
             found = f"keys {list(record)}" if isinstance(record, dict) else type(record).__name__
             raise PromptSetError(

@@ -18,7 +18,7 @@ from sudoku_env.scoring import Score, read_answer, score_answer
 
 Completion = str | Sequence[Mapping[str, Any]] | None
 
-_STRUCTURE = re.compile(r"\s*{}(.*){}\s*{}(.*){}\s*".format(*REASONING_TAGS, *RESPONSE_TAGS), re.DOTALL)
+_TAG = re.compile("({}|{}|{}|{})".format(*REASONING_TAGS, *RESPONSE_TAGS))
 _CONCLUSION = re.compile(r"\bso row ([0-9]{1,2}), column ([0-9]{1,2}) is ([0-9]{1,2})\b")
 
 
@@ -145,10 +145,13 @@ def _section(text: str, tags: tuple[str, str]) -> str | None:
 
 
 def _is_formatted(text: str, size: int) -> bool:
-    match = _STRUCTURE.fullmatch(text)
-    if match is None or any(text.count(tag) != 1 for tag in (*REASONING_TAGS, *RESPONSE_TAGS)):
+    pieces = _TAG.split(text)
+    if pieces[1::2] != [*REASONING_TAGS, *RESPONSE_TAGS]:
         return False
-    return bool(match[1].strip()) and read_answer(match[2], size) is not None
+    before, reasoning, between, response, behind = pieces[::2]
+    if before.strip() or between.strip() or behind.strip():
+        return False
+    return bool(reasoning.strip()) and read_answer(response, size) is not None
 
 
 def _reasoning_share(text: str, puzzle: str, solution: str) -> float:

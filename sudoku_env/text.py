@@ -122,7 +122,9 @@ ANSWER_LAYOUTS: dict[str, AnswerLayout] = {
 
 _SEPARATORS = str.maketrans(dict.fromkeys("|,;/[](){}<>\"'`│┃║", " "))
 _RULING = re.compile(r"[\s|+=:\-\u2500-\u257f]*")
-_LABEL = re.compile(r"\s*\|?\s*(?:(?:row|line)\s*\w{1,2}\b|r\d{1,2}\b|\w{1,2}(?=\s*[:)]))\s*[:)|]?\s*", re.IGNORECASE)
+_LABEL = re.compile(
+    r"\s*+(?:\|\s*+)?(?:(?:row|line)\s*\w{1,2}\b|r\d{1,2}\b|\w{1,2}(?=\s*[:)]))\s*[:)|]?\s*", re.IGNORECASE
+)
 _ENTRY = re.compile(r"[0-9._xX*-]+")
 _ENTRY_WITH_LETTERS = re.compile(r"[0-9A-Ga-g._xX*-]+")
 _ENTRY_OF_ITS_OWN = re.compile(r"1[0-6]|[0-9A-Ga-g._xX*-]")

@@ -8,7 +8,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from sudoku_env.episodes import Streams
+from sudoku_env.dynamics import check_lam
+from sudoku_env.episodes import Streams, check_illegal_reward
 from sudoku_env.progress import BoardView
 from sudoku_env.response_state import ResponseSource, ResponseState
 from sudoku_env.tokens import TokenLayout
@@ -51,6 +52,7 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         **options: Any,
     ) -> None:
+        lam, illegal_reward = check_lam(lam), check_illegal_reward(illegal_reward)
         source = ResponseSource(prompts, tokenizer, max_gen_length, **options)
         length = source.max_prompt_length + source.max_gen_length
         super().__init__(
@@ -67,7 +69,7 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         self.vocabulary = source.vocabulary
         self.source = source
         self._streams, self._given = Streams(num_envs), source.given
-        self._state = ResponseState(num_envs, source, source.start(0).layout, float(lam), float(illegal_reward))
+        self._state = ResponseState(num_envs, source, source.start(0).layout, lam, illegal_reward)
 
     @property
     def layouts(self) -> list[TokenLayout]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sudoku_env.board import BoardLike
 from sudoku_env.board_env import SudokuEnv
 from sudoku_env.board_state import BoardState
-from sudoku_env.episodes import Streams, check_render_mode, chosen_index, render_view
+from sudoku_env.episodes import Streams, as_integers, check_render_mode, chosen_index, render_view
 from sudoku_env.errors import SudokuError
 from sudoku_env.kernels.play import ERROR, ILLEGAL, OVER, STEPS
 from sudoku_env.progress import BoardView
@@ -192,11 +192,8 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
                 self._streams.seed(row, index(one))
 
     def _check_actions(self, actions: NDArray[np.int64], waiting: NDArray[np.bool_]) -> NDArray[np.int64]:
-        given = np.asarray(actions)
-        if given.dtype.kind not in "iu" or given.shape != self.action_space.shape:
-            raise gymnasium.error.InvalidAction(
-                f"expected integers of shape {self.action_space.shape}, got {given.dtype} with shape {given.shape}"
-            )
+        shape = self.action_space.shape or ()
+        given = as_integers(actions, shape, "a row for each environment")
         outside = (given < 0) | (given >= self._action_counts)
         if outside.any():
             wrong = outside.reshape(self.num_envs, -1).any(1) & ~waiting

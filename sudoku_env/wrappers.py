@@ -87,7 +87,10 @@ class FlatActions:
         Raises:
             gymnasium.error.InvalidAction: A number is no integer in 0..A-1.
         """
-        numbers = np.asarray(actions)
+        try:
+            numbers = np.asarray(actions)
+        except (TypeError, ValueError):  # rows of different lengths
+            numbers = np.array(None)
         if numbers.dtype.kind not in "iu" or ((numbers < 0) | (numbers >= len(self))).any():
             raise gymnasium.error.InvalidAction(f"action {actions!r} is not within 0..{len(self) - 1}")
         return self.pairs[numbers]

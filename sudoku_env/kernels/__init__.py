@@ -1,5 +1,5 @@
-"""Numba kernels behind the public modules; nothing is compiled before the first call, and then it is cached on disk.
+"""Numba kernels behind the public modules; nothing is compiled before the first call, and then it is kept on disk.
 
-Numba's cache notices a change in the file of the function that it compiled, not in a file which that function calls
-into: after changing a kernel that another file uses, run `make clean-cache` (the tests do it by themselves).
+`compiling.kernel` compiles them. What is kept is found by the content of all files here, so a change in any of them
+compiles anew what it may concern, which is everything.
 """

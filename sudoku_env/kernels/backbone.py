@@ -4,16 +4,16 @@ Constants are passed on as `np.int64(…)`: for a literal numba compiles the fun
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sudoku_env.board import Board
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import find_candidates, search
 from sudoku_env.kernels.nine import WORK, count9, other_solution9
 from sudoku_env.kernels.random import Ints
 
 
-@njit(cache=True)
+@kernel
 def find_backbone(board: Board, units: Ints, units_of: Ints, out: Board) -> None:
     """Fill `out`, uint8 `(n²,)`, with the digit that each blank cell has in every solution.
 
@@ -34,7 +34,7 @@ def find_backbone(board: Board, units: Ints, units_of: Ints, out: Board) -> None
             out[cell] = 0
 
 
-@njit(cache=True)
+@kernel
 def keep_common_digits9(board: Board, out: Board, words: NDArray[np.uint32]) -> None:
     """`keep_common_digits` for 9×9; `words` is work space of `kernels.nine`."""
     other = np.empty_like(board)
@@ -43,7 +43,7 @@ def keep_common_digits9(board: Board, out: Board, words: NDArray[np.uint32]) -> 
             zero_differences(out, other)
 
 
-@njit(cache=True)
+@kernel
 def keep_common_digits(board: Board, units: Ints, units_of: Ints, out: Board) -> None:
     """Zero the cells of a solution `out` that have another digit in another solution of the board."""
     no_rng = np.empty(0, np.uint64)
@@ -60,7 +60,7 @@ def keep_common_digits(board: Board, units: Ints, units_of: Ints, out: Board) ->
             trial[cell] = board[cell]
 
 
-@njit(cache=True)
+@kernel
 def zero_differences(out: Board, other: Board) -> None:
     """Zero the cells of `out` in which `other` has another digit."""
     for cell in range(out.size):

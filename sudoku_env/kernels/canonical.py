@@ -1,13 +1,13 @@
 """The canonical form of a filled grid: its lexicographically smallest image under the symmetries of Sudoku."""
 
 import numpy as np
-from numba import njit
 
 from sudoku_env.board import Board
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.random import Int, Ints
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def smallest_image(grid: Board, column_orders: Ints, places: Ints, box_rows: Int, best: Board) -> None:
     """Lower `best` to the smallest image of a grid under relabelings, row orders and column orders.
 
@@ -51,7 +51,7 @@ def smallest_image(grid: Board, column_orders: Ints, places: Ints, box_rows: Int
     best[0] = np.arange(1, size + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def next_in_band(column: Ints, place: Ints, first: Int, box_rows: Int) -> Int:
     """The row, other than `first`, of its band that has the lowest image in a column."""
     band = first - first % box_rows
@@ -62,7 +62,7 @@ def next_in_band(column: Ints, place: Ints, first: Int, box_rows: Int) -> Int:
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def compare(line: Ints, order: Ints, place: Ints, best: Board) -> Int:
     """Sign of the image of a row against a row of the best image so far."""
     for k in range(order.size):
@@ -72,7 +72,7 @@ def compare(line: Ints, order: Ints, place: Ints, best: Board) -> Int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def order_rows(column: Ints, place: Ints, box_rows: Int, rows: Ints) -> None:
     """Fill `rows` with all rows: ascending by their images in a column within a band, bands by their first row."""
     size = column.size

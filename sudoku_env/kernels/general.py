@@ -6,13 +6,13 @@ int64 `(n²,)` are work space.
 """
 
 import numpy as np
-from numba import njit
 
 from sudoku_env.board import Board
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.random import Int, Ints, State, random_below
 
 
-@njit(cache=True)
+@kernel
 def digit_of(bit: Int) -> Int:
     """Digit of a mask with one bit set."""
     digit = 1
@@ -22,7 +22,7 @@ def digit_of(bit: Int) -> Int:
     return digit
 
 
-@njit(cache=True)
+@kernel
 def mark_used(board: Board, units_of: Ints, used: Ints) -> bool:
     """Fill `used` with the digits that stand in each unit; False if one stands there twice."""
     used[:] = 0
@@ -37,7 +37,7 @@ def mark_used(board: Board, units_of: Ints, used: Ints) -> bool:
     return legal
 
 
-@njit(cache=True)
+@kernel
 def find_candidates(board: Board, units_of: Ints, used: Ints, masks: Ints) -> bool:
     """Fill `masks` with the digits still possible in each blank cell, 0 in filled cells; False if a blank has none."""
     mark_used(board, units_of, used)
@@ -51,7 +51,7 @@ def find_candidates(board: Board, units_of: Ints, used: Ints, masks: Ints) -> bo
     return possible
 
 
-@njit(cache=True)
+@kernel
 def find_singles(board: Board, units: Ints, units_of: Ints, used: Ints, masks: Ints, forced: Ints) -> tuple[Int, bool]:
     """Fill `forced` with the naked and hidden singles of the board as one-bit masks, 0 elsewhere.
 
@@ -85,7 +85,7 @@ def find_singles(board: Board, units: Ints, units_of: Ints, used: Ints, masks: I
     return found, possible
 
 
-@njit(cache=True)
+@kernel
 def fill_singles(
     board: Board, units: Ints, units_of: Ints, used: Ints, masks: Ints, forced: Ints, trail: Ints, length: Int
 ) -> tuple[Int, bool]:
@@ -112,7 +112,7 @@ def fill_singles(
                 length += 1
 
 
-@njit(cache=True)
+@kernel
 def count_bits(mask: Int) -> Int:
     """Number of bits set."""
     count = 0
@@ -122,7 +122,7 @@ def count_bits(mask: Int) -> Int:
     return count
 
 
-@njit(cache=True)
+@kernel
 def pick_cell(masks: Ints, rng: State) -> Int:
     """The blank cell with the fewest candidates, or −1; the first of equals, a random one if there is an `rng`."""
     best: Int = -1
@@ -140,7 +140,7 @@ def pick_cell(masks: Ints, rng: State) -> Int:
     return best
 
 
-@njit(cache=True)
+@kernel
 def pick_bit(mask: Int, rng: State) -> Int:
     """The lowest bit of the mask, a random one if there is an `rng`."""
     if rng.size:
@@ -149,7 +149,7 @@ def pick_bit(mask: Int, rng: State) -> Int:
     return mask & -mask
 
 
-@njit(cache=True)
+@kernel
 def search(
     board: Board, units: Ints, units_of: Ints, limit: Int, max_branches: Int, rng: State, solution: Board
 ) -> Int:
@@ -208,7 +208,7 @@ def search(
         length += 1
 
 
-@njit(cache=True)
+@kernel
 def undo(board: Board, trail: Ints, length: Int, target: Int) -> Int:
     """Blank the cells on the trail beyond `target`; returns `target`."""
     for k in range(target, length):
@@ -216,7 +216,7 @@ def undo(board: Board, trail: Ints, length: Int, target: Int) -> Int:
     return target
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def search_batch(boards: Board, units: Ints, units_of: Ints, limit: Int, solutions: Board, counts: Ints) -> None:
     """`search` for each of `(N, n²)` boards; fills `solutions` `(N, n²)` and `counts` `(N,)`."""
     no_rng = np.empty(0, np.uint64)
@@ -224,7 +224,7 @@ def search_batch(boards: Board, units: Ints, units_of: Ints, limit: Int, solutio
         counts[k] = search(boards[k], units, units_of, limit, 0, no_rng, solutions[k])
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def candidates_batch(boards: Board, units: Ints, units_of: Ints, out: Ints) -> None:
     """Candidate masks, int64 `(N, n²)`, of `(N, n²)` boards."""
     used = np.empty(units.shape[0], np.int64)
@@ -232,7 +232,7 @@ def candidates_batch(boards: Board, units: Ints, units_of: Ints, out: Ints) -> N
         find_candidates(boards[k], units_of, used, out[k])
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def forced_batch(boards: Board, units: Ints, units_of: Ints, out: Board) -> None:
     """Forced digits, uint8 `(N, n²)` with 0 for none, of `(N, n²)` boards."""
     used = np.empty(units.shape[0], np.int64)

@@ -12,9 +12,9 @@ the ladder is not needed, which saves compiling it: for `HIDDEN_SINGLE` and `BAC
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from sudoku_env.board import Board
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import digit_of, find_candidates, find_singles, search
 from sudoku_env.kernels.grids import random_grid
 from sudoku_env.kernels.ladder import grade
@@ -73,7 +73,7 @@ class Bench(NamedTuple):
     nine: Words
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def new_bench(size: Int, orbits: Int) -> Bench:
     """Work space for puzzles of a size whose clues come and go in that many orbits."""
     cells = size * size
@@ -90,7 +90,7 @@ def new_bench(size: Int, orbits: Int) -> Bench:
     )
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(nogil=True, inline="always")
 def is_unique(board: Board, table: Table, bench: Bench) -> bool:
     """Whether a board has exactly one solution."""
     if board.size == 81:
@@ -98,7 +98,7 @@ def is_unique(board: Board, table: Table, bench: Bench) -> bool:
     return search(board, table.units, table.units_of, 2, 0, bench.no_rng, bench.scratch) == 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(nogil=True, inline="always")
 def has_other(board: Board, cell: Int, digit: Int, table: Table, bench: Bench) -> bool:
     """Whether a board, blank in `cell`, has a solution with another digit than `digit` there."""
     if board.size == 81:
@@ -114,7 +114,7 @@ def has_other(board: Board, cell: Int, digit: Int, table: Table, bench: Bench) -
     return found
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(nogil=True, inline="always")
 def add_singles(board: Board, table: Table, bench: Bench) -> bool:
     """Write all naked and hidden singles into a board that has a solution; False if there are none."""
     found = False
@@ -132,7 +132,7 @@ def add_singles(board: Board, table: Table, bench: Bench) -> bool:
     return found
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(nogil=True, inline="always")
 def singles_fill(board: Board, cell: Int, table: Table, bench: Bench) -> bool:
     """Whether singles, round by round, fill a cell of a board that has a solution, or all of it if the cell is −1."""
     scratch = bench.scratch
@@ -148,7 +148,7 @@ def singles_fill(board: Board, cell: Int, table: Table, bench: Bench) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def holds(board: Board, ceiling: Int, table: Table, ladder: Work | None, bench: Bench) -> bool:
     """Whether the rules up to the ceiling solve a board that has a solution."""
     if ceiling == HIDDEN_SINGLE:
@@ -160,7 +160,7 @@ def holds(board: Board, ceiling: Int, table: Table, ladder: Work | None, bench: 
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def holds_without(
     board: Board, cell: Int, digit: Int, ceiling: Int, table: Table, ladder: Work | None, bench: Bench
 ) -> bool:
@@ -179,7 +179,7 @@ def holds_without(
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def thin_out(
     board: Board,
     solution: Board,
@@ -230,7 +230,7 @@ def thin_out(
     return clues
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(nogil=True, inline="always")
 def is_minimal(board: Board, table: Table, bench: Bench) -> bool:
     """Whether no clue of a board with one solution can go without a second one appearing."""
     minimal = True
@@ -243,7 +243,7 @@ def is_minimal(board: Board, table: Table, bench: Bench) -> bool:
     return minimal
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def generate_one(
     rng: State, recipe: Recipe, table: Table, ladder: Work | None, bench: Bench, board: Board, solution: Board
 ) -> bool:
@@ -271,7 +271,7 @@ def generate_one(
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def generate_range(
     seed: np.uint64, first: Int, recipe: Recipe, table: Table, ladder: Work | None, boards: Board, solutions: Board
 ) -> Int:

@@ -6,9 +6,9 @@ Shared arguments: `rng` is a state of `kernels.random`, `units` and `units_of` a
 from itertools import permutations, product
 
 import numpy as np
-from numba import njit
 
 from sudoku_env.board import Board
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import search
 from sudoku_env.kernels.random import Int, Ints, State, random_below, shuffle
 
@@ -28,7 +28,7 @@ BELOW = TURNED[BESIDE[:, TURNED]]
 """uint8 `(56 · 6³, 9)`: the same for a box below box 0."""
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def random_grid(rng: State, units: Ints, units_of: Ints, reduced: Board, places: Ints, grid: Board) -> None:
     """A random filled grid.
 
@@ -50,7 +50,7 @@ def random_grid(rng: State, units: Ints, units_of: Ints, reduced: Board, places:
             pass
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def random_image(rng: State, reduced: Board, grid: Board) -> None:
     """A uniform grid of a size with two stacks: a reduced grid, its digits relabeled, its first stack reordered.
 
@@ -70,7 +70,7 @@ def random_image(rng: State, reduced: Board, grid: Board) -> None:
         grid[cell] = labels[np.int64(chosen[cell - cell % size + columns[cell % size]]) - 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def fill_all(board: Board, units_of: Ints, used: Ints, out: Board) -> Int:
     """Write all solutions of a board into `out`, uint8 `(M, n²)`, cell by cell in order; returns how many there are.
 
@@ -122,7 +122,7 @@ def fill_all(board: Board, units_of: Ints, used: Ints, out: Board) -> Int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def random_grid9(rng: State, places: Ints, grid: Board) -> Int:
     """A uniform 9×9 grid, by choosing box after box uniformly and beginning anew whenever that goes wrong.
 
@@ -165,7 +165,7 @@ def random_grid9(rng: State, places: Ints, grid: Board) -> Int:
     return runs
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def draw_corner(rng: State, row: Ints, column: Ints) -> bool:
     """Steps 1 and 2 of `random_grid9`; False if they fail."""
     beside, below = BESIDE[random_below(rng, 12096)], BELOW[random_below(rng, 12096)]
@@ -184,7 +184,7 @@ def draw_corner(rng: State, row: Ints, column: Ints) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def draw_rest(
     rng: State,
     first: Ints,
@@ -216,7 +216,7 @@ def draw_rest(
     return order_lines_around(rng, sixth, place, place_below)
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def draw_last(row: Ints, column: Ints) -> bool:
     """Step 5 of `random_grid9`; False if it fails."""
     seen = 0
@@ -227,7 +227,7 @@ def draw_last(row: Ints, column: Ints) -> bool:
     return seen == 511
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def order_lines(rng: State, line: Ints, place: Ints) -> None:
     """Give the three digits of each line places 0..2 in a random order."""
     order = ORDERS_OF_LINES[random_below(rng, 216)]
@@ -245,7 +245,7 @@ def order_lines(rng: State, line: Ints, place: Ints) -> None:
             third += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def order_lines_around(rng: State, line: Ints, taken: Ints, place: Ints) -> bool:
     """Give the digits of each line places 0..2 other than `taken`, one of two ways; False if a line has none."""
     bits = random_below(rng, 8)

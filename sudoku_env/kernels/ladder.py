@@ -4,10 +4,10 @@ A rule is its index in `RULES`, from easy to hard; `ceiling` is the hardest rule
 """
 
 import numpy as np
-from numba import njit
 
 from sudoku_env.board import Board
 from sudoku_env.kernels.backbone import find_backbone
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import digit_of
 from sudoku_env.kernels.ladder_state import (
     BACKBONE,
@@ -50,7 +50,7 @@ from sudoku_env.kernels.random import Int, Ints
 from sudoku_env.kernels.wings import turbot_fish, w_wing, xy_wing, xyz_wing
 
 
-@njit(cache=True)
+@kernel
 def naked_single(board: Board, queue: Ints, state: Ints) -> Int:
     """Naked single: the blank cell with one candidate that came to it first, or −1."""
     while state[HEAD] < state[TAIL]:
@@ -61,7 +61,7 @@ def naked_single(board: Board, queue: Ints, state: Ints) -> Int:
     return -1
 
 
-@njit(cache=True)
+@kernel
 def hidden_single(units: Ints, masks: Ints, state: Ints) -> tuple[Int, Int]:
     """Hidden single: a digit with one place in a unit; rows first, then columns, boxes, and the lowest digit.
 
@@ -79,7 +79,7 @@ def hidden_single(units: Ints, masks: Ints, state: Ints) -> tuple[Int, Int]:
     return -1, np.int64(0)
 
 
-@njit(cache=True)
+@kernel
 def find_single(
     units: Ints,
     ceiling: Int,
@@ -115,7 +115,7 @@ def find_single(
     return HIDDEN_SINGLE
 
 
-@njit(cache=True)
+@kernel
 def next_single(table: Table, work: Work, ceiling: Int) -> Int:
     """`find_single` on a state."""
     return find_single(
@@ -131,7 +131,7 @@ def next_single(table: Table, work: Work, ceiling: Int) -> Int:
     )
 
 
-@njit(cache=True)
+@kernel
 def fill_singles(table: Table, work: Work, ceiling: Int) -> None:
     """Carry out singles, counting their uses, until there are none."""
     units, peers, unit_bits = table.units, table.peers, table.unit_bits
@@ -145,7 +145,7 @@ def fill_singles(table: Table, work: Work, ceiling: Int) -> None:
         place(step_cells[0], step[DIGITS], peers, unit_bits, board, masks, queue, state)
 
 
-@njit(cache=True)
+@kernel
 def eliminate(table: Table, work: Work, rule: Int) -> bool:
     """Apply a rule between `POINTING` and `TURBOT_FISH`; see `kernels.patterns`."""
     if rule <= CLAIMING:
@@ -166,7 +166,7 @@ def eliminate(table: Table, work: Work, rule: Int) -> bool:
     return turbot_fish(table, work)
 
 
-@njit(cache=True)
+@kernel
 def backbone(table: Table, work: Work) -> bool:
     """Backbone: the first blank cell that has the same digit in every solution. Record: the cell and the digit."""
     if not work.state[SEARCHED]:
@@ -180,7 +180,7 @@ def backbone(table: Table, work: Work) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def find_pattern(table: Table, work: Work, ceiling: Int) -> Int:
     """Find the next step where `next_single` finds none: its rule, the easiest one up to `ceiling`, or −1.
 
@@ -198,7 +198,7 @@ def find_pattern(table: Table, work: Work, ceiling: Int) -> Int:
     return -1
 
 
-@njit(cache=True)
+@kernel
 def apply_step(table: Table, work: Work, rule: Int) -> None:
     """Carry out the step that `next_single` or `find_pattern` found, and count it."""
     work.uses[rule] += 1
@@ -217,7 +217,7 @@ def apply_step(table: Table, work: Work, rule: Int) -> None:
         apply_removed(table, work)
 
 
-@njit(cache=True)
+@kernel
 def grade(board: Board, table: Table, ceiling: Int, work: Work) -> Int:
     """Solve a board by logic and tell the hardest rule that it took.
 
@@ -251,7 +251,7 @@ def grade(board: Board, table: Table, ceiling: Int, work: Work) -> Int:
     return hardest
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def grade_batch(boards: Board, table: Table, ceiling: Int, hardest: Ints, uses: Ints) -> None:
     """`grade` for each of `(N, n²)` boards; fills `hardest` int64 `(N,)` and `uses` int64 `(N, len(RULES))`."""
     work = new_work(table.units.shape[1])
@@ -260,7 +260,7 @@ def grade_batch(boards: Board, table: Table, ceiling: Int, hardest: Ints, uses: 
         uses[k] = work.uses
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def definite_batch(boards: Board, table: Table, ceiling: Int, out: Board) -> None:
     """Fill `out`, uint8 `(N, n²)`, with the digits that are single after eliminations; see `logic.definite_cells`."""
     work = new_work(table.units.shape[1])
@@ -281,7 +281,7 @@ def definite_batch(boards: Board, table: Table, ceiling: Int, out: Board) -> Non
         note_singles(table.units, work.masks, bool(ceiling >= HIDDEN_SINGLE), out[k])
 
 
-@njit(cache=True)
+@kernel
 def note_singles(units: Ints, masks: Ints, hidden: bool, out: Board) -> None:
     """Fill `out` with the digits of the naked and perhaps the hidden singles among candidates, in that order."""
     for cell in range(masks.size):

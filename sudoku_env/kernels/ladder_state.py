@@ -11,10 +11,10 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sudoku_env.board import Board, geometry
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import count_bits, digit_of, find_candidates, mark_used
 from sudoku_env.kernels.random import Int, Ints
 
@@ -133,7 +133,7 @@ def ladder_table(size: int) -> Table:
     return Table(plain.units, plain.units_of, plain.peers, sees, unit_bits, shared, crossings)
 
 
-@njit(cache=True)
+@kernel
 def new_work(size: Int) -> Work:
     """Working state for boards of a size; a thread needs one of its own."""
     cells = size * size
@@ -157,7 +157,7 @@ def new_work(size: Int) -> Work:
     )
 
 
-@njit(cache=True)
+@kernel
 def load(board: Board, table: Table, work: Work) -> None:
     """Start on a board, uint8 `(n²,)`: its candidates, no step found, no rule used."""
     state, masks, queue = work.state, work.masks, work.queue
@@ -176,7 +176,7 @@ def load(board: Board, table: Table, work: Work) -> None:
             state[TAIL] += 1
 
 
-@njit(cache=True)
+@kernel
 def strike(cell: Int, digits: Int, unit_bits: Ints, masks: Ints, queue: Ints, state: Ints) -> None:
     """Take candidates that a blank cell has from it, and keep the queue of single candidates up to date."""
     left = masks[cell] & ~digits
@@ -190,7 +190,7 @@ def strike(cell: Int, digits: Int, unit_bits: Ints, masks: Ints, queue: Ints, st
             state[TAIL] += 1
 
 
-@njit(cache=True)
+@kernel
 def place(
     cell: Int, bit: Int, peers: Ints, unit_bits: Ints, board: Board, masks: Ints, queue: Ints, state: Ints
 ) -> None:
@@ -205,7 +205,7 @@ def place(
             strike(peer, bit, unit_bits, masks, queue, state)
 
 
-@njit(cache=True)
+@kernel
 def apply_removed(table: Table, work: Work) -> None:
     """Take the eliminations of the step found from the candidates."""
     for cell in range(work.removed.size):
@@ -214,7 +214,7 @@ def apply_removed(table: Table, work: Work) -> None:
             work.removed[cell] = 0
 
 
-@njit(cache=True)
+@kernel
 def find_places(table: Table, work: Work) -> None:
     """Fill `work.places` from the candidates."""
     places, masks = work.places, work.masks
@@ -227,13 +227,13 @@ def find_places(table: Table, work: Work) -> None:
                 rest &= rest - 1
 
 
-@njit(cache=True)
+@kernel
 def index_of(mask: Int) -> Int:
     """Index of the lowest bit set."""
     return count_bits((mask & -mask) - 1)
 
 
-@njit(cache=True)
+@kernel
 def once_only(units: Ints, masks: Ints, unit: Int) -> Int:
     """The digits that are a candidate of exactly one cell of the unit."""
     once, twice = np.int64(0), np.int64(0)
@@ -244,20 +244,20 @@ def once_only(units: Ints, masks: Ints, unit: Int) -> Int:
     return once & ~twice
 
 
-@njit(cache=True)
+@kernel
 def begin_step(work: Work, digits: Int) -> None:
     """Start the record of a step: its digits, no cells, no units."""
     work.step[DIGITS], work.step[CELL_COUNT], work.step[UNIT_COUNT] = digits, 0, 0
 
 
-@njit(cache=True)
+@kernel
 def add_cell(work: Work, cell: Int) -> None:
     """Add a cell to the record of the step."""
     work.step_cells[work.step[CELL_COUNT]] = cell
     work.step[CELL_COUNT] += 1
 
 
-@njit(cache=True)
+@kernel
 def add_unit(work: Work, unit: Int) -> None:
     """Add a unit to the record of the step."""
     work.step_units[work.step[UNIT_COUNT]] = unit

@@ -4,10 +4,10 @@
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sudoku_env.board import Board, geometry
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.lanes import count_ones, load, lowest_bit, store, zero_lanes
 from sudoku_env.kernels.planes import (
     ONE,
@@ -44,7 +44,7 @@ def _peer_planes() -> NDArray[np.uint32]:
 _PEERS = _peer_planes()
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _impact(work, start, cell, digit, two0, two1, two2):  # type: ignore[no-untyped-def]
     """How much a digit in a cell narrows down: its candidates among the peers, those in two-candidate cells 4-fold."""
     if digit < 8:
@@ -59,7 +59,7 @@ def _impact(work, start, cell, digit, two0, two1, two2):  # type: ignore[no-unty
     return 1 + places + 3 * (twos + count_ones(np.uint32(places2 & two2)))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _cells_with_two(work, start, band):  # type: ignore[no-untyped-def]
     """The cells of a band that have exactly two candidates, and those that have more."""
     one, two, more = work[start + 24 + band], ZERO, ZERO
@@ -71,14 +71,14 @@ def _cells_with_two(work, start, band):  # type: ignore[no-untyped-def]
     return np.uint32(two & ~more), more
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _digits_in(work, start, band, bit):  # type: ignore[no-untyped-def]
     """The candidates of a cell as a bit mask, bit d for the digit d + 1."""
     low = np.uint32(~zero_lanes(load(work, start + 8 * band) & bit) & np.uint32(0xFF))
     return np.uint32(low | (np.uint32(work[start + 24 + band] & bit != ZERO) << np.uint32(8)))
 
 
-@njit(cache=True)
+@kernel
 def _choose_cell(work: Words, start: Int, two0: np.uint32, two1: np.uint32, two2: np.uint32) -> tuple[Int, Int]:
     """The cell with two candidates whose digits have the largest product of impacts, and the one with more impact.
 
@@ -104,7 +104,7 @@ def _choose_cell(work: Words, start: Int, two0: np.uint32, two1: np.uint32, two2
     return best_cell, best_digit
 
 
-@njit(cache=True)
+@kernel
 def _choose_place(work: Words, start: Int, two0: np.uint32, two1: np.uint32, two2: np.uint32) -> tuple[Int, Int]:
     """Of the digits with two places in a row, the one whose places have the largest product of impacts.
 
@@ -131,7 +131,7 @@ def _choose_place(work: Words, start: Int, two0: np.uint32, two1: np.uint32, two
     return best_cell, best_digit
 
 
-@njit(cache=True)
+@kernel
 def _guess(work: Words, start: Int) -> None:
     """Choose a candidate; write the state with it behind the state at `start`, and take it out of the one there.
 
@@ -159,7 +159,7 @@ def _guess(work: Words, start: Int) -> None:
     work[start + word_of(band, digit)] &= others
 
 
-@njit(cache=True)
+@kernel
 def search_planes(work: Words, limit: Int, solution: Board) -> Int:
     """Depth-first search from the state at the start of `work`.
 
@@ -189,14 +189,14 @@ def search_planes(work: Words, limit: Int, solution: Board) -> Int:
     return count
 
 
-@njit(cache=True)
+@kernel
 def count9(board: Board, limit: Int, solution: Board, work: Words) -> Int:
     """Number of solutions of a board, uint8 `(81,)` of 0..9, up to `limit`; the first one goes to `solution`."""
     read_board(board, work)
     return search_planes(work, limit, solution)
 
 
-@njit(cache=True)
+@kernel
 def other_solution9(board: Board, cell: Int, digit: Int, scratch: Board, work: Words) -> bool:
     """Whether a board has a solution with another digit than `digit`, 1..9, in the blank `cell`.
 
@@ -215,7 +215,7 @@ def other_solution9(board: Board, cell: Int, digit: Int, scratch: Board, work: W
     return search_planes(work, np.int64(1), scratch) != 0
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def count9_batch(boards: Board, limit: Int, solutions: Board, counts: NDArray[np.int64]) -> None:
     """`count9` for each of `(N, 81)` boards; fills `solutions` `(N, 81)` and `counts` `(N,)`."""
     work = np.empty(WORK, np.uint32)
@@ -223,7 +223,7 @@ def count9_batch(boards: Board, limit: Int, solutions: Board, counts: NDArray[np
         counts[k] = count9(boards[k], limit, solutions[k], work)
 
 
-@njit(cache=True)
+@kernel
 def count9_values(board: Board, limit: Int, solution: Board) -> Int:
     """`count9` with work space of its own; BAD_BOARD if a cell of the board is not one of 0..9."""
     for cell in range(81):
@@ -232,7 +232,7 @@ def count9_values(board: Board, limit: Int, solution: Board) -> Int:
     return count9(board, limit, solution, np.empty(WORK, np.uint32))
 
 
-@njit(cache=True)
+@kernel
 def count9_text(text: Board, limit: Int, solution: Board) -> Int:
     """`count9_values` for 81 ASCII codes, digits and dots; BAD_BOARD if there is any other."""
     board = np.empty(81, np.uint8)

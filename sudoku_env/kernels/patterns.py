@@ -7,14 +7,14 @@ Patterns are proper ones: a cell with a single candidate or a digit with a singl
 """
 
 import numpy as np
-from numba import njit
 
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import count_bits
 from sudoku_env.kernels.ladder_state import FIRST, Table, Work, add_cell, add_unit, begin_step, index_of
 from sudoku_env.kernels.random import Int, Ints
 
 
-@njit(cache=True)
+@kernel
 def next_cover(items: Ints, count: Int, k: Int, chosen: Ints) -> bool:
     """Choose the next k of the first `count` masks, in lexicographic order, whose union has exactly k bits.
 
@@ -49,7 +49,7 @@ def next_cover(items: Ints, count: Int, k: Int, chosen: Ints) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def remove_digit(table: Table, work: Work, unit: Int, positions: Int, bit: Int) -> None:
     """Mark a digit for elimination at positions of a unit."""
     while positions:
@@ -57,7 +57,7 @@ def remove_digit(table: Table, work: Work, unit: Int, positions: Int, bit: Int) 
         positions &= positions - 1
 
 
-@njit(cache=True)
+@kernel
 def add_cells(table: Table, work: Work, unit: Int, positions: Int) -> None:
     """Add the cells at positions of a unit to the record of the step."""
     while positions:
@@ -65,7 +65,7 @@ def add_cells(table: Table, work: Work, unit: Int, positions: Int) -> None:
         positions &= positions - 1
 
 
-@njit(cache=True)
+@kernel
 def locked(table: Table, work: Work, pointing: bool) -> bool:
     """Locked candidates: all places of a digit in one unit lie in another unit, so the rest of that one loses it.
 
@@ -95,7 +95,7 @@ def locked(table: Table, work: Work, pointing: bool) -> bool:
     return found
 
 
-@njit(cache=True)
+@kernel
 def naked_subset(table: Table, work: Work, k: Int) -> bool:
     """Naked subset: k cells of a unit have k candidates between them, so the other cells of the unit lose those.
 
@@ -133,7 +133,7 @@ def naked_subset(table: Table, work: Work, k: Int) -> bool:
     return found
 
 
-@njit(cache=True)
+@kernel
 def hidden_subset(table: Table, work: Work, k: Int) -> bool:
     """Hidden subset: k digits have k places between them in a unit, so those cells lose all their other candidates.
 
@@ -173,7 +173,7 @@ def hidden_subset(table: Table, work: Work, k: Int) -> bool:
     return found
 
 
-@njit(cache=True)
+@kernel
 def fish(table: Table, work: Work, k: Int) -> bool:
     """Fish of size k: in k rows a digit has its places in k columns, so the rest of those columns loses it.
 
@@ -214,7 +214,7 @@ def fish(table: Table, work: Work, k: Int) -> bool:
     return found
 
 
-@njit(cache=True)
+@kernel
 def note_fish(table: Table, work: Work, digit: Int, base: Int, lines: Int, crossing: Int) -> None:
     """Record a fish: `lines` are rows if `base` is 0, else columns, and `crossing` the others."""
     begin_step(work, np.int64(1) << digit)

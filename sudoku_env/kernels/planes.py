@@ -7,10 +7,10 @@ mini-row, three of a column inside one box a mini-column.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sudoku_env.board import Board
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.lanes import (
     broadcast,
     constant,
@@ -49,7 +49,7 @@ _LAST_OF_BOX = _word(0o444444444)
 _MINI_ROWS = _word(0o111)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def word_of(band, digit):  # type: ignore[no-untyped-def]
     """Index in a state of the plane of a band 0..2 and a digit 0..8 (one less than what is written)."""
     if digit < 8:
@@ -57,93 +57,93 @@ def word_of(band, digit):  # type: ignore[no-untyped-def]
     return 24 + band
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def rows_hit(x):  # type: ignore[no-untyped-def]
     """The top bit of each row that has a bit."""
     return (((x & _ROW_LOW_BITS) + _ROW_LOW_BITS) | x) & _ROW_TOP_BIT
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def whole_rows(tops):  # type: ignore[no-untyped-def]
     """Nine bits for each top bit."""
     return (tops << ONE) - (tops >> _EIGHT)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _beyond_first(x, tops):  # type: ignore[no-untyped-def]
     """Each row without its first bit; `tops` are the rows hit."""
     return x & (x - (tops >> _EIGHT))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def mini_rows(x):  # type: ignore[no-untyped-def]
     """Which mini-rows have a bit, at the first bit of each."""
     return (x | (x >> ONE) | (x >> TWO)) & _FIRST_OF_BOX
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def whole_mini_rows(firsts):  # type: ignore[no-untyped-def]
     """Three bits for each first bit of a mini-row."""
     return (firsts << THREE) - firsts
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def columns(x):  # type: ignore[no-untyped-def]
     """Which columns have a bit in this band, as a row of nine bits."""
     return (x | (x >> _NINE) | (x >> _EIGHTEEN)) & ROW
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def columns_twice(x):  # type: ignore[no-untyped-def]
     """Which columns have two bits or more in this band, as a row of nine bits."""
     middle, last = x >> _NINE, x >> _EIGHTEEN
     return ((x & middle) | ((x | middle) & last)) & ROW
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def boxes_twice(once, twice):  # type: ignore[no-untyped-def]
     """Boxes with two bits or more, at the first bit of their mini-rows, from `columns` and `columns_twice`."""
     pairs = (once & (once >> ONE) & _FIRST_TWO_OF_BOX) | (once & (once >> TWO) & _FIRST_OF_BOX)
     return three_times(mini_rows(pairs | twice))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def three_times(row):  # type: ignore[no-untyped-def]
     """A row of nine bits in all three rows."""
     return row | (row << _NINE) | (row << _EIGHTEEN)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _row_after(x):  # type: ignore[no-untyped-def]
     return ((x >> _NINE) | (x << _EIGHTEEN)) & PLANE
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _row_before(x):  # type: ignore[no-untyped-def]
     return ((x >> _EIGHTEEN) | (x << _NINE)) & PLANE
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _box_after(x):  # type: ignore[no-untyped-def]
     return ((x >> THREE) & _FIRST_TWO_BOXES) | ((x << SIX) & _LAST_BOX)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _box_before(x):  # type: ignore[no-untyped-def]
     return ((x >> SIX) & _FIRST_BOX) | ((x << THREE) & _LAST_TWO_BOXES)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _next_in_box(x):  # type: ignore[no-untyped-def]
     return ((x >> ONE) & _FIRST_TWO_OF_BOX) | ((x << TWO) & _LAST_OF_BOX)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _last_in_box(x):  # type: ignore[no-untyped-def]
     return ((x >> TWO) & _FIRST_OF_BOX) | ((x << ONE) & _LAST_TWO_OF_BOX)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _lock_mini_rows(x):  # type: ignore[no-untyped-def]
     """Locked candidates of rows and boxes: the mini-rows that one of the six ways to place the digit uses.
 
@@ -154,26 +154,26 @@ def _lock_mini_rows(x):  # type: ignore[no-untyped-def]
     return x & ((_box_after(after) & _box_before(before)) | (_box_before(after) & _box_after(before)))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _lock_mini_columns(x):  # type: ignore[no-untyped-def]
     """Locked candidates of columns and boxes, for the mini-columns of three bands: bit 9·band + column."""
     after, before = _row_after(x), _row_before(x)
     return x & ((_next_in_box(after) & _last_in_box(before)) | (_last_in_box(after) & _next_in_box(before)))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def alone_in_row(x):  # type: ignore[no-untyped-def]
     """The bits that are alone in their row."""
     return x & ~whole_rows(rows_hit(_beyond_first(x, rows_hit(x))))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _alone_in_full_rows(x):  # type: ignore[no-untyped-def]
     """The bits that are alone in their row, where every row has one."""
     return x & ~whole_rows(rows_hit(x & (x - _ROW_FIRST_BIT)))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def rows_with_two(x):  # type: ignore[no-untyped-def]
     """The top bit of each row that has exactly two bits."""
     second = _beyond_first(x, rows_hit(x))
@@ -181,7 +181,7 @@ def rows_with_two(x):  # type: ignore[no-untyped-def]
     return tops & ~rows_hit(_beyond_first(second, tops))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def any_lane(x):  # type: ignore[no-untyped-def]
     """The bits of all lanes together, in every lane."""
     x = x | rotate(x, 4)
@@ -189,7 +189,7 @@ def any_lane(x):  # type: ignore[no-untyped-def]
     return x | rotate(x, 1)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def at_least(x, nines):  # type: ignore[no-untyped-def]
     """Cells with at least one and at least two digits of a band, in every lane; `nines` is the plane of the digit 9."""
     other = rotate(x, 4)
@@ -201,7 +201,7 @@ def at_least(x, nines):  # type: ignore[no-untyped-def]
     return one | nines, two | (one & nines)
 
 
-@njit(cache=True)
+@kernel
 def propagate(state: Words, start: Int) -> Int:
     """Narrow the state at `state[start : start + 32]` down by singles and locked candidates, until nothing changes.
 
@@ -263,7 +263,7 @@ def propagate(state: Words, start: Int) -> Int:
     return STUCK if open_cells else SOLVED
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def digits_at(board, band, byte):  # type: ignore[no-untyped-def]
     """Where a digit stands in a band, as 27 bits; never reads beyond the 81 cells."""
     if band == 2:
@@ -271,7 +271,7 @@ def digits_at(board, band, byte):  # type: ignore[no-untyped-def]
     return np.uint32(equal_bytes(board, 27 * band, byte) & PLANE)
 
 
-@njit(cache=True)
+@kernel
 def read_board(board: Board, state: Words) -> None:
     """The state of a board, uint8 `(81,)` of 0..9, at the start of `state`: any digit is possible in a blank cell.
 
@@ -285,7 +285,7 @@ def read_board(board: Board, state: Words) -> None:
             state[word_of(band, digit)] = digits_at(board, band, np.uint8(digit + 1)) | blank
 
 
-@njit(cache=True)
+@kernel
 def write_board(state: Words, start: Int, board: Board) -> None:
     """Write the digits of a state with at most one digit a cell to a board, uint8 `(81,)`; 0 where there is none."""
     for band in range(3):

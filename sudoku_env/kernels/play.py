@@ -12,10 +12,10 @@ The state of play, a row for each board:
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sudoku_env.board import Board
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.random import Int, Ints, State, random_below
 from sudoku_env.kernels.symmetry import shuffle_puzzle
 
@@ -27,7 +27,7 @@ Mask = NDArray[np.int8]
 Orders = NDArray[np.int16]
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def deal(
     rows: NDArray[np.bool_],
     choice: Int,
@@ -83,7 +83,7 @@ def deal(
         status[b, BLANKS] = find_actions(boards[b], units_of, used, candidates[b], masks[b])
 
 
-@njit(cache=True)
+@kernel
 def find_actions(board: Board, units_of: Ints, used: Ints, candidates: Bits, mask: Mask) -> Int:
     """Fill `candidates` and `mask` for a board without a clash; `used` is work space. Returns the number of blanks.
 
@@ -108,7 +108,7 @@ def find_actions(board: Board, units_of: Ints, used: Ints, candidates: Bits, mas
     return blanks
 
 
-@njit(cache=True)
+@kernel
 def is_forced(candidates: Bits, neighbors: Board, cell: Int, bit: Int) -> bool:
     """Whether a digit that is a candidate of a cell is forced there: a naked single, or hidden in one of its units."""
     if candidates[cell] == bit:
@@ -122,7 +122,7 @@ def is_forced(candidates: Bits, neighbors: Board, cell: Int, bit: Int) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def fill(candidates: Bits, mask: Mask, neighbors: Board, cell: Int, digit: Int) -> bool:
     """Take a filled cell and its digit (from 0) out of the candidates and the mask; True if a blank peer has none left.
 
@@ -144,7 +144,7 @@ def fill(candidates: Bits, mask: Mask, neighbors: Board, cell: Int, digit: Int) 
     return dead
 
 
-@njit(cache=True)
+@kernel
 def move(
     row: Int,
     action: Int,
@@ -198,7 +198,7 @@ def move(
     return 1.0 if forced and digit == right else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def play(
     actions: Ints,
     rewards: NDArray[np.float64],
@@ -245,7 +245,7 @@ def play(
             )
 
 
-@njit(cache=True)
+@kernel
 def play_one(
     action: Int,
     board: Board,
@@ -289,7 +289,7 @@ def play_one(
     return reward, status[0, STEPS], status[0, ERROR] != 0, status[0, ILLEGAL] != 0, status[0, OVER] != 0
 
 
-@njit(cache=True)
+@kernel
 def pick_legal(mask: Mask, uniform: float) -> Int:
     """The action at the share `uniform`, in [0, 1), of the nonzero entries of a mask `(A,)`; 0 if it has none.
 
@@ -317,14 +317,14 @@ def pick_legal(mask: Mask, uniform: float) -> Int:
         action += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def pick_legal_batch(masks: Mask, uniforms: NDArray[np.float64], out: Ints) -> None:
     """`pick_legal` for each row of `(B, A)` masks."""
     for b in range(masks.shape[0]):
         out[b] = pick_legal(masks[b], uniforms[b])
 
 
-@njit(cache=True)
+@kernel
 def draw_indices(rows: Ints, streams: State, count: Int, out: Ints) -> None:
     """A random index below `count` from the stream of each of `rows`, int64 `(m,)`, into `out`, int64 `(m,)`."""
     for k in range(rows.size):

@@ -4,8 +4,9 @@ A state is uint64 `(1,)`, a stream of its own; `(0,)` stands for no randomness w
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from sudoku_env.kernels.compiling import kernel
 
 Int = int | np.int64
 Ints = NDArray[np.int64]
@@ -16,7 +17,7 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
-@njit(cache=True)
+@kernel
 def next_random(rng: State) -> np.uint64:
     """Advance splitmix64 (state: uint64 `(1,)`) and return 64 random bits; integers only, so equal on any machine."""
     rng[0] += _GOLDEN
@@ -26,13 +27,13 @@ def next_random(rng: State) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True)
+@kernel
 def random_below(rng: State, bound: Int) -> Int:
     """A random integer in [0, bound), for bounds far below 2³²."""
     return np.int64(((next_random(rng) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
-@njit(cache=True)
+@kernel
 def shuffle(items: Ints, rng: State) -> None:
     """Shuffle a one-dimensional array in place (Fisher and Yates)."""
     for last in range(items.size - 1, 0, -1):

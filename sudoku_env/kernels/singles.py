@@ -1,9 +1,9 @@
 """Naked and hidden singles of 9×9 boards on bit planes (see `kernels.planes`), from the digits on the board alone."""
 
 import numpy as np
-from numba import njit
 
 from sudoku_env.board import Board
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import digit_of, find_singles
 from sudoku_env.kernels.lanes import broadcast, first, first_of, load, store
 from sudoku_env.kernels.planes import (
@@ -28,21 +28,21 @@ from sudoku_env.kernels.planes import (
 from sudoku_env.kernels.random import Ints
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _seen(x, columns_hit):  # type: ignore[no-untyped-def]
     """The cells of a band that a digit in `x` sees; `columns_hit` are the columns where it stands in any band."""
     boxes = mini_rows(three_times(columns(x)))
     return whole_rows(rows_hit(x)) | three_times(columns_hit) | whole_mini_rows(boxes)
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _hidden(x, columns_once):  # type: ignore[no-untyped-def]
     """The candidates that are alone in their row, column or box."""
     boxes = boxes_twice(columns(x), columns_twice(x))
     return alone_in_row(x) | (x & (three_times(columns_once) | ~whole_mini_rows(boxes)))
 
 
-@njit(cache=True)
+@kernel
 def forced9(board: Board, forced: Board, state: Words) -> bool:
     """Write the digit that a naked or hidden single forces in each cell, 0 where none is.
 
@@ -92,7 +92,7 @@ def forced9(board: Board, forced: Board, state: Words) -> bool:
     return first(clash0 | clash1 | clash2) == ZERO
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def forced9_batch(boards: Board, units: Ints, units_of: Ints, forced: Board) -> None:
     """Forced digits, uint8 `(N, 81)` with 0 for none, of `(N, 81)` boards; see `kernels.general.find_singles`."""
     state = np.empty(STATE_WORDS, np.uint32)

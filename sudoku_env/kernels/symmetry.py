@@ -4,13 +4,12 @@ They relabel the digits, permute the bands, the rows of a band, the stacks and t
 where boxes are square. Each is drawn with equal probability.
 """
 
-from numba import njit
-
 from sudoku_env.board import Board
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.random import Int, Ints, State, random_below, shuffle
 
 
-@njit(cache=True)
+@kernel
 def shuffle_lines(lines: Ints, thickness: Int, rng: State) -> None:
     """Fill `lines`, int64 `(n,)`, with a random order of n lines that keeps those of a box, `thickness`, together."""
     for line in range(lines.size):
@@ -24,7 +23,7 @@ def shuffle_lines(lines: Ints, thickness: Int, rng: State) -> None:
         shuffle(lines[start : start + thickness], rng)
 
 
-@njit(cache=True)
+@kernel
 def shuffle_puzzle(
     board: Board,
     solution: Board,

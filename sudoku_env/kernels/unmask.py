@@ -1,15 +1,15 @@
 """What `SudokuUnmask-v0` keeps of B responses beside `dynamics.step_batch`: which actions are legal, and the boards."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import find_singles
 from sudoku_env.kernels.random import Int, Ints
 from sudoku_env.progress import NOT_A_DIGIT
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def find_legal(
     actions: Ints,
     states: Ints,
@@ -37,7 +37,7 @@ def find_legal(
         cells[b] = cell_at[position] if legal[b] else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def write_cells(
     cells: Ints,
     tokens: Ints,

@@ -5,15 +5,15 @@ a digit, so whatever sees both loses it. None of them assumes that the solution 
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import count_bits
 from sudoku_env.kernels.ladder_state import FIRST, Table, Work, add_cell, add_unit, begin_step, index_of
 from sudoku_env.kernels.random import Int, Ints
 
 
-@njit(cache=True)
+@kernel
 def remove_from_common_peers(
     peers: Ints, sees: NDArray[np.bool_], masks: Ints, removed: Ints, one: Int, other: Int, bit: Int
 ) -> bool:
@@ -27,7 +27,7 @@ def remove_from_common_peers(
     return hit
 
 
-@njit(cache=True)
+@kernel
 def note_cells(work: Work, digits: Int, a: Int, b: Int, c: Int) -> None:
     """Record a step of three cells."""
     begin_step(work, digits)
@@ -36,7 +36,7 @@ def note_cells(work: Work, digits: Int, a: Int, b: Int, c: Int) -> None:
     add_cell(work, c)
 
 
-@njit(cache=True)
+@kernel
 def xy_wing(table: Table, work: Work) -> bool:
     """XY-wing: a pivot {x, y} sees a cell {x, z} and a cell {y, z}; one of these two is z, so what sees both loses z.
 
@@ -64,7 +64,7 @@ def xy_wing(table: Table, work: Work) -> bool:
     return found
 
 
-@njit(cache=True)
+@kernel
 def xyz_wing(table: Table, work: Work) -> bool:
     """XYZ-wing: a pivot {x, y, z} sees a cell {x, z} and a cell {y, z}; one of the three is z.
 
@@ -98,7 +98,7 @@ def xyz_wing(table: Table, work: Work) -> bool:
     return found
 
 
-@njit(cache=True)
+@kernel
 def find_links(table: Table, work: Work, digit: Int) -> Int:
     """Fill `work.links` with (unit, cell, cell) for each unit where the digit has exactly two places; their number."""
     count = np.int64(0)
@@ -112,7 +112,7 @@ def find_links(table: Table, work: Work, digit: Int) -> Int:
     return count
 
 
-@njit(cache=True)
+@kernel
 def w_wing(table: Table, work: Work) -> bool:
     """W-wing: two cells {x, y} apart see one each of the only two places of x in a unit.
 
@@ -146,7 +146,7 @@ def w_wing(table: Table, work: Work) -> bool:
     return found
 
 
-@njit(cache=True)
+@kernel
 def turbot_fish(table: Table, work: Work) -> bool:
     """Turbot fish: a digit has two places in each of two units, and one of the first pair sees one of the second.
 

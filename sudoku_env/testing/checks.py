@@ -2,7 +2,7 @@
 
 import contextlib
 import copy
-import pickle
+import pickle  # nosec B403 # copies of what the caller made
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -123,7 +123,7 @@ def check_no_sharing(make: Make, act: Act = legal_action) -> None:
 
 def check_pickle(make: Make, act: Act = legal_action) -> None:
     """Copies by pickle and by `copy.deepcopy`, made in mid-episode, go on like the original, and apart from it."""
-    for name, duplicate in (("pickled", lambda env: pickle.loads(pickle.dumps(env))), ("deep", copy.deepcopy)):
+    for name, duplicate in (("pickled", _pickled), ("deep", copy.deepcopy)):
         env, rng = make(), np.random.default_rng(0)
         _, info = env.reset(seed=1)
         result = env.step(act(env, info, rng))
@@ -144,7 +144,7 @@ def check_spec(make: Make, act: Act = legal_action) -> None:
     """`gymnasium.make(env.spec)` gives the same environment, also after a round trip by pickle or, if it can, JSON."""
     env = make()
     assert env.spec is not None, "env.spec is None: register the environment and create it with gymnasium.make"
-    copies = [env.spec, pickle.loads(pickle.dumps(env.spec))]
+    copies = [env.spec, _pickled(env.spec)]
     with contextlib.suppress(TypeError, ValueError):  # a tokenizer among the arguments does not go through JSON
         copies.append(EnvSpec.from_json(env.spec.to_json()))
     for spec in copies:
@@ -225,3 +225,7 @@ def _together(one: Env, two: Env, info: dict[str, Any], act: Act, *, seed: int) 
         yield results
         *_, terminated, truncated, info = results[1]
         over = terminated or truncated
+
+
+def _pickled(made: Any) -> Any:
+    return pickle.loads(pickle.dumps(made))  # nosec B301 # see the import

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from transformers import HfArgumentParser
 
@@ -122,6 +124,8 @@ def test_rates(make):
         ({"rl_learning_rate": "fast"}, "rl_learning_rate='fast' is no number"),
         ({"position_temperature": 0.0}, "position_temperature must be positive"),
         ({"lam": -0.5}, "lam must be 0 or larger"),
+        ({"lam": math.inf}, "lam must be 0 or larger and finite"),
+        ({"lam": "nan"}, "lam must be 0 or larger and finite"),
         ({"reduction": "max"}, "'max' is unknown"),
         ({"position_temperature_end": 0.0}, "position_temperature must be positive"),
         ({"mini_batches": 0}, "mini_batches=0 must be at least 1"),

@@ -1,6 +1,5 @@
 import errno
 import json
-import multiprocessing
 import shutil
 from collections.abc import Iterator
 from functools import partial
@@ -14,6 +13,7 @@ from killable import play
 from safetensors.torch import load_file
 from tiny_training import trainer, untimed, warm_model
 from transformers.trainer_utils import get_last_checkpoint
+from warm_process import SERVER
 
 import llm_rl.checkpoint
 from dllm_rl.trainer import UnmaskTrainer
@@ -21,8 +21,6 @@ from llm_rl.testing.resume import check_resume
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.manifest import check_manifest
 
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["dllm_rl.trainer", "dllm_rl.callbacks"])  # a child then starts in a moment
 Result = tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, torch.Tensor]]
 
 

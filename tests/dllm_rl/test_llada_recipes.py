@@ -4,7 +4,6 @@ import ast
 import json
 import os
 import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from peft import PeftModel
 from published_llada import write_sudoku_checkpoint
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
+from warm_process import run_script
 
 from dllm_rl.arguments import UnmaskArguments
 
@@ -23,13 +23,8 @@ RECIPES = sorted((ROOT / "configs").glob("llada_8b_*.yaml"))
 
 def script(recipe: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the main job's script with a recipe."""
-    return subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "train_sudoku.py"), str(recipe), *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return run_script(ROOT / "scripts" / "train_sudoku.py", [recipe, *words], env=environment, timeout=300)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)

@@ -245,7 +245,14 @@ def test_step_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "match"), [({"lam": -0.1}, "lam.*-0.1"), ({"lam": math.nan}, "lam"), ({"reduction": "max"}, "'max'")]
+    ("changes", "match"),
+    [
+        ({"lam": -0.1}, "lam.*-0.1"),
+        ({"lam": math.nan}, "lam"),
+        ({"lam": math.inf}, "lam"),
+        ({"lam": "0.5"}, "lam"),
+        ({"reduction": "max"}, "'max'"),
+    ],
 )
 def test_bad_settings_are_named(changes: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):

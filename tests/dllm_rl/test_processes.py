@@ -1,12 +1,10 @@
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 from tiny_training import KeepGradients, arguments, puzzles, tokenizer, trainer, untimed, warm_model
+from warm_process import run_in_two_processes
 
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.processes import check_processes
@@ -28,12 +26,6 @@ CHANGES = [
 ]
 
 
-def start(launcher: list[str], script: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
-    command = [sys.executable, "-m", *launcher, *script]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-
-
 def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> None:
     for one, other in zip(untimed(ours), untimed(theirs), strict=True):
         assert one == pytest.approx(other, abs=2e-5, rel=1e-4)
@@ -42,8 +34,7 @@ def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     """Same global batch, dealt to two processes with two accumulated batches of several passes each."""
     dealt = json.dumps([{**DEALT, **changes} for changes in CHANGES])
-    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    done = start(launcher, [str(HERE / "one_of_several.py"), str(tmp_path), dealt])
+    done = run_in_two_processes(HERE / "one_of_several.py", [tmp_path, dealt], fresh=True)
     assert done.returncode == 0, done.stderr[-4000:]
     for index, changes in enumerate(CHANGES):
         kept = KeepGradients()

@@ -1,5 +1,6 @@
 """The tail's rewards, the rule of S1 and parts of a roll-out."""
 
+import math
 from dataclasses import fields
 
 import numpy as np
@@ -117,3 +118,11 @@ def test_all_puzzles_in_their_order_are_the_whole(model: LladaForMaskedLM, batch
         left, right = getattr(part, item.name), getattr(whole, item.name)
         if isinstance(left, torch.Tensor):
             assert torch.equal(left, right), item.name
+
+
+@pytest.mark.parametrize("lam", [math.nan, math.inf, -0.5, "0.5"])
+def test_a_lambda_that_is_no_finite_number_or_negative_is_refused(
+    model: LladaForMaskedLM, scored: PuzzleBatch, lam: float
+) -> None:
+    with pytest.raises(ValueError, match="lam must be 0 or larger and finite"):
+        rollout(model, scored, lam=lam)

@@ -105,6 +105,8 @@ def arm(**changes: Any) -> Any:
         (arm(arguments={"max_steps": 1}), r"\['max_steps'\] are set by the study"),
         (lambda given: {**given, "arms": {"base": {"kind": "sft", "budget": {"steps": 1}}}}, "name of a base"),
         (lambda given: {**given, "arms": {"a/b": {"kind": "sft", "budget": {"steps": 1}}}}, "becomes a folder"),
+        (lambda given: {**given, "arms": {"..": {"kind": "sft", "budget": {"steps": 1}}}}, "begin with no dot"),
+        (lambda given: {**given, "arms": {"-x": {"kind": "sft", "budget": {"steps": 1}}}}, "or a dash"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, change: Any, message: str) -> None:
@@ -119,3 +121,11 @@ def test_files_that_are_no_study(tmp_path: Path, text: str) -> None:
     (tmp_path / "study.yaml").write_text(text)
     with pytest.raises(StudyConfigError, match=r"study\.yaml"):
         load_study(tmp_path / "study.yaml")
+
+
+def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = write_study(tmp_path / "study.yaml", tiny=regime(tmp_path))
+    _, regimes = path.read_text(encoding="utf-8").split("regimes:\n")
+    path.write_text(f"regimes:\n{regimes}{regimes}", encoding="utf-8")
+    with pytest.raises(StudyConfigError, match=r"\['tiny'\] stand there twice"):
+        load_study(path)

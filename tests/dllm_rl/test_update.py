@@ -5,7 +5,7 @@ import pytest
 import torch
 from policy_reference import as_rollout, gradients, objective, trajectories, value
 from tiny_llada import make_model
-from update_checks import POLICY, assert_same, moved, run
+from update_checks import POLICY, assert_same, moved, near, run
 
 from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
@@ -153,8 +153,8 @@ def test_both_terms_agree_with_loops_after_the_parameters_moved(
         expected = gradients(term, model)
         result, got = run(model, record, config, weights=weights)
         assert_same(got, expected)
-        assert result.rl == pytest.approx(float(rl.detach()), abs=1e-5)
-        assert result.sft == pytest.approx(float(sft.detach()), abs=1e-5)
+        assert result.rl == near(float(rl.detach()))
+        assert result.sft == near(float(sft.detach()))
         assert int(result.clipped.sum()) == clipped
 
 
@@ -174,7 +174,7 @@ def test_the_second_term_is_weighted_by_the_ratio_of_the_decision_before(
             with_f.append((int(record.state_of[row, k]), float(incoming)))
     f = _f_of_states(model, record)
     total = sum(weight * f[state] for state, weight in with_f) / len(ratio)
-    assert result.sft == pytest.approx(total, abs=1e-5)
+    assert result.sft == near(total)
 
 
 def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
@@ -211,7 +211,8 @@ def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, 
     difference = (result.logprobs - record.old_logprobs).abs()
     if sequences == 1000:
         assert float(difference[record.live].median()) == 0.0
-    assert float(difference[record.live].max()) < 5e-6  # a few units in the last place of a log-probability near -10
+    # Logits over their temperature reach 10, where floats are 1e-6 apart: twenty of those, two on average.
+    assert float(difference[record.live].max()) < 2e-5 and float(difference[record.live].mean()) < 2e-6
     assert not bool(result.clipped.any())
     assert bool((result.logprobs[~record.live] == 0).all())
 
@@ -223,7 +224,7 @@ def test_the_gradient_does_not_depend_on_the_size_of_a_pass(model: LladaForMaske
     for sequences, max_masked in ((1, None), (2, None), (7, None), (30, None), (1000, 12), (7, 30)):
         parts, got = run(model, record, ObjectiveConfig(), sequences * length + 5, max_masked=max_masked)
         assert_same(got, expected)
-        assert (parts.rl, parts.sft) == pytest.approx((whole.rl, whole.sft), abs=1e-5)
+        assert (parts.rl, parts.sft) == near((whole.rl, whole.sft))
         assert torch.equal(parts.clipped, whole.clipped)
 
 

@@ -9,7 +9,7 @@ import torch
 from policy_reference import further_terms, gradients, objective
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
-from update_checks import POLICY, assert_same, moved, run
+from update_checks import POLICY, assert_same, moved, near, run
 
 from dllm_rl.baseline import EmaBaseline
 from dllm_rl.batch import PuzzleBatch, Tail
@@ -79,7 +79,7 @@ def check_both_terms(
         expected = gradients(term, model)
         result, got = run(model, record, config, weights=weights, baseline=averages)
         assert_same(got, expected)
-        assert (result.rl, result.sft) == pytest.approx((float(rl.detach()), float(sft.detach())), abs=1e-5)
+        assert (result.rl, result.sft) == near((float(rl.detach()), float(sft.detach())))
         assert int(result.clipped.sum()) == clipped
 
 
@@ -141,8 +141,8 @@ def test_further_terms(
     total = torch.stack(list(terms.values())).sum()
     assert_same(got, gradients(total, model))
     for name, term in terms.items():
-        assert getattr(result, name) == pytest.approx(float(term.detach()), abs=1e-5)
-    assert result.objective == pytest.approx(float(total.detach()), abs=1e-5)
+        assert getattr(result, name) == near(float(term.detach()))
+    assert result.objective == near(float(total.detach()))
     assert (result.rl, result.sft) == (0.0, 0.0) and abs(result.objective) > 1e-3
 
 
@@ -173,7 +173,7 @@ def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
         parts, got = run(model, record, ALL, sequences * length, max_masked=max_masked, **options)
         assert_same(got, expected)
         for name in ("rl", "sft", "kl", "entropy", "ce", "objective"):
-            assert getattr(parts, name) == pytest.approx(getattr(whole, name), abs=1e-5)
+            assert getattr(parts, name) == near(getattr(whole, name))
             assert abs(getattr(whole, name)) > 1e-3
 
 
@@ -207,7 +207,7 @@ def test_drawn_states_enumerated_give_the_full_gradient(
         mean = [total + probability * part for total, part in zip(mean, got, strict=True)]
         value += probability * result.objective
     assert_same(mean, expected)
-    assert value == pytest.approx(whole.objective, abs=1e-5)
+    assert value == near(whole.objective)
 
 
 def test_states_are_drawn_with_the_given_probability_and_from_the_generator(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -45,6 +46,11 @@ def assert_same(got: list[Tensor], expected: list[Tensor], tolerance: float = 1e
     assert max(float(gradient.abs().max()) for gradient in expected) > 1e-3
     for left, right in zip(got, expected, strict=True):
         assert float((left - right).abs().max()) < tolerance * scale
+
+
+def near(expected: Any) -> Any:
+    """Equal within 1e-5, or for a larger sum within the error of the log-probabilities that its terms follow."""
+    return pytest.approx(expected, rel=5e-6, abs=1e-5)
 
 
 def moved(model: LladaForMaskedLM, size: float) -> None:

@@ -1,7 +1,4 @@
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loss_type_steps import LOSS_TYPES, ROWS, gradients
 from safetensors.torch import load_file
+from warm_process import run_in_two_processes
 
 from llm_rl.core import aggregate, aggregate_loss, loss_counts, loss_type_weights
 
@@ -84,11 +82,7 @@ def test_accumulation_does_not_change_the_gradient(loss_type: str) -> None:
 def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
     """The rows dealt unevenly to two processes of two micro-batches each, under DistributedDataParallel."""
     script = Path(__file__).parent / "loss_type_steps.py"
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*launcher, str(script), str(tmp_path)], env=environment, capture_output=True, text=True, timeout=600
-    )
+    done = run_in_two_processes(script, [tmp_path])
     assert done.returncode == 0, done.stderr[-4000:]
     for loss_type in LOSS_TYPES:
         whole = gradients(loss_type, [list(range(ROWS))])

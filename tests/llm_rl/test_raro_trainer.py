@@ -1,9 +1,5 @@
 import copy
 import json
-import multiprocessing
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,14 +13,13 @@ from safetensors.torch import load_file
 from tiny_grpo import KeepGradients, untimed
 from tiny_raro import ScriptedEngine, arguments, mixed_critic, mixed_policy, raro_model, rows, trainer
 from tiny_vapor import tag_tokenizer
+from warm_process import SERVER, run_in_two_processes
 
 from llm_rl.raro import RAROTrainer, RewardMatrix, extract_answer, parse_verdict
 from llm_rl.raro.batches import TokenBudgetEngine
 from llm_rl.raro.judging import Critique
 from llm_rl.testing.comparison import compare_runs
 
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["llm_rl.raro"])
 HERE = Path(__file__).parent
 
 
@@ -222,10 +217,7 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path) -> None:
 
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     settings = {"max_steps": 2, "beta": 0.1, "critic_generations": 2, "max_tokens_per_batch": 57}
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    command = [*launcher, str(HERE / "one_of_several_raro.py"), str(tmp_path), json.dumps(settings)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    done = run_in_two_processes(HERE / "one_of_several_raro.py", [tmp_path, json.dumps(settings)])
     assert done.returncode == 0, done.stderr[-4000:]
     for batch in ("separate", "mixed"):
         kept = KeepGradients()

@@ -1,9 +1,5 @@
 import json
 import logging
-import multiprocessing
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,6 +12,7 @@ from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from safetensors.torch import load_file
 from tiny_grpo import KeepGradients, arguments, distinct_rows, new_model, rows, small_ids, tokenizer, trainer, untimed
 from torch.utils.data import IterableDataset
+from warm_process import SERVER, run_in_two_processes
 
 from llm_rl.checkpoint import CheckpointError
 from llm_rl.data import Sample
@@ -23,8 +20,6 @@ from llm_rl.grpo import GRPOTrainer
 from llm_rl.rollout_trainer import RolloutTrainer
 from llm_rl.testing.comparison import compare_runs
 
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["llm_rl.grpo", "llm_rl.vapor"])
 HERE = Path(__file__).parent
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
 
@@ -134,10 +129,7 @@ def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
     common = {"mask_truncated_completions": True, "max_grad_norm": 0.0, "top_entropy_quantile": 0.7, "beta": 0.1}
     settings = [{**common, "loss_type": name, "scale_rewards": "batch"} for name in LOSS_TYPES]
     dealt = json.dumps([{**s, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2} for s in settings])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    command = [*launcher, str(HERE / "one_of_several_grpo.py"), str(tmp_path), dealt]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    done = run_in_two_processes(HERE / "one_of_several_grpo.py", [tmp_path, dealt])
     assert done.returncode == 0, done.stderr[-4000:]
     for index, changes in enumerate(settings):
         kept = KeepGradients()

@@ -1,9 +1,6 @@
 import copy
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ from safetensors.torch import load_file
 from tiny_grpo import KeepGradients, keep_samples, untimed
 from tiny_vapor import ROWS, KeepSteps, WrittenEngine, red_count, shifted_model, tag_model, tag_tokenizer, trainer
 from vapor_reference import slow_loss, slow_span
+from warm_process import run_in_two_processes
 
 from llm_rl.generation import TransformersEngine
 from llm_rl.rewards import RewardError
@@ -162,10 +160,7 @@ def test_micro_batches_do_not_change_the_step(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
     settings = {"kl_weight": 0.1, "pref_loss_weight": 0.4, "gradient_shares": True}
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    script = [str(HERE / "one_of_several_vapor.py"), str(tmp_path), json.dumps(settings)]
-    done = subprocess.run([*launcher, *script], env=environment, capture_output=True, text=True, timeout=600)
+    done = run_in_two_processes(HERE / "one_of_several_vapor.py", [tmp_path, json.dumps(settings)])
     assert done.returncode == 0, done.stderr[-4000:]
     kept = KeepGradients()
     given = {"callbacks": [kept], "ref_model": shifted_model()}

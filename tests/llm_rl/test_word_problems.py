@@ -133,3 +133,13 @@ def test_what_cannot_be_had():
             draw_problem(np.random.default_rng(0), steps)
     with pytest.raises(ValueError, match="7 cannot be split into 3"):
         WordProblem(7, (("divide", 3),)).row()
+
+
+def test_a_message_without_content_is_no_answer():
+    empty = [[{"role": "assistant", "content": None}], [{"role": "assistant"}], [], None]
+    assert result_reward(empty, result=["0"] * 4) == [0.0] * 4
+
+
+def test_a_message_in_parts_is_refused_with_a_remedy():
+    with pytest.raises(TypeError, match="join its parts"):
+        result_reward([[{"role": "assistant", "content": [{"type": "text", "text": "19"}]}]], result=["19"])

@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from PIL import Image
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+from warm_process import run_script
 
 from dllm_rl.decoding import STRATEGIES
 from dllm_rl.order import TIERS
@@ -18,13 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "benchmark_decoding.py"), "--output_dir", str(folder), *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    command = ROOT / "scripts" / "benchmark_decoding.py", ["--output_dir", folder, *words]
+    return run_script(*command, env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}, timeout=300)
 
 
 def test_tables_and_pictures(tmp_path: Path) -> None:
@@ -85,7 +80,7 @@ def test_bad_arguments_are_refused_before_anything_is_written(
     tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     done = run(tmp_path / "out", *words)
-    assert done.returncode == 1 and message in done.stderr
+    assert done.returncode == 2 and message in done.stderr
     assert not (tmp_path / "out").exists()
 
 

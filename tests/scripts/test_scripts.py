@@ -3,15 +3,16 @@
 import hashlib
 import json
 import os
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from in_process import run_here, run_until_checkpoint
 from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
+from warm_process import FRESH, run_script, start_script
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
 from sudoku_env.board import to_string
@@ -26,17 +27,12 @@ ROOT = Path(__file__).parents[2]
 SPLITS = {"train": 6, "validation": 3, "test": 4}
 
 
-def start(script, output, **options):
+def start(script, output, *, fresh=FRESH, **options):
     """Start a script of the repository with `--name value` options, writing to a folder."""
-    words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
-    return subprocess.Popen(
-        [sys.executable, str(ROOT / "scripts" / script), "--output_dir", str(output), *words],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = ROOT / "scripts" / script, ["--output_dir", output, *words]
+    return start_script(*command, env=environment, cwd=ROOT, fresh=fresh)
 
 
 def finish(*processes):
@@ -71,12 +67,11 @@ def check_sums(folder):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("data") for _ in range(3)]
-    seeds = (5, 5, 6)
+    common = {"kind": "prompts", **SPLITS}
     finish(
-        *(
-            start("make_data.py", folder, kind="prompts", seed=s, **SPLITS)
-            for folder, s in zip(folders, seeds, strict=True)
-        )
+        start("make_data.py", folders[0], seed=5, **common),
+        start("make_data.py", folders[1], seed=5, fresh=True, **common),  # strings hash otherwise there
+        start("make_data.py", folders[2], seed=6, **common),
     )
     return folders
 
@@ -132,7 +127,7 @@ def test_chat_data(tmp_path):
 def test_data_that_cannot_be_had(tmp_path):
     process = start("make_data.py", tmp_path, kind="prompts", size=4, clues_low=16, clues_high=16, train=300)
     _, errors = process.communicate(timeout=300)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "of {'train': 300" in errors and "ask for fewer" in errors
     assert not list(tmp_path.iterdir())
 
@@ -174,7 +169,7 @@ def base(tmp_path_factory):
         "eval_steps": 2,
         "checkpoints": 3,
     }
-    finish(*(start("pretrain_sudoku.py", folder, **options) for folder in folders))
+    finish(*(start("pretrain_sudoku.py", folder, fresh=folder != folders[0], **options) for folder in folders))
     return folders
 
 
@@ -201,7 +196,6 @@ def test_base_model_card(base):
 
 @pytest.mark.slow
 def test_base_recipe_of_nine_by_nine_runs_in_bfloat16_and_stops_early(tmp_path):
-    script = [sys.executable, str(ROOT / "scripts" / "pretrain_sudoku.py"), "configs/sudoku9x9_base.yaml"]
     tiny = {
         "output_dir": tmp_path,
         "puzzles": 60,
@@ -217,9 +211,9 @@ def test_base_recipe_of_nine_by_nine_runs_in_bfloat16_and_stops_early(tmp_path):
         "eval_steps": 2,
         "patience": 1,
     }
-    words = [str(word) for name, value in tiny.items() for word in (f"--{name}", value)]
+    words = ["configs/sudoku9x9_base.yaml", *(word for name, value in tiny.items() for word in (f"--{name}", value))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run([*script, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = run_script(ROOT / "scripts" / "pretrain_sudoku.py", words, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     steps = [json.loads(line)["step"] for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
     assert steps == [2, 4, 6]  # solves nothing, so the second point is no gain
@@ -262,6 +256,7 @@ def test_base_model_depends_on_the_seed_alone(base):
 # main job
 
 
+WALL_CLOCK = {"seconds", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
 TINY_RUN = {
     "max_steps": 4,
     "per_device_train_batch_size": 2,
@@ -277,8 +272,11 @@ TINY_RUN = {
 
 @pytest.fixture(scope="module")
 def main_run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("main")
-    (output,) = finish(start("train_sudoku.py", folder, **TINY_RUN))
+    folder = tmp_path_factory.mktemp("main") / "run"
+    process = start("train_sudoku.py", folder, **TINY_RUN)
+    output, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors[-3000:]
+    folder.with_name("errors.txt").write_text(errors)
     return folder, output
 
 
@@ -323,20 +321,54 @@ def test_main_job_resumes_to_the_same_weights(main_run, tmp_path):
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_main_job_reads_a_recipe(tmp_path):
+def test_main_job_goes_on_in_the_control_without_training_again(main_run, tmp_path, monkeypatch, capsys):
+    left_alone, output = main_run
+    run = tmp_path / "run"
+    shutil.copytree(left_alone, run)
+    for name in ("control", "control_checkpoints"):
+        shutil.rmtree(run / name)
+    (run / "table.csv").unlink()
+    trained = (run / "checkpoint-4" / "model.safetensors").stat().st_mtime_ns
+    options = {**TINY_RUN, "output_dir": run, "resume_from_checkpoint": "last"}
+    steps = json.loads((run / "control_plan.json").read_text())["steps"]
+    middle = f"control_checkpoints/checkpoint-{steps // 4}"
+    run_until_checkpoint(monkeypatch, middle, "train_sudoku.py", **options)
+    assert not (run / "table.csv").exists() and not (run / "control").exists()
+    run_here(monkeypatch, "train_sudoku.py", **options)
+    assert (run / "table.csv").read_bytes() == (left_alone / "table.csv").read_bytes()
+    for name in ("rl", "control"):
+        assert (run / name / "model.safetensors").read_bytes() == (left_alone / name / "model.safetensors").read_bytes()
+    assert (run / "checkpoint-4" / "model.safetensors").stat().st_mtime_ns == trained
+    for name in ("metrics.jsonl", "metrics_control.jsonl", "curve_rl.jsonl"):
+        first, second = (
+            [{key: line[key] for key in line if key not in WALL_CLOCK} for line in map(json.loads, path.open())]
+            for path in (left_alone / name, run / name)
+        )
+        assert first == second
+    head, _, table = capsys.readouterr().out.rpartition("Held-out puzzles (6)")
+    assert f"Run folder: {run} (resumed)" in head
+    assert table.split("Run folder")[0] == output.rpartition("Held-out puzzles (6)")[2].split("Run folder")[0]
+
+
+def test_main_job_prints_no_warnings(main_run):
+    assert "Warning" not in main_run[0].with_name("errors.txt").read_text()
+
+
+def test_main_job_reads_a_recipe(tmp_path, monkeypatch, capsys):
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("learning_rate: 1e-4\ngroup_size: 3\n")
-    script = [sys.executable, str(ROOT / "scripts" / "train_sudoku.py"), str(recipe)]
-    words = ["--group_size", "0", "--output_dir", str(tmp_path)]
-    over = subprocess.run([*script, *words], capture_output=True, text=True)
-    assert over.returncode == 1 and "group_size=0" in over.stderr
-    recipe.write_text("learning_rat: 1e-4\n")
-    unknown = subprocess.run(script, capture_output=True, text=True)
-    assert unknown.returncode == 2 and "unknown keys ['learning_rat']" in unknown.stderr
+    for text, words, message in (
+        ("learning_rate: 1e-4\ngroup_size: 3\n", ["--group_size", 0], "group_size=0"),
+        ("learning_rat: 1e-4\n", [], "learning_rat is unknown; did you mean learning_rate?"),
+    ):
+        recipe.write_text(text)
+        with pytest.raises(SystemExit, match="2"):
+            run_here(monkeypatch, "train_sudoku.py", recipe, *words, "--output_dir", tmp_path / "run")
+        assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
-def test_main_job_refuses_test_grids_in_training(tmp_path):
-    data = ROOT / "data" / "sudoku6x6_train.jsonl"
-    process = start("train_sudoku.py", tmp_path, **{**TINY_RUN, "eval_data": data})
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 1 and "eval_data: 6 of 6 solution grids occur in training" in errors
+def test_main_job_refuses_test_grids_in_training(tmp_path, monkeypatch, capsys):
+    options = {**TINY_RUN, "eval_data": ROOT / "data" / "sudoku6x6_train.jsonl", "output_dir": tmp_path / "run"}
+    with pytest.raises(SystemExit, match="2"):
+        run_here(monkeypatch, "train_sudoku.py", **options)
+    assert "--eval_data: 6 of 6 solution grids occur in training" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from warm_process import run_script
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "data"
@@ -43,14 +43,9 @@ def regime(**changes: Any) -> dict[str, Any]:
 def study(folder: Path, regime: dict[str, Any], *words: str) -> subprocess.CompletedProcess[str]:
     config = folder / "study.yaml"
     config.write_text(yaml.safe_dump({"regimes": {"few": regime}}, sort_keys=False), encoding="utf-8")
-    places = ["--output_dir", str(folder / "runs"), "--report", str(folder / "docs" / "results.md")]
-    return subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "study.py"), str(config), *places, *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    places = ["--output_dir", folder / "runs", "--report", folder / "docs" / "results.md"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return run_script(ROOT / "scripts" / "study.py", [config, *places, *words], env=environment, timeout=300)
 
 
 @pytest.mark.slow
@@ -97,7 +92,7 @@ def test_a_failure_is_told_and_what_depends_on_it_is_not_run(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_bad_arguments_are_refused(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     refused = study(tmp_path, regime(), *words)
-    assert refused.returncode == 1 and message in refused.stderr
+    assert refused.returncode == 2 and message in refused.stderr
 
 
 @pytest.mark.slow
@@ -105,5 +100,5 @@ def test_arguments_of_a_trainer_are_tried_before_anything_runs(tmp_path: Path) -
     wrong = regime()
     wrong["arms"]["rl"]["arguments"] = {**UNMASK, "position_temperature": -1.0}
     refused = study(tmp_path, wrong)
-    assert refused.returncode == 1 and "position_temperature" in refused.stderr
+    assert refused.returncode == 2 and "position_temperature" in refused.stderr
     assert not (tmp_path / "runs").exists()

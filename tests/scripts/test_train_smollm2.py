@@ -3,18 +3,18 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from in_process import run_here, run_until_checkpoint
 from PIL import Image
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from warm_process import run_script
 
-from llm_rl.models import SMOLLM2_FOLDER, default_cache_dir
+from llm_rl.models import SMOLLM2_FOLDER, default_cache_dir, smollm2_file
 from sudoku_env.chat import chat_rows
 from sudoku_env.puzzles import Puzzles, default_puzzles
 
@@ -40,6 +40,18 @@ TINY = {
     "disable_tqdm": "true",
     "use_cpu": "true",
 }
+
+
+def why_without_smollm2():
+    """Empty where SmolLM2 is in the cache or can be written there."""
+    try:
+        (default_cache_dir() / SMOLLM2_FOLDER).is_dir() or smollm2_file()
+    except ImportError as error:
+        return str(error)
+    return ""
+
+
+MISSING = why_without_smollm2()
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +95,8 @@ def tiny(tmp_path_factory):
 def launch(script, *words, **options):
     """Run a script of the repository; its standard output."""
     words = [*words, *(word for name, value in options.items() for word in (f"--{name}", value))]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / script), *map(str, words)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = run_script(ROOT / "scripts" / script, words, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -126,6 +134,41 @@ def test_grpo_from_a_start_with_control(tiny, grpo):
     adapted = "model.layers.0.self_attn.q_proj.weight"
     assert not torch.equal(weights["start"][adapted], weights["base"][adapted])
     assert Image.open(run / "curve.png").format == "PNG"
+
+
+WALL_CLOCK = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}
+
+
+def test_a_run_that_is_stopped_twice_ends_as_one_left_alone(tiny, tmp_path, monkeypatch, capsys):
+    options = {**TINY, "model": tiny, "max_steps": 4, "save_steps": 1, "eval_steps": 2, "control": "true"}
+    alone, stopped = tmp_path / "alone", tmp_path / "stopped"
+    run_here(monkeypatch, "train_grpo.py", output_dir=alone, **options)
+    again = {**options, "output_dir": stopped, "resume_from_checkpoint": "last"}
+    # The first time there is nothing to resume yet.
+    run_until_checkpoint(monkeypatch, "stopped/checkpoint-3", "train_grpo.py", **again)
+    start = (stopped / "start" / "model.safetensors").stat().st_mtime_ns
+    judged = (stopped / "judged.json").read_text("utf-8")
+    run_until_checkpoint(monkeypatch, "stopped/checkpoint-4", "train_grpo.py", **again)
+    assert (stopped / "judged.json").read_text("utf-8") == judged and list(json.loads(judged)) == ["start"]
+    clock = json.loads((stopped / "checkpoint-4" / "trainer_state.json").read_text("utf-8"))
+    seconds = clock["stateful_callbacks"]["StepClock"]["attributes"]["seconds"]
+    capsys.readouterr()
+    run_here(monkeypatch, "train_grpo.py", **again)
+    assert "Start: " not in capsys.readouterr().out
+    assert (stopped / "start" / "model.safetensors").stat().st_mtime_ns == start
+    first, second = (results_of(folder) for folder in (alone, stopped))
+    assert list(first) == list(second) == ["start", "GRPO", "more SFT"]
+    assert all(first[name] == second[name] for name in ("start", "GRPO"))
+    first, second = (
+        [{key: line[key] for key in line if key not in WALL_CLOCK} for line in lines_of(folder / "metrics.jsonl")]
+        for folder in (alone, stopped)
+    )
+    assert first == second and sum("eval_reward_mean" in line for line in first) == 3
+    first, second = ((folder / "model" / "model.safetensors").read_bytes() for folder in (alone, stopped))
+    assert first == second
+    record = json.loads((stopped / "results.json").read_text("utf-8"))
+    assert record["seconds"] == seconds > 0
+    assert (stopped / "control_model" / "model.safetensors").is_file()
 
 
 def test_the_table_and_picture_of_two_runs(grpo, tmp_path):
@@ -204,7 +247,8 @@ def test_raro_on_word_problems_with_control_and_table(tiny, tmp_path):
 
 def test_a_start_alone(tiny, tmp_path):
     output = launch("train_raro.py", output_dir=tmp_path, model=tiny, start_only="true", **RARO, **RARO_ROWS)
-    assert output.startswith("Start: 2 supervised steps") and len(output.splitlines()) == 1
+    first, second = output.splitlines()
+    assert first == f"Run folder: {tmp_path}" and second.startswith("Start: 2 supervised steps")
     assert (tmp_path / "start" / "model.safetensors").is_file() and not (tmp_path / "metrics.jsonl").exists()
 
 
@@ -219,11 +263,19 @@ def test_raro_on_files_of_ones_own(grpo, tmp_path):
     assert "policy/overlength_rate" in results_of(run)["RARO"]["sampled"]
 
 
-def test_raro_needs_all_its_files(tmp_path):
-    script, missing = ROOT / "scripts" / "train_raro.py", tmp_path / "none"
-    command = [sys.executable, str(script), "--data", str(missing), "--use_cpu", "true"]
-    done = subprocess.run([*command, "--output_dir", str(tmp_path / "run")], capture_output=True, text=True)
-    assert done.returncode and "train.jsonl" in done.stderr and "choose word_problems or sudoku" in done.stderr
+def test_raro_needs_all_its_files_and_whole_lines(tmp_path, monkeypatch, capsys):
+    options = {"data": tmp_path, "output_dir": tmp_path / "run", "use_cpu": "true"}
+    line = json.dumps({"question": "1 + 1", "answer": "2"})
+    for split, text, message in (
+        ("train", line, "choose word_problems or sudoku"),
+        ("validation", f"{line}\n{{", "test.jsonl"),
+        ("test", line, "validation.jsonl, line 2: not JSON"),
+        ("validation", '{"question": "1 + 1"}', "line 1: expected an object with question and answer"),
+    ):
+        (tmp_path / f"{split}.jsonl").write_text(text, "utf-8")
+        with pytest.raises(SystemExit, match="2"):
+            run_here(monkeypatch, "train_raro.py", **options)
+        assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
 def test_raro_on_sudoku_is_judged_by_its_grids(grpo, tmp_path):
@@ -233,7 +285,7 @@ def test_raro_on_sudoku_is_judged_by_its_grids(grpo, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (default_cache_dir() / SMOLLM2_FOLDER).is_dir(), reason="load_smollm2() was never called")
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_start_on_smollm2_writes_the_form(tmp_path):
     small = {"curve_puzzles": 2, "test_puzzles": 16, "max_steps": 1, "eval_steps": 1, "disable_tqdm": "true"}
     launch("train_grpo.py", output_dir=tmp_path, **small)
@@ -242,7 +294,7 @@ def test_a_start_on_smollm2_writes_the_form(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (default_cache_dir() / SMOLLM2_FOLDER).is_dir(), reason="load_smollm2() was never called")
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_start_on_smollm2_knows_both_roles(tmp_path):
     small = {"sft_steps": 20, "curve_rows": 2, "test_rows": 16, "max_steps": 1, "eval_steps": 1, "disable_tqdm": "true"}
     launch("train_raro.py", output_dir=tmp_path, **small)

@@ -99,7 +99,7 @@ def test_actions_outside_the_space_and_after_the_end_are_refused():
     for action in ([-1, 5], [env.max_gen_length, 5], [0, -1], [0, env.vocabulary]):
         with pytest.raises(gymnasium.error.InvalidAction, match="outside"):
             env.step(np.array(action))
-    with pytest.raises(TypeError):
+    with pytest.raises(gymnasium.error.InvalidAction, match="expected integers"):
         env.step(np.array([0.5, 5.0]))
     env.step(np.array([0, env.mask_id]))
     with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):

@@ -1,0 +1,21 @@
+"""Libraries that say nothing between the lines of a script."""
+
+import logging
+import warnings
+
+from transformers.utils import logging as transformers_logging
+
+FOREIGN = (
+    # PEFT asks a model by transformers' old name whether it recomputes activations.
+    ("`is_gradient_checkpointing` is deprecated", FutureWarning),
+)
+"""Beginnings of warnings about what one library does with another, and their kinds."""
+
+
+def quiet_libraries() -> None:
+    """No progress bars of loading, no hints of transformers and accelerate, and no warning of `FOREIGN`."""
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    logging.getLogger("accelerate").setLevel(logging.ERROR)
+    for message, kind in FOREIGN:
+        warnings.filterwarnings("ignore", message=message, category=kind)

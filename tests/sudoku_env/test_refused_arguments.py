@@ -1,0 +1,135 @@
+"""What environments, roll-outs and readers are given and cannot use is refused with an error that names it."""
+
+import math
+
+import gymnasium
+import numpy as np
+import pytest
+
+from sudoku_env import PromptSetError, SudokuError, read_prompts, step_batch
+from sudoku_env.dynamics import check_lam
+from sudoku_env.wrappers import FlatUnmask, FlatUnmaskVector
+
+BAD_NUMBERS = [math.nan, math.inf, -math.inf, "0.5", None, [0.5]]
+UNMASK, BOARD = "sudoku_env:SudokuUnmask-v0", "sudoku_env:Sudoku-v0"
+INVALID = gymnasium.error.InvalidAction
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        [30, 6, 7],
+        [30],
+        30,
+        [],
+        [[30, 6]],
+        [30.0, 6.0],
+        [math.nan, 6],
+        ["30", "6"],
+        [None, None],
+        None,
+        [True, False],
+        [[30], [6, 7]],
+        {"position": 30},
+    ],
+)
+def test_one_response_takes_actions_of_two_integers_alone(action):
+    env = gymnasium.make(UNMASK, size=4, disable_env_checker=True).unwrapped
+    env.reset(seed=0)
+    before = env.state
+    with pytest.raises(
+        INVALID, match=r"expected integers of shape \(2,\), a response position and a token, got .*action"
+    ):
+        env.step(action)
+    assert (env.state == before).all()
+
+
+@pytest.mark.parametrize("action", [[-1, 6], [10**6, 6], [20, -1], [20, 10**6], np.array([2**63, 6], dtype=np.uint64)])
+def test_one_response_takes_actions_in_its_range_alone(action):
+    env = gymnasium.make(UNMASK, size=4, disable_env_checker=True).unwrapped
+    env.reset(seed=0)
+    with pytest.raises(INVALID, match=r"outside MultiDiscrete"):
+        env.step(action)
+
+
+@pytest.mark.parametrize("action", [0.0, math.nan, "0", None, [0], [0, 1], np.zeros(2, dtype=int)])
+def test_one_board_takes_integers_alone(action):
+    env = gymnasium.make(BOARD, size=4, disable_env_checker=True).unwrapped
+    env.reset(seed=0)
+    with pytest.raises(INVALID, match=r"expected an integer, got .*action"):
+        env.step(action)
+
+
+@pytest.mark.parametrize(("name", "width"), [(UNMASK, (2,)), (BOARD, ())])
+@pytest.mark.parametrize("wrong", ["entries", "rows", "floats", "not a number", "ragged", "bools", "nothing"])
+def test_vector_environments_take_integers_of_their_shape_alone(name, width, wrong):
+    envs = gymnasium.make_vec(name, num_envs=3, size=4)
+    envs.reset(seed=0)
+    shape = (3, *width)
+    actions = {
+        "entries": np.zeros((*shape, 3) if not width else (3, 3), dtype=np.int64),
+        "rows": np.zeros((2, *width), dtype=np.int64),
+        "floats": np.zeros(shape),
+        "not a number": np.full(shape, math.nan),
+        "ragged": [[0], [0, 1], [0]],
+        "bools": np.zeros(shape, dtype=bool),
+        "nothing": None,
+    }[wrong]
+    with pytest.raises(INVALID, match=r"expected integers of shape \(3,"):
+        envs.step(actions)
+
+
+@pytest.mark.parametrize("action", [0.0, math.nan, None, [[0], [0, 1]], -1, 10**6])
+def test_flat_environments_take_numbers_of_their_table_alone(action):
+    env, envs = gymnasium.make(UNMASK, size=4), gymnasium.make_vec(UNMASK, num_envs=2, size=4)
+    for flat in (FlatUnmask(env), FlatUnmaskVector(envs)):
+        flat.reset(seed=0)
+        with pytest.raises(INVALID):
+            flat.step(action)
+
+
+@pytest.mark.parametrize("lam", [*BAD_NUMBERS, -0.5])
+def test_a_lambda_that_is_no_finite_number_or_negative_is_refused(lam):
+    for make in (
+        lambda: gymnasium.make(UNMASK, size=4, lam=lam),
+        lambda: gymnasium.make_vec(UNMASK, num_envs=2, size=4, lam=lam),
+        lambda: check_lam(lam),
+    ):
+        with pytest.raises(SudokuError, match="lam must be 0 or larger and finite, got"):
+            make()
+
+
+def test_one_step_refuses_such_a_lambda_too():
+    with pytest.raises(SudokuError, match="lam must be"):
+        step_batch(
+            np.array([[0]]),
+            np.array([0]),
+            np.array([1]),
+            cell_positions=np.array([], dtype=np.int64),
+            digit_ids=np.array([1]),
+            mask_id=0,
+            solutions=np.ones((1, 1), dtype=np.uint8),
+            forced=np.zeros((1, 1), dtype=bool),
+            lam=math.nan,
+        )
+
+
+@pytest.mark.parametrize("lam", [0, 1, np.float32(0.5), 2.5])
+def test_any_other_lambda_is_taken(lam):
+    assert check_lam(lam) == float(lam)
+
+
+@pytest.mark.parametrize("reward", BAD_NUMBERS)
+@pytest.mark.parametrize("name", [UNMASK, BOARD])
+def test_a_reward_of_illegal_actions_that_is_no_finite_number_is_refused(name, reward):
+    for make in (gymnasium.make, lambda *args, **options: gymnasium.make_vec(*args, num_envs=2, **options)):
+        with pytest.raises(SudokuError, match="illegal_reward must be a finite number, got"):
+            make(name, size=4, illegal_reward=reward)
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"prompt":' * 100_000, '{"prompt": ' + "1" * 5000 + "}"])
+def test_json_that_cannot_be_read_is_refused_with_file_and_line(tmp_path, line):
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "a"}\n' + line + "\n")
+    with pytest.raises(PromptSetError, match=r"prompts\.jsonl, line 2: JSON that cannot be read"):
+        read_prompts(path)

@@ -1,0 +1,133 @@
+"""Files and templates from elsewhere run no code; see SECURITY.md."""
+
+import ast
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from jinja2.exceptions import SecurityError
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from torch import nn
+from transformers import PreTrainedTokenizerFast, Trainer, TrainingArguments
+
+from dllm_rl.study_config import StudyConfigError, load_study
+from llm_rl.checkpoint import ExactTrainer
+from llm_rl.data import encode_prompt
+from llm_rl.storage import load_record, save_record
+from sudoku_env.alignment import encode_prompt as encode_puzzle
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("sudoku_env", "dllm_rl", "llm_rl", "scripts", "examples")
+
+
+class Bomb:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, crater: Path) -> None:
+        self.crater = crater
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.crater),)
+
+
+def test_the_bomb_goes_off_where_pickle_is_read_as_it_is(tmp_path):
+    torch.save(Bomb(tmp_path / "crater"), tmp_path / "bomb")
+    torch.load(tmp_path / "bomb", weights_only=False)
+    assert (tmp_path / "crater").exists()
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth", "pytorch_model.bin"])
+def test_a_malicious_file_of_a_checkpoint_is_refused_without_being_run(tmp_path, name):
+    """By what reads it in transformers, whatever this package has checked before."""
+    run = ExactTrainer(
+        nn.Linear(2, 2), TrainingArguments(output_dir=str(tmp_path), max_steps=1, report_to="none", use_cpu=True)
+    )
+    run.create_optimizer_and_scheduler(1)
+    checkpoint = tmp_path / "checkpoint-1"
+    checkpoint.mkdir()
+    torch.save(run.optimizer.state_dict(), checkpoint / "optimizer.pt")
+    torch.save(run.lr_scheduler.state_dict(), checkpoint / "scheduler.pt")
+    torch.save(run.model.state_dict(), checkpoint / "pytorch_model.bin")
+    torch.save({}, checkpoint / "rng_state.pth")
+    crater = tmp_path / "crater"
+    torch.save({"state": Bomb(crater), "param_groups": []}, checkpoint / name)
+    read = {"rng_state.pth": Trainer._load_rng_state, "pytorch_model.bin": Trainer._load_from_checkpoint}
+    with pytest.raises(Exception, match=r"(?i)weights.only"):
+        read.get(name, Trainer._load_optimizer_and_scheduler)(run, str(checkpoint))
+    assert not crater.exists()
+
+
+def test_the_arguments_that_a_checkpoint_holds_are_never_read(tmp_path):
+    loads = [
+        node
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value == "training_args.bin"
+    ]
+    assert loads == []
+
+
+def test_a_record_names_no_file_and_no_class_but_the_expected_ones(tmp_path):
+    save_record({"kept": torch.zeros(2)}, tmp_path / "record")
+    written = tmp_path / "record.json"
+    (tmp_path / "other.safetensors").write_bytes((tmp_path / "record.safetensors").read_bytes())
+    written.write_text(json.dumps({"kind": "tensor", "name": "../other.safetensors"}))
+    with pytest.raises(KeyError):
+        load_record(tmp_path / "record")
+    written.write_text(
+        json.dumps({"kind": "dataclass", "class": "Popen", "items": {"args": {"kind": "dict", "items": {}}}})
+    )
+    with pytest.raises(TypeError, match="Popen"):
+        load_record(tmp_path / "record")
+
+
+def test_a_study_file_makes_no_objects(tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text(f"name: !!python/object/apply:os.mkdir [{tmp_path / 'crater'}]\n")
+    with pytest.raises(StudyConfigError):
+        load_study(path)
+    assert not (tmp_path / "crater").exists()
+
+
+def byte_tokenizer(template: str) -> PreTrainedTokenizerFast:
+    backend = Tokenizer(models.BPE({sign: i for i, sign in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []))
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, chat_template=template)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ cycler.__init__.__globals__.os.mkdir('crater') }}",
+        "{{ messages.append(1) }}",
+    ],
+)
+def test_a_chat_template_stays_in_its_sandbox(tmp_path, monkeypatch, template):
+    monkeypatch.chdir(tmp_path)
+    tokenizer = byte_tokenizer(template)
+    with pytest.raises(SecurityError):
+        encode_prompt([{"role": "user", "content": "1"}], tokenizer, {})
+    with pytest.raises(SecurityError):
+        encode_puzzle(tokenizer, "1", "")
+    assert not list(tmp_path.iterdir())
+
+
+def sources() -> list[Path]:
+    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def test_no_remote_code_is_trusted_and_no_weights_are_unpickled_by_default():
+    passed = {
+        (path.name, keyword.arg)
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg in ("trust_remote_code", "weights_only", "allow_pickle")
+        and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is (keyword.arg == "weights_only"))
+    }
+    assert len(sources()) > 100 and passed == set()
