@@ -15,7 +15,7 @@ def unshared(rollout: Rollout) -> Rollout:
     visited = rollout.state_of[trajectory, step]
     state_of = torch.full_like(rollout.state_of, -1)
     state_of[trajectory, step] = torch.arange(len(visited), device=visited.device)
-    per_state = ("responses", "puzzle_of", "forced", "expected_reward", "entropy", "top_prob", "greedy")
+    per_state = ("responses", "problem_of", "definite", "expected_reward", "entropy", "top_prob", "greedy")
     return replace(rollout, state_of=state_of, **{name: getattr(rollout, name)[visited] for name in per_state})
 
 

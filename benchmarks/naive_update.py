@@ -38,12 +38,12 @@ def naive_pass(
     Returns:
         The first and the second term of J.
     """
-    puzzles, live = rollout.puzzles, rollout.live
+    problems, live = rollout.problems, rollout.live
     count, steps = live.shape
     visited = torch.where(live, rollout.expected_reward[rollout.state_of.clamp_min(0)], 0.0)
     advantages = rollout_advantages(visited, rollout.group_size, config)
     weights = step_weights(live, rollout.decisions, config.reduction)
-    owner = torch.arange(len(puzzles)).repeat_interleave(rollout.group_size)
+    owner = torch.arange(len(problems)).repeat_interleave(rollout.group_size)
     last_visit = rollout.state_of[:, 0]
     incoming = torch.ones(count)
     rl_total = sft_total = 0.0
@@ -53,10 +53,10 @@ def naive_pass(
         if len(rows) == 0:
             break
         states = last_visit[rows]
-        responses, forced = rollout.responses[states], rollout.forced[states]
-        masked = responses == puzzles.layout.mask_id
+        responses, definite = rollout.responses[states], rollout.definite[states]
+        masked = responses == problems.mask_id
         position_logprobs, token_logprobs = _policy(
-            model, *puzzles.prompts_of(owner[rows]), responses, puzzles.layout.mask_id, policy
+            model, *problems.prompts_of(owner[rows]), responses, problems.mask_id, policy
         )
 
         each = torch.arange(len(rows))
@@ -71,10 +71,11 @@ def naive_pass(
         in_rl_sum = acting & (step < rollout.decisions[rows] - 1)
         rl = (surrogate.objective * weights[rows, step] * in_rl_sum).sum() * config.rl_weight
 
-        solution_ids = puzzles.solution_ids[owner[rows]]
-        solution_logprobs = token_logprobs.gather(2, solution_ids[:, :, None]).squeeze(2)
+        of = owner[rows]
+        answer_logprobs = token_logprobs.gather(2, problems.answers[of][:, :, None]).squeeze(2)
+        tail = masked & ~problems.judged[of]
         f = log_expected_reward(
-            position_logprobs, solution_logprobs, forced, masked & ~puzzles.in_map, config.lam
+            position_logprobs, answer_logprobs, definite, tail, problems.scored[of], config.lam
         ).exp()
         sft = (f * weights[rows, step] * incoming[rows]).sum() * config.sft_weight
         incoming[rows] = surrogate.ratio.detach()

@@ -2,40 +2,30 @@
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import get_args
 
-from dllm_rl.batch import Tail
 from dllm_rl.lora import LLADA_TARGETS
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
 from llm_rl.training.arguments import RunArguments
-from sudoku_env.logic import rule_index
 
 
 @dataclass
 class UnmaskArguments(RunArguments):
     """Arguments of `UnmaskTrainer`; defaults are seed 001's where it gives one.
 
-    `per_device_train_batch_size` is the number of puzzles of a roll-out, `max_steps` counts optimizer steps.
+    `per_device_train_batch_size` is the number of problems of a roll-out, `max_steps` counts optimizer steps.
     """
 
-    group_size: int = field(default=8, metadata={"help": "G: trajectories for each puzzle."})
+    group_size: int = field(default=8, metadata={"help": "G: trajectories for each problem."})
     updates_per_rollout: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
     mini_batches: int = field(
         default=1, metadata={"help": "Optimizer steps of a pass, each on an equal share of the roll-out's puzzles."}
     )
-    lam: float = field(default=0.5, metadata={"help": "lambda: reward of a position outside the map."})
+    lam: float = field(default=0.5, metadata={"help": "lambda: reward of a position that is not judged."})
     gamma: float = field(default=0.95, metadata={"help": "Discount factor."})
     margin_eps: float = field(default=1e-9, metadata={"help": "Epsilon inside the margin."})
     clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
     clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
-    rule: str = field(
-        default="singles", metadata={"help": "Cells definite under this rule (or group) of sudoku_env.logic are S1."}
-    )
-    tail: str = field(
-        default="free",
-        metadata={"help": "Positions outside the map: free (source), prefill or scored; the latter need the tail."},
-    )
     position_temperature: float = field(default=0.05, metadata={"help": "T_pos."})
     position_temperature_end: float | None = field(
         default=None, metadata={"help": "T_pos at the end of training, reached linearly; None: constant."}
@@ -132,9 +122,6 @@ class UnmaskArguments(RunArguments):
                 f"needs f_weight='none', not {self.f_weight!r}: the ratio of a decision that was not drawn is unknown"
             )
         self._check_compiling()
-        if self.tail not in get_args(Tail):
-            raise ValueError(f"tail {self.tail!r} is unknown; use one of {get_args(Tail)}")
-        rule_index(self.rule)
         self.objective_config()
         for fraction in (0.0, 1.0):
             self.policy_config(fraction)

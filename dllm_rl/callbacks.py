@@ -11,8 +11,8 @@ from transformers import ProgressCallback, TrainerCallback, TrainerControl, Trai
 from transformers.trainer_callback import ExportableState
 
 from dllm_rl.evaluate import evaluate
+from dllm_rl.task import UnmaskTask
 from llm_rl.storage import write_text_whole
-from sudoku_env.tokens import PreFilled
 
 
 def append_json_line(path: Path, record: dict[str, Any]) -> None:
@@ -57,19 +57,19 @@ class MetricsWriter(TrainerCallback):
 
 
 class HeldOutCurve(TrainerCallback, ExportableState):
-    """Evaluates on held-out puzzles before, during and after training, on a clock that stops meanwhile.
+    """Evaluates on held-out problems before, during and after training, on a clock that stops meanwhile.
 
     The first process alone evaluates. Checkpoints hold points and clock: a run that is resumed goes on from those.
 
     Args:
         path: JSON-lines file; a line is {"step", "seconds", "solved", "greedy_forced", "steps_before_error"}.
-        puzzles: Held-out puzzles, decoded by largest margin.
-        pad_id: Padding token.
+        problems: Held out, decoded by largest margin.
+        task: What they are.
         every: Optimizer steps between two points; 0 is none but the clock.
     """
 
-    def __init__(self, path: Path, puzzles: Sequence[PreFilled], pad_id: int, every: int) -> None:
-        self.path, self.puzzles, self.pad_id, self.every = path, puzzles, pad_id, every
+    def __init__(self, path: Path, problems: Sequence[Any], task: UnmaskTask, every: int) -> None:
+        self.path, self.problems, self.task, self.every = path, problems, task, every
         self.seconds, self.points = 0.0, list[dict[str, Any]]()
         self._started = 0.0
 
@@ -105,7 +105,7 @@ class HeldOutCurve(TrainerCallback, ExportableState):
     def _point(self, state: TrainerState, model: nn.Module) -> None:
         if not self.every or not state.is_world_process_zero:
             return
-        result = evaluate(model, self.puzzles, pad_id=self.pad_id, device=next(model.parameters()).device)
+        result = evaluate(model, self.problems, self.task, device=next(model.parameters()).device)
         self.points.append({"step": state.global_step, "seconds": round(self.seconds, 2), **result.summary()})
         self._write(state)
 

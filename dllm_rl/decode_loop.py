@@ -2,28 +2,26 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decoding import Strategy, draw, in_evaluation_mode
 from dllm_rl.policy import NEG_INF, PolicyConfig, score_states
+from dllm_rl.task import UnmaskBatch
 
 
 @dataclass(frozen=True, eq=False)
 class Decode:
-    """One complete decode of each of N puzzles, in at most K steps of one forward pass each.
+    """One complete decode of each of N problems, in at most K steps of one forward pass each.
 
     Attributes:
-        puzzles: The N puzzles.
+        problems: The N problems.
         responses: int64 `(N, R)`, the answers; no position is masked.
         step_of: int64 `(N, R)`, the step that filled each position, -1 where it was pre-filled.
         greedy: int64 `(N, K)`, the masked position of the largest margin before each step, -1 after the last.
     """
 
-    puzzles: PuzzleBatch
+    problems: UnmaskBatch
     responses: Tensor
     step_of: Tensor
     greedy: Tensor
@@ -33,19 +31,17 @@ class Decode:
         """int64 `(N,)`, steps until the answer was complete."""
         return self.step_of.amax(1) + 1
 
-    def boards_of(self, row: int) -> NDArray[np.int16]:
-        """The boards of one decode, int16 `(steps + 1, n²)`, the puzzle first; -1 for a token that is no digit."""
-        layout = self.puzzles.layout
+    def states_of(self, row: int) -> Tensor:
+        """The states of one decode, int64 `(steps + 1, R)`, the problem first."""
         steps = torch.arange(int(self.forward_passes[row]) + 1, device=self.step_of.device)
-        states = torch.where(self.step_of[row] < steps[:, None], self.responses[row], layout.mask_id)
-        return layout.read_boards(np.pad(states.cpu().numpy(), ((0, 0), (layout.prompt_length, 0))))
+        return torch.where(self.step_of[row] < steps[:, None], self.responses[row], self.problems.mask_id)
 
 
 @torch.no_grad()
 @in_evaluation_mode
 def decode(
     model: nn.Module,
-    puzzles: PuzzleBatch,
+    problems: UnmaskBatch,
     strategy: Strategy,
     *,
     tokens_per_step: int | None = 1,
@@ -70,7 +66,7 @@ def decode(
 
     Args:
         model: See `score_states` and `dllm_rl.adapter.as_policy_model`; it is put in evaluation mode for the call.
-        puzzles: N puzzles.
+        problems: N problems.
         strategy: How positions and tokens are chosen.
         tokens_per_step: Most positions to fill at each step; None is no bound.
         threshold: Least score of the positions filled beside the best one; None is no threshold.
@@ -80,10 +76,10 @@ def decode(
 
     Raises:
         ValueError: `tokens_per_step` or `max_tokens` is too small, a threshold is given to a strategy that draws
-            positions, or the strategy leaves a state without a position.
+            positions, or the strategy leaves a state without a position or chooses one that is not masked.
     """
     policy = policy or PolicyConfig()
-    length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
+    length = problems.length
     if (tokens_per_step is not None and tokens_per_step < 1) or max_tokens < length:
         raise ValueError(f"need tokens_per_step >= 1 and max_tokens >= {length}, got {tokens_per_step}, {max_tokens}")
     if threshold is not None and strategy.sample_position:
@@ -91,30 +87,31 @@ def decode(
             f"threshold={threshold} does not fit strategy {strategy.name!r}, which draws positions; use one that takes "
             "the best, e.g. 'margin' or 'probability'"
         )
-    mask_id = puzzles.layout.mask_id
-    responses = puzzles.responses.clone()
+    mask_id = problems.mask_id
+    responses = problems.responses.clone()
     step_of = torch.full_like(responses, -1)
     greedy: list[Tensor] = []
     while len(alive := (responses == mask_id).any(1).nonzero().squeeze(1)):
         largest = torch.full_like(responses[:, 0], -1)
         for rows in alive.split(max_tokens // length):
             states = responses[rows]
-            scores = score_states(model, *puzzles.prompts_of(rows), states, mask_id, policy)
-            forced = puzzles.forced_of(states) if strategy.needs_forced else torch.zeros_like(states, dtype=torch.bool)
-            score = strategy.score(scores, forced)
+            scores = score_states(model, *problems.prompts_of(rows), states, mask_id, policy)
+            none = torch.zeros_like(states, dtype=torch.bool)
+            score = strategy.score(scores, problems.definite(states, rows) if strategy.needs_forced else none)
             local, positions = best_positions(score, tokens_per_step, threshold, strategy.sample_position, generator)
-            if len(local.unique()) < len(rows):
+            logit_rows = scores.row_of[local, positions]
+            if len(local.unique()) < len(rows) or bool((logit_rows < 0).any()):
                 raise ValueError(
                     f"strategy {strategy.name!r} must give every state a finite score at a masked position"
                 )
-            logits = scores.logits[scores.row_of[local, positions]]
+            logits = scores.logits[logit_rows]
             tokens = draw(logits / policy.token_temperature, generator) if strategy.sample_token else logits.argmax(1)
             responses[rows[local], positions] = tokens
             step_of[rows[local], positions] = len(greedy)
             largest[rows] = scores.margins.argmax(1)
         greedy.append(largest)
     table = torch.stack(greedy, dim=1) if greedy else responses.new_empty((len(responses), 0))
-    return Decode(puzzles, responses, step_of, table)
+    return Decode(problems, responses, step_of, table)
 
 
 def best_positions(

@@ -53,17 +53,17 @@ def half_batch_cosines(
     max_tokens: int = 65536,
     max_masked: int | None = None,
 ) -> dict[str, float]:
-    """Cosine between each term's gradients on the even and on the odd puzzles of a roll-out, by name.
+    """Cosine between each term's gradients on the even and on the odd problems of a roll-out, by name.
 
     Near 0 the gradient of half the batch is noise. A cosine c means that the signal's share of a half-batch gradient's
     squared length is about c, and 2c / (1 + c) that of the whole batch. A term whose gradient is 0 on a half has 0.
 
     Raises:
-        ValueError: The roll-out has fewer than two puzzles, or its advantages need the baseline "ema".
+        ValueError: The roll-out has fewer than two problems, or its advantages need the baseline "ema".
     """
-    count = len(record.puzzles)
+    count = len(record.problems)
     if count < 2:
-        raise ValueError(f"a roll-out of {count} puzzle cannot be halved; take two puzzles or more")
+        raise ValueError(f"a roll-out of {count} problem cannot be halved; take two problems or more")
     if config.baseline == "ema":
         raise ValueError("half-batch cosines need advantages within groups; use baseline 'mean' or 'leave_one_out'")
     numbers = torch.arange(count, device=record.decisions.device)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from dllm_rl.batch import PuzzleBatch
-from dllm_rl.decoding import get_strategy
+from dllm_rl.decoding import STRATEGIES, Strategy
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.statistics import ratio_contributions
-from sudoku_env.tokens import PreFilled
+from dllm_rl.task import UnmaskTask
 
 DEFAULT_STRATEGIES = ("margin", "probability", "policy")
 
@@ -70,50 +69,49 @@ class Evaluation:
 def greedy_in_forced(record: Rollout) -> tuple[torch.Tensor, torch.Tensor]:
     """Where the greedy position is in S1, and where it lies inside the map: bool `(T, K)` each, false where ended."""
     states = torch.arange(len(record.greedy), device=record.greedy.device)
-    forced = record.forced[states, record.greedy]
-    in_map = record.puzzles.in_map[record.greedy]
+    forced = record.definite[states, record.greedy]
+    in_map = record.problems.judged[record.problem_of, record.greedy]
     visited = record.state_of.clamp_min(0)
     return forced[visited] & record.live, in_map[visited] & record.live
 
 
 def evaluate(
     model: nn.Module,
-    puzzles: Sequence[PreFilled],
+    problems: Sequence[Any],
+    task: UnmaskTask,
     *,
-    pad_id: int,
-    strategy: str = "margin",
+    strategy: Strategy = STRATEGIES["margin"],
     policy: PolicyConfig | None = None,
     seed: int = 0,
     batch_size: int = 512,
     device: torch.device | str = "cpu",
 ) -> Evaluation:
-    """Decode each puzzle once.
+    """Decode each problem once.
 
     Args:
         model: See `dllm_rl.policy.score_states`.
-        puzzles: N pre-filled puzzles of one layout.
-        pad_id: Padding token for prompts of different length.
-        strategy: Name of a strategy, see `dllm_rl.decoding.STRATEGIES`.
+        problems: N problems.
+        task: What they are.
+        strategy: How positions and tokens are chosen.
         policy: Temperatures, for the strategies that draw.
         seed: Of the strategies that draw.
-        batch_size: Puzzles decoded together.
+        batch_size: Problems decoded together.
         device: Where the model is.
 
     Raises:
-        ValueError: The strategy is unknown, or there is no puzzle.
+        ValueError: There is no problem.
     """
-    if not puzzles:
-        raise ValueError("cannot evaluate on no puzzles")
-    chosen = get_strategy(strategy)
+    if not problems:
+        raise ValueError("cannot evaluate on no problems")
     generator = torch.Generator(device=device).manual_seed(seed)
     parts = []
-    for first in range(0, len(puzzles), batch_size):
-        batch = PuzzleBatch.collate(puzzles[first : first + batch_size], pad_id=pad_id, device=device)
-        record = rollout(model, batch, policy=policy, strategy=chosen, generator=generator)
+    for first in range(0, len(problems), batch_size):
+        batch = task.batch(problems[first : first + batch_size]).to(device)
+        record = rollout(model, batch, policy=policy, strategy=strategy, generator=generator)
         forced, in_map = greedy_in_forced(record)
         columns = (record.solved, record.steps_before_error, forced.sum(1), in_map.sum(1))
         parts.append([column.cpu().numpy() for column in columns])
-    return Evaluation(strategy, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return Evaluation(strategy.name, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def compare(evaluations: dict[str, dict[str, Evaluation]], floor: float) -> pd.DataFrame:

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_at
+from dllm_rl.task import check_lam
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
 from llm_rl.core.aggregate import loss_weights
-from sudoku_env.dynamics import check_lam
 
 FWeight = Literal["one_step", "cumulative", "none"]
 KLTarget = Literal["tokens", "actions"]
@@ -29,7 +29,7 @@ class ObjectiveConfig:
     """Parameters of the objective; the defaults are those of seed 001 where it gives one.
 
     Attributes:
-        lam: λ, the reward of choosing a position outside the map.
+        lam: λ, the reward of choosing a position that is not judged.
         gamma: γ, the discount factor.
         clip_low: The ratio is clipped below at 1 - clip_low.
         clip_high: The ratio is clipped above at 1 + clip_high.
@@ -95,39 +95,38 @@ class ObjectiveConfig:
 
 def log_expected_reward(
     position_logprobs: Tensor,
-    solution_logprobs: Tensor,
-    forced: Tensor,
+    answer_logprobs: Tensor,
+    definite: Tensor,
     tail: Tensor,
+    scored: Tensor,
     lam: float,
-    *,
-    scored_tail: bool = False,
 ) -> Tensor:
     """log f(s), with f(s) = λ Σ_{ℓ∈S2} π(ℓ|s) + Σ_{ℓ∈S1} π(ℓ|s) π(y*_ℓ|ℓ,s).
 
-    With a scored tail the first sum is λ Σ_{ℓ∈S2} π(ℓ|s) π(y*_ℓ|ℓ,s), as λ is then paid for the reference's token
+    Where a position of S2 is scored its term is λ π(ℓ|s) π(y*_ℓ|ℓ,s), as λ is then paid for the answer's token
     alone. f is the expectation of the environment's reward over the policy's immediate action. Seed 001 asks for a
     logsumexp over the logarithms of the terms.
 
     Args:
         position_logprobs: fp32 `(N, R)`, log π(ℓ|s).
-        solution_logprobs: fp32 `(N, R)`, log π(y*_ℓ|ℓ,s) on S1, and on S2 if the tail is scored; anything elsewhere.
-        forced: bool `(N, R)`, S1: masked cells that are logically forced.
-        tail: bool `(N, R)`, S2: masked positions outside the map.
+        answer_logprobs: fp32 `(N, R)`, log π(y*_ℓ|ℓ,s) on S1, and on S2 where it is scored; anything elsewhere.
+        definite: bool `(N, R)`, S1: open judged positions whose token follows from the state.
+        tail: bool `(N, R)`, S2: open positions that are not judged.
+        scored: bool `(N, R)`, where λ is paid for y* alone.
         lam: λ.
-        scored_tail: Whether y* counts on S2.
 
     Returns:
         fp32 `(N,)`; -inf, without gradient, for a state with no term.
     """
-    judged = forced | tail if scored_tail else forced
-    logprobs = position_logprobs + solution_logprobs.masked_fill(~judged, 0.0)
-    terms = torch.where(forced, logprobs, NEG_INF)
+    counted = definite | (tail & scored)
+    logprobs = position_logprobs + answer_logprobs.masked_fill(~counted, 0.0)
+    terms = torch.where(definite, logprobs, NEG_INF)
     if lam > 0:
         log_lam = torch.tensor(lam, dtype=terms.dtype, device=terms.device).log()
         terms = torch.where(tail, logprobs + log_lam, terms)
-        some = (forced | tail).any(dim=1)
+        some = (definite | tail).any(dim=1)
     else:
-        some = forced.any(dim=1)
+        some = definite.any(dim=1)
     safe = torch.where(some[:, None], terms, 0.0)
     return torch.where(some, safe.logsumexp(dim=1), NEG_INF)
 
@@ -135,31 +134,29 @@ def log_expected_reward(
 def expected_reward(
     scores: StateScores,
     *,
-    forced: Tensor,
+    definite: Tensor,
     tail: Tensor,
-    solution_ids: Tensor,
+    scored: Tensor,
+    answers: Tensor,
     policy: PolicyConfig,
     lam: float,
-    scored_tail: bool = False,
 ) -> Tensor:
     """f(s) `(N,)` of scored states; 0, without gradient, where S1 and S2 are empty.
 
     Args:
         scores: The policy at N states.
-        forced: bool `(N, R)`, S1.
+        definite: bool `(N, R)`, S1.
         tail: bool `(N, R)`, S2.
-        solution_ids: int64 `(N, R)`, y* at the cells, and at the tail if it is scored.
+        scored: bool `(N, R)`, where a position of S2 earns λ for y* alone.
+        answers: int64 `(N, R)`, y* on S1 and where S2 is scored.
         policy: Temperatures.
         lam: λ.
-        scored_tail: Whether the tail earns λ for y* alone.
     """
-    judged = forced | tail if scored_tail else forced
-    states, positions = judged.nonzero(as_tuple=True)
-    logprobs = token_logprobs_at(scores, states, positions, solution_ids[states, positions], policy.token_temperature)
-    solution_logprobs = torch.zeros_like(scores.position_logprobs).masked_scatter(judged, logprobs)
-    return log_expected_reward(
-        scores.position_logprobs, solution_logprobs, forced, tail, lam, scored_tail=scored_tail
-    ).exp()
+    counted = definite | (tail & scored)
+    states, positions = counted.nonzero(as_tuple=True)
+    logprobs = token_logprobs_at(scores, states, positions, answers[states, positions], policy.token_temperature)
+    answer_logprobs = torch.zeros_like(scores.position_logprobs).masked_scatter(counted, logprobs)
+    return log_expected_reward(scores.position_logprobs, answer_logprobs, definite, tail, scored, lam).exp()
 
 
 def rollout_advantages(

@@ -1,6 +1,5 @@
 """Masked-diffusion supervised fine-tuning, as published for LLaDA (arXiv:2502.09992, algorithm 2)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -10,9 +9,9 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import TrainingArguments
 
+from dllm_rl.task import UnmaskBatch
 from llm_rl.checkpoint import ExactTrainer
 from llm_rl.training.arguments import RunArguments
-from sudoku_env.tokens import PreFilled, reference_ids
 
 MIN_MASK_RATIO = 1e-3
 MaskOrder = Literal["random", "left_to_right"]
@@ -91,38 +90,28 @@ def masked_diffusion_loss(
 
 
 class SftDataset(Dataset[dict[str, Tensor]]):
-    """Solved puzzles as training sequences, padded on the left to one length.
+    """Problems with their answers as training sequences.
 
     Args:
-        puzzles: Pre-filled puzzles.
-        tail_id: Token of the positions after the map, usually the end-of-sequence token.
-        pad_id: Padding token.
-        mask_prefilled: Let every response position be masked, as for a general text; by default only those that
-            pre-filling leaves open, since the others are never masked when decoding.
+        problems: Problems whose whole answer is known.
+        mask_prefilled: Let every response position be masked, as for a general text; by default only those that are
+            open at the start, since the others are never masked when decoding.
 
     Raises:
-        ValueError: No puzzle.
+        ValueError: The answer is not known at some open position.
     """
 
-    def __init__(
-        self, puzzles: Sequence[PreFilled], *, tail_id: int, pad_id: int, mask_prefilled: bool = False
-    ) -> None:
-        if not puzzles:
-            raise ValueError("cannot train on no puzzles")
-        longest = max(len(puzzle.token_ids) for puzzle in puzzles)
-        shape = (len(puzzles), longest)
-        self.input_ids = torch.full(shape, pad_id, dtype=torch.int32)
-        self.maskable = torch.zeros(shape, dtype=torch.bool)
-        self.attention_mask = torch.zeros(shape, dtype=torch.bool)
-        for row, puzzle in enumerate(puzzles):
-            token_ids, filled, prompt_length, _ = puzzle
-            start = longest - len(token_ids)
-            self.input_ids[row, start:] = torch.tensor(token_ids)
-            self.input_ids[row, start + prompt_length :] = torch.from_numpy(reference_ids(puzzle, tail_id))
-            self.maskable[row, start + prompt_length :] = True
-            if not mask_prefilled:
-                self.maskable[row, start + prompt_length + torch.tensor(filled)] = False
-            self.attention_mask[row, start:] = True
+    def __init__(self, problems: UnmaskBatch, *, mask_prefilled: bool = False) -> None:
+        answers = torch.where(problems.responses == problems.mask_id, problems.answers, problems.responses)
+        if (answers == problems.mask_id).any():
+            raise ValueError("the answer is not known at some open position; for Sudoku give the task a tail_id")
+        mask, no_prompt = problems.prompt_mask, torch.zeros_like(problems.prompt_ids, dtype=torch.bool)
+        maskable = torch.ones_like(answers, dtype=torch.bool)
+        if not mask_prefilled:
+            maskable = problems.responses == problems.mask_id
+        self.input_ids = torch.cat([problems.prompt_ids, answers], dim=1).int()
+        self.maskable = torch.cat([no_prompt, maskable], dim=1)
+        self.attention_mask = torch.cat([~no_prompt if mask is None else mask, torch.ones_like(maskable)], dim=1)
 
     def __len__(self) -> int:
         return len(self.input_ids)

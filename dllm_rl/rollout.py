@@ -1,8 +1,8 @@
-"""Roll-outs: G trajectories for each puzzle, every distinct state forwarded once.
+"""Roll-outs: G trajectories for each problem, every distinct state forwarded once.
 
 A state depends on which positions hold which tokens, not on the order in which they were filled, and all trajectories
-of a puzzle start in the same state; so at each step the live trajectories are mapped to their distinct states
-first; puzzles that occur twice in a batch share theirs. Trajectories that made an error or are complete leave the
+of a problem start in the same state; so at each step the live trajectories are mapped to their distinct states
+first; problems that occur twice in a batch share theirs. Trajectories that made an error or are complete leave the
 batch.
 """
 
@@ -12,25 +12,24 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decoding import STRATEGIES, Strategy, in_evaluation_mode
 from dllm_rl.noise import inverse_cdf
 from dllm_rl.objective import expected_reward
 from dllm_rl.policy import PolicyConfig, StateScores, action_logprobs, score_states
+from dllm_rl.task import UnmaskBatch, check_lam, unmask_rewards
 from llm_rl.core.logprobs import entropy_from_logits
-from sudoku_env.dynamics import check_lam, step_batch
 
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """T = Q·G trajectories of at most K decisions over S distinct states; trajectory t belongs to puzzle t // G.
+    """T = Q·G trajectories of at most K decisions over S distinct states; trajectory t belongs to problem t // G.
 
     Attributes:
-        puzzles: The Q puzzles.
+        problems: The Q problems.
         group_size: G.
         responses: int64 `(S, R)`, the distinct states, in the order of their step.
-        puzzle_of: int64 `(S,)`, the puzzle of each state: one of those with its prompt, response and solution.
-        forced: bool `(S, R)`, the positions of logically forced cells (S1).
+        problem_of: int64 `(S,)`, the problem of each state: one of those with its prompt, response and answer.
+        definite: bool `(S, R)`, the open judged positions whose token follows from the state (S1).
         expected_reward: fp32 `(S,)`, f(s) under the policy that acted.
         entropy: fp32 `(S,)`, entropy of the position policy in nats.
         top_prob: fp32 `(S,)`, its largest probability.
@@ -39,17 +38,17 @@ class Rollout:
         positions: int64 `(T, K)`, the position filled, -1 where ended.
         tokens: int64 `(T, K)`, the token written, -1 where ended.
         old_logprobs: fp32 `(T, K)`, log π(a|s) when acting, 0 where ended.
-        rewards: fp32 `(T, K)`, the environment's reward, 0 where ended.
+        rewards: fp32 `(T, K)`, the reward (`unmask_rewards`), 0 where ended.
         decisions: int64 `(T,)`, decisions of a full trajectory, i.e. masked positions at the start.
-        errors: bool `(T,)`, whether it ended with a wrong token in a cell.
+        errors: bool `(T,)`, whether it ended with a wrong token at a judged position.
         policy: The temperatures and ε of the policy that acted.
     """
 
-    puzzles: PuzzleBatch
+    problems: UnmaskBatch
     group_size: int
     responses: Tensor
-    puzzle_of: Tensor
-    forced: Tensor
+    problem_of: Tensor
+    definite: Tensor
     expected_reward: Tensor
     entropy: Tensor
     top_prob: Tensor
@@ -72,7 +71,7 @@ class Rollout:
     def masked(self) -> Tensor:
         """int64 `(S,)`, masked positions of each state: one less than at the start for every decision before it."""
         trajectory, step = self.live.nonzero(as_tuple=True)
-        counts = torch.zeros_like(self.puzzle_of)
+        counts = torch.zeros_like(self.problem_of)
         counts[self.state_of[trajectory, step]] = self.decisions[trajectory] - step
         return counts
 
@@ -91,25 +90,25 @@ class Rollout:
         """fp32 `(T, K)`, f at the state before each decision, 0 where ended."""
         return torch.where(self.live, self.expected_reward[self.state_of.clamp_min(0)], 0.0)
 
-    def select(self, puzzles: Tensor) -> "Rollout":
-        """The trajectories of some puzzles, whole groups, over the states that they visit.
+    def select(self, problems: Tensor) -> "Rollout":
+        """The trajectories of some problems, whole groups, over the states that they visit.
 
         Args:
-            puzzles: int64 `(N,)`, numbers of puzzles without repetition, in the order that they shall have.
+            problems: int64 `(N,)`, numbers of problems without repetition, in the order that they shall have.
         """
         groups = torch.arange(len(self.state_of), device=self.state_of.device).reshape(-1, self.group_size)
-        rows = groups[puzzles].flatten()
+        rows = groups[problems].flatten()
         live, state_of = self.live[rows], self.state_of[rows]
         states, of_visit = state_of[live].unique(return_inverse=True)
-        owner = torch.arange(len(puzzles), device=rows.device).repeat_interleave(self.group_size)
+        owner = torch.arange(len(problems), device=rows.device).repeat_interleave(self.group_size)
         visitor = owner[live.nonzero()[:, 0]]
-        first = visitor.new_full((len(states),), len(puzzles)).scatter_reduce(0, of_visit, visitor, "amin")
-        per_state = ("responses", "forced", "expected_reward", "entropy", "top_prob", "greedy")
+        first = visitor.new_full((len(states),), len(problems)).scatter_reduce(0, of_visit, visitor, "amin")
+        per_state = ("responses", "definite", "expected_reward", "entropy", "top_prob", "greedy")
         per_trajectory = ("positions", "tokens", "old_logprobs", "rewards", "decisions", "errors")
         return replace(
             self,
-            puzzles=self.puzzles.select(puzzles),
-            puzzle_of=first,
+            problems=self.problems.select(problems),
+            problem_of=first,
             state_of=state_of.masked_scatter(live, of_visit),
             **{name: getattr(self, name)[states] for name in per_state},
             **{name: getattr(self, name)[rows] for name in per_trajectory},
@@ -153,28 +152,26 @@ def micro_batches(masked: Tensor, length: int, max_tokens: int, max_masked: int 
 @in_evaluation_mode
 def rollout(
     model: nn.Module,
-    puzzles: PuzzleBatch,
+    problems: UnmaskBatch,
     *,
     group_size: int = 1,
     policy: PolicyConfig | None = None,
     strategy: Strategy = STRATEGIES["policy"],
     lam: float = 0.5,
-    rule: str = "singles",
     generator: torch.Generator | None = None,
     noise: Tensor | None = None,
     max_tokens: int = 65536,
     max_masked: int | None = None,
 ) -> Rollout:
-    """Decode every puzzle `group_size` times until it is complete or holds an error.
+    """Decode every problem `group_size` times until it is complete or holds an error.
 
     Args:
         model: See `score_states`; it is put in evaluation mode for the call.
-        puzzles: Q puzzles.
-        group_size: G, trajectories for each puzzle.
+        problems: Q problems.
+        group_size: G, trajectories for each problem.
         policy: Temperatures; they enter f and the log-probabilities whatever the strategy.
         strategy: How positions and tokens are chosen.
-        lam: λ, the reward of a position outside the map.
-        rule: Which cells are forced (S1): those definite under this rule of `sudoku_env.logic.definite_cells`.
+        lam: λ, the reward of a position that is not judged.
         generator: Source of the uniforms of a strategy that draws; None is torch's global one.
         noise: Those uniforms themselves, float64 `(T, K, 2)` in [0, 1), for the position and the token of each decision
             (`dllm_rl.noise.puzzle_noise`). Decisions then depend on nothing else, however the states are cut into
@@ -186,33 +183,32 @@ def rollout(
         The recorded roll-out.
 
     Raises:
-        ValueError: `group_size`, `max_tokens` or `max_masked` is too small, a puzzle has no masked position, `noise`
-            has another shape or comes with a generator, or `lam` is no finite number or negative.
+        ValueError: `group_size`, `max_tokens` or `max_masked` is too small, a problem has no masked position, `noise`
+            has another shape or comes with a generator, `lam` is negative or not finite, or the strategy chooses a
+            position that is not masked.
     """
     policy = policy or PolicyConfig()
-    length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
     if group_size < 1:
         raise ValueError(f"group_size={group_size} must be at least 1")
     check_lam(lam)
-    record = _Record(puzzles, group_size, policy)
+    record = _Record(problems, group_size, policy)
     uniforms = _uniforms(strategy, record.old_logprobs, generator, noise)
     while len(record.alive):
-        responses, puzzle_of, inverse = record.distinct_states()
-        forced = puzzles.forced_of(responses, rule)
-        masked = (responses == puzzles.layout.mask_id).sum(1)
-        for first, last in micro_batches(masked, length, max_tokens, max_masked):
+        responses, problem_of, inverse = record.distinct_states()
+        definite = problems.definite(responses, problem_of)
+        masked = (responses == problems.mask_id).sum(1)
+        for first, last in micro_batches(masked, problems.length, max_tokens, max_masked):
             chunk = responses[first:last]
             members = ((inverse >= first) & (inverse < last)).nonzero().squeeze(1)
-            scores = score_states(
-                model, *puzzles.prompts_of(puzzle_of[first:last]), chunk, puzzles.layout.mask_id, policy
-            )
-            record.add_states(scores, chunk, puzzle_of[first:last], forced[first:last], lam)
+            of = problem_of[first:last]
+            scores = score_states(model, *problems.prompts_of(of), chunk, problems.mask_id, policy)
+            record.add_states(scores, chunk, of, definite[first:last], lam)
             states = inverse[members] - first
             drawn = uniforms[record.alive[members], record.step]
-            positions, tokens = _choose(scores, forced[first:last], states, strategy, policy, drawn)
+            positions, tokens = _choose(scores, definite[first:last], states, strategy, policy, drawn)
             logprobs = action_logprobs(scores, states, positions, tokens, policy)
             record.add_decisions(members, inverse[members], positions, tokens, logprobs)
-        record.advance(forced[inverse], lam)
+        record.advance(definite[inverse], lam)
     return record.result()
 
 
@@ -231,28 +227,30 @@ def _uniforms(strategy: Strategy, table: Tensor, generator: torch.Generator | No
     return noise.to(table.device)
 
 
-def _first_alike(puzzles: PuzzleBatch) -> Tensor:
-    """int64 `(Q,)`: for each puzzle the first with the same prompt, response and solution."""
-    columns = [puzzles.prompt_ids, puzzles.responses, puzzles.solution_ids]
-    if puzzles.prompt_mask is not None:
-        columns.append(puzzles.prompt_mask.long())
-    distinct, kind = torch.cat(columns, dim=1).unique(dim=0, return_inverse=True)
-    numbers = torch.arange(len(puzzles), device=kind.device)
-    return numbers.new_full((len(distinct),), len(puzzles)).scatter_reduce(0, kind, numbers, "amin")[kind]
+def _first_alike(problems: UnmaskBatch) -> Tensor:
+    """int64 `(Q,)`: for each problem the first that is the same in everything that a batch holds."""
+    columns = [getattr(problems, name) for name in problems.per_problem]
+    rows = torch.cat([column.double().reshape(len(problems), -1) for column in columns if column is not None], dim=1)
+    distinct, kind = rows.unique(dim=0, return_inverse=True)
+    numbers = torch.arange(len(problems), device=kind.device)
+    return numbers.new_full((len(distinct),), len(problems)).scatter_reduce(0, kind, numbers, "amin")[kind]
 
 
 def _choose(
     scores: StateScores,
-    forced: Tensor,
+    definite: Tensor,
     states: Tensor,
     strategy: Strategy,
     policy: PolicyConfig,
     uniforms: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Positions and tokens, each int64 `(A,)`, for A trajectories at the given states with uniforms `(A, 2)`."""
-    score = strategy.score(scores, forced)[states]
+    score = strategy.score(scores, definite)[states]
     positions = inverse_cdf(score, uniforms[:, 0]) if strategy.sample_position else score.argmax(dim=1)
-    logits = scores.logits[scores.row_of[states, positions]]
+    rows = scores.row_of[states, positions]
+    if bool((rows < 0).any()):
+        raise ValueError(f"strategy {strategy.name!r} must give every state a finite score at a masked position")
+    logits = scores.logits[rows]
     if strategy.sample_token:
         return positions, inverse_cdf(logits / policy.token_temperature, uniforms[:, 1])
     return positions, logits.argmax(dim=1)
@@ -261,14 +259,14 @@ def _choose(
 class _Record:
     """A roll-out while it runs: the live trajectories, and what has been seen so far."""
 
-    def __init__(self, puzzles: PuzzleBatch, group_size: int, policy: PolicyConfig) -> None:
-        device = puzzles.responses.device
-        masked = (puzzles.responses == puzzles.layout.mask_id).sum(1)
-        self.puzzles, self.group_size, self.policy = puzzles, group_size, policy
+    def __init__(self, problems: UnmaskBatch, group_size: int, policy: PolicyConfig) -> None:
+        device = problems.responses.device
+        masked = (problems.responses == problems.mask_id).sum(1)
+        self.problems, self.group_size, self.policy = problems, group_size, policy
         self.decisions = masked.repeat_interleave(group_size)  # (T,)
-        self.puzzle_of_trajectory = torch.arange(len(puzzles), device=device).repeat_interleave(group_size)
-        self.first_alike = _first_alike(puzzles)  # (Q,)
-        self.current = puzzles.responses.repeat_interleave(group_size, dim=0)  # (T, R)
+        self.problem_of_trajectory = torch.arange(len(problems), device=device).repeat_interleave(group_size)
+        self.first_alike = _first_alike(problems)  # (Q,)
+        self.current = problems.responses.repeat_interleave(group_size, dim=0)  # (T, R)
         self.alive = torch.arange(len(self.current), device=device)
         self.errors = torch.zeros(len(self.current), dtype=torch.bool, device=device)
         table = (len(self.current), int(masked.max()))
@@ -281,9 +279,9 @@ class _Record:
         self.columns: dict[str, list[Tensor]] = {}
 
     def distinct_states(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Distinct live states `(N, R)`, the puzzle of each `(N,)`, and the state `(A,)` of each live trajectory."""
-        puzzle = self.first_alike[self.puzzle_of_trajectory[self.alive]]
-        rows = torch.cat([puzzle[:, None], self.current[self.alive]], dim=1)
+        """Distinct live states `(N, R)`, the problem of each `(N,)`, and the state `(A,)` of each live trajectory."""
+        problem = self.first_alike[self.problem_of_trajectory[self.alive]]
+        rows = torch.cat([problem[:, None], self.current[self.alive]], dim=1)
         distinct, inverse = rows.unique(dim=0, return_inverse=True)
         return distinct[:, 1:], distinct[:, 0], inverse
 
@@ -291,22 +289,22 @@ class _Record:
         self,
         scores: StateScores,
         responses: Tensor,
-        puzzle_of: Tensor,
-        forced: Tensor,
+        problem_of: Tensor,
+        definite: Tensor,
         lam: float,
     ) -> None:
         seen = {
             "responses": responses,
-            "puzzle_of": puzzle_of,
-            "forced": forced,
+            "problem_of": problem_of,
+            "definite": definite,
             "expected_reward": expected_reward(
                 scores,
-                forced=forced,
-                tail=self.puzzles.tail_of(responses),
-                solution_ids=self.puzzles.solution_ids[puzzle_of],
+                definite=definite,
+                tail=self.problems.open_tail(responses, problem_of),
+                scored=self.problems.scored[problem_of],
+                answers=self.problems.answers[problem_of],
                 policy=self.policy,
                 lam=lam,
-                scored_tail=self.puzzles.tail == "scored",
             ),
             "entropy": entropy_from_logits(scores.position_logprobs),
             "top_prob": scores.position_logprobs.amax(1).exp(),
@@ -324,41 +322,27 @@ class _Record:
         self.tokens[rows, self.step] = tokens
         self.old_logprobs[rows, self.step] = logprobs
 
-    def advance(self, forced: Tensor, lam: float) -> None:
-        """Apply the decisions of this step; forced is `(A, R)`, of the live trajectories."""
-        layout, alive = self.puzzles.layout, self.alive
-        outcome = step_batch(
-            self.current[alive].cpu().numpy(),
-            self.positions[alive, self.step].cpu().numpy(),
-            self.tokens[alive, self.step].cpu().numpy(),
-            cell_positions=layout.cell_positions,
-            digit_ids=layout.digit_ids,
-            mask_id=layout.mask_id,
-            solutions=self.puzzles.solutions[self.puzzle_of_trajectory[alive].cpu().numpy()],
-            forced=forced.cpu().numpy()[:, layout.cell_positions],
-            lam=lam,
+    def advance(self, definite: Tensor, lam: float) -> None:
+        """Apply the decisions of this step; `definite` is bool `(A, R)`, of the live trajectories."""
+        problems, alive = self.problems, self.alive
+        of = self.problem_of_trajectory[alive]  # (A,)
+        positions, tokens = self.positions[alive, self.step], self.tokens[alive, self.step]  # (A,) each
+        rows = torch.arange(len(alive), device=alive.device)
+        judged, right = problems.judged[of, positions], problems.answers[of, positions] == tokens
+        self.current[alive, positions] = tokens
+        self.rewards[alive, self.step] = unmask_rewards(
+            judged, definite[rows, positions], problems.scored[of, positions], right, lam
         )
-        device = alive.device
-        self.current[alive] = torch.from_numpy(outcome.responses).to(device)
-        self.rewards[alive, self.step] = torch.from_numpy(outcome.rewards).float().to(device) * self._paid(alive)
-        errors = torch.from_numpy(outcome.errors).to(device)
+        errors = judged & ~right
         self.errors[alive] = errors
         self.seen = int(self.state_of[alive, self.step].max()) + 1
         self.step += 1
-        self.alive = alive[~(errors | torch.from_numpy(outcome.complete).to(device))]
-
-    def _paid(self, alive: Tensor) -> Tensor:
-        """bool `(A,)`: false where the decision of this step wrote a wrong token in a tail that is scored."""
-        positions, tokens = self.positions[alive, self.step], self.tokens[alive, self.step]
-        if self.puzzles.tail != "scored":
-            return torch.ones_like(positions, dtype=torch.bool)
-        right = self.puzzles.solution_ids[self.puzzle_of_trajectory[alive], positions]
-        return self.puzzles.in_map[positions] | (tokens == right)
+        self.alive = alive[~errors & (self.step < self.decisions[alive])]
 
     def result(self) -> Rollout:
         columns = {name: torch.cat(self.columns.pop(name)) for name in list(self.columns)}  # no two copies of all
         return Rollout(
-            puzzles=self.puzzles,
+            problems=self.problems,
             group_size=self.group_size,
             state_of=self.state_of,
             positions=self.positions,

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.objective import KLTarget, ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, StateScores, token_logprobs_at
+from dllm_rl.task import UnmaskBatch
 from llm_rl.core.kl import kl_divergence
 from llm_rl.core.logprobs import entropy_from_logits
 
@@ -13,8 +13,8 @@ from llm_rl.core.logprobs import entropy_from_logits
 def further_terms(
     scores: StateScores,
     reference: StateScores | None,
-    puzzles: PuzzleBatch,
-    of_puzzle: Tensor,
+    problems: UnmaskBatch,
+    of: Tensor,
     policy: PolicyConfig,
     config: ObjectiveConfig,
 ) -> dict[str, Tensor]:
@@ -23,8 +23,8 @@ def further_terms(
     Args:
         scores: The policy at N states.
         reference: The reference at the same states; None leaves the divergence out.
-        puzzles: The puzzles.
-        of_puzzle: int64 `(N,)`, the puzzle of each state.
+        problems: The problems.
+        of: int64 `(N,)`, the problem of each state.
         policy: Temperatures.
         config: The weights.
     """
@@ -34,9 +34,8 @@ def further_terms(
     if config.entropy_weight > 0:
         terms["entropy"] = config.entropy_weight * entropy_from_logits(scores.position_logprobs)
     if config.ce_weight > 0:
-        known = puzzles.in_map if puzzles.tail_id is None else torch.ones_like(puzzles.in_map)
-        counted = (scores.row_of >= 0) & known
-        terms["ce"] = config.ce_weight * answer_loglikelihood(scores, puzzles.solution_ids[of_puzzle], counted)
+        counted = (scores.row_of >= 0) & problems.known[of]
+        terms["ce"] = config.ce_weight * answer_loglikelihood(scores, problems.answers[of], counted)
     return terms
 
 
@@ -64,16 +63,16 @@ def kl_to_reference(scores: StateScores, reference: StateScores, target: KLTarge
     return kl_divergence(scores.position_logprobs, reference.position_logprobs) + of_tokens
 
 
-def answer_loglikelihood(scores: StateScores, solution_ids: Tensor, counted: Tensor) -> Tensor:
+def answer_loglikelihood(scores: StateScores, answers: Tensor, counted: Tensor) -> Tensor:
     """Mean of log π(y*_ℓ|ℓ,s) at temperature 1 over positions of N scored states, fp32 `(N,)`; 0 where none counts.
 
     Args:
         scores: The policy at N states.
-        solution_ids: int64 `(N, R)`, y* where it counts.
+        answers: int64 `(N, R)`, y* where it counts.
         counted: bool `(N, R)`, the masked positions whose y* is known.
     """
     states, positions = counted.nonzero(as_tuple=True)
-    logprobs = token_logprobs_at(scores, states, positions, solution_ids[states, positions], 1.0)
+    logprobs = token_logprobs_at(scores, states, positions, answers[states, positions], 1.0)
     return _scattered(logprobs, counted).sum(1) / counted.sum(1).clamp_min(1)
 
 

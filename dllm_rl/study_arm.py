@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -25,17 +25,17 @@ from transformers import (
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
 from dllm_rl.callbacks import MetricsWriter
 from dllm_rl.decode_loop import Decode, decode
 from dllm_rl.decoding import get_strategy
-from dllm_rl.order import judge, ladder_rounds, random_order_tiers, rank_correlation, tier_shares
+from dllm_rl.order import judge, rank_correlation
 from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer
 from dllm_rl.study_config import BASES, Arm, Decoding, Regime
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.storage import write_text_whole
-from sudoku_env.metrics import random_order_floor
+from sudoku_env.order import ladder_rounds, random_order_floor, random_order_tiers, tier_shares
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.tokens import PreFilled, pre_fill
 
@@ -107,10 +107,10 @@ def decode_as(model: nn.Module, puzzles: PuzzleBatch, how: Decoding, *, seed: in
 def judge_decoding(record: Decode, *, seed: int) -> Judged:
     """What the study keeps of a decode; the seed is that of the random floor."""
     metrics = judge(record)
-    puzzles = record.puzzles
-    boards = puzzles.boards(puzzles.responses)
+    puzzles = cast(PuzzleBatch, record.problems)
+    boards, solutions = puzzles.boards(puzzles.responses), puzzles.boards(puzzles.answers)
     floor = random_order_tiers(
-        boards, puzzles.solutions, cell_steps=metrics.cell_steps, live_cells=metrics.live_cells, seed=seed
+        boards, solutions, cell_steps=metrics.cell_steps, live_cells=metrics.live_cells, seed=seed
     )
     correlation = rank_correlation(metrics.cell_steps, ladder_rounds(boards))
     summary = {
@@ -154,8 +154,9 @@ class ArmRun:
         prompts = read_prompts(path)[: count or None]
         return [pre_fill(prompt, self.tokenizer, self.regime.max_gen_length) for prompt in prompts]
 
-    def _collate(self, puzzles: Sequence[PreFilled]) -> PuzzleBatch:
-        return PuzzleBatch.collate(puzzles, pad_id=self.tokenizer.pad_token_id)
+    @property
+    def _task(self) -> SudokuTask:
+        return SudokuTask(pad_id=self.tokenizer.pad_token_id, tail_id=self.tokenizer.eos_token_id)
 
     def run(self, budget: Budget | None, *, machine: str) -> None:
         """Train unless the arm is a base, decode and write the result.
@@ -175,8 +176,8 @@ class ArmRun:
         summaries: dict[str, dict[str, Any]] = {}
         outcomes: dict[str, Any] = {}
         for name, puzzles in self.tests.items():
-            batch = self._collate(puzzles)
-            floor = random_order_floor(batch.boards(batch.responses), batch.solutions, seed=0)
+            batch = self._task.batch(puzzles)
+            floor = random_order_floor(batch.boards(batch.responses), batch.boards(batch.answers), seed=0)
             summaries[name] = {"puzzles": len(puzzles), "greedy_forced_floor": floor, "decodings": {}}
             for how in self.regime.decodings(self.arm):
                 judged = judge_decoding(decode_as(model, batch, how, seed=self.seed), seed=self.seed)
@@ -200,14 +201,13 @@ class ArmRun:
         """Train to the budget; what was spent and how it went."""
         set_seed(self.seed)
         args = training_arguments(self.regime.arms[self.arm], self.folder, self.seed)
-        tail, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
         trainer: Trainer
         if isinstance(args, UnmaskArguments):
             repeats = args.steps_per_rollout
-            trainer = UnmaskTrainer(model, args, self.train, pad_id=pad, tail_id=tail)
+            trainer = UnmaskTrainer(model, args, self.train, self._task)
         else:
             repeats = 1
-            trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(self.train, tail_id=tail, pad_id=pad))
+            trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(self._task.batch(self.train)))
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(MetricsWriter(self.folder / "metrics.jsonl"))
         batch = args.per_device_train_batch_size * args.gradient_accumulation_steps
@@ -235,5 +235,5 @@ class ArmRun:
         }
 
     def _validate(self, model: nn.Module) -> float:
-        record = decode_as(model, self._collate(self.validation), self.regime.evaluation[0], seed=self.seed)
+        record = decode_as(model, self._task.batch(self.validation), self.regime.evaluation[0], seed=self.seed)
         return float(judge(record).solved.mean())

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dllm_rl.order import ladder_rounds
 from dllm_rl.statistics import Estimate, Sweep, estimate, ratio_contributions, sweep_difference
 from dllm_rl.study_arm import OUTCOMES, RESULT, same_settings
 from dllm_rl.study_config import BASES, Decoding, Regime, StudyConfigError
+from sudoku_env.order import ladder_rounds
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.text import parse_puzzle
 

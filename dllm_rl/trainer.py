@@ -11,15 +11,15 @@ from torch.utils.data import Dataset, Sampler
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.compiled import compile_body
 from dllm_rl.diagnostics import TermGate, half_batch_cosines
 from dllm_rl.evaluate import greedy_in_forced
-from dllm_rl.failure import ROLLOUT_CLASSES
 from dllm_rl.noise import puzzle_noise
-from dllm_rl.prompts import PromptDataset
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.problems import ProblemDataset
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.task import UnmaskBatch, UnmaskTask
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass
 from llm_rl.checkpoint import ExactTrainer
@@ -30,27 +30,24 @@ from llm_rl.core.monitors import record_monitors
 from llm_rl.processes import check_processes, mean_over_processes
 from llm_rl.sampler import RepeatedBatchSampler
 from llm_rl.training.identity import LENGTH
-from sudoku_env.tokens import PreFilled
 
 
 class UnmaskTrainer(ExactTrainer):
     """Trains the decoding order of a masked-diffusion language model.
 
-    An optimizer step evaluates the objective on a roll-out of `per_device_train_batch_size` puzzles with
+    An optimizer step evaluates the objective on a roll-out of `per_device_train_batch_size` problems with
     `group_size` trajectories each; a roll-out serves `updates_per_rollout` × `mini_batches` steps. Optimizer, schedule,
     logging and seeds are those of `transformers.Trainer`, checkpoints those of `ExactTrainer`.
 
-    The global batch is `per_device_train_batch_size` × `gradient_accumulation_steps` × processes puzzles. Its
-    roll-outs depend on the seed, the step and a puzzle's number in it alone, and its gradient is the mean over its
-    puzzles, however they are dealt. Processes meet once a step, after their last pass: the passes of each are its own.
+    The global batch is `per_device_train_batch_size` × `gradient_accumulation_steps` × processes problems. Its
+    roll-outs depend on the seed, the step and a problem's number in it alone, and its gradient is the mean over its
+    problems, however they are dealt. Processes meet once a step, after their last pass: the passes of each are its own.
 
     Args:
         model: A masked language model with the interface of `LladaForMaskedLM`.
         args: The arguments.
-        puzzles: Pre-filled training puzzles of one answer layout.
-        pad_id: Padding token for prompts of different length.
-        tail_id: Token of the reference answer after the map, usually the end token; needed unless `args.tail` is
-            "free". With it, the masked cross-entropy counts the tail as well.
+        problems: Problems to train on.
+        task: What they are, such as `dllm_rl.sudoku.SudokuTask`.
         **kwargs: Passed on, e.g. `callbacks`.
 
     Raises:
@@ -60,7 +57,6 @@ class UnmaskTrainer(ExactTrainer):
 
     args: UnmaskArguments
     optimizer: Any
-    record_classes = ROLLOUT_CLASSES
     remedy = "lower the learning rate or raise position_temperature"
     buffer_arguments = frozenset(
         {
@@ -77,20 +73,16 @@ class UnmaskTrainer(ExactTrainer):
         self,
         model: nn.Module,
         args: UnmaskArguments,
-        puzzles: Sequence[PreFilled],
-        *,
-        pad_id: int,
-        tail_id: int | None = None,
+        problems: Sequence[Any],
+        task: UnmaskTask,
         **kwargs: Any,
     ) -> None:
         check_processes(args.world_size, args.expected_processes)
         super().__init__(
             model=model,
             args=args,
-            train_dataset=PromptDataset(puzzles),
-            data_collator=lambda batch: {
-                "puzzles": PuzzleBatch.collate(batch, pad_id=pad_id, tail_id=tail_id, tail=args.tail)  # type: ignore[arg-type]
-            },
+            train_dataset=ProblemDataset(problems),
+            data_collator=lambda rows: {"problems": task.batch(rows)},
             **kwargs,
         )
         if args.world_size > 1 and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
@@ -103,9 +95,10 @@ class UnmaskTrainer(ExactTrainer):
                 f"one process sees {args.n_gpu} devices; start one for each with torchrun, or show it one with "
                 "CUDA_VISIBLE_DEVICES"
             )
+        self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
         self.policy = args.policy_config()
         self.objective = args.objective_config()
-        self.baseline_state = EmaBaseline(self.objective.ema_decay, puzzles[0].layout.response_length)
+        self.baseline_state = EmaBaseline(self.objective.ema_decay, task.batch(problems[:1]).responses.shape[1])
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
         self.gate = TermGate(args.gate_cosine)
         if args.compile_rows:
@@ -121,7 +114,7 @@ class UnmaskTrainer(ExactTrainer):
             optimizer.zero_grad()
         return super().train(*args, **kwargs)
 
-    def _get_train_sampler(self, train_dataset: Dataset[PreFilled] | None = None) -> Sampler[int]:
+    def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int]:
         block = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
         seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
         return RepeatedBatchSampler(len(self.train_dataset), block, self.args.steps_per_rollout, seed)
@@ -159,16 +152,16 @@ class UnmaskTrainer(ExactTrainer):
         return self.optimizer
 
     def forward_backward(
-        self, model: nn.Module, inputs: dict[str, PuzzleBatch], num_items_in_batch: Tensor | int | None = None
+        self, model: nn.Module, inputs: dict[str, UnmaskBatch], num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
         """One pass of the objective over a fresh or a kept roll-out; gradients are accumulated, the loss is -J."""
         # Not DDP's forward: its gradient synchronization is collective, and passes differ between processes.
         model = model.module if isinstance(model, DistributedDataParallel) else model
-        puzzles = inputs["puzzles"].to(self.args.device)
+        problems = inputs["problems"].to(self.args.device)
         self._slot = self._micro_step % self.args.gradient_accumulation_steps
         if self._needs_rollout and self._slot == 0:
             self._rollouts = []
-        return self._objective_step(model, puzzles, self._slot)
+        return self._objective_step(model, problems, self._slot)
 
     def failed_rollout(self) -> Rollout | None:
         """The roll-out of the micro-batch that failed; None where making it did."""
@@ -178,10 +171,10 @@ class UnmaskTrainer(ExactTrainer):
     def _needs_rollout(self) -> bool:
         return self.state.global_step % self.args.steps_per_rollout == 0
 
-    def _objective_step(self, model: nn.Module, puzzles: PuzzleBatch, slot: int) -> Tensor:
+    def _objective_step(self, model: nn.Module, problems: UnmaskBatch, slot: int) -> Tensor:
         fresh = self._needs_rollout
         if fresh:
-            self._rollouts.append(self._roll_out(model, puzzles, slot))
+            self._rollouts.append(self._roll_out(model, problems, slot))
             self._measure_cosines(model, self._rollouts[slot])
         current = self._mini_batch(self._rollouts[slot], slot)
         model.train()
@@ -209,11 +202,11 @@ class UnmaskTrainer(ExactTrainer):
         return torch.Generator().manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]))
 
     def _mini_batch(self, record: Rollout, slot: int) -> Rollout:
-        """The part of a roll-out that this step trains on; each pass over it deals the puzzles anew."""
+        """The part of a roll-out that this step trains on; each pass over it deals the problems anew."""
         count, step = self.args.mini_batches, self.state.global_step
         if count == 1:
             return record
-        order = torch.randperm(len(record.puzzles), generator=self._generator(step - step % count, slot))
+        order = torch.randperm(len(record.problems), generator=self._generator(step - step % count, slot))
         return record.select(order.chunk(count)[step % count].to(record.decisions.device))
 
     def _measure_cosines(self, model: nn.Module, record: Rollout) -> None:
@@ -298,23 +291,22 @@ class UnmaskTrainer(ExactTrainer):
         else:
             self.accelerator.backward(scale * (rl + sft))
 
-    def _roll_out(self, model: nn.Module, puzzles: PuzzleBatch, slot: int) -> Rollout:
-        first = (slot * self.args.world_size + self.args.process_index) * len(puzzles)
+    def _roll_out(self, model: nn.Module, problems: UnmaskBatch, slot: int) -> Rollout:
+        first = (slot * self.args.world_size + self.args.process_index) * len(problems)
         noise = puzzle_noise(
             self.args.seed,
             self.state.global_step,
-            range(first, first + len(puzzles)),
+            range(first, first + len(problems)),
             self.args.group_size,
-            int((puzzles.responses == puzzles.layout.mask_id).sum(1).max()),
+            int((problems.responses == problems.mask_id).sum(1).max()),
         )
         self.policy = self.args.policy_config(self.state.global_step / self.state.max_steps)
         record = rollout(
             model,
-            puzzles,
+            problems,
             group_size=self.args.group_size,
             policy=self.policy,
             lam=self.args.lam,
-            rule=self.args.rule,
             noise=noise,
             max_tokens=self.args.max_tokens_per_pass,
             max_masked=self.args.max_masked_per_pass,

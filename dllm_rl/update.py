@@ -1,7 +1,7 @@
 """The gradient of the objective over a roll-out, in micro-batches of distinct states.
 
 Each distinct state is forwarded once, however many trajectories visit it, and a micro-batch holds no more than its
-budget of tokens and of masked positions, so activations grow neither with K, G nor the number of puzzles. What does is
+budget of tokens and of masked positions, so activations grow neither with K, G nor the number of problems. What does is
 the record of the roll-out and about 45 bytes a decision here, of tables `(T, K)`. States come in the order of their
 step, so the ratios that a state's second term needs, those of the decisions leading to it, are known by the time they
 are needed.
@@ -91,8 +91,7 @@ def objective_pass(
     """
     if config.kl_weight > 0 and reference is None:
         raise ValueError(f"kl_weight={config.kl_weight} needs a reference model; pass Reference(model)")
-    puzzles, live = rollout.puzzles, rollout.live
-    length = puzzles.prompt_ids.shape[1] + puzzles.responses.shape[1]
+    problems, live = rollout.problems, rollout.live
     ema = baseline.at(rollout.decisions, live.shape[1]) if baseline is not None else None
     advantages = rollout_advantages(rollout.visited_rewards, rollout.group_size, config, ema)
     weights = step_weights(live, rollout.decisions, config.reduction)
@@ -111,10 +110,10 @@ def objective_pass(
     logprobs = torch.zeros_like(rollout.old_logprobs)
     clipped = torch.zeros_like(live)
     totals = dict.fromkeys(("rl", "sft", "kl", "entropy", "ce"), 0.0)
-    for first, last in micro_batches(rollout.masked[drawn], length, max_tokens, max_masked):
+    for first, last in micro_batches(rollout.masked[drawn], problems.length, max_tokens, max_masked):
         states = drawn[first:last]
-        responses, of_puzzle = rollout.responses[states], rollout.puzzle_of[states]
-        inputs = (*puzzles.prompts_of(of_puzzle), responses, puzzles.layout.mask_id, policy)
+        responses, of = rollout.responses[states], rollout.problem_of[states]
+        inputs = (*problems.prompts_of(of), responses, problems.mask_id, policy)
         scores = score_states(model, *inputs)
         begin, end = torch.searchsorted(slot, torch.tensor([first, last], device=slot.device)).tolist()
         rows, cols, local = trajectory[begin:end], step[begin:end], slot[begin:end] - first
@@ -130,19 +129,19 @@ def objective_pass(
 
         f = expected_reward(
             scores,
-            forced=rollout.forced[states],
-            tail=puzzles.tail_of(responses),
-            solution_ids=puzzles.solution_ids[of_puzzle],
+            definite=rollout.definite[states],
+            tail=problems.open_tail(responses, of),
+            scored=problems.scored[of],
+            answers=problems.answers[of],
             policy=policy,
             lam=config.lam,
-            scored_tail=puzzles.tail == "scored",
         )
         visits = weights[rows, cols]
         visit_weight = visits * f_weights(ratio, config.f_weight, config.f_weight_cap)[rows, cols]
         terms = {"sft": (f * torch.zeros_like(f).index_add(0, local, visit_weight)).sum() * config.sft_weight}
         state_weight = torch.zeros_like(f).index_add(0, local, visits)
         anchor = reference.score(*inputs) if reference is not None and config.kl_weight > 0 else None
-        for name, value in further_terms(scores, anchor, puzzles, of_puzzle, policy, config).items():
+        for name, value in further_terms(scores, anchor, problems, of, policy, config).items():
             terms[name] = (value * state_weight).sum()
         backward(rl, sum(terms.values(), torch.zeros_like(rl)))
         for name, term in (("rl", rl), *terms.items()):

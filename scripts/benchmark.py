@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import torch
 from arguments import parse
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.pretrain import SftDataset, masked_diffusion_loss
 from dllm_rl.rollout import rollout
 from dllm_rl.small_tokenizer import build_small_tokenizer
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.update import objective_pass
 from sudoku_env.generator import generate
 from sudoku_env.text import build_prompt
@@ -65,7 +65,8 @@ model = LladaForMaskedLM(
         mask_token_id=tokenizer.mask_token_id,
     )
 )
-data = SftDataset(puzzles, tail_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id)
+task = SudokuTask(pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id)
+data = SftDataset(task.batch(puzzles))
 ids, maskable = data.input_ids.long(), data.maskable
 report(
     "masked-diffusion SFT, forward and backward",

@@ -24,22 +24,14 @@ from transformers.utils import logging as transformers_logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.adapter import as_policy_model
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decode_loop import Decode, decode
 from dllm_rl.decoding import STRATEGIES, get_strategy, semi_autoregressive
 from dllm_rl.evaluate import paired_difference
-from dllm_rl.order import (
-    DecodeMetrics,
-    judge,
-    ladder_rounds,
-    ladder_steps,
-    mean_order,
-    random_order_tiers,
-    rank_correlation,
-    tier_shares,
-)
+from dllm_rl.order import DecodeMetrics, judge, mean_order, rank_correlation
 from dllm_rl.plots import plot_order
 from dllm_rl.policy import PolicyConfig
+from dllm_rl.sudoku import PuzzleBatch
+from sudoku_env.order import ladder_rounds, ladder_steps, random_order_tiers, tier_shares
 from sudoku_env.puzzles import read_packed, read_prompts
 from sudoku_env.rendering import decode_gif
 from sudoku_env.text import build_prompt
@@ -130,6 +122,7 @@ with user_errors(OSError, ValueError):
 model = as_policy_model(model, shifted=args.shifted_logits).to(args.device)
 puzzles = PuzzleBatch.collate(prefilled, pad_id=tokenizer.pad_token_id, device=args.device)
 boards = np.stack([puzzle.layout.puzzle for puzzle in prefilled])
+solutions = np.stack([puzzle.layout.solution for puzzle in prefilled])
 by_step, by_round = ladder_steps(boards), ladder_rounds(boards)
 
 
@@ -167,7 +160,7 @@ for count, threshold in settings:
         reference = reference or metrics
         difference, half_width = paired_difference(metrics, reference)
         floor = random_order_tiers(
-            boards, puzzles.solutions, cell_steps=metrics.cell_steps, live_cells=metrics.live_cells, seed=args.seed
+            boards, solutions, cell_steps=metrics.cell_steps, live_cells=metrics.live_cells, seed=args.seed
         )
         label = {"strategy": name, "tokens_per_step": count, "threshold": threshold}
         rows.append(
@@ -187,8 +180,8 @@ for count, threshold in settings:
         if count == counts[0]:
             orders[name] = mean_order(metrics.cell_steps)
             if name == gif_strategy:
-                solution = puzzles.solutions[args.gif_puzzle]
-                decode_gif(folder / "decode.gif", record.boards_of(args.gif_puzzle), solution)
+                shown = puzzles.read_states(record.states_of(args.gif_puzzle))
+                decode_gif(folder / "decode.gif", shown, solutions[args.gif_puzzle])
 
 labels, whole = ["strategy", "tokens_per_step", "threshold"], {"tokens_per_step": "Int64", "threshold": "Float64"}
 table = pd.DataFrame(rows).astype(whole).set_index(labels)

@@ -34,11 +34,11 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
 from benchmarks.naive_update import naive_pass  # noqa: E402
 from benchmarks.peak_memory import peak_of_update  # noqa: E402
-from dllm_rl.batch import PuzzleBatch  # noqa: E402
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM  # noqa: E402
 from dllm_rl.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
 from dllm_rl.rollout import Rollout, rollout  # noqa: E402
+from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
 from dllm_rl.update import objective_pass  # noqa: E402
 from sudoku_env.generator import generate  # noqa: E402
 from sudoku_env.puzzles import read_prompts  # noqa: E402

@@ -19,11 +19,11 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.diagnostics import TERMS, half_batch_cosines
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.tokens import pre_fill
 

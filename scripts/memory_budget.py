@@ -91,8 +91,10 @@ def policy_pass() -> tuple[object, ...]:
     """What an update evaluates: the log-probability of one action a state, and f."""
     chosen, states = PolicyConfig(), torch.arange(3)
     scores = score_states(small, torch.ones(3, 4, dtype=torch.long), None, responses, MASK, chosen)
-    forced = torch.ones(responses.shape, dtype=torch.bool)
-    f = expected_reward(scores, forced=forced, tail=~forced, solution_ids=responses + 1, policy=chosen, lam=0.5)
+    definite = torch.ones(responses.shape, dtype=torch.bool)
+    f = expected_reward(
+        scores, definite=definite, tail=~definite, scored=~definite, answers=responses + 1, policy=chosen, lam=0.5
+    )
     return scores, f, action_logprobs(scores, states, states, states, chosen)
 
 

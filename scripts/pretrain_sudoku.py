@@ -29,11 +29,13 @@ from transformers import (
 from transformers.trainer_callback import ExportableState
 
 from dllm_rl.callbacks import MetricsWriter, write_json_lines
+from dllm_rl.decoding import STRATEGIES
 from dllm_rl.evaluate import evaluate
 from dllm_rl.hold_anneal import HoldThenAnneal
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer
 from dllm_rl.small_tokenizer import build_small_tokenizer
+from dllm_rl.sudoku import SudokuTask
 from llm_rl.checkpoint import CheckpointError
 from llm_rl.storage import write_text_whole
 from sudoku_env.generator import generate
@@ -130,9 +132,7 @@ class CurveCallback(TrainerCallback, ExportableState):
             line: dict[str, float] = {"step": step}
             for name, puzzles in self.sets.items():
                 for strategy in ("margin",) if name == "in" else ("margin", "probability", "forced_first"):
-                    result = evaluate(
-                        model, puzzles, pad_id=tokenizer.pad_token_id, strategy=strategy, device=model.device
-                    )
+                    result = evaluate(model, puzzles, task, strategy=STRATEGIES[strategy], device=model.device)
                     line[f"{name}/{strategy}"] = float(result.solved.mean())
                     if strategy != "forced_first":
                         line[f"{name}/{strategy}/greedy_forced"] = result.greedy_forced
@@ -170,6 +170,7 @@ with user_errors(ValueError):
 run_folder = RunFolder(args)
 set_seed(args.seed)
 max_gen_length = 1 + args.size**2 + args.tail
+task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
 
 
 def prepare(count: int, clues: tuple[int, int], split: str, seed: int) -> list[PreFilled]:
@@ -236,7 +237,7 @@ trainer = BaseTrainer(
         disable_tqdm=None,
         resume_with_changes=args.resume_with_changes,
     ),
-    train_dataset=SftDataset(training, tail_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id),
+    train_dataset=SftDataset(task.batch(training)),
     callbacks=callbacks,
 )
 with user_errors(CheckpointError):
@@ -248,7 +249,7 @@ write_text_whole(folder / "arguments.json", json.dumps(asdict(args), indent=2))
 saved = AutoModelForMaskedLM.from_pretrained(folder).to(trainer.args.device)
 figures = {
     (f"{low}–{high}", strategy): float(
-        evaluate(saved, sets[name], pad_id=tokenizer.pad_token_id, strategy=strategy, device=saved.device).solved.mean()
+        evaluate(saved, sets[name], task, strategy=STRATEGIES[strategy], device=saved.device).solved.mean()
     )
     for name, (low, high) in (("in", clues), ("transfer", hard_clues))
     for strategy in ("margin", "probability", "forced_first")

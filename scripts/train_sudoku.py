@@ -33,9 +33,8 @@ from transformers import (
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.callbacks import HeldOutCurve, MetricsWriter, QuietProgress
-from dllm_rl.decoding import get_strategy
+from dllm_rl.decoding import STRATEGIES
 from dllm_rl.evaluate import (
     DEFAULT_STRATEGIES,
     Evaluation,
@@ -48,10 +47,11 @@ from dllm_rl.lora import add_lora
 from dllm_rl.plots import plot_run, read_json_lines
 from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer
 from dllm_rl.rollout import rollout
+from dllm_rl.sudoku import SudokuTask, Tail
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.checkpoint import CheckpointError
 from llm_rl.storage import write_text_whole
-from sudoku_env.metrics import random_order_floor
+from sudoku_env.order import random_order_floor
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.rendering import decode_gif
 from sudoku_env.text import TEMPLATES, build_prompt, parse_puzzle
@@ -88,6 +88,13 @@ class ScriptArguments:
         metadata={"help": "Rewrite every prompt with this template (e.g. compact), or keep the prompts as they are."},
     )
     max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
+    rule: str = field(
+        default="singles", metadata={"help": "Cells definite under this rule (or group) of sudoku_env.logic are S1."}
+    )
+    tail: Tail = field(
+        default="free",
+        metadata={"help": "Positions outside the map: any token earns lambda (free, source), prefill, or scored."},
+    )
     max_puzzles: int = field(default=0, metadata={"help": "Train on the first so many prompts; 0 is all."})
     eval_puzzles: int = field(default=1000, metadata={"help": "Held-out puzzles for the table; 0 is all."})
     curve_puzzles: int = field(default=200, metadata={"help": "Held-out puzzles for each point of the curve."})
@@ -162,7 +169,9 @@ device = args.device
 # Data: pre-filled puzzles; held-out grids must not occur in training.
 with user_errors(OSError, ValueError):
     tokenizer = AutoTokenizer.from_pretrained(script.model)
-pad_id, eos_id = tokenizer.pad_token_id, tokenizer.eos_token_id
+with user_errors(ValueError):
+    task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id, script.tail, script.rule)
+judged_as = SudokuTask(tokenizer.pad_token_id)  # by singles, whatever is trained, as the floor is
 
 
 def load(path: str, count: int) -> list[PreFilled]:
@@ -211,8 +220,8 @@ def judge(model: PreTrainedModel, name: str) -> dict[str, Evaluation]:
         results[strategy] = evaluate(
             model,
             test_set,
-            pad_id=pad_id,
-            strategy=strategy,
+            judged_as,
+            strategy=STRATEGIES[strategy],
             policy=args.policy_config(1.0),
             seed=args.seed,
             device=device,
@@ -247,10 +256,10 @@ evaluations = {"base": judge(model, "base")}
 # RL: the objective of seed 001.
 if args.lr_scheduler_type == "warmup_stable_decay" and not args.lr_scheduler_kwargs:
     args.lr_scheduler_kwargs = {"num_decay_steps": int(0.4 * args.max_steps)}
-curve = HeldOutCurve(run / "curve_rl.jsonl", curve_set, pad_id, curve_steps(args.max_steps))
+curve = HeldOutCurve(run / "curve_rl.jsonl", curve_set, judged_as, curve_steps(args.max_steps))
 callbacks = [MetricsWriter(run / "metrics.jsonl"), curve]
 with user_errors(CheckpointError, ValueError):
-    trainer = UnmaskTrainer(model, args, train_set, pad_id=pad_id, tail_id=eos_id, callbacks=callbacks)
+    trainer = UnmaskTrainer(model, args, train_set, task, callbacks=callbacks)
 prepare(trainer, ("solved", "greedy_forced", "position_entropy", "clip_frac"))
 print(f"RL: {args.max_steps} steps of {args.per_device_train_batch_size} puzzles × {args.group_size} trajectories.")
 with user_errors(CheckpointError):
@@ -262,7 +271,7 @@ evaluations["RL"] = judge(model, "RL")
 # Control: the same base and puzzles, masked-diffusion SFT for the same wall time. How many steps that is gets measured
 # once and kept, so that a control that was killed goes on from its own checkpoint to the same end.
 if script.control:
-    control_data = SftDataset(train_set, tail_id=eos_id, pad_id=pad_id)
+    control_data = SftDataset(task.batch(train_set))
     planned = plan_file.is_file()
 
     def control_trainer(steps: int, callbacks: list, **options: object) -> SftTrainer:
@@ -296,7 +305,7 @@ if script.control:
         )
 
     if not planned:
-        clock = HeldOutCurve(run / "curve_control.jsonl", [], pad_id, every=0)
+        clock = HeldOutCurve(run / "curve_control.jsonl", [], judged_as, every=0)
         probe = control_trainer(PROBE_STEPS, [clock], save_strategy="no")
         prepare(probe, ())
         with user_errors(CheckpointError):
@@ -305,7 +314,7 @@ if script.control:
         write_text_whole(plan_file, json.dumps(plan))
     plan = json.loads(plan_file.read_text(encoding="utf-8"))
     rl_seconds, steps = plan["rl_seconds"], plan["steps"]
-    curve = HeldOutCurve(run / "curve_control.jsonl", curve_set, pad_id, curve_steps(steps))
+    curve = HeldOutCurve(run / "curve_control.jsonl", curve_set, judged_as, curve_steps(steps))
     control = control_trainer(
         steps,
         [MetricsWriter(run / "metrics_control.jsonl"), curve],
@@ -337,8 +346,8 @@ if script.curve_points:
     curves = {name: read_json_lines(run / f"curve_{name}.jsonl") for name in names}
     plot_run(read_json_lines(run / "metrics.jsonl"), curves, floor, run / "curves.png")
 chosen = test_set[int(np.argmax(evaluations["RL"]["margin"].solved))]
-batch = PuzzleBatch.collate([chosen], pad_id=pad_id, device=device)
-record = rollout(model, batch, strategy=get_strategy("margin"))
+batch = judged_as.batch([chosen]).to(device)
+record = rollout(model, batch, strategy=STRATEGIES["margin"])
 visited = record.responses[record.state_of[0][record.live[0]]].cpu()
 last = visited[-1:].clone()
 end = int(record.live[0].sum()) - 1

@@ -43,7 +43,7 @@ from sudoku_env.logic import (
     singles_rounds,
     solve_by_singles,
 )
-from sudoku_env.metrics import random_order_floor
+from sudoku_env.order import random_order_floor
 from sudoku_env.progress import BoardView, Progress
 from sudoku_env.puzzles import Puzzles, default_puzzles, read_packed, read_prompts, read_puzzles
 from sudoku_env.rating import Rating, rate, rate_batch

@@ -5,12 +5,12 @@ import torch
 from tiny_llada import make_model
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.pretrain import SftDataset, masked_diffusion_loss
 from dllm_rl.rollout import rollout
 from dllm_rl.small_tokenizer import build_small_tokenizer
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_env.generator import generate
 from sudoku_env.text import build_prompt
 from sudoku_env.tokens import PreFilled, pre_fill
@@ -38,7 +38,8 @@ def puzzles(tokenizer: PreTrainedTokenizerFast) -> list[PreFilled]:
 def fitted(tokenizer: PreTrainedTokenizerFast, puzzles: list[PreFilled]) -> LladaForMaskedLM:
     """A model that has half learned the puzzles by heart, so that some trajectories last and some do not."""
     model = make_model(vocab_size=len(tokenizer), mask_token_id=tokenizer.mask_token_id)
-    data = SftDataset(puzzles, tail_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id)
+    task = SudokuTask(pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id)
+    data = SftDataset(task.batch(puzzles))
     probe = PuzzleBatch.collate(puzzles[:3], pad_id=tokenizer.pad_token_id)
     policy = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tiny_training import new_model, puzzles, tokenizer, trainer
+from tiny_training import new_model, puzzles, sudoku_task, trainer
 
 from dllm_rl.callbacks import HeldOutCurve, MetricsWriter
 
@@ -39,7 +39,7 @@ def play(folder: Path, weights: dict[str, torch.Tensor], file_limit: int = 0, **
     model.load_state_dict(weights)
     callbacks = [
         MetricsWriter(folder / "metrics.jsonl"),
-        HeldOutCurve(folder / "curve.jsonl", puzzles(2), tokenizer().pad_token_id, every=4),
+        HeldOutCurve(folder / "curve.jsonl", puzzles(2), sudoku_task(), every=4),
     ]
     run = trainer(folder, model, callbacks=callbacks, **{**SETTINGS, **changes})
     run.train(resume_from_checkpoint="last")

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.tokens import PreFilled, detect_definite, judge_error
 
 Action = tuple[int, int]
@@ -149,11 +149,11 @@ def as_rollout(
     count = len(played) // group_size
     one = PuzzleBatch.collate([puzzle], pad_id=0)
     return Rollout(
-        puzzles=one,
+        problems=one,
         group_size=group_size,
         responses=torch.tensor(states)[:, layout.prompt_length :],
-        puzzle_of=torch.zeros(len(states), dtype=torch.int64),
-        forced=forced,
+        problem_of=torch.zeros(len(states), dtype=torch.int64),
+        definite=forced,
         expected_reward=torch.stack(rewards).float(),
         entropy=nothing,
         top_prob=nothing,
@@ -181,7 +181,7 @@ def objective(
 
     `averages` holds the moving averages of returns by the number of decisions left.
     """
-    scored_tail_id = record.puzzles.tail_id if record.puzzles.tail == "scored" else None
+    scored_tail_id = _answer_at(record, record.problems.scored)
     per_group: list[list[list[float]]] = []
     steps = record.positions.shape[1]
     for index in range(len(puzzles)):
@@ -257,16 +257,25 @@ def further_terms(
             )
         entropy = -sum(log_prob * log_prob.exp() for log_prob in policy.position.values())
         solution = dict(zip(puzzle.layout.cell_positions.tolist(), puzzle.layout.solution_ids.tolist(), strict=True))
+        tail_id = _answer_at(record, ~record.problems.judged)
         known = [
-            at_1.token[ell][solution.get(ell, record.puzzles.tail_id)]
+            at_1.token[ell][solution.get(ell, tail_id)]
             for ell in policy.position
-            if ell in solution or record.puzzles.tail_id is not None
+            if ell in solution or tail_id is not None
         ]
         totals["kl"] = totals["kl"] - settings.kl_weight * weight * kl
         totals["entropy"] = totals["entropy"] + settings.entropy_weight * weight * entropy
         if known:
             totals["ce"] = totals["ce"] + settings.ce_weight * weight * torch.stack(known).mean()
     return totals
+
+
+def _answer_at(record: Rollout, where: Tensor) -> int | None:
+    """The one token that answers all open positions among these; None where there are none or it is not known."""
+    start = record.problems.responses == record.problems.mask_id
+    found = record.problems.answers[where & start].unique().tolist()
+    assert len(found) <= 1
+    return found[0] if found and found != [record.problems.mask_id] else None
 
 
 def _divergence(log_p: Tensor, log_q: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.adapter import LogitsAdapter, as_policy_model
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decode_loop import decode
 from dllm_rl.decoding import get_strategy
 from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.sudoku import PuzzleBatch
 
 
 class Plain(nn.Module):

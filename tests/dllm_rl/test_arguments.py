@@ -135,8 +135,6 @@ def test_rates(make):
             "with 2 optimizer steps on a roll-out needs f_weight",
         ),
         ({"state_fraction": 0.0}, "state_fraction must lie in"),
-        ({"tail": "empty"}, "tail 'empty' is unknown"),
-        ({"rule": "guess"}, "rule 'guess' is unknown; choose one of .*naked_single"),
         ({"f_weight": "two_step"}, "f_weight 'two_step' is unknown; use one of"),
         ({"f_weight_cap": 0.0}, "f_weight_cap must be positive"),
         ({"kl_target": "states"}, "kl_target 'states' is unknown"),

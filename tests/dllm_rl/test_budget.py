@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_training import arguments, new_model, puzzles, tokenizer, trainer, warm_model
+from tiny_training import arguments, new_model, puzzles, sudoku_task, trainer, warm_model
 from torch import nn
 from transformers import TrainerCallback, TrainingArguments
 
@@ -31,7 +31,7 @@ def sft(folder: Path, *callbacks: TrainerCallback, **changes: Any) -> SftTrainer
         **changes,
     }
     known = {name: value for name, value in chosen.items() if name in TrainingArguments.__dataclass_fields__}
-    data = SftDataset(puzzles(8), tail_id=tokenizer().eos_token_id, pad_id=tokenizer().pad_token_id)
+    data = SftDataset(sudoku_task(with_tail=True).batch(puzzles(8)))
     known["remove_unused_columns"] = False
     return SftTrainer(model=new_model(), args=TrainingArguments(**known), train_dataset=data, callbacks=list(callbacks))
 

@@ -4,7 +4,7 @@ import time
 import pandas as pd
 import torch
 from PIL import Image
-from tiny_training import new_model, puzzles, tokenizer
+from tiny_training import new_model, puzzles, sudoku_task
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from dllm_rl import callbacks
@@ -25,27 +25,27 @@ def drive(curve, model, steps, seconds):
 
 def test_curve_has_a_start_regular_points_and_an_end(tmp_path):
     path = tmp_path / "curve.jsonl"
-    drive(HeldOutCurve(path, puzzles(4), tokenizer().pad_token_id, every=2), new_model(), steps=5, seconds=0.0)
+    drive(HeldOutCurve(path, puzzles(4), sudoku_task(), every=2), new_model(), steps=5, seconds=0.0)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["step"] for line in lines] == [0, 2, 4, 5]
     assert all({"seconds", "solved", "greedy_forced", "steps_before_error"} <= line.keys() for line in lines)
 
 
 def test_clock_stops_while_evaluating(tmp_path, monkeypatch):
-    result = callbacks.evaluate(new_model(), puzzles(2), pad_id=tokenizer().pad_token_id)
+    result = callbacks.evaluate(new_model(), puzzles(2), sudoku_task())
 
     def slow(*args, **kwargs):
         time.sleep(0.5)
         return result
 
     monkeypatch.setattr(callbacks, "evaluate", slow)
-    curve = HeldOutCurve(tmp_path / "curve.jsonl", puzzles(2), 0, every=1)
+    curve = HeldOutCurve(tmp_path / "curve.jsonl", puzzles(2), sudoku_task(), every=1)
     drive(curve, new_model(), steps=3, seconds=0.02)
     assert 0.06 <= curve.seconds < 0.5
 
 
 def test_clock_alone_needs_no_puzzles(tmp_path):
-    curve = HeldOutCurve(tmp_path / "curve.jsonl", [], 0, every=0)
+    curve = HeldOutCurve(tmp_path / "curve.jsonl", [], sudoku_task(), every=0)
     drive(curve, new_model(), steps=2, seconds=0.02)
     assert curve.seconds >= 0.04 and not (tmp_path / "curve.jsonl").exists()
 
@@ -89,12 +89,12 @@ def test_a_resumed_run_starts_from_the_lines_of_its_checkpoint(tmp_path):
 
 def test_a_resumed_curve_keeps_its_points_and_its_clock(tmp_path):
     path, state = tmp_path / "curve.jsonl", TrainerState()
-    first = HeldOutCurve(path, puzzles(2), tokenizer().pad_token_id, every=1)
+    first = HeldOutCurve(path, puzzles(2), sudoku_task(), every=1)
     drive(first, new_model(), steps=2, seconds=0.02)
     saved = json.loads(json.dumps(first.state()))
     drive(first, new_model(), steps=1, seconds=0.0)  # goes on after the checkpoint, in vain
     state.global_step, state.stateful_callbacks = 2, {"HeldOutCurve": saved}
-    resumed = HeldOutCurve(path, puzzles(2), tokenizer().pad_token_id, every=1)
+    resumed = HeldOutCurve(path, puzzles(2), sudoku_task(), every=1)
     args, control = TrainingArguments(use_cpu=True, report_to="none"), TrainerControl()
     resumed.on_train_begin(args, state, control, model=new_model())
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [0, 1, 2]

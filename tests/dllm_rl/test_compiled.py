@@ -12,13 +12,13 @@ from tiny_llada import make_model
 from tiny_training import KeepGradients, logged, puzzles, tokenizer, trainer, warm_model
 from torch import nn
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.compiled import compilations, compile_body
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.lora import add_lora
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import UpdateResult, objective_pass
 
 # Neither Adam nor a division by the rewards' spread within a group, which may be rounding alone, magnifies rounding.

@@ -10,11 +10,11 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.adapter import as_policy_model
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decode_loop import best_positions, decode
 from dllm_rl.decoding import STRATEGIES, Strategy, get_strategy, semi_autoregressive
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.tokens import PreFilled, detect_definite
 
 
@@ -121,7 +121,7 @@ def test_blocks_are_filled_one_after_the_other(model: LladaForMaskedLM, batch: P
 def test_boards_of_a_decode(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     record = decode(model, batch, get_strategy("random"), tokens_per_step=2, generator=torch.Generator().manual_seed(3))
     for row in range(3):
-        boards = record.boards_of(row)
+        boards = batch.read_states(record.states_of(row))
         assert boards.shape == (int(record.forward_passes[row]) + 1, 16)
         np.testing.assert_array_equal(boards[0], batch.boards(batch.responses)[row])
         final = record.responses[row].numpy()[batch.layout.cell_positions]
@@ -175,7 +175,8 @@ def test_cells_without_a_digit_are_not_filled_again(batch: PuzzleBatch, count: i
     record = decode(as_policy_model(Eos()), batch, get_strategy("forced_first"), tokens_per_step=count)
     masked = batch.responses == batch.layout.mask_id
     assert bool((record.responses[masked] == 1).all())
-    assert (record.boards_of(0)[-1] == -1).sum() == (record.boards_of(0)[0] == 0).sum()
+    boards = batch.read_states(record.states_of(0))
+    assert (boards[-1] == -1).sum() == (boards[0] == 0).sum()
 
 
 def test_a_strategy_that_chooses_nothing_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decoding import STRATEGIES, draw, get_strategy, semi_autoregressive
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, StateScores, log_margins
 from dllm_rl.rollout import rollout
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.tokens import PreFilled
 
 # One state of five positions; 0 and 4 are filled. Position 1 has the largest probability of a token (0.5), position 2
@@ -128,8 +128,8 @@ def test_every_strategy_decodes(
     if name in ("margin", "policy_greedy"):
         assert torch.equal(chosen, record.greedy[state])
     if name == "forced_first":
-        available = record.forced[state].any(1)
+        available = record.definite[state].any(1)
         assert bool(available.any())
-        assert torch.equal(record.forced[state, chosen], available)
+        assert torch.equal(record.definite[state, chosen], available)
     if name not in ("policy", "random"):
         assert torch.equal(record.positions[0], record.positions[1])

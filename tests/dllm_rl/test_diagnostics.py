@@ -6,12 +6,12 @@ import torch
 from tiny_training import logged, trainer, warm_model
 from torch import Tensor
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.diagnostics import TermGate, half_batch_cosines, term_gradients
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass
 
 CONFIG = ObjectiveConfig(rl_weight=0.3, sft_weight=0.7, baseline="leave_one_out", scale="none")
@@ -44,7 +44,7 @@ def test_cosines_are_those_of_the_two_halves(model: LladaForMaskedLM, record: Ro
 
 
 def test_a_roll_out_that_cannot_be_halved_is_refused(model: LladaForMaskedLM, record: Rollout) -> None:
-    with pytest.raises(ValueError, match="two puzzles or more"):
+    with pytest.raises(ValueError, match="two problems or more"):
         half_batch_cosines(model, record.select(torch.tensor([0])), config=CONFIG)
     with pytest.raises(ValueError, match="leave_one_out"):
         half_batch_cosines(model, record, config=replace(CONFIG, baseline="ema"))

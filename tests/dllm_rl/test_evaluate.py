@@ -6,7 +6,7 @@ import torch
 from policy_reference import after, is_over, policy_at
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.batch import PuzzleBatch
+from dllm_rl.decoding import get_strategy
 from dllm_rl.evaluate import (
     DEFAULT_STRATEGIES,
     Evaluation,
@@ -19,6 +19,7 @@ from dllm_rl.evaluate import (
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_env.tokens import PreFilled, detect_definite, judge_error
 
 
@@ -102,7 +103,7 @@ def test_margin_decoding_against_loops(
         wrong = judge_error(state, puzzle.layout)
         expected.append((not wrong, steps - wrong, forced, in_map))
     for batch_size in (2, 512):
-        result = evaluate(model, puzzles, pad_id=tokenizer.pad_token_id, batch_size=batch_size)
+        result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), batch_size=batch_size)
         got = zip(
             result.solved.tolist(),
             result.steps_before_error.tolist(),
@@ -120,7 +121,7 @@ def test_an_untrained_model_solves_nothing_and_says_when_it_failed(
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(-1.0)
-    result = evaluate(model, puzzles, pad_id=tokenizer.pad_token_id, strategy="forced_first")
+    result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), strategy=get_strategy("forced_first"))
     assert result.strategy == "forced_first"
     assert not result.solved.any()
     assert result.summary()["solved"] == 0.0
@@ -130,9 +131,9 @@ def test_an_untrained_model_solves_nothing_and_says_when_it_failed(
 def test_a_seed_decides_the_strategies_that_draw(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    policy = PolicyConfig(position_temperature=1.0, token_temperature=1.0)
+    policy, task = PolicyConfig(position_temperature=1.0, token_temperature=1.0), SudokuTask(tokenizer.pad_token_id)
     results = [
-        evaluate(model, puzzles * 4, pad_id=tokenizer.pad_token_id, strategy="policy", policy=policy, seed=seed)
+        evaluate(model, puzzles * 4, task, strategy=get_strategy("policy"), policy=policy, seed=seed)
         for seed in (0, 0, 1)
     ]
     steps = [result.steps_before_error.tolist() for result in results]
@@ -147,14 +148,14 @@ def test_greedy_in_forced_counts_live_states_only(model: LladaForMaskedLM, batch
     for row in range(len(record.state_of)):
         for k, state in enumerate(record.state_of[row].tolist()):
             ell = int(record.greedy[state])
-            assert bool(forced[row, k]) == (state >= 0 and bool(record.forced[state, ell]))
-            assert bool(in_map[row, k]) == (state >= 0 and bool(batch.in_map[ell]))
+            assert bool(forced[row, k]) == (state >= 0 and bool(record.definite[state, ell]))
+            assert bool(in_map[row, k]) == (state >= 0 and bool(batch.judged[0][ell]))
     assert bool((forced <= in_map).all())
 
 
 def test_bad_arguments_are_refused(model: LladaForMaskedLM, puzzles: list[PreFilled]) -> None:
-    with pytest.raises(ValueError, match="no puzzles"):
-        evaluate(model, [], pad_id=0)
+    with pytest.raises(ValueError, match="no problems"):
+        evaluate(model, [], SudokuTask(0))
     with pytest.raises(ValueError, match="'best' is unknown"):
-        evaluate(model, puzzles, pad_id=0, strategy="best")
+        evaluate(model, puzzles, SudokuTask(0), strategy=get_strategy("best"))
     assert DEFAULT_STRATEGIES == ("margin", "probability", "policy")

@@ -16,13 +16,13 @@ def test_a_failed_update_can_be_looked_into(tmp_path: Path) -> None:
     run = trainer(tmp_path, learning_rate=1e30, updates_per_rollout=2, **BLOW_UP)
     with pytest.raises(FloatingPointError, match=r"at step 1; .*failed_step-1\)"):
         run.train()
-    failure = load_failure(tmp_path / "failed_step-1")
+    failure = load_failure(tmp_path / "failed_step-1", run.task)
     assert failure.step == 1 and failure.arguments["updates_per_rollout"] == 2 and "gradient norm" in failure.error
     weights = AutoModelForMaskedLM.from_pretrained(tmp_path / "failed_step-1" / "model")
     for name, value in weights.state_dict().items():
         torch.testing.assert_close(value, run.model.state_dict()[name], rtol=0, atol=0, equal_nan=True)
     assert failure.rollout is not None and failure.rollout.group_size == 4
-    assert torch.equal(failure.rollout.puzzles.responses, failure.inputs["puzzles"].responses)
+    assert torch.equal(failure.rollout.problems.responses, failure.inputs["problems"].responses)
     with pytest.raises(FloatingPointError):
         objective_pass(weights.train(), failure.rollout, _backward, policy=failure.rollout.policy, config=run.objective)
         gradients = [param.grad for param in weights.parameters() if param.grad is not None]
@@ -38,8 +38,8 @@ def test_a_failed_roll_out_leaves_its_puzzles(tmp_path: Path) -> None:
     run = trainer(tmp_path, learning_rate=3e38, **BLOW_UP)
     with pytest.raises(FloatingPointError, match=r"logits are not finite.*failed_step-1\)"):
         run.train()
-    failure = load_failure(tmp_path / "failed_step-1")
-    assert failure.rollout is None and len(failure.inputs["puzzles"]) == 2
+    failure = load_failure(tmp_path / "failed_step-1", run.task)
+    assert failure.rollout is None and len(failure.inputs["problems"]) == 2
     assert not list(tmp_path.glob("partial*"))
 
 

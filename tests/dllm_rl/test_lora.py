@@ -13,11 +13,11 @@ from tiny_llada import make_model
 from tiny_training import logged, puzzles, tokenizer, trainer, warm_model
 from torch import Tensor, nn
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.lora import LLADA_TARGETS, add_lora
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
+from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass
 
 

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_reference import f_of, policy_at
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.objective import (
     ObjectiveConfig,
@@ -18,6 +17,7 @@ from dllm_rl.objective import (
     step_weights,
 )
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, score_states
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.dynamics import step_batch
 from sudoku_env.logic import forced_digits
 from sudoku_env.tokens import PreFilled, detect_definite
@@ -30,9 +30,9 @@ def test_f_by_hand() -> None:
     solution = torch.tensor([[0.9, 0.3, 0.0, 0.0]]).log()
     forced = torch.tensor([[True, False, False, False]])
     tail = torch.tensor([[False, False, True, True]])
-    f = log_expected_reward(position, solution, forced, tail, lam=0.5).exp()
+    f = log_expected_reward(position, solution, forced, tail, torch.zeros_like(tail), lam=0.5).exp()
     torch.testing.assert_close(f, torch.tensor([0.5 * 0.9 + 0.5 * 0.3]))
-    without = log_expected_reward(position, solution, forced, tail, lam=0.0).exp()
+    without = log_expected_reward(position, solution, forced, tail, torch.zeros_like(tail), lam=0.0).exp()
     torch.testing.assert_close(without, torch.tensor([0.45]))
 
 
@@ -41,7 +41,8 @@ def test_a_state_without_terms_has_f_0_and_no_gradient(lam: float) -> None:
     logits = torch.zeros(2, 3, requires_grad=True)
     position = logits.log_softmax(1)
     forced = torch.tensor([[False] * 3, [True, False, False]])
-    log_f = log_expected_reward(position, torch.zeros(2, 3), forced, torch.zeros(2, 3, dtype=torch.bool), lam)
+    none = torch.zeros_like(forced)
+    log_f = log_expected_reward(position, torch.zeros(2, 3), forced, none, none, lam)
     assert log_f[0] == NEG_INF
     f = log_f.exp()
     assert f[0] == 0.0
@@ -60,6 +61,7 @@ def test_f_survives_probabilities_that_underflow() -> None:
         torch.zeros(1, 2),
         torch.tensor([[False, True]]),
         torch.zeros(1, 2, dtype=torch.bool),
+        torch.zeros(1, 2, dtype=torch.bool),
         0.5,
     )
     assert float(log_f.detach()) == pytest.approx(-200.0)
@@ -74,9 +76,10 @@ def scored(model: LladaForMaskedLM, batch: PuzzleBatch, responses: torch.Tensor)
     forced[:, torch.tensor(batch.layout.cell_positions)] = torch.from_numpy(forced_digits(batch.boards(responses)) > 0)
     f = expected_reward(
         scores,
-        forced=forced,
-        tail=(scores.row_of >= 0) & ~batch.in_map,
-        solution_ids=batch.solution_ids,
+        definite=forced,
+        tail=(scores.row_of >= 0) & ~batch.judged[0],
+        scored=torch.zeros_like(forced),
+        answers=batch.answers,
         policy=POLICY,
         lam=0.5,
     )
@@ -86,9 +89,9 @@ def scored(model: LladaForMaskedLM, batch: PuzzleBatch, responses: torch.Tensor)
 def halfway(batch: PuzzleBatch) -> torch.Tensor:
     """The puzzles with a third of their blanks filled correctly."""
     responses = batch.responses.clone()
-    cells = (responses == batch.layout.mask_id) & batch.in_map
+    cells = (responses == batch.layout.mask_id) & batch.judged[0]
     filled = cells & (cells.cumsum(1) % 3 == 0)
-    return torch.where(filled, batch.solution_ids, responses)
+    return torch.where(filled, batch.answers, responses)
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -112,7 +115,7 @@ def test_f_is_the_environments_reward_averaged_over_all_actions(
             cell_positions=layout.cell_positions,
             digit_ids=layout.digit_ids,
             mask_id=layout.mask_id,
-            solutions=batch.solutions[state : state + 1].repeat(count, 0),
+            solutions=batch.boards(batch.answers)[state : state + 1].repeat(count, 0),
             forced=(forced_digits(batch.boards(responses[state : state + 1])) > 0).repeat(count, 0),
             lam=0.5,
         )
@@ -211,7 +214,7 @@ def test_f_with_a_scored_tail_by_hand() -> None:
     position = torch.tensor([[0.5, 0.2, 0.3]]).log()
     solution = torch.tensor([[0.9, 0.3, 0.4]]).log()
     forced, tail = torch.tensor([[True, False, False]]), torch.tensor([[False, False, True]])
-    f = log_expected_reward(position, solution, forced, tail, lam=0.5, scored_tail=True).exp()
+    f = log_expected_reward(position, solution, forced, tail, torch.ones_like(tail), lam=0.5).exp()
     torch.testing.assert_close(f, torch.tensor([0.5 * 0.9 + 0.5 * 0.3 * 0.4]))
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from policy_reference import policy_at
 from tiny_llada import make_model
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig, annealed, log_margins, score_states, token_logprobs_at
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.tokens import PreFilled
 
 POLICY = PolicyConfig(position_temperature=0.4)

@@ -13,6 +13,7 @@ from dllm_rl.pretrain import (
     masked_diffusion_loss,
     weighted_masked_loss,
 )
+from dllm_rl.sudoku import SudokuTask
 from sudoku_env.tokens import PreFilled
 
 MASK = 2
@@ -131,7 +132,7 @@ def test_a_batch_in_which_nothing_was_masked_adds_nothing() -> None:
 @pytest.mark.parametrize("mask_prefilled", [False, True])
 def test_dataset(puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, mask_prefilled: bool) -> None:
     eos = tokenizer.eos_token_id
-    data = SftDataset(puzzles, tail_id=eos, pad_id=tokenizer.unk_token_id, mask_prefilled=mask_prefilled)
+    data = SftDataset(SudokuTask(tokenizer.unk_token_id, eos).batch(puzzles), mask_prefilled=mask_prefilled)
     assert len(data) == len(puzzles)
     longest = max(len(puzzle.token_ids) for puzzle in puzzles)
     for index, puzzle in enumerate(puzzles):
@@ -152,6 +153,11 @@ def test_dataset(puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, m
     assert {len(puzzle.token_ids) for puzzle in puzzles} == {longest, longest - 10}
 
 
+def test_a_dataset_of_unknown_answers_is_refused(puzzles: list[PreFilled]) -> None:
+    with pytest.raises(ValueError, match="answer is not known at some open position; for Sudoku give the task a tail"):
+        SftDataset(SudokuTask(1).batch(puzzles))
+
+
 def test_a_dataset_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="no puzzles"):
-        SftDataset([], tail_id=1, pad_id=1)
+        SftDataset(SudokuTask(1, 1).batch([]))

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
-from tiny_training import KeepGradients, arguments, puzzles, tokenizer, trainer, untimed, warm_model
+from tiny_training import KeepGradients, arguments, puzzles, sudoku_task, trainer, untimed, warm_model
 from warm_process import run_in_two_processes
 
 from dllm_rl.trainer import UnmaskTrainer
@@ -90,4 +90,4 @@ def test_trainer_refuses_to_train_alone_in_a_launch_of_two(tmp_path: Path, monke
     chosen = arguments(tmp_path)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(RuntimeError, match="WORLD_SIZE is 2"):
-        UnmaskTrainer(warm_model(), chosen, puzzles(8), pad_id=tokenizer().pad_token_id)
+        UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task())

@@ -3,10 +3,10 @@ import torch
 from tiny_llada import make_model
 from torch import nn
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig, StateScores, score_states
 from dllm_rl.reference import Reference
+from dllm_rl.sudoku import PuzzleBatch
 
 POLICY = PolicyConfig(position_temperature=0.5)
 

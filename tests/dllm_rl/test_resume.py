@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_training import new_model, puzzles, tokenizer, trainer, untimed
+from tiny_training import new_model, puzzles, sudoku_task, trainer, untimed
 from transformers import TrainerCallback
 
 from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer
@@ -40,12 +40,11 @@ def no_step(*args: Any, **kwargs: Any) -> None:
 
 
 def sft_trainer(folder: Path, **changes: Any) -> SftTrainer:
-    names = tokenizer()
     settings = {"learning_rate": 1e-3, "report_to": "none", "use_cpu": True, "disable_tqdm": True, "logging_steps": 2}
     return SftTrainer(
         model=new_model(),
         args=SftArguments(str(folder), remove_unused_columns=False, **{**settings, **SAVING, **changes}),
-        train_dataset=SftDataset(puzzles(16), tail_id=names.eos_token_id, pad_id=names.pad_token_id),
+        train_dataset=SftDataset(sudoku_task(with_tail=True).batch(puzzles(16))),
     )
 
 

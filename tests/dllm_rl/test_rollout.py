@@ -9,7 +9,6 @@ from tiny_llada import make_model
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decode_loop import decode
 from dllm_rl.decoding import get_strategy
 from dllm_rl.llada import LladaForMaskedLM
@@ -17,6 +16,7 @@ from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, micro_batches, rollout
 from dllm_rl.small_tokenizer import build_small_tokenizer
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.generator import generate
 from sudoku_env.text import build_prompt
 from sudoku_env.tokens import PreFilled, detect_definite, judge_error, pre_fill
@@ -38,9 +38,9 @@ def assert_replays(model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFi
                 assert float(record.old_logprobs[row, k]) == float(record.rewards[row, k]) == 0.0
                 continue
             assert record.responses[visited].tolist() == state[layout.prompt_length :]
-            assert int(record.puzzle_of[visited]) == row // record.group_size
+            assert int(record.problem_of[visited]) == row // record.group_size
             forced = detect_definite(state, layout)
-            assert record.forced[visited].nonzero()[:, 0].tolist() == forced
+            assert record.definite[visited].nonzero()[:, 0].tolist() == forced
             ell, token = int(record.positions[row, k]), int(record.tokens[row, k])
             with torch.no_grad():
                 policy = policy_at(model, state, puzzle, POLICY)
@@ -82,7 +82,7 @@ def test_trajectories_on_6x6_replay() -> None:
 
 def test_distinct_states_are_distinct_shared_and_ordered_by_step(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     record = rollout(model, batch, group_size=16, policy=POLICY)
-    keys = {(int(puzzle), *row) for puzzle, row in zip(record.puzzle_of, record.responses.tolist(), strict=True)}
+    keys = {(int(puzzle), *row) for puzzle, row in zip(record.problem_of, record.responses.tolist(), strict=True)}
     assert len(keys) == len(record.responses) < int(record.live.sum())
     assert record.state_of[:, 0].reshape(3, 16).unique(dim=1).shape == (3, 1)
     visited = record.state_of[record.live]
@@ -98,8 +98,8 @@ def test_a_puzzle_that_occurs_twice_shares_its_states(
     twice = [puzzles[1], puzzles[0], puzzles[1]]
     record = rollout(model, PuzzleBatch.collate(twice, pad_id=tokenizer.pad_token_id), group_size=3, policy=POLICY)
     assert record.state_of[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
-    assert set(record.puzzle_of.tolist()) == {0, 1}
-    keys = {(int(puzzle), *row) for puzzle, row in zip(record.puzzle_of, record.responses.tolist(), strict=True)}
+    assert set(record.problem_of.tolist()) == {0, 1}
+    keys = {(int(puzzle), *row) for puzzle, row in zip(record.problem_of, record.responses.tolist(), strict=True)}
     assert len(keys) == len(record.responses)
 
 
@@ -110,7 +110,7 @@ def test_puzzles_of_the_same_state_and_another_prompt_are_not_merged(
     prompt_ids = twins.prompt_ids.clone()
     prompt_ids[1, 0] += 1
     record = rollout(model, replace(twins, prompt_ids=prompt_ids), policy=POLICY)
-    assert record.state_of[:, 0].tolist() == [0, 1] and record.puzzle_of[:2].tolist() == [0, 1]
+    assert record.state_of[:, 0].tolist() == [0, 1] and record.problem_of[:2].tolist() == [0, 1]
 
 
 def test_micro_batches_hold_as_many_states_as_both_budgets_allow() -> None:
@@ -159,7 +159,7 @@ def test_passes_of_any_size_give_one_greedy_rollout(model: LladaForMaskedLM, bat
     whole = rollout(model, batch, policy=POLICY, strategy=greedy)
     for budgets in ({"max_tokens": length}, {"max_tokens": 2 * length}, {"max_masked": 15}):
         parts = rollout(model, batch, policy=POLICY, strategy=greedy, **budgets)
-        for name in ("responses", "puzzle_of", "forced", "state_of", "positions", "tokens", "rewards", "errors"):
+        for name in ("responses", "problem_of", "definite", "state_of", "positions", "tokens", "rewards", "errors"):
             assert torch.equal(getattr(parts, name), getattr(whole, name)), name
         torch.testing.assert_close(parts.old_logprobs, whole.old_logprobs, atol=1e-4, rtol=0)
 
@@ -218,7 +218,7 @@ def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: Puzzl
         parts = rollout(model, batch, group_size=6, policy=POLICY, noise=noise, **budgets)
         for ours, theirs in zip(decisions_of(parts), decisions_of(whole), strict=True):
             assert torch.equal(ours, theirs)
-        for name in ("responses", "puzzle_of", "state_of", "forced"):
+        for name in ("responses", "problem_of", "state_of", "definite"):
             assert torch.equal(getattr(parts, name), getattr(whole, name)), name
 
 

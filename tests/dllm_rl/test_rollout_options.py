@@ -1,7 +1,7 @@
 """The tail's rewards, the rule of S1 and parts of a roll-out."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -9,10 +9,10 @@ import torch
 from policy_reference import f_of, policy_at
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.errors import BoardError
 from sudoku_env.logic import definite_cells
 from sudoku_env.tokens import PreFilled
@@ -29,10 +29,10 @@ def scored(puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> Puzz
 
 def reward(batch: PuzzleBatch, record: Rollout, puzzle: int, state: int, position: int, token: int) -> float:
     """By definition, with a scored tail and λ = 0.3."""
-    right = token == int(batch.solution_ids[puzzle, position])
-    if not batch.in_map[position]:
+    right = token == int(batch.answers[puzzle, position])
+    if not batch.judged[0][position]:
         return 0.3 if right else 0.0
-    return float(right and bool(record.forced[state, position]))
+    return float(right and bool(record.definite[state, position]))
 
 
 def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(
@@ -41,7 +41,7 @@ def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(
     record = rollout(model, scored, group_size=4, policy=POLICY, lam=0.3, generator=torch.Generator().manual_seed(0))
     assert record.policy == POLICY
     for state in range(0, len(record.responses), 3):
-        index = int(record.puzzle_of[state])
+        index = int(record.problem_of[state])
         puzzle = puzzles[index]
         tokens = [*puzzle.token_ids[: puzzle.prompt_length], *record.responses[state].tolist()]
         with torch.no_grad():
@@ -53,7 +53,7 @@ def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(
         )
         assert float(record.expected_reward[state]) == pytest.approx(mean, abs=1e-6)
         free = float(f_of(policy, tokens, puzzle, 0.3))
-        if any(not scored.in_map[ell] for ell in policy.position):
+        if any(not scored.judged[0][ell] for ell in policy.position):
             assert mean < free
 
 
@@ -65,7 +65,7 @@ def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, s
         state, position = int(record.state_of[row, column]), int(record.positions[row, column])
         expected = reward(scored, record, row // 60, state, position, int(record.tokens[row, column]))
         assert float(record.rewards[row, column]) == pytest.approx(expected)
-        if not scored.in_map[position]:
+        if not scored.judged[0][position]:
             paid.append(expected)
     assert len(set(paid)) == 2
 
@@ -73,18 +73,18 @@ def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, s
 @pytest.mark.parametrize("rule", ["naked_single", "singles", "pairs", "backbone"])
 def test_forced_cells_are_those_of_the_rule(model: LladaForMaskedLM, batch: PuzzleBatch, rule: str) -> None:
     generator = torch.Generator().manual_seed(0)
-    record = rollout(model, batch, group_size=4, policy=POLICY, rule=rule, generator=generator)
+    record = rollout(model, replace(batch, rule=rule), group_size=4, policy=POLICY, generator=generator)
     boards = batch.boards(record.responses)
-    cells = record.forced[:, torch.tensor(batch.layout.cell_positions)].numpy()
+    cells = record.definite[:, torch.tensor(batch.layout.cell_positions)].numpy()
     assert np.array_equal(cells, definite_cells(boards, rule) > 0)
-    assert int(record.forced.sum()) == cells.sum()
+    assert int(record.definite.sum()) == cells.sum()
     if rule == "naked_single":
         assert cells.sum() < (definite_cells(boards) > 0).sum()
 
 
-def test_an_unknown_rule_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_an_unknown_rule_is_refused(puzzles: list[PreFilled]) -> None:
     with pytest.raises(BoardError, match=r"rule 'guess' is unknown; choose one of .*naked_single"):
-        rollout(model, batch, rule="guess")
+        PuzzleBatch.collate(puzzles[:3], pad_id=0, rule="guess")
 
 
 def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_visit(
@@ -102,11 +102,11 @@ def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_v
     before, after = whole.state_of[rows], part.state_of
     assert sorted(set(after[part.live].tolist())) == list(range(len(part.responses)))
     for old, new in zip(before[part.live].tolist(), after[part.live].tolist(), strict=True):
-        for name in ("responses", "forced", "expected_reward", "entropy", "top_prob", "greedy"):
+        for name in ("responses", "definite", "expected_reward", "entropy", "top_prob", "greedy"):
             assert torch.equal(getattr(part, name)[new], getattr(whole, name)[old]), name
-        owner = chosen[int(part.puzzle_of[new])]
-        assert torch.equal(twice.prompt_ids[owner], twice.prompt_ids[whole.puzzle_of[old]])
-        assert torch.equal(twice.solution_ids[owner], twice.solution_ids[whole.puzzle_of[old]])
+        owner = chosen[int(part.problem_of[new])]
+        assert torch.equal(twice.prompt_ids[owner], twice.prompt_ids[whole.problem_of[old]])
+        assert torch.equal(twice.answers[owner], twice.answers[whole.problem_of[old]])
     assert bool((after[~part.live] == -1).all())
     assert bool((part.state_of[:, 1:].gt(part.state_of[:, :-1]) | ~part.live[:, 1:]).all())  # in the order of the steps
 

@@ -1,14 +1,13 @@
 import numpy as np
 import pytest
 import torch
-from tiny_training import logged, new_model, puzzles, tokenizer
+from tiny_training import logged, new_model, puzzles, sudoku_task, tokenizer
 from transformers import AutoModelForMaskedLM, TrainingArguments
 
 from dllm_rl.evaluate import evaluate
 from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer, masked_diffusion_loss
 
-PAD = tokenizer().pad_token_id
-EOS = tokenizer().eos_token_id
+TASK = sudoku_task(with_tail=True)
 
 
 def sft_trainer(folder, data, kind=TrainingArguments, **changes):
@@ -30,18 +29,18 @@ def sft_trainer(folder, data, kind=TrainingArguments, **changes):
 
 def test_a_handful_of_puzzles_is_learned(tmp_path):
     handful = puzzles(6)
-    trainer = sft_trainer(tmp_path, SftDataset(handful, tail_id=EOS, pad_id=PAD), max_steps=400)
+    trainer = sft_trainer(tmp_path, SftDataset(TASK.batch(handful)), max_steps=400)
     trainer.train()
     losses = logged(trainer, "loss")
     assert losses[0] > 1.0 and np.mean(losses[-5:]) < 0.1 * losses[0]
-    assert evaluate(trainer.model, handful, pad_id=PAD).solved.all()
+    assert evaluate(trainer.model, handful, TASK).solved.all()
     trainer.save_model(str(tmp_path / "model"))
     loaded = AutoModelForMaskedLM.from_pretrained(tmp_path / "model")
     assert all(torch.equal(value, trainer.model.state_dict()[name]) for name, value in loaded.state_dict().items())
 
 
 def test_resumed_run_equals_an_uninterrupted_one(tmp_path):
-    data = SftDataset([*puzzles(4), *puzzles(4, seed=2, template="short")], tail_id=EOS, pad_id=PAD)
+    data = SftDataset(TASK.batch([*puzzles(4), *puzzles(4, seed=2, template="short")]))
     settings = {"max_steps": 6, "per_device_train_batch_size": 4, "logging_steps": 1}
     whole = sft_trainer(tmp_path, data, save_strategy="steps", save_steps=3, **settings)
     whole.train()
@@ -53,7 +52,7 @@ def test_resumed_run_equals_an_uninterrupted_one(tmp_path):
 
 
 def test_loss_of_a_batch_with_padding(tmp_path):
-    data = SftDataset([*puzzles(2), *puzzles(2, seed=2, template="short")], tail_id=EOS, pad_id=PAD)
+    data = SftDataset(TASK.batch([*puzzles(2), *puzzles(2, seed=2, template="short")]))
     batch = {name: torch.stack([data[row][name] for row in range(4)]) for name in data[0]}
     assert not batch["attention_mask"].all()
     trainer = sft_trainer(tmp_path, data)
@@ -72,7 +71,7 @@ def test_loss_of_a_batch_with_padding(tmp_path):
 
 @pytest.mark.parametrize("order", ["random", "left_to_right"])
 def test_masks_in_the_order_of_the_arguments(tmp_path, order):
-    data = SftDataset(puzzles(4), tail_id=EOS, pad_id=PAD)
+    data = SftDataset(TASK.batch(puzzles(4)))
     batch = {name: torch.stack([data[row][name] for row in range(4)]) for name in data[0]}
     trainer = sft_trainer(tmp_path, data, kind=SftArguments, mask_order=order)
     torch.manual_seed(0)
@@ -88,7 +87,7 @@ def test_unknown_order(tmp_path):
 
 
 def test_outputs_are_not_kept(tmp_path):
-    data = SftDataset(puzzles(2), tail_id=EOS, pad_id=PAD)
+    data = SftDataset(TASK.batch(puzzles(2)))
     trainer = sft_trainer(tmp_path, data)
     with pytest.raises(ValueError, match="keeps no outputs"):
         trainer.compute_loss(trainer.model, {}, return_outputs=True)

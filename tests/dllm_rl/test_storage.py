@@ -9,10 +9,10 @@ import torch
 from tiny_training import tokenizer
 from torch import Tensor
 
-from dllm_rl.batch import PuzzleBatch
-from dllm_rl.failure import ROLLOUT_CLASSES
 from dllm_rl.llada import LladaForMaskedLM
-from dllm_rl.rollout import rollout
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from llm_rl.storage import load_record, save_record, whole_folder, write_text_whole
 
 
@@ -53,11 +53,11 @@ def test_records_come_back_with_their_types(tmp_path: Path) -> None:
 def test_a_rollout_comes_back(tmp_path: Path, model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     record = rollout(model, batch, group_size=3)
     save_record(record, tmp_path / "rollout")
-    back = load_record(tmp_path / "rollout", ROLLOUT_CLASSES)
+    back = load_record(tmp_path / "rollout", (Rollout, PolicyConfig, *SudokuTask.record_classes))
     assert_same(back, record)
-    assert back.puzzles.layout.mask_id == tokenizer().mask_token_id
+    assert back.problems.layout.mask_id == tokenizer().mask_token_id
     with pytest.raises(ValueError, match="read-only"):
-        back.puzzles.layout.puzzle[0] = 1
+        back.problems.layout.puzzle[0] = 1
 
 
 def test_what_a_record_cannot_hold(tmp_path: Path) -> None:

@@ -13,15 +13,15 @@ from tiny_study import regime, write_data, write_study
 from tiny_training import tokenizer
 from transformers import AutoModelForMaskedLM
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.decode_loop import decode
 from dllm_rl.decoding import get_strategy
-from dllm_rl.order import ladder_rounds
 from dllm_rl.statistics import estimate
 from dllm_rl.study_arm import ArmRun
 from dllm_rl.study_config import BASES, Regime, StudyConfigError, load_study
 from dllm_rl.study_report import markdown_table, write_report
 from dllm_rl.study_results import RegimeResults, jobs, read_result, result_folder, sweeps
+from dllm_rl.sudoku import PuzzleBatch
+from sudoku_env.order import ladder_rounds
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.text import parse_puzzle
 from sudoku_env.tokens import pre_fill
@@ -75,7 +75,9 @@ def test_outcomes_are_those_of_the_model_that_was_kept(folder: Path, results: Re
     batch = PuzzleBatch.collate([pre_fill(prompt, names, 19) for prompt in prompts], pad_id=names.pad_token_id)
     model = AutoModelForMaskedLM.from_pretrained(folder / "runs/tiny/ce/seed1/model")
     record = decode(model, batch, get_strategy("margin"), tokens_per_step=3)
-    solved = (torch.where(batch.in_map, record.responses, 0) == torch.where(batch.in_map, batch.solution_ids, 0)).all(1)
+    solved = (torch.where(batch.judged[0], record.responses, 0) == torch.where(batch.judged[0], batch.answers, 0)).all(
+        1
+    )
     kept = results.outcomes["ce"][1]
     np.testing.assert_array_equal(kept["hard_test/margin k=3/solved"], solved.numpy())
     np.testing.assert_array_equal(kept["hard_test/margin k=3/forward_passes"], record.forward_passes.numpy())

@@ -13,7 +13,7 @@ from tiny_training import (
     logged,
     new_model,
     puzzles,
-    tokenizer,
+    sudoku_task,
     trainer,
     untimed,
     warm_model,
@@ -113,8 +113,8 @@ def test_epochs_visit_every_puzzle_in_a_new_order(tmp_path, rollouts, accumulate
     run = trainer(tmp_path, max_steps=2 * 2 * per_epoch, updates_per_rollout=2, gradient_accumulation_steps=accumulated)
     run.train()
     assert len(rollouts) == 8
-    seen = [record.puzzles.layout.puzzle.tobytes() for record in rollouts]  # the first puzzle of each batch
-    boards = [record.puzzles.boards(record.puzzles.responses).tobytes() for record in rollouts]
+    seen = [record.problems.layout.puzzle.tobytes() for record in rollouts]  # the first puzzle of each batch
+    boards = [record.problems.boards(record.problems.responses).tobytes() for record in rollouts]
     assert sorted(b"".join(boards[:4])) == sorted(b"".join(boards[4:]))
     assert seen[:4] != seen[4:]
 
@@ -146,8 +146,8 @@ def test_metrics_of_a_rollout_by_plain_loops(tmp_path, rollouts):
             entropies.append(float(record.entropy[state]))
             tops.append(float(record.top_prob[state]))
             greedy = int(record.greedy[state])
-            if record.puzzles.in_map[greedy]:
-                forced.append(bool(record.forced[state, greedy]))
+            if record.problems.judged[0][greedy]:
+                forced.append(bool(record.definite[state, greedy]))
         totals.append(sum(float(record.rewards[trajectory, k]) for k in live))
         right.append(not record.errors[trajectory])
         steps.append(len(live) - int(record.errors[trajectory]))
@@ -320,9 +320,7 @@ def test_training_raises_the_expected_reward(tmp_path):
 def test_prompts_of_different_length_and_data_seed(tmp_path):
     mixed = [*puzzles(4), *puzzles(4, seed=2, template="short")]
     assert len({puzzle.prompt_length for puzzle in mixed}) == 2
-    run = UnmaskTrainer(
-        warm_model(), arguments(tmp_path, max_steps=4, data_seed=3), mixed, pad_id=tokenizer().pad_token_id
-    )
+    run = UnmaskTrainer(warm_model(), arguments(tmp_path, max_steps=4, data_seed=3), mixed, sudoku_task())
     run.train()
     assert all(shift < 1e-4 for shift in logged(run, "max_log_ratio_at_update_0"))
 
@@ -344,7 +342,7 @@ def test_what_several_processes_cannot_do_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(UnmaskTrainer, "create_accelerator_and_postprocess", create_with_fsdp)
     with pytest.raises(ValueError, match="not supported yet with 2 processes"):
-        UnmaskTrainer(warm_model(), chosen, puzzles(8), pad_id=tokenizer().pad_token_id)
+        UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task())
 
 
 def test_one_process_with_several_devices_is_refused(tmp_path, monkeypatch):

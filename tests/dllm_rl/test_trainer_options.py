@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_training import KeepGradients, arguments, logged, new_model, puzzles, tokenizer, trainer, warm_model
+from tiny_training import KeepGradients, logged, new_model, sudoku_task, trainer, warm_model
 
 import dllm_rl.trainer
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import Tail
 from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.update import objective_pass
 
@@ -42,15 +43,8 @@ def recorded(monkeypatch: pytest.MonkeyPatch, name: str, keep: Callable[..., Any
     return kept
 
 
-def with_tail(folder: Any, **changes: Any) -> UnmaskTrainer:
-    names = tokenizer()
-    return UnmaskTrainer(
-        warm_model(),
-        arguments(folder, **changes),
-        puzzles(8),
-        pad_id=names.pad_token_id,
-        tail_id=names.eos_token_id,
-    )
+def with_tail(folder: Any, tail: Tail = "free", **changes: Any) -> UnmaskTrainer:
+    return trainer(folder, task=sudoku_task(with_tail=True, tail=tail), **changes)
 
 
 def test_position_temperature_falls_linearly_and_stays_for_all_updates_on_a_rollout(tmp_path, passes):
@@ -69,10 +63,10 @@ def test_mini_batches_deal_the_puzzles_of_a_rollout_anew_in_each_pass(tmp_path, 
     assert len(rollouts) == 2 and len(passes) == 12
     orders = []
     for index in range(6):
-        whole = rollouts[index // 3].puzzles
+        whole = rollouts[index // 3].problems
         wanted = [row.tolist() for row in whole.responses]
-        seen = [row.tolist() for record, _ in passes[2 * index : 2 * index + 2] for row in record.puzzles.responses]
-        assert sorted(seen) == sorted(wanted) and len(passes[2 * index][0].puzzles) == 2
+        seen = [row.tolist() for record, _ in passes[2 * index : 2 * index + 2] for row in record.problems.responses]
+        assert sorted(seen) == sorted(wanted) and len(passes[2 * index][0].problems) == 2
         orders.append([wanted.index(row) for row in seen])
     assert len({tuple(order) for order in orders}) > 1
     assert len(logged(run, "objective_rl")) == 12 and len(logged(run, "max_log_ratio_at_update_0")) == 2
@@ -181,24 +175,25 @@ def test_cross_entropy_alone_learns_the_answers_on_its_own_states(tmp_path, roll
 def test_the_tail_reaches_the_rollout(tmp_path, rollouts, tail):
     with_tail(tmp_path, tail=tail).train()
     (record,) = rollouts
-    masked = record.puzzles.tail_of(record.puzzles.responses)
-    assert record.puzzles.tail == tail and bool(masked.any()) == (tail == "scored")
+    masked = record.problems.open_tail(record.problems.responses, torch.arange(2))
+    assert bool(masked.any()) == bool(record.problems.scored.any()) == (tail == "scored")
     with pytest.raises(ValueError, match=f"tail '{tail}' needs tail_id"):
-        trainer(tmp_path, tail=tail).train()
+        trainer(tmp_path, task=sudoku_task(tail=tail)).train()
 
 
 def test_rule_and_pass_size_reach_the_rollout_and_the_update(tmp_path, rollouts, passes):
-    whole = trainer(tmp_path, rule="naked_single")
+    naked = sudoku_task(rule="naked_single")
+    whole = trainer(tmp_path, task=naked)
     whole.train()
-    parts = trainer(tmp_path, rule="naked_single", max_masked_per_pass=12)
+    parts = trainer(tmp_path, task=naked, max_masked_per_pass=12)
     parts.train()
     assert passes[1][1]["max_masked"] == 12
-    assert torch.equal(rollouts[0].forced, rollouts[1].forced)
+    assert torch.equal(rollouts[0].definite, rollouts[1].definite)
     assert logged(parts, "loss") == pytest.approx(logged(whole, "loss"), abs=1e-5)
     singles = trainer(tmp_path)
     singles.train()
     start = slice(0, 2)
-    assert int(rollouts[2].forced[start].sum()) > int(rollouts[0].forced[start].sum())
+    assert int(rollouts[2].definite[start].sum()) > int(rollouts[0].definite[start].sum())
 
 
 def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch):

@@ -7,11 +7,11 @@ from policy_reference import as_rollout, gradients, objective, trajectories, val
 from tiny_llada import make_model
 from update_checks import POLICY, assert_same, moved, near, run
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.tokens import PreFilled, TokenLayout
 
 MILD = PolicyConfig(position_temperature=2.0, token_temperature=2.0)
@@ -94,7 +94,7 @@ def test_gradient_by_importance_weights_where_the_first_state_forces_nothing(toy
     count = len(played)
     log_probability = torch.tensor([sum(log_probs) for _, log_probs in played])
     one_each = as_rollout(toy_model, puzzle, played, 1, MILD, EXACT.lam)
-    assert float(one_each.expected_reward[0]) == 0.0 and not bool(one_each.forced[0].any())
+    assert float(one_each.expected_reward[0]) == 0.0 and not bool(one_each.definite[0].any())
     pairs = torch.cartesian_prod(torch.arange(count), torch.arange(count)).flatten()
     log_weight = log_probability[pairs].reshape(-1, 2).sum(1).repeat_interleave(2) + 2 * np.log(count)
     assert float(log_weight.abs().max()) < 20
@@ -188,8 +188,8 @@ def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
             record,
             group_size=1,
             responses=record.responses[state : state + 1],
-            puzzle_of=record.puzzle_of[state : state + 1],
-            forced=record.forced[state : state + 1],
+            problem_of=record.problem_of[state : state + 1],
+            definite=record.definite[state : state + 1],
             expected_reward=record.expected_reward[state : state + 1],
             state_of=only,
             positions=torch.full_like(only, int(record.positions[row, step])),
@@ -206,7 +206,7 @@ def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
 
 @pytest.mark.parametrize("sequences", [1, 3, 1000])
 def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, sequences: int) -> None:
-    length = record.puzzles.prompt_ids.shape[1] + record.responses.shape[1]
+    length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
     result, _ = run(model, record, ObjectiveConfig(), max_tokens=sequences * length)
     difference = (result.logprobs - record.old_logprobs).abs()
     if sequences == 1000:
@@ -219,7 +219,7 @@ def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, 
 
 def test_the_gradient_does_not_depend_on_the_size_of_a_pass(model: LladaForMaskedLM, record: Rollout) -> None:
     moved(model, 0.02)
-    length = record.puzzles.prompt_ids.shape[1] + record.responses.shape[1]
+    length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
     whole, expected = run(model, record, ObjectiveConfig())
     for sequences, max_masked in ((1, None), (2, None), (7, None), (30, None), (1000, 12), (7, 30)):
         parts, got = run(model, record, ObjectiveConfig(), sequences * length + 5, max_masked=max_masked)

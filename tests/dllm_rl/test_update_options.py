@@ -12,11 +12,11 @@ from transformers import PreTrainedTokenizerFast
 from update_checks import POLICY, assert_same, moved, near, run
 
 from dllm_rl.baseline import EmaBaseline
-from dllm_rl.batch import PuzzleBatch, Tail
 from dllm_rl.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch, Tail
 from sudoku_env.tokens import PreFilled
 
 ALL = ObjectiveConfig(
@@ -150,8 +150,8 @@ def test_a_prefilled_tail_has_no_reward_outside_the_map(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     record = play(model, puzzles, tokenizer, tail="prefill")
-    filled = record.puzzles.tail_of(record.puzzles.responses)
-    assert not bool(filled.any()) and bool(record.puzzles.in_map[record.positions[record.live]].all())
+    filled = record.problems.open_tail(record.problems.responses, torch.arange(3))
+    assert not bool(filled.any()) and bool(record.problems.judged[0][record.positions[record.live]].all())
     assert set(record.rewards.flatten().tolist()) <= {0.0, 1.0}
     _, without_lam = run(model, record, ObjectiveConfig(lam=0.0))
     _, with_lam = run(model, record, ObjectiveConfig(lam=0.5))
@@ -167,7 +167,7 @@ def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
     record = play(model, puzzles, tokenizer, tail="scored")
     options = {"reference": Reference(model), "baseline": averages}
     moved(model, 0.02)
-    length = record.puzzles.prompt_ids.shape[1] + record.responses.shape[1]
+    length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
     whole, expected = run(model, record, ALL, **options)
     for sequences, max_masked in ((1, None), (7, None), (1000, 12), (7, 30)):
         parts, got = run(model, record, ALL, sequences * length, max_masked=max_masked, **options)
@@ -186,8 +186,8 @@ def test_drawn_states_enumerated_give_the_full_gradient(
 ) -> None:
     """The mean over all 2^S draws, weighted by their probability, on a roll-out whose parameters have moved."""
     batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id)
-    cells = (batch.responses == batch.layout.mask_id) & batch.in_map
-    filled = torch.where(cells & (cells.cumsum(1) > 2), batch.solution_ids, batch.responses)
+    cells = (batch.responses == batch.layout.mask_id) & batch.judged[0]
+    filled = torch.where(cells & (cells.cumsum(1) > 2), batch.answers, batch.responses)
     generator = torch.Generator().manual_seed(2)
     record = rollout(model, replace(batch, responses=filled), group_size=2, policy=POLICY, generator=generator)
     count, fraction = len(record.responses), 0.3

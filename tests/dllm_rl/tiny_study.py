@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from tiny_training import new_model, tokenizer
+from tiny_training import new_model, sudoku_task, tokenizer
 
 from dllm_rl.pretrain import SftDataset, masked_diffusion_loss
 from sudoku_env.generator import generate
@@ -38,7 +38,7 @@ def write_data(folder: Path) -> None:
         (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
     torch.manual_seed(0)
     prefilled = [pre_fill(prompt, names, LENGTH) for prompt in parts["train"]]
-    data = SftDataset(prefilled, tail_id=names.eos_token_id, pad_id=names.pad_token_id)
+    data = SftDataset(sudoku_task(with_tail=True).batch(prefilled))
     model = new_model()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(160):

@@ -11,6 +11,7 @@ from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.pretrain import SftDataset, masked_diffusion_loss
 from dllm_rl.small_tokenizer import build_small_tokenizer
+from dllm_rl.sudoku import SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.two_rates import TwoRateOptimizer
 from sudoku_env.generator import generate
@@ -30,6 +31,12 @@ def tokenizer() -> PreTrainedTokenizerFast:
 def puzzles(count: int, seed: int = 1, template: str = "compact") -> list[PreFilled]:
     boards = generate(count, size=4, clues=(8, 10), rule="singles", seed=seed).boards
     return [pre_fill(build_prompt(board, template), tokenizer(), 1 + 16 + TAIL) for board in boards]
+
+
+def sudoku_task(with_tail: bool = False, **changes: Any) -> SudokuTask:
+    """Those puzzles as problems; only with their tail are the tokens after the map known."""
+    names = tokenizer()
+    return SudokuTask(pad_id=names.pad_token_id, tail_id=names.eos_token_id if with_tail else None, **changes)
 
 
 def new_model(seed: int = 0) -> LladaForMaskedLM:
@@ -55,7 +62,7 @@ def new_model(seed: int = 0) -> LladaForMaskedLM:
 @cache
 def _warm_weights() -> dict[str, torch.Tensor]:
     model, names = new_model(), tokenizer()
-    data = SftDataset(puzzles(64), tail_id=names.eos_token_id, pad_id=names.pad_token_id)
+    data = SftDataset(sudoku_task(with_tail=True).batch(puzzles(64)))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(60):
         rows = torch.randint(len(data), (32,))
@@ -98,13 +105,14 @@ def trainer(
     *,
     callbacks: list[TrainerCallback] | None = None,
     count: int = 8,
+    task: SudokuTask | None = None,
     **changes: Any,
 ) -> UnmaskTrainer:
     return UnmaskTrainer(
         warm_model() if model is None else model,
         arguments(folder, **changes),
         puzzles(count),
-        pad_id=tokenizer().pad_token_id,
+        task or sudoku_task(),
         callbacks=callbacks,
     )
 

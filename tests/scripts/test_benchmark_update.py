@@ -20,10 +20,10 @@ import tiny_training  # noqa: E402
 
 from benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
 from benchmarks.naive_update import naive_pass  # noqa: E402
-from dllm_rl.batch import PuzzleBatch  # noqa: E402
 from dllm_rl.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
 from dllm_rl.rollout import Rollout, rollout  # noqa: E402
+from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
 from dllm_rl.update import Backward, objective_pass  # noqa: E402
 
 torch.set_num_threads(1)

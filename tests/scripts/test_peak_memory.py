@@ -14,10 +14,10 @@ import tiny_training  # noqa: E402
 
 from benchmarks.naive_update import naive_pass  # noqa: E402
 from benchmarks.peak_memory import peak_of_update, peak_tensor_bytes  # noqa: E402
-from dllm_rl.batch import PuzzleBatch  # noqa: E402
 from dllm_rl.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
 from dllm_rl.rollout import Rollout, rollout  # noqa: E402
+from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
 from dllm_rl.update import objective_pass  # noqa: E402
 from sudoku_env.generator import generate  # noqa: E402
 from sudoku_env.text import build_prompt  # noqa: E402
@@ -76,13 +76,13 @@ def played(puzzles: int, group_size: int, clues: int) -> Rollout:
 def test_masked_positions_are_counted_without_looking_at_the_states() -> None:
     record = played(puzzles=4, group_size=4, clues=8)
     for part in (record, record.select(torch.tensor([2, 0]))):
-        assert torch.equal(part.masked, (part.responses == part.puzzles.layout.mask_id).sum(1))
+        assert torch.equal(part.masked, (part.responses == part.problems.layout.mask_id).sum(1))
 
 
 def peaks(record: Rollout) -> tuple[int, int]:
     """Bytes of the naive and of the lean update; a lean pass holds 4 sequences and 12 masked positions."""
     model = tiny_training.warm_model()
-    length = record.puzzles.prompt_ids.shape[1] + record.responses.shape[1]
+    length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
     lean = {"max_tokens": 4 * length, "max_masked": 12}
 
     def backward(rl: Tensor, sft: Tensor) -> None:

@@ -3,8 +3,9 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.batch import PuzzleBatch
 from dllm_rl.small_tokenizer import build_small_tokenizer
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
+from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
 from sudoku_env.text import build_prompt
 from sudoku_env.tokens import PreFilled, pre_fill, reference_ids
@@ -21,30 +22,34 @@ def test_collated_puzzles_hold_what_the_puzzles_hold(puzzles: list[PreFilled]) -
         assert batch.prompt_ids[index].tolist() == [77] * padding + puzzle.token_ids[:length]
         assert batch.prompt_mask[index].tolist() == [False] * padding + [True] * length
         assert batch.responses[index].tolist() == puzzle.token_ids[length:]
-        assert np.array_equal(batch.solutions[index], layout.solution)
+        assert np.array_equal(batch.boards(batch.answers)[index], layout.solution)
         cells = layout.cell_positions.tolist()
         solution = dict(zip(cells, layout.solution_ids.tolist(), strict=True))
-        assert batch.solution_ids[index].tolist() == [solution.get(ell, 0) for ell in range(19)]
-        assert batch.in_map.nonzero()[:, 0].tolist() == cells
-    assert batch.responses.dtype == batch.solution_ids.dtype == batch.prompt_ids.dtype == torch.int64
+        assert batch.answers[index].tolist() == [solution.get(ell, layout.mask_id) for ell in range(19)]
+        assert batch.judged[index].nonzero()[:, 0].tolist() == cells
+    assert batch.mask_id == puzzles[0].layout.mask_id and not bool(batch.scored.any())
+    assert torch.equal(batch.known, batch.judged)
+    assert batch.responses.dtype == batch.answers.dtype == batch.prompt_ids.dtype == torch.int64
 
 
 def test_a_known_tail_is_part_of_the_solution(puzzles: list[PreFilled]) -> None:
     plain = PuzzleBatch.collate(puzzles, pad_id=77)
     for tail in ("free", "scored"):
         batch = PuzzleBatch.collate(puzzles, pad_id=77, tail_id=50, tail=tail)  # type: ignore[arg-type]
-        assert (batch.tail, batch.tail_id) == (tail, 50)
-        assert torch.equal(batch.responses, plain.responses)
+        assert torch.equal(batch.scored, ~batch.judged if tail == "scored" else torch.zeros_like(batch.judged))
+        assert torch.equal(batch.responses, plain.responses) and bool(batch.known.all())
         for index, puzzle in enumerate(puzzles):
-            assert batch.solution_ids[index].tolist() == reference_ids(puzzle, 50).tolist()
-    assert batch.solution_ids[0].tolist().count(50) == 2
+            assert batch.answers[index].tolist() == reference_ids(puzzle, 50).tolist()
+    assert batch.answers[0].tolist().count(50) == 2
 
 
 def test_a_prefilled_tail_leaves_cells_alone_masked(puzzles: list[PreFilled]) -> None:
     plain = PuzzleBatch.collate(puzzles, pad_id=77)
     batch = PuzzleBatch.collate(puzzles, pad_id=77, tail_id=50, tail="prefill")
-    tail = plain.tail_of(plain.responses)
-    assert int(tail.sum()) == 2 * len(puzzles) and not bool(batch.tail_of(batch.responses).any())
+    every = torch.arange(len(puzzles))
+    tail = plain.open_tail(plain.responses, every)
+    assert int(tail.sum()) == 2 * len(puzzles) and not bool(batch.open_tail(batch.responses, every).any())
+    assert not bool(batch.scored.any())
     assert torch.equal(batch.responses, torch.where(tail, 50, plain.responses))
 
 
@@ -56,14 +61,32 @@ def test_a_tail_that_is_not_known_or_unheard_of_is_refused(puzzles: list[PreFill
         PuzzleBatch.collate(puzzles, pad_id=77, tail="empty")  # type: ignore[arg-type]
 
 
+def test_a_task_refuses_a_tail_or_a_rule_before_there_are_puzzles() -> None:
+    for tail in ("prefill", "scored"):
+        with pytest.raises(ValueError, match=f"tail '{tail}' needs tail_id"):
+            SudokuTask(77, tail=tail)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tail 'empty' is unknown"):
+        SudokuTask(77, tail="empty")  # type: ignore[arg-type]
+    with pytest.raises(BoardError, match=r"rule 'guess' is unknown; choose one of .*naked_single"):
+        SudokuTask(77, rule="guess")
+
+
+def test_a_task_makes_the_batch_of_its_fields(puzzles: list[PreFilled]) -> None:
+    batch = SudokuTask(77, 50, tail="scored", rule="pairs").batch(puzzles)
+    expected = PuzzleBatch.collate(puzzles, pad_id=77, tail_id=50, tail="scored", rule="pairs")
+    assert batch.rule == expected.rule == "pairs" and batch.layout is expected.layout
+    for name in PuzzleBatch.per_problem:
+        assert torch.equal(getattr(batch, name), getattr(expected, name)), name
+
+
 def test_selected_puzzles_are_those_of_the_numbers(puzzles: list[PreFilled]) -> None:
-    whole = PuzzleBatch.collate(puzzles, pad_id=77, tail_id=50, tail="scored")
+    whole = PuzzleBatch.collate(puzzles, pad_id=77, tail_id=50, tail="scored", rule="pairs")
     part = whole.select(torch.tensor([4, 1]))
-    assert len(part) == 2 and (part.tail, part.tail_id, part.layout) == ("scored", 50, whole.layout)
+    assert len(part) == 2 and (part.rule, part.layout, part.mask_id) == ("pairs", whole.layout, whole.mask_id)
     for index, number in enumerate((4, 1)):
-        for name in ("prompt_ids", "prompt_mask", "responses", "solution_ids"):
+        for name in ("prompt_ids", "prompt_mask", "responses", "answers", "judged", "scored"):
             assert torch.equal(getattr(part, name)[index], getattr(whole, name)[number]), name
-        assert np.array_equal(part.solutions[index], puzzles[number].layout.solution)
+        assert np.array_equal(part.boards(part.answers)[index], puzzles[number].layout.solution)
     assert PuzzleBatch.collate(puzzles[::2], pad_id=77).select(torch.tensor([0])).prompt_mask is None
 
 
@@ -75,7 +98,8 @@ def test_boards_show_digits_and_leave_everything_else_blank(batch: PuzzleBatch, 
     boards = batch.boards(batch.responses)
     assert boards.dtype == np.uint8
     assert np.array_equal(boards, np.stack([puzzle.layout.puzzle for puzzle in puzzles[:3]]))
-    assert np.array_equal(batch.boards(torch.where(batch.in_map, batch.solution_ids, batch.responses)), batch.solutions)
+    solutions = np.stack([puzzle.layout.solution for puzzle in puzzles[:3]])
+    assert np.array_equal(batch.boards(torch.where(batch.judged, batch.answers, batch.responses)), solutions)
     garbled = batch.responses.clone()
     garbled[0, batch.layout.cell_positions[0]] = 60
     expected = boards.copy()
@@ -85,10 +109,10 @@ def test_boards_show_digits_and_leave_everything_else_blank(batch: PuzzleBatch, 
 
 def test_moving_keeps_everything(batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
     moved = batch.to("meta")
-    for name in ("prompt_ids", "prompt_mask", "responses", "solution_ids", "in_map"):
+    for name in ("prompt_ids", "prompt_mask", "responses", "answers", "judged", "scored"):
         tensor = getattr(moved, name)
         assert tensor.is_meta and tensor.shape == getattr(batch, name).shape
-    assert moved.solutions is batch.solutions and moved.layout is batch.layout
+    assert moved.layout is batch.layout and moved.rule == batch.rule
     assert PuzzleBatch.collate(puzzles[::2], pad_id=0).to("meta").prompt_mask is None
 
 

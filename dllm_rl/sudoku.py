@@ -1,0 +1,175 @@
+"""Sudoku as a task for diffusion models: the only file of this package that knows `sudoku_env`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dllm_rl.task import UnmaskBatch
+from sudoku_env.logic import definite_cells, rule_index
+from sudoku_env.order import easiest_tier, tier_shares
+from sudoku_env.tokens import PreFilled, TokenLayout, reference_ids
+
+Tail = Literal["free", "prefill", "scored"]
+
+
+def check_tail(tail: str, tail_id: int | None) -> None:
+    """Look at what the positions outside the map are to be.
+
+    Raises:
+        ValueError: It is unknown, or needs a `tail_id`.
+    """
+    if tail not in get_args(Tail):
+        raise ValueError(f"tail {tail!r} is unknown; use one of {get_args(Tail)}")
+    if tail != "free" and tail_id is None:
+        raise ValueError(f"tail {tail!r} needs tail_id, the token that the reference answer has after the map")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PuzzleBatch(UnmaskBatch):
+    """Q pre-filled puzzles of one answer layout; judged are the cells of the map.
+
+    Attributes:
+        layout: The layout of the first puzzle; cell positions, digit ids and the mask are common to all.
+        rule: Cells definite under this rule (or group of rules) of `sudoku_env.definite_cells` are S1.
+    """
+
+    layout: TokenLayout
+    rule: str = "singles"
+
+    tier_shares = staticmethod(tier_shares)
+
+    @classmethod
+    def collate(
+        cls,
+        puzzles: Sequence[PreFilled],
+        *,
+        pad_id: int,
+        device: torch.device | str = "cpu",
+        tail_id: int | None = None,
+        tail: Tail = "free",
+        rule: str = "singles",
+    ) -> "PuzzleBatch":
+        """Stack puzzles, padding prompts on the left with `pad_id`.
+
+        Args:
+            puzzles: Pre-filled puzzles of one answer layout.
+            pad_id: Padding token.
+            device: Where the tensors go.
+            tail_id: Token of the reference answer after the map, usually the end token; see `reference_ids`.
+            tail: What the positions outside the map are: "free", where any token earns λ, "prefill", filled with
+                `tail_id` before the start, or "scored", where `tail_id` alone earns λ.
+            rule: Which cells are definite; see the class.
+
+        Raises:
+            ValueError: No puzzle, puzzles that differ in answer layout, board size or response length, an unknown
+                `tail` or `rule`, or a tail that needs a `tail_id` without one.
+            TokenLayoutError: `tail_id` is the mask token.
+        """
+        check_tail(tail, tail_id)
+        rule_index(rule)
+        if not puzzles:
+            raise ValueError("cannot build a batch of no puzzles")
+        first = puzzles[0].layout
+        for puzzle in puzzles[1:]:
+            other = puzzle.layout
+            same = (
+                other.response_length == first.response_length
+                and other.mask_id == first.mask_id
+                and np.array_equal(other.cell_positions, first.cell_positions)
+                and np.array_equal(other.digit_ids, first.digit_ids)
+            )
+            if not same:
+                raise ValueError(
+                    f"puzzles of one batch share size, answer layout and response length; got size {first.size} layout "
+                    f"{first.name!r} and size {other.size} layout {other.name!r}: use one data set for each"
+                )
+        lengths = [puzzle.layout.prompt_length for puzzle in puzzles]
+        longest = max(lengths)
+        sequences = [puzzle.token_ids for puzzle in puzzles]
+        prompts = [[pad_id] * (longest - n) + list(ids[:n]) for ids, n in zip(sequences, lengths, strict=True)]
+        mask = torch.arange(longest)[None, :] >= longest - torch.tensor(lengths)[:, None]
+        responses = torch.tensor([ids[n:] for ids, n in zip(sequences, lengths, strict=True)])
+        cells = torch.tensor(first.cell_positions)
+        if tail_id is None:
+            answers = torch.full_like(responses, first.mask_id)
+            answers[:, cells] = torch.from_numpy(np.stack([puzzle.layout.solution_ids for puzzle in puzzles]))
+        else:
+            answers = torch.from_numpy(np.stack([reference_ids(puzzle, tail_id) for puzzle in puzzles]))
+        judged = torch.zeros_like(responses, dtype=torch.bool)
+        judged[:, cells] = True
+        if tail == "prefill":
+            responses = torch.where(judged, responses, answers)
+        return cls(
+            prompt_ids=torch.tensor(prompts),
+            prompt_mask=None if min(lengths) == longest else mask,
+            responses=responses,
+            answers=answers,
+            judged=judged,
+            scored=~judged if tail == "scored" else torch.zeros_like(judged),
+            mask_id=first.mask_id,
+            layout=first,
+            rule=rule,
+        ).to(device)
+
+    def definite(self, responses: Tensor, of: Tensor | None = None) -> Tensor:
+        """S1, bool `(N, R)`: the masked cells that are definite under the rule in responses `(N, R)` of any puzzles.
+
+        A cell that holds no digit after an error reads as a blank, but it is not masked.
+        """
+        found = torch.zeros_like(responses, dtype=torch.bool)
+        cells = torch.from_numpy(definite_cells(self.boards(responses), self.rule) > 0).to(found.device)
+        found[:, torch.tensor(self.layout.cell_positions, device=found.device)] = cells
+        return found & (responses == self.mask_id)
+
+    def read_states(self, states: Tensor) -> NDArray[np.int16]:
+        """Boards int16 `(N, n²)` of states `(N, R)`: 0 at masked cells, -1 at tokens that are no digit."""
+        return self.layout.read_boards(np.pad(states.cpu().numpy(), ((0, 0), (self.layout.prompt_length, 0))))
+
+    def boards(self, responses: Tensor) -> NDArray[np.uint8]:
+        """Boards uint8 `(N, n²)` of responses `(N, R)`; masked cells and tokens that are no digit are blanks."""
+        ids = responses.cpu().numpy()[:, self.layout.cell_positions]
+        digits = np.arange(1, self.layout.size + 1, dtype=np.uint8)
+        return ((ids[..., None] == self.layout.digit_ids) * digits).sum(-1, dtype=np.uint8)
+
+    def easiest_tiers(self, states: Tensor, cells: Tensor) -> NDArray[np.int64]:
+        """The easiest group of rules, int64 `(N,)`, under which cells int64 `(N,)` are definite in states `(N, R)`.
+
+        See `sudoku_env.order.easiest_tier`.
+        """
+        return easiest_tier(self.boards(states), cells.cpu().numpy())
+
+
+@dataclass(frozen=True)
+class SudokuTask:
+    """Pre-filled puzzles (`sudoku_env.pre_fill`) of one answer layout as problems.
+
+    Attributes:
+        pad_id: Padding token for prompts of different length.
+        tail_id: Token of the reference answer after the map, usually the end token; with it the masked cross-entropy
+            counts the tail as well. Needed unless `tail` is "free".
+        tail: What the positions outside the map are; see `PuzzleBatch.collate`.
+        rule: Cells definite under this rule (or group of rules) are S1.
+
+    Raises:
+        ValueError: The rule or the tail is unknown, or the tail needs a `tail_id`.
+    """
+
+    pad_id: int
+    tail_id: int | None = None
+    tail: Tail = "free"
+    rule: str = "singles"
+
+    record_classes: ClassVar[tuple[type, ...]] = (PuzzleBatch, TokenLayout)
+
+    def __post_init__(self) -> None:
+        rule_index(self.rule)
+        check_tail(self.tail, self.tail_id)
+
+    def batch(self, problems: Sequence[PreFilled]) -> PuzzleBatch:
+        """The puzzles as tensors; errors as in `PuzzleBatch.collate`."""
+        return PuzzleBatch.collate(problems, pad_id=self.pad_id, tail_id=self.tail_id, tail=self.tail, rule=self.rule)

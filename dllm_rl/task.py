@@ -1,0 +1,137 @@
+"""What a problem tells the trainer of a diffusion model: its answer, what is judged, and what follows now."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar, Protocol, Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnmaskBatch(ABC):
+    """Q problems whose answers are partly written, as tensors; prompts may differ in length.
+
+    A decision writes one token at a masked position. A wrong token at a judged position ends the trajectory and earns
+    nothing; the answer's token at a judged position earns 1 where it is definite, i.e. follows from what stands there,
+    and 0 elsewhere. Any token at a position that is not judged earns λ, or where it is scored the answer's token alone.
+
+    Attributes:
+        prompt_ids: int64 `(Q, P)`, padded on the left.
+        prompt_mask: bool `(Q, P)`, false at padding, or None where all prompts are equally long.
+        responses: int64 `(Q, R)`, what is written at the start, `mask_id` at open positions.
+        answers: int64 `(Q, R)`, y*, the right token at each position; `mask_id` where none is known.
+        judged: bool `(Q, R)`, where a wrong token ends the trajectory; y* is known there.
+        scored: bool `(Q, R)`, where a token that is not judged earns λ for y* alone; y* is known there.
+        mask_id: The mask token.
+    """
+
+    prompt_ids: Tensor
+    prompt_mask: Tensor | None
+    responses: Tensor
+    answers: Tensor
+    judged: Tensor
+    scored: Tensor
+    mask_id: int
+
+    per_problem: ClassVar[tuple[str, ...]] = (
+        "prompt_ids",
+        "prompt_mask",
+        "responses",
+        "answers",
+        "judged",
+        "scored",
+    )
+    """The fields with a row for each problem; a subclass with more of them, all tensors, adds their names."""
+
+    @abstractmethod
+    def definite(self, responses: Tensor, of: Tensor) -> Tensor:
+        """S1, the open judged positions whose token follows from what is written.
+
+        Args:
+            responses: int64 `(N, R)`, states.
+            of: int64 `(N,)`, the problem of each.
+
+        Returns:
+            bool `(N, R)`, on the device of the responses.
+        """
+
+    def __len__(self) -> int:
+        return len(self.responses)
+
+    @property
+    def length(self) -> int:
+        """Tokens of a sequence, prompt and response."""
+        return self.prompt_ids.shape[1] + self.responses.shape[1]
+
+    @property
+    def known(self) -> Tensor:
+        """bool `(Q, R)`, where y* is known."""
+        return self.answers != self.mask_id
+
+    def open_tail(self, responses: Tensor, of: Tensor) -> Tensor:
+        """S2, bool `(N, R)`: the open positions that are not judged, of states `(N, R)` of the problems `(N,)`."""
+        return (responses == self.mask_id) & ~self.judged[of]
+
+    def prompts_of(self, of: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Prompt ids `(N, P)` and their mask `(N, P)` (None without padding) of problems by number, int64 `(N,)`."""
+        return self.prompt_ids[of], None if self.prompt_mask is None else self.prompt_mask[of]
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
+        """The same batch with its tensors on a device."""
+        return self._each(lambda column: column.to(device, non_blocking=non_blocking))
+
+    def select(self, problems: Tensor) -> Self:
+        """The problems of the given numbers, int64 `(N,)`, padded as here."""
+        return self._each(lambda column: column[problems])
+
+    def _each(self, change: Any) -> Self:
+        columns = {name: getattr(self, name) for name in self.per_problem}
+        changed = {name: None if value is None else change(value) for name, value in columns.items()}
+        return type(self)(**{**vars(self), **changed})
+
+
+class UnmaskTask(Protocol):
+    """A kind of problem, as `UnmaskTrainer`, `evaluate` and `decode` take it.
+
+    Attributes:
+        record_classes: The data classes that its batches consist of, for checkpoints (`llm_rl.storage.save_record`).
+    """
+
+    record_classes: ClassVar[tuple[type, ...]]
+
+    def batch(self, problems: Sequence[Any]) -> UnmaskBatch:
+        """Problems as tensors on the CPU.
+
+        Raises:
+            ValueError: There are none, or they do not fit into one batch.
+        """
+
+
+def check_lam(lam: float) -> None:
+    """Look at λ.
+
+    Raises:
+        ValueError: It is no finite number, or negative.
+    """
+    if not isinstance(lam, Real) or not 0 <= lam < math.inf:
+        raise ValueError(f"lam must be 0 or larger and finite, got {lam!r}")
+
+
+def unmask_rewards(
+    judged: Tensor, definite: Tensor, scored: Tensor, right: Tensor, lam: float, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """The reward r(s, a) of N decisions, `(N,)`; its expectation is `objective.expected_reward`.
+
+    Args:
+        judged: bool `(N,)`, whether the position is judged.
+        definite: bool `(N,)`, whether it was definite before the decision.
+        scored: bool `(N,)`, whether λ is paid for the answer's token alone.
+        right: bool `(N,)`, whether the token is the answer's.
+        lam: λ.
+        dtype: Of the result.
+    """
+    return torch.where(judged, (definite & right).to(dtype), lam * (right | ~scored).to(dtype))

@@ -1,0 +1,241 @@
+"""The seam between tasks and the trainer: rewards as the environment pays them, batches of any kind of problem."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_sums import LENGTH, MASK, SumBatch, SumTask, sum_model
+from tiny_training import arguments, logged
+from torch import Tensor, nn
+
+from dllm_rl.adapter import as_policy_model
+from dllm_rl.decode_loop import decode
+from dllm_rl.decoding import Strategy, get_strategy
+from dllm_rl.evaluate import evaluate
+from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.policy import NEG_INF, PolicyConfig
+from dllm_rl.pretrain import SftDataset
+from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.task import unmask_rewards
+from dllm_rl.trainer import UnmaskTrainer
+from sudoku_env.dynamics import StepBatch, step_batch
+from sudoku_env.logic import definite_cells
+from sudoku_env.tokens import PreFilled
+
+RULES = ("naked_single", "singles", "locked", "pairs", "backbone")
+TAILS = ("free", "prefill", "scored")
+VOCABULARY, END = 105, 50
+PAIRS = [(a, b) for a in range(10) for b in range(10)]
+FEW = [(1, 2), (3, 4), (6, 9), (8, 8)]
+
+
+def random_batch(puzzles: list[PreFilled], random: np.random.Generator) -> PuzzleBatch:
+    """All puzzles under a random rule, with a random kind of tail."""
+    tail, rule = str(random.choice(TAILS)), str(random.choice(RULES))
+    return PuzzleBatch.collate(puzzles, pad_id=77, tail_id=END, tail=tail, rule=rule)  # type: ignore[arg-type]
+
+
+def random_lam(random: np.random.Generator) -> float:
+    return float(random.choice([0.0, 0.5, 1.0, random.random()]))
+
+
+def environment(
+    batch: PuzzleBatch, of: Tensor, states: Tensor, positions: Tensor, tokens: Tensor, lam: float
+) -> tuple[StepBatch, np.ndarray]:
+    """What `sudoku_env` does and pays; a scored tail, which it does not know, pays for the end token alone."""
+    outcome = step_batch(
+        states.numpy(),
+        positions.numpy(),
+        tokens.numpy(),
+        cell_positions=batch.layout.cell_positions,
+        digit_ids=batch.layout.digit_ids,
+        mask_id=batch.mask_id,
+        solutions=batch.boards(batch.answers)[of.numpy()],
+        forced=definite_cells(batch.boards(states), batch.rule) > 0,
+        lam=lam,
+    )
+    scored = batch.scored[of, positions].numpy()
+    outside = ~np.isin(positions.numpy(), batch.layout.cell_positions)
+    assert not bool((scored & ~outside).any())
+    return outcome, np.where(scored, lam * (tokens.numpy() == END), outcome.rewards)
+
+
+def test_rewards_are_those_of_the_environment_for_any_state_and_action(puzzles: list[PreFilled]) -> None:
+    """States are filled at random, right and wrong; actions are right digits, wrong digits and any other token."""
+    count, seen = 40, {"paid": 0, "wrong": 0, "indefinite": 0, "tail": 0, "unpaid tail": 0, "complete": 0}
+    for seed in range(120):
+        random = np.random.default_rng(seed)
+        batch, lam = random_batch(puzzles, random), random_lam(random)
+        of = torch.from_numpy(random.integers(len(batch), size=count))
+        start, answers = batch.responses[of], batch.answers[of]
+        drawn = torch.from_numpy(random.integers(3, VOCABULARY, size=start.shape))
+        filled = torch.from_numpy(random.random(start.shape) < random.random((count, 1)) * 1.2)
+        good = torch.from_numpy(random.random(start.shape) < 0.85)
+        positions = torch.from_numpy(np.where(start == batch.mask_id, random.random(start.shape), -1.0).argmax(1))
+        filled[torch.arange(count), positions] = False
+        states = torch.where((start == batch.mask_id) & filled, torch.where(good, answers, drawn), start)
+        digits = torch.from_numpy(random.choice(batch.layout.digit_ids, size=count))
+        any_token = torch.where(torch.from_numpy(random.random(count) < 0.5), digits, drawn[:, 0])
+        right = answers[torch.arange(count), positions]
+        tokens = torch.where(torch.from_numpy(random.random(count) < 0.5), right, any_token)
+
+        outcome, expected = environment(batch, of, states, positions, tokens, lam)
+        judged, definite = batch.judged[of, positions], batch.definite(states, of)[torch.arange(count), positions]
+        inputs = (judged, definite, batch.scored[of, positions], right == tokens, lam)
+        assert unmask_rewards(*inputs, dtype=torch.float64).tolist() == expected.tolist()
+        assert unmask_rewards(*inputs).tolist() == expected.astype(np.float32).tolist()
+        assert (judged & (right != tokens)).tolist() == outcome.errors.tolist()
+        seen["paid"] += int((judged & torch.from_numpy(expected == 1)).sum())
+        seen["wrong"] += int(outcome.errors.sum())
+        seen["indefinite"] += int((judged & (right == tokens) & ~definite).sum())
+        seen["tail"] += int((~judged & torch.from_numpy(expected > 0)).sum())
+        seen["unpaid tail"] += int((~judged & torch.from_numpy(expected == 0)).sum())
+        seen["complete"] += int(outcome.complete.sum())
+    assert min(seen.values()) > 50, seen
+
+
+class Knowing(nn.Module):
+    """Noise over the vocabulary, with a preference for the answers to the prompts of a batch."""
+
+    def __init__(self, batch: PuzzleBatch, seed: int, preference: float) -> None:
+        super().__init__()
+        self.batch, self.preference, self.generator = batch, preference, torch.Generator().manual_seed(seed)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Logits `(B, L, V)`."""
+        logits = 0.5 * torch.randn(*input_ids.shape, VOCABULARY, generator=self.generator)
+        prompts = self.batch.prompt_ids
+        owner = (input_ids[:, None, : prompts.shape[1]] == prompts).all(-1).long().argmax(1)
+        answers = torch.cat([prompts, self.batch.answers], dim=1)[owner]
+        return logits.scatter_add(2, answers[..., None], torch.full((*answers.shape, 1), self.preference))
+
+
+def test_a_roll_out_steps_as_the_environment_does(puzzles: list[PreFilled]) -> None:
+    """Every recorded decision is played in the environment: the same state follows, or the same end."""
+    ends = {"error": 0, "complete": 0}
+    for seed in range(30):
+        random = np.random.default_rng(1000 + seed)
+        batch, lam = random_batch(puzzles, random), random_lam(random)
+        model = as_policy_model(Knowing(batch, seed, float(random.uniform(4.0, 9.0))))
+        generator, name = torch.Generator().manual_seed(seed), str(random.choice(["policy", "random"]))
+        record = rollout(
+            model, batch, group_size=4, strategy=get_strategy(name), lam=lam, policy=PolicyConfig(1.0, 1.0),
+            generator=generator,
+        )  # fmt: skip
+        rows, columns = record.live.nonzero(as_tuple=True)
+        states = record.responses[record.state_of[rows, columns]]
+        positions, tokens = record.positions[rows, columns], record.tokens[rows, columns]
+        outcome, expected = environment(batch, rows // 4, states, positions, tokens, lam)
+        assert record.rewards[rows, columns].tolist() == expected.astype(np.float32).tolist()
+        assert not bool(record.rewards[~record.live].any())
+        over = outcome.errors | outcome.complete
+        for index, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+            assert over[index] == (column + 1 == int(record.live[row].sum()))
+            if over[index]:
+                assert bool(record.errors[row]) == bool(outcome.errors[index])
+                ends["error" if outcome.errors[index] else "complete"] += 1
+            else:
+                following = record.responses[record.state_of[row, column + 1]]
+                assert following.tolist() == outcome.responses[index].tolist()
+    assert min(ends.values()) > 100, ends
+
+
+def test_selecting_and_moving_keep_every_field_of_a_subclass() -> None:
+    whole = replace(SumTask("a name").batch(PAIRS[:4]), weight=torch.tensor([0.1, 0.2, 0.3, 0.4]))
+    for batch in (whole, replace(whole, prompt_mask=torch.ones(4, 2, dtype=torch.bool))):
+        part, moved = batch.select(torch.tensor([2, 0])), batch.to("meta")
+        assert type(part) is type(moved) is SumBatch and len(part) == 2 and len(moved) == 4
+        for item in fields(SumBatch):
+            kept = getattr(batch, item.name)
+            if isinstance(kept, Tensor):
+                assert torch.equal(getattr(part, item.name), kept[[2, 0]]), item.name
+                assert getattr(moved, item.name).is_meta and getattr(moved, item.name).shape == kept.shape, item.name
+            else:
+                assert getattr(part, item.name) is getattr(moved, item.name) is kept, item.name
+
+
+def test_a_strategy_that_chooses_a_filled_position_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    filled = Strategy("filled", lambda scores, definite: torch.where(scores.row_of < 0, 0.0, NEG_INF))
+    for play in (rollout, decode):
+        with pytest.raises(ValueError, match="'filled' must give every state a finite score at a masked position"):
+            play(model, batch, strategy=filled)
+
+
+# Problems that are no puzzles.
+
+
+def by_definition(record: Rollout, row: int, lam: float) -> tuple[list[float], bool]:
+    """Rewards of one trajectory of sums, and whether it ended with an error, from its two digits."""
+    a, b = PAIRS[row // record.group_size]
+    state, rewards, error = [MASK] * LENGTH, [], False
+    for ell, token in zip(record.positions[row].tolist(), record.tokens[row].tolist(), strict=True):
+        if ell < 0:
+            break
+        assert not error and state[ell] == MASK
+        right = token == (a + b + ell) % 10
+        if ell < LENGTH - 1:
+            rewards.append(float(right and (ell == 0 or state[ell - 1] != MASK)))
+            error = not right
+        else:
+            rewards.append(lam if right or (a + b) % 2 else 0.0)
+        state[ell] = token
+    assert error or MASK not in state
+    return rewards, error
+
+
+def test_sums_are_rolled_out_by_their_definition() -> None:
+    batch = SumTask().batch(PAIRS)
+    generator = torch.Generator().manual_seed(0)
+    record = rollout(sum_model(), batch, group_size=30, policy=PolicyConfig(1.0, 1.0), lam=0.3, generator=generator)
+    rewards = []
+    for row in range(len(record.positions)):
+        expected, error = by_definition(record, row, 0.3)
+        assert record.rewards[row, record.live[row]].tolist() == pytest.approx(expected)
+        assert bool(record.errors[row]) == error
+        rewards += expected
+    assert {round(reward, 3) for reward in rewards} == {0.0, 0.3, 1.0} and bool(record.solved.any())
+    f = record.visited_rewards
+    difference = (record.rewards - f).double().sum(1)
+    assert abs(float(difference.mean())) < 4 * float(difference.std()) / len(difference) ** 0.5
+
+
+def test_problems_that_differ_in_a_column_of_their_own_are_not_merged() -> None:
+    batch = SumTask().batch([(3, 4), (3, 4), (3, 4)])
+    for weight, first in (([0.2, 0.2, 0.2], [0, 0, 0]), ([0.2, 0.7, 0.2], [0, 1, 0])):
+        record = rollout(sum_model(), replace(batch, weight=torch.tensor(weight)))
+        assert record.problem_of[record.state_of[:, 0]].tolist() == first
+
+
+def sum_trainer(folder: Path, **changes: object) -> UnmaskTrainer:
+    chosen = {"per_device_train_batch_size": 4, "ce_weight": 1.0, "reduction": "mean", "learning_rate": 1e-2}
+    return UnmaskTrainer(sum_model(), arguments(folder, **{**chosen, **changes}), FEW, SumTask())
+
+
+def test_a_few_sums_are_learned(tmp_path: Path) -> None:
+    run = sum_trainer(tmp_path, max_steps=40)
+    before = evaluate(run.model, FEW, SumTask())
+    run.train()
+    after = evaluate(run.model, FEW, SumTask(), strategy=get_strategy("forced_first"))
+    assert not before.solved.any() and after.solved.all()
+    assert after.greedy_forced == 1.0 > before.greedy_forced
+
+
+def test_a_run_on_sums_goes_on_between_two_updates_on_a_roll_out(tmp_path: Path) -> None:
+    settings = {"max_steps": 4, "updates_per_rollout": 2}
+    whole = sum_trainer(tmp_path, save_strategy="steps", save_steps=3, **settings)
+    whole.train()
+    resumed = sum_trainer(tmp_path, **settings)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert logged(resumed, "loss") == logged(whole, "loss")
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[name], value), name
+
+
+def test_sums_are_training_sequences_as_well() -> None:
+    data = SftDataset(SumTask().batch(PAIRS))
+    row = data[PAIRS.index((7, 8))]
+    assert row["input_ids"].tolist() == [7, 8, 5, 6, 7, 8]
+    assert row["maskable"].tolist() == [False, False, True, True, True, True] and bool(row["attention_mask"].all())
