@@ -1,7 +1,6 @@
 """The kill test on small programs, right and wrong ones, and on trainers."""
 
 import json
-import multiprocessing
 import sys
 import time
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+import warm_process  # noqa: F401  (functions then start in processes that have imported what they need)
 from safetensors.torch import save_file
 from small_training import train
 
@@ -19,7 +19,6 @@ from llm_rl.testing.moments import Rhythm, draw_moments
 from llm_rl.testing.processes import Started
 from llm_rl.testing.resume import ResumeReport, ResumeTestError, check_resume, main
 
-multiprocessing.get_context("forkserver").set_forkserver_preload(["llm_rl.grpo", "llm_rl.vapor"])
 TRAINER = Path(__file__).parents[2] / "benchmarks" / "kill_test_trainer.py"
 COMMAND = [sys.executable, str(Path(__file__).parent / "small_training.py"), "{folder}"]
 
