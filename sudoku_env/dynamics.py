@@ -1,7 +1,7 @@
 """One decision of the unmasking process: transition, reward and termination, for a batch of responses.
 
-The environment and the roll-out both call `step_batch`, so that a policy trains on exactly the rewards which the
-environment pays. Source of the rules: seed 001, the reward behind f (sets S1 and S2).
+The environments call `step_batch`; the roll-out of `dllm_rl` pays the same rewards on its own device, and a test holds
+the two to each other. Source of the rules: seed 001, the reward behind f (sets S1 and S2).
 """
 
 from typing import NamedTuple
