@@ -31,24 +31,24 @@ train: $(STAMP)
 
 # About two hours of two cores; results that are there already are kept.
 study: $(STAMP)
-	$(BIN)/python scripts/study.py configs/study.yaml --jobs 2
+	$(BIN)/python -m scripts.study.run configs/study.yaml --jobs 2
 
 # 9×9, for an accelerator: the base, RL on it, and a model on files of puzzles in a folder of yours (one a line).
 MODEL ?= runs/sudoku9x9_rl/rl
 SETS ?= jumanji_10000_mixed_puzzles sx_easy_500 sx_medium_500 sx_hard_500 sx_diabolical_500 17clue_49158
 
 base9x9: $(STAMP)
-	$(BIN)/python scripts/pretrain_sudoku.py configs/sudoku9x9_base.yaml
+	$(BIN)/python -m scripts.sudoku.pretrain configs/sudoku9x9_base.yaml
 
 rl9x9: $(STAMP)
-	$(BIN)/python scripts/make_data.py --kind prompts --size 9 --clues_low 24 --clues_high 32 --train 20000 \
+	$(BIN)/python -m scripts.sudoku.make_data --kind prompts --size 9 --clues_low 24 --clues_high 32 --train 20000 \
 		--output_dir runs/prompts9x9
 	$(BIN)/python scripts/train_sudoku.py configs/sudoku9x9_rl.yaml
 
 measure9x9: $(STAMP)
 	@test -n "$(PUZZLES)" || { echo "set PUZZLES to the folder with $(SETS:=.txt)"; exit 1; }
 	set -e; for set in $(SETS); do \
-		$(BIN)/python scripts/benchmark_decoding.py --model $(MODEL) --data $(PUZZLES)/$$set.txt --max_gen_length 85 \
+		$(BIN)/python -m scripts.benchmarks.decoding --model $(MODEL) --data $(PUZZLES)/$$set.txt --max_gen_length 85 \
 			--max_puzzles 500 --strategies margin probability forced_first --tokens_per_step 1 \
 			--output_dir runs/measure9x9/$$set; \
 	done
@@ -78,9 +78,9 @@ lint: $(STAMP)
 	$(BIN)/bandit -q -r sudoku_env dllm_rl llm_rl scripts -c pyproject.toml
 
 bench: $(STAMP)
-	$(BIN)/python scripts/benchmark_solver.py
-	$(BIN)/python scripts/benchmark_env.py
-	$(BIN)/python scripts/benchmark.py
+	$(BIN)/python -m scripts.benchmarks.solver
+	$(BIN)/python -m scripts.benchmarks.environments
+	$(BIN)/python -m scripts.benchmarks.parts
 
 clean:
 	rm -rf $(VENV) runs build dist *.egg-info

@@ -1,8 +1,69 @@
 """Masked-diffusion language models and their reinforcement learning.
 
-Importing the package registers LLaDA with the Auto classes of transformers.
+Importing the package registers LLaDA with the Auto classes of transformers; the other names are loaded when they are
+first asked for.
 """
 
-from dllm_rl.llada import LladaConfig, LladaForMaskedLM, LladaModel
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["LladaConfig", "LladaForMaskedLM", "LladaModel"]
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM, LladaModel
+
+if TYPE_CHECKING:
+    from dllm_rl.arguments import UnmaskArguments as UnmaskArguments
+    from dllm_rl.callbacks import HeldOutCurve as HeldOutCurve
+    from dllm_rl.decoding import STRATEGIES as STRATEGIES
+    from dllm_rl.decoding import Strategy as Strategy
+    from dllm_rl.decoding import get_strategy as get_strategy
+    from dllm_rl.evaluate import Evaluation as Evaluation
+    from dllm_rl.models.adapter import LogitsAdapter as LogitsAdapter
+    from dllm_rl.models.adapter import as_policy_model as as_policy_model
+    from dllm_rl.objective import ObjectiveConfig as ObjectiveConfig
+    from dllm_rl.policy import PolicyConfig as PolicyConfig
+    from dllm_rl.sft import SftArguments as SftArguments
+    from dllm_rl.sft import SftDataset as SftDataset
+    from dllm_rl.sft import SftTrainer as SftTrainer
+    from dllm_rl.sft import masked_diffusion_loss as masked_diffusion_loss
+    from dllm_rl.sudoku import PuzzleBatch as PuzzleBatch
+    from dllm_rl.sudoku import SudokuTask as SudokuTask
+    from dllm_rl.task import UnmaskBatch as UnmaskBatch
+    from dllm_rl.task import UnmaskTask as UnmaskTask
+    from dllm_rl.trainer import UnmaskTrainer as UnmaskTrainer
+    from dllm_rl.update import objective_pass as objective_pass
+
+_HOMES = {
+    "Evaluation": "dllm_rl.evaluate",
+    "HeldOutCurve": "dllm_rl.callbacks",
+    "LogitsAdapter": "dllm_rl.models.adapter",
+    "ObjectiveConfig": "dllm_rl.objective",
+    "PolicyConfig": "dllm_rl.policy",
+    "PuzzleBatch": "dllm_rl.sudoku",
+    "STRATEGIES": "dllm_rl.decoding",
+    "SftArguments": "dllm_rl.sft",
+    "SftDataset": "dllm_rl.sft",
+    "SftTrainer": "dllm_rl.sft",
+    "Strategy": "dllm_rl.decoding",
+    "SudokuTask": "dllm_rl.sudoku",
+    "UnmaskArguments": "dllm_rl.arguments",
+    "UnmaskBatch": "dllm_rl.task",
+    "UnmaskTask": "dllm_rl.task",
+    "UnmaskTrainer": "dllm_rl.trainer",
+    "as_policy_model": "dllm_rl.models.adapter",
+    "get_strategy": "dllm_rl.decoding",
+    "masked_diffusion_loss": "dllm_rl.sft",
+    "objective_pass": "dllm_rl.update",
+}
+__all__ = ["LladaConfig", "LladaForMaskedLM", "LladaModel", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from the module that it lives in."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """What the package offers."""
+    return sorted({*globals(), *_HOMES})

@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass, field, fields
 
-from dllm_rl.lora import LLADA_TARGETS
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
 from llm_rl.training.arguments import RunArguments
+from llm_rl.training.lora import LLADA_TARGETS
 
 
 @dataclass

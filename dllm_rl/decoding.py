@@ -2,7 +2,7 @@
 
 A strategy scores the masked positions of each state; it takes the best ones or, if it samples, draws in proportion to
 exp(score). Tokens are the model's most probable ones, or drawn at the policy's token temperature. `dllm_rl.rollout`
-takes one position a step, `dllm_rl.decode_loop` any number.
+takes one position a step, `dllm_rl.decode` any number.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from dllm_rl.noise import inverse_cdf
 from dllm_rl.policy import NEG_INF, StateScores
 from llm_rl.core.logprobs import entropy_from_logits
-from llm_rl.modes import evaluation_mode
+from llm_rl.training.modes import evaluation_mode
 
 PositionScore = Callable[[StateScores, Tensor], Tensor]
 P = ParamSpec("P")

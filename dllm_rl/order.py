@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from dllm_rl.decode_loop import Decode
+from dllm_rl.decode import Decode
 from dllm_rl.evaluate import rate_ci95
 from dllm_rl.sudoku import PuzzleBatch
 

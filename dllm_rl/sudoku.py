@@ -12,7 +12,7 @@ from torch import Tensor
 from dllm_rl.task import UnmaskBatch
 from sudoku_env.logic import definite_cells, rule_index
 from sudoku_env.order import easiest_tier, tier_shares
-from sudoku_env.tokens import PreFilled, TokenLayout, reference_ids
+from sudoku_env.prompts.tokens import PreFilled, TokenLayout, reference_ids
 
 Tail = Literal["free", "prefill", "scored"]
 

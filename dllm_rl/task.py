@@ -98,7 +98,8 @@ class UnmaskTask(Protocol):
     """A kind of problem, as `UnmaskTrainer`, `evaluate` and `decode` take it.
 
     Attributes:
-        record_classes: The data classes that its batches consist of, for checkpoints (`llm_rl.storage.save_record`).
+        record_classes: The data classes that its batches consist of, for checkpoints
+            (`llm_rl.training.storage.save_record`).
     """
 
     record_classes: ClassVar[tuple[type, ...]]

@@ -11,9 +11,9 @@ from torch.utils.data import Dataset, Sampler
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
-from dllm_rl.compiled import compile_body
 from dllm_rl.diagnostics import TermGate, half_batch_cosines
 from dllm_rl.evaluate import greedy_in_forced
+from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.problems import ProblemDataset
@@ -22,14 +22,14 @@ from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.task import UnmaskBatch, UnmaskTask
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass
-from llm_rl.checkpoint import ExactTrainer
 from llm_rl.core.advantages import groups_without_spread, return_after_action
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.monitors import record_monitors
-from llm_rl.processes import check_processes, mean_over_processes
-from llm_rl.sampler import RepeatedBatchSampler
+from llm_rl.training.checkpoint import ExactTrainer
 from llm_rl.training.identity import LENGTH
+from llm_rl.training.processes import check_processes, mean_over_processes
+from llm_rl.training.sampler import RepeatedBatchSampler
 
 
 class UnmaskTrainer(ExactTrainer):

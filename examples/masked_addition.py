@@ -22,8 +22,8 @@ from transformers.utils import logging
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.evaluate import evaluate
-from dllm_rl.llada import LladaConfig, LladaForMaskedLM
-from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.task import UnmaskBatch
 from dllm_rl.trainer import UnmaskTrainer
 

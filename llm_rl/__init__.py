@@ -1,10 +1,67 @@
-"""Reinforcement learning of language models: the core that every trainer of this distribution shares, and VAPOR.
+"""Reinforcement learning of causal language models, and what every trainer of this distribution shares.
 
-`llm_rl.core` holds pure functions on tensors and the metric accumulator; it imports torch and nothing else.
-`llm_rl.spans` maps tags in decoded text to tokens; `llm_rl.vapor` holds VAPOR's objective as pure functions.
-`llm_rl.grpo` and `llm_rl.rollout_trainer` hold trainers on transformers; import them by name.
+`core` holds pure functions on tensors, `training` what trainers of both families need, `rollout` roll-outs of causal
+models; `grpo`, `vapor` and `raro` hold a trainer each. The names here are loaded when they are first asked for.
 """
 
-from llm_rl import core, spans, vapor
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["core", "spans", "vapor"]
+if TYPE_CHECKING:
+    from llm_rl.grpo.arguments import GRPOArguments as GRPOArguments
+    from llm_rl.grpo.trainer import GRPOTrainer as GRPOTrainer
+    from llm_rl.raro.arguments import RAROArguments as RAROArguments
+    from llm_rl.raro.prompts import PolicyRows as PolicyRows
+    from llm_rl.raro.prompts import Prompts as Prompts
+    from llm_rl.raro.start import start_rows as start_rows
+    from llm_rl.raro.trainer import RAROTrainer as RAROTrainer
+    from llm_rl.rollout.arguments import RolloutArguments as RolloutArguments
+    from llm_rl.rollout.data import RolloutBatch as RolloutBatch
+    from llm_rl.rollout.data import Sample as Sample
+    from llm_rl.rollout.generation import GenerationEngine as GenerationEngine
+    from llm_rl.rollout.generation import SamplingParams as SamplingParams
+    from llm_rl.rollout.generation import TransformersEngine as TransformersEngine
+    from llm_rl.rollout.sft import supervised_trainer as supervised_trainer
+    from llm_rl.rollout.trainer import RolloutTrainer as RolloutTrainer
+    from llm_rl.training.callbacks import MetricsWriter as MetricsWriter
+    from llm_rl.training.callbacks import QuietProgress as QuietProgress
+    from llm_rl.training.lora import add_lora as add_lora
+    from llm_rl.vapor.arguments import VAPORArguments as VAPORArguments
+    from llm_rl.vapor.trainer import VAPORTrainer as VAPORTrainer
+
+_HOMES = {
+    "GRPOArguments": "llm_rl.grpo.arguments",
+    "GRPOTrainer": "llm_rl.grpo.trainer",
+    "GenerationEngine": "llm_rl.rollout.generation",
+    "MetricsWriter": "llm_rl.training.callbacks",
+    "PolicyRows": "llm_rl.raro.prompts",
+    "Prompts": "llm_rl.raro.prompts",
+    "QuietProgress": "llm_rl.training.callbacks",
+    "RAROArguments": "llm_rl.raro.arguments",
+    "RAROTrainer": "llm_rl.raro.trainer",
+    "RolloutArguments": "llm_rl.rollout.arguments",
+    "RolloutBatch": "llm_rl.rollout.data",
+    "RolloutTrainer": "llm_rl.rollout.trainer",
+    "Sample": "llm_rl.rollout.data",
+    "SamplingParams": "llm_rl.rollout.generation",
+    "TransformersEngine": "llm_rl.rollout.generation",
+    "VAPORArguments": "llm_rl.vapor.arguments",
+    "VAPORTrainer": "llm_rl.vapor.trainer",
+    "add_lora": "llm_rl.training.lora",
+    "start_rows": "llm_rl.raro.start",
+    "supervised_trainer": "llm_rl.rollout.sft",
+}
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from the module that it lives in."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """What the package offers."""
+    return sorted({*globals(), *_HOMES})

@@ -17,9 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from arguments import fail, need_file, need_model, parse, user_errors
 from quiet import quiet_libraries
-from run_folder import LAST, RunFolder
 from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
@@ -33,7 +31,7 @@ from transformers import (
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.callbacks import HeldOutCurve, MetricsWriter, QuietProgress
+from dllm_rl.callbacks import HeldOutCurve
 from dllm_rl.decoding import STRATEGIES
 from dllm_rl.evaluate import (
     DEFAULT_STRATEGIES,
@@ -43,19 +41,24 @@ from dllm_rl.evaluate import (
     paired_difference,
     paired_order_difference,
 )
-from dllm_rl.lora import add_lora
-from dllm_rl.plots import plot_run, read_json_lines
-from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer
+from dllm_rl.plots import plot_run
 from dllm_rl.rollout import rollout
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.sudoku import SudokuTask, Tail
 from dllm_rl.trainer import UnmaskTrainer
-from llm_rl.checkpoint import CheckpointError
-from llm_rl.storage import write_text_whole
+from llm_rl.training.callbacks import MetricsWriter, QuietProgress
+from llm_rl.training.checkpoint import CheckpointError
+from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, parse, user_errors
+from llm_rl.training.logs import read_json_lines
+from llm_rl.training.lora import add_lora
+from llm_rl.training.output_folder import LAST, RunFolder
+from llm_rl.training.storage import write_text_whole
+from sudoku_env.envs.rendering import decode_gif
+from sudoku_env.errors import SudokuError
 from sudoku_env.order import random_order_floor
+from sudoku_env.prompts.text import TEMPLATES, build_prompt, parse_puzzle
+from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
-from sudoku_env.rendering import decode_gif
-from sudoku_env.text import TEMPLATES, build_prompt, parse_puzzle
-from sudoku_env.tokens import PreFilled, pre_fill
 
 ROOT = Path(__file__).resolve().parent.parent
 DTYPES = ("auto", "bfloat16", "float16", "float32")
@@ -176,7 +179,7 @@ judged_as = SudokuTask(tokenizer.pad_token_id)  # by singles, whatever is traine
 
 def load(path: str, count: int) -> list[PreFilled]:
     """The first `count` prompts of a set (0: all), pre-filled."""
-    with user_errors():
+    with user_errors(*USER_ERRORS, SudokuError):
         prompts = read_prompts(path)[: count or None]
         if script.prompt_template:
             prompts = [build_prompt(parse_puzzle(prompt), script.prompt_template) for prompt in prompts]

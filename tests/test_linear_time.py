@@ -11,19 +11,11 @@ from llm_rl.raro.control_tokens import break_tokens
 from llm_rl.raro.prompts import extract_answer
 from llm_rl.raro.quotes import quoted_spans
 from llm_rl.raro.verdict import escape_answer, parse_judgment
-from llm_rl.spans import find_tagged_text, incremental_offsets
-from llm_rl.word_problems import result_reward
-from sudoku_env import (
-    SudokuError,
-    cells_reward,
-    default_puzzles,
-    format_reward,
-    parse_board,
-    parse_puzzle,
-    read_answer,
-    reasoning_reward,
-    to_string,
-)
+from llm_rl.rollout.spans import find_tagged_text, incremental_offsets
+from scripts.smollm2.word_problems import result_reward
+from sudoku_env import SudokuError, default_puzzles, parse_board, parse_puzzle, to_string
+from sudoku_env.chat.rewards import cells_reward, format_reward, reasoning_reward
+from sudoku_env.prompts.scoring import read_answer
 
 PUZZLE, SOLUTION = (to_string(boards[0]) for boards in (default_puzzles(4).boards, default_puzzles(4).solutions))
 

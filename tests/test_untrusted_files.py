@@ -13,11 +13,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import nn
 from transformers import PreTrainedTokenizerFast, Trainer, TrainingArguments
 
-from dllm_rl.study_config import StudyConfigError, load_study
-from llm_rl.checkpoint import ExactTrainer
-from llm_rl.data import encode_prompt
-from llm_rl.storage import load_record, save_record
-from sudoku_env.alignment import encode_prompt as encode_puzzle
+from llm_rl.rollout.data import encode_prompt
+from llm_rl.training.checkpoint import ExactTrainer
+from llm_rl.training.storage import load_record, save_record
+from scripts.study.config import StudyConfigError, load_study
+from sudoku_env.prompts.alignment import encode_prompt as encode_puzzle
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("sudoku_env", "dllm_rl", "llm_rl", "scripts", "examples")

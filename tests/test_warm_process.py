@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from warm_process import run_in_two_processes, run_script, start_script
+
+from tests.helpers.warm_process import run_in_two_processes, run_script, start_script
 
 TOLD = """
 import json, os, sys

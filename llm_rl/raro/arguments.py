@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_rl.arguments import GRPOArguments
 from llm_rl.core._checks import check_choice
+from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.raro.objective import RaroConfig
 from llm_rl.raro.prompts import (
     CRITIC_SYSTEM,

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from llm_rl.core import LossCounts
-from llm_rl.data import RolloutBatch, Sample
-from llm_rl.generation import Completion, SamplingParams, TransformersEngine
 from llm_rl.raro.objective import RoleCounts
+from llm_rl.rollout.data import RolloutBatch, Sample
+from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llm_rl.core import MetricAccumulator
-from llm_rl.data import Sample
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.control_tokens import control_tokens
 from llm_rl.raro.decoding import CompletionDecoder
@@ -12,6 +11,7 @@ from llm_rl.raro.judging import CHOOSE, JUDGE, REPLAY, Critique, Request, dealt,
 from llm_rl.raro.monitors import record_critiques
 from llm_rl.raro.replay import Pair
 from llm_rl.raro.verdict import Verdict, parse_verdict
+from llm_rl.rollout.data import Sample
 
 SampleCritic = Callable[[Sequence[dict[str, Any]], int], list[Sample]]
 Verdicts = list[list[Verdict | None]]

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from llm_rl.data import Sample
 from llm_rl.raro.replay import Pair
 from llm_rl.raro.verdict import Verdict
+from llm_rl.rollout.data import Sample
 
 Item = TypeVar("Item")
 JUDGE, CHOOSE, TRAIN, REPLAY = range(4)

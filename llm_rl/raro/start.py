@@ -25,7 +25,7 @@ def start_rows(
     foreign: tuple[float, float] = (1.0, 1.0),
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Rows for each question, one of the policy and some of the critic, for `llm_rl.sft`.
+    """Rows for each question, one of the policy and some of the critic, for `llm_rl.rollout.sft`.
 
     The policy is to write the expert's whole answer. The critic is shown the expert's answer and one that is wholly or
     in part that to another question (`blended`), or the expert's twice; it is to reason as the expert did, if the

@@ -11,8 +11,6 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor, nn
 
-from llm_rl.causal import causal_model
-from llm_rl.completions import record_lengths
 from llm_rl.core import (
     MetricAccumulator,
     PolicyTensors,
@@ -20,10 +18,8 @@ from llm_rl.core import (
     masked_sum,
     record_monitors,
 )
-from llm_rl.data import RolloutBatch, Sample, decode_completion, encode_prompt
-from llm_rl.generation import GenerationEngine
-from llm_rl.grpo import SCALES, grpo_surrogate
-from llm_rl.mismatch import record_mismatch
+from llm_rl.core.mismatch import record_mismatch
+from llm_rl.grpo.trainer import SCALES, grpo_surrogate
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.batches import RoleBatch, RoleSample, TokenBudgetEngine, role_batches
 from llm_rl.raro.critic import CriticPass, labels_of
@@ -34,8 +30,12 @@ from llm_rl.raro.prompts import extract_answer
 from llm_rl.raro.replay import Pair, ReplayBuffer, question_key
 from llm_rl.raro.room import Room
 from llm_rl.raro.verdict import Verdict
-from llm_rl.rewards import RewardFunction
-from llm_rl.rollout_trainer import RolloutTrainer
+from llm_rl.rollout.completions import record_lengths
+from llm_rl.rollout.data import RolloutBatch, Sample, decode_completion, encode_prompt
+from llm_rl.rollout.generation import GenerationEngine
+from llm_rl.rollout.rewards import RewardFunction
+from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.trainer import RolloutTrainer
 
 
 class RAROTrainer(RolloutTrainer):
@@ -50,7 +50,7 @@ class RAROTrainer(RolloutTrainer):
         args: The arguments.
         train_dataset: Rows.
         processing_class: The tokenizer.
-        verifiers: Reward functions (`llm_rl.rewards`) that score the policy's completions for the log and in
+        verifiers: Reward functions (`llm_rl.rollout.rewards`) that score the policy's completions for the log and in
             `evaluate` as "verified/<name>". Training never sees them.
         eval_dataset: Rows for `evaluate`.
         ref_model: As in `RolloutTrainer`.

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from llm_rl.storage import load_record, save_record, whole_folder
+from llm_rl.training.storage import load_record, save_record, whole_folder
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from llm_rl.storage import write_text_whole
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.manifest import checkpoints_of
+from llm_rl.training.storage import write_text_whole
 
 LOCK, HOLDER = ".run.lock", ".run.holder.json"
 

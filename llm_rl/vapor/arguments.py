@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from llm_rl.arguments import RolloutArguments
 from llm_rl.core._checks import check_choice
-from llm_rl.spans import Rule
+from llm_rl.rollout.arguments import RolloutArguments
+from llm_rl.rollout.spans import Rule
 from llm_rl.vapor.objective import VaporConfig
 
 PreferenceContext = Literal["static", "generated"]

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from llm_rl.data import RolloutBatch, Sample, is_conversation
-from llm_rl.spans import Rule, find_and_map_token_indices, find_tagged_text, incremental_offsets
+from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
+from llm_rl.rollout.spans import Rule, find_and_map_token_indices, find_tagged_text, incremental_offsets
 from llm_rl.vapor.arguments import PreferenceContext
 from llm_rl.vapor.objective import VaporBatch
 from llm_rl.vapor.ratios import PreferencePair, span_mask

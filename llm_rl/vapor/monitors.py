@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from llm_rl.core import MetricAccumulator, approx_kl, masked_mean, masked_sum
-from llm_rl.processes import mean_over_processes
+from llm_rl.training.processes import mean_over_processes
 from llm_rl.vapor.objective import VaporBatch, VaporLoss, VaporTerms
 from llm_rl.vapor.ratios import PreferencePair, preference_margin
 

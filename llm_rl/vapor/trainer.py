@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from llm_rl.causal import ReferenceModel, causal_model
 from llm_rl.core import LossCounts, MetricAccumulator
-from llm_rl.data import RolloutBatch, Sample, is_conversation
-from llm_rl.mismatch import record_mismatch
-from llm_rl.modes import evaluation_mode
-from llm_rl.rollout_trainer import RolloutTrainer
+from llm_rl.core.mismatch import record_mismatch
+from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
+from llm_rl.rollout.scoring import ReferenceModel, causal_model
+from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.training.modes import evaluation_mode
 from llm_rl.vapor.arguments import VAPORArguments
 from llm_rl.vapor.batches import (
     Response,

@@ -16,8 +16,8 @@ from numba.core import config
 from numba.misc.appdirs import AppDirs
 
 KERNELS = Path(__file__).parent
-SOURCES = (*sorted(KERNELS.glob("*.py")), KERNELS.parent / "board.py", KERNELS.parent / "progress.py")
-"""All kernels, and the modules whose constants and tables are compiled into them."""
+SOURCES = (*sorted(KERNELS.glob("*.py")), KERNELS.parent / "board.py")
+"""All kernels, and the module whose tables are compiled into them."""
 NAME = "sudoku_env_kernels"
 KEPT = 3
 """Folders of other sources that stay beside the one in use: those of other versions that are used in turn."""

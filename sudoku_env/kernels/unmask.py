@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import find_singles
 from sudoku_env.kernels.random import Int, Ints
-from sudoku_env.progress import NOT_A_DIGIT
+
+NOT_A_DIGIT = -1
 
 
 @kernel(nogil=True)

@@ -2,18 +2,18 @@ import copy
 
 import pytest
 import torch
-from tiny_llada import make_model
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.pretrain import SftDataset, masked_diffusion_loss
 from dllm_rl.rollout import rollout
-from dllm_rl.small_tokenizer import build_small_tokenizer
+from dllm_rl.sft import SftDataset, masked_diffusion_loss
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
+from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
-from sudoku_env.text import build_prompt
-from sudoku_env.tokens import PreFilled, pre_fill
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import PreFilled, pre_fill
+from tests.dllm_rl.helpers.tiny_llada import make_model
 
 torch.set_num_threads(1)
 

@@ -4,12 +4,14 @@ import time
 import pandas as pd
 import torch
 from PIL import Image
-from tiny_training import new_model, puzzles, sudoku_task
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from dllm_rl import callbacks
-from dllm_rl.callbacks import HeldOutCurve, MetricsWriter
-from dllm_rl.plots import PANELS, plot_run, read_json_lines
+from dllm_rl.callbacks import HeldOutCurve
+from dllm_rl.plots import PANELS, plot_run
+from llm_rl.training.callbacks import MetricsWriter
+from llm_rl.training.logs import read_json_lines
+from tests.dllm_rl.helpers.tiny_training import new_model, puzzles, sudoku_task
 
 
 def drive(curve, model, steps, seconds):

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from killable import play
 from safetensors.torch import load_file
-from tiny_training import trainer, untimed, warm_model
 from transformers.trainer_utils import get_last_checkpoint
-from warm_process import SERVER
 
-import llm_rl.checkpoint
+import llm_rl.training.checkpoint
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.testing.resume import check_resume
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.manifest import check_manifest
+from tests.dllm_rl.helpers.killable import play
+from tests.dllm_rl.helpers.tiny_training import trainer, untimed, warm_model
+from tests.helpers.warm_process import SERVER
 
 Result = tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, torch.Tensor]]
 
@@ -85,9 +85,9 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int, a
         pytest.param(UnmaskTrainer, "log", 1, True, id="after a log line, before its checkpoint"),
         pytest.param(UnmaskTrainer, "save_model", 3, True, id="with the weights alone on the disk"),
         pytest.param(UnmaskTrainer, "_save_rng_state", 4, True, id="with half a checkpoint on the disk"),
-        pytest.param(llm_rl.checkpoint, "put_in_place", 5, False, id="before the rename"),
-        pytest.param(llm_rl.checkpoint, "put_in_place", 5, True, id="after the rename"),
-        pytest.param(llm_rl.checkpoint.shutil, "rmtree", 8, False, id="before the older one is deleted"),
+        pytest.param(llm_rl.training.checkpoint, "put_in_place", 5, False, id="before the rename"),
+        pytest.param(llm_rl.training.checkpoint, "put_in_place", 5, True, id="after the rename"),
+        pytest.param(llm_rl.training.checkpoint.shutil, "rmtree", 8, False, id="before the older one is deleted"),
     ],
 )
 def test_a_run_goes_on_exactly_from_wherever_it_was_killed(
@@ -137,7 +137,11 @@ def test_a_full_disk_leaves_the_checkpoint_before(
     full = OSError(errno.ENOSPC, "No space left on device")
     disk = FullDisk(passing, RuntimeError("PytorchStreamWriter failed") if passing % 2 else full)
     with monkeypatch.context() as patch:
-        for owner, name in ((torch, "save"), (llm_rl.checkpoint, "save_record"), (llm_rl.checkpoint, "put_in_place")):
+        for owner, name in (
+            (torch, "save"),
+            (llm_rl.training.checkpoint, "save_record"),
+            (llm_rl.training.checkpoint, "put_in_place"),
+        ):
             disk.guard(patch, owner, name)
         with pytest.raises(CheckpointError, match=r"checkpoint-2 could not .* free space .*checkpoint-1") as caught:
             play(tmp_path, warm_model().state_dict())

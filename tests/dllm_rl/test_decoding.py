@@ -5,11 +5,11 @@ import torch
 from torch import Tensor
 
 from dllm_rl.decoding import STRATEGIES, draw, get_strategy, semi_autoregressive
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, StateScores, log_margins
 from dllm_rl.rollout import rollout
 from dllm_rl.sudoku import PuzzleBatch
-from sudoku_env.tokens import PreFilled
+from sudoku_env.prompts.tokens import PreFilled
 
 # One state of five positions; 0 and 4 are filled. Position 1 has the largest probability of a token (0.5), position 2
 # the largest margin (0.45 to 0.2), position 3 the smallest probability and the second margin (0.3 to 0.25).

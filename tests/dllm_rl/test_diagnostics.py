@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import logged, trainer, warm_model
 from torch import Tensor
 
 from dllm_rl.diagnostics import TermGate, half_batch_cosines, term_gradients
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass
+from tests.dllm_rl.helpers.tiny_training import logged, trainer, warm_model
 
 CONFIG = ObjectiveConfig(rl_weight=0.3, sft_weight=0.7, baseline="leave_one_out", scale="none")
 

@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from policy_reference import after, is_over, policy_at
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.decoding import get_strategy
@@ -16,11 +15,12 @@ from dllm_rl.evaluate import (
     paired_difference,
     paired_order_difference,
 )
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from sudoku_env.tokens import PreFilled, detect_definite, judge_error
+from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error
+from tests.dllm_rl.helpers.policy_reference import after, is_over, policy_at
 
 
 def evaluation(solved: list[int], steps: list[int], forced: list[int], in_map: list[int]) -> Evaluation:

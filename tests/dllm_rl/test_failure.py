@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_training import trainer
 from transformers import AutoModelForMaskedLM
 
 import llm_rl.training.checked
 from dllm_rl.failure import load_failure
 from dllm_rl.update import objective_pass
+from tests.dllm_rl.helpers.tiny_training import trainer
 
 BLOW_UP = {"optim": "sgd", "max_grad_norm": 0.0, "max_steps": 6}
 

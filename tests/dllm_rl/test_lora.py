@@ -9,16 +9,16 @@ import pytest
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file
-from tiny_llada import make_model
-from tiny_training import logged, puzzles, tokenizer, trainer, warm_model
 from torch import Tensor, nn
 
-from dllm_rl.lora import LLADA_TARGETS, add_lora
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass
+from llm_rl.training.lora import LLADA_TARGETS, add_lora
+from tests.dllm_rl.helpers.tiny_llada import make_model
+from tests.dllm_rl.helpers.tiny_training import logged, puzzles, tokenizer, trainer, warm_model
 
 
 def ids() -> Tensor:

@@ -4,9 +4,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_reference import f_of, policy_at
 
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import (
     ObjectiveConfig,
     expected_reward,
@@ -18,9 +17,10 @@ from dllm_rl.objective import (
 )
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, score_states
 from dllm_rl.sudoku import PuzzleBatch
-from sudoku_env.dynamics import step_batch
+from sudoku_env.envs.dynamics import step_batch
 from sudoku_env.logic import forced_digits
-from sudoku_env.tokens import PreFilled, detect_definite
+from sudoku_env.prompts.tokens import PreFilled, detect_definite
+from tests.dllm_rl.helpers.policy_reference import f_of, policy_at
 
 POLICY = PolicyConfig(position_temperature=0.7, token_temperature=0.8)
 

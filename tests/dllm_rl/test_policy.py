@@ -4,13 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_reference import policy_at
-from tiny_llada import make_model
 
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig, annealed, log_margins, score_states, token_logprobs_at
 from dllm_rl.sudoku import PuzzleBatch
-from sudoku_env.tokens import PreFilled
+from sudoku_env.prompts.tokens import PreFilled
+from tests.dllm_rl.helpers.policy_reference import policy_at
+from tests.dllm_rl.helpers.tiny_llada import make_model
 
 POLICY = PolicyConfig(position_temperature=0.4)
 

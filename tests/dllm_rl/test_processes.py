@@ -3,13 +3,21 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
-from tiny_training import KeepGradients, arguments, puzzles, sudoku_task, trainer, untimed, warm_model
-from warm_process import run_in_two_processes
 
 from dllm_rl.trainer import UnmaskTrainer
-from llm_rl.processes import check_processes
+from llm_rl.training.processes import check_processes
+from tests.dllm_rl.helpers.tiny_training import (
+    KeepGradients,
+    arguments,
+    puzzles,
+    sudoku_task,
+    trainer,
+    untimed,
+    warm_model,
+)
+from tests.helpers.warm_process import run_in_two_processes
 
-HERE = Path(__file__).parent
+HELPERS = Path(__file__).parent / "helpers"
 COMMON = {
     "max_steps": 4,
     "count": 16,
@@ -34,7 +42,7 @@ def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     """Same global batch, dealt to two processes with two accumulated batches of several passes each."""
     dealt = json.dumps([{**DEALT, **changes} for changes in CHANGES])
-    done = run_in_two_processes(HERE / "one_of_several.py", [tmp_path, dealt], fresh=True)
+    done = run_in_two_processes(HELPERS / "one_of_several.py", [tmp_path, dealt], fresh=True)
     assert done.returncode == 0, done.stderr[-4000:]
     for index, changes in enumerate(CHANGES):
         kept = KeepGradients()

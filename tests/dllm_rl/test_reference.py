@@ -1,12 +1,12 @@
 import pytest
 import torch
-from tiny_llada import make_model
 from torch import nn
 
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig, StateScores, score_states
 from dllm_rl.reference import Reference
 from dllm_rl.sudoku import PuzzleBatch
+from tests.dllm_rl.helpers.tiny_llada import make_model
 
 POLICY = PolicyConfig(position_temperature=0.5)
 
@@ -41,7 +41,7 @@ def test_a_copy_stays_as_it_was(model: LladaForMaskedLM, batch: PuzzleBatch) -> 
 
 def test_adapters_are_off_for_the_reference_alone(batch: PuzzleBatch) -> None:
     pytest.importorskip("peft")
-    from dllm_rl.lora import add_lora
+    from llm_rl.training.lora import add_lora
 
     base = make_model()
     with torch.no_grad():

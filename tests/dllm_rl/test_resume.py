@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_training import new_model, puzzles, sudoku_task, trainer, untimed
 from transformers import TrainerCallback
 
-from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.identity import fingerprint
 from llm_rl.training.run_folder import run_lock
+from tests.dllm_rl.helpers.tiny_training import new_model, puzzles, sudoku_task, trainer, untimed
 
 SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2}
 

@@ -4,22 +4,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from policy_reference import after, f_of, is_over, policy_at
-from tiny_llada import make_model
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decode_loop import decode
+from dllm_rl.decode import decode
 from dllm_rl.decoding import get_strategy
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, micro_batches, rollout
-from dllm_rl.small_tokenizer import build_small_tokenizer
 from dllm_rl.sudoku import PuzzleBatch
+from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
-from sudoku_env.text import build_prompt
-from sudoku_env.tokens import PreFilled, detect_definite, judge_error, pre_fill
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error, pre_fill
+from tests.dllm_rl.helpers.policy_reference import after, f_of, is_over, policy_at
+from tests.dllm_rl.helpers.tiny_llada import make_model
 
 POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
 

@@ -6,16 +6,16 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 import torch
-from policy_reference import f_of, policy_at
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.errors import BoardError
 from sudoku_env.logic import definite_cells
-from sudoku_env.tokens import PreFilled
+from sudoku_env.prompts.tokens import PreFilled
+from tests.dllm_rl.helpers.policy_reference import f_of, policy_at
 
 POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
 

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from tiny_training import logged, new_model, puzzles, sudoku_task, tokenizer
 from transformers import AutoModelForMaskedLM, TrainingArguments
 
 from dllm_rl.evaluate import evaluate
-from dllm_rl.pretrain import SftArguments, SftDataset, SftTrainer, masked_diffusion_loss
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, masked_diffusion_loss
+from tests.dllm_rl.helpers.tiny_training import logged, new_model, puzzles, sudoku_task, tokenizer
 
 TASK = sudoku_task(with_tail=True)
 

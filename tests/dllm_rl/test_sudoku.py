@@ -3,12 +3,12 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.small_tokenizer import build_small_tokenizer
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
+from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
-from sudoku_env.text import build_prompt
-from sudoku_env.tokens import PreFilled, pre_fill, reference_ids
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import PreFilled, pre_fill, reference_ids
 
 
 def test_collated_puzzles_hold_what_the_puzzles_hold(puzzles: list[PreFilled]) -> None:

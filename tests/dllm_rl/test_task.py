@@ -6,24 +6,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_sums import LENGTH, MASK, SumBatch, SumTask, sum_model
-from tiny_training import arguments, logged
 from torch import Tensor, nn
 
-from dllm_rl.adapter import as_policy_model
-from dllm_rl.decode_loop import decode
+from dllm_rl.decode import decode
 from dllm_rl.decoding import Strategy, get_strategy
 from dllm_rl.evaluate import evaluate
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.adapter import as_policy_model
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig
-from dllm_rl.pretrain import SftDataset
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sft import SftDataset
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.task import unmask_rewards
 from dllm_rl.trainer import UnmaskTrainer
-from sudoku_env.dynamics import StepBatch, step_batch
+from sudoku_env.envs.dynamics import StepBatch, step_batch
 from sudoku_env.logic import definite_cells
-from sudoku_env.tokens import PreFilled
+from sudoku_env.prompts.tokens import PreFilled
+from tests.dllm_rl.helpers.tiny_sums import LENGTH, MASK, SumBatch, SumTask, sum_model
+from tests.dllm_rl.helpers.tiny_training import arguments, logged
 
 RULES = ("naked_single", "singles", "locked", "pairs", "backbone")
 TAILS = ("free", "prefill", "scored")

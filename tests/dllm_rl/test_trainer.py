@@ -7,7 +7,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_training import (
+from transformers import TrainerCallback
+
+import dllm_rl.trainer
+from dllm_rl.rollout import rollout
+from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.update import objective_pass
+from llm_rl.training.sampler import RepeatedBatchSampler
+from tests.dllm_rl.helpers.tiny_training import (
     KeepGradients,
     arguments,
     logged,
@@ -18,13 +25,6 @@ from tiny_training import (
     untimed,
     warm_model,
 )
-from transformers import TrainerCallback
-
-import dllm_rl.trainer
-from dllm_rl.rollout import rollout
-from dllm_rl.trainer import UnmaskTrainer
-from dllm_rl.update import objective_pass
-from llm_rl.sampler import RepeatedBatchSampler
 
 ON_FRESH_ROLLOUTS = {
     "clip_frac",

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_training import KeepGradients, logged, new_model, sudoku_task, trainer, warm_model
 
 import dllm_rl.trainer
 from dllm_rl.reference import Reference
@@ -13,6 +12,7 @@ from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.sudoku import Tail
 from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.update import objective_pass
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, new_model, sudoku_task, trainer, warm_model
 
 TWO_RATES = {"rl_learning_rate": 2e-3, "sft_learning_rate": 5e-4}
 FURTHER = {"kl_weight": 0.5, "entropy_weight": 0.2, "ce_weight": 0.3}

@@ -3,7 +3,6 @@ from functools import partial
 
 import pytest
 import torch
-from tiny_training import logged, trainer, warm_model
 from torch import nn
 from torch.optim import SGD, AdamW
 from transformers import TrainerCallback
@@ -12,6 +11,7 @@ import dllm_rl.trainer
 from dllm_rl.rollout import rollout
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import objective_pass
+from tests.dllm_rl.helpers.tiny_training import logged, trainer, warm_model
 
 RATES = (0.3, 0.05)
 

@@ -3,16 +3,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from policy_reference import as_rollout, gradients, objective, trajectories, value
-from tiny_llada import make_model
-from update_checks import POLICY, assert_same, moved, near, run
 
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
-from sudoku_env.tokens import PreFilled, TokenLayout
+from sudoku_env.prompts.tokens import PreFilled, TokenLayout
+from tests.dllm_rl.helpers.policy_reference import as_rollout, gradients, objective, trajectories, value
+from tests.dllm_rl.helpers.tiny_llada import make_model
+from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run
 
 MILD = PolicyConfig(position_temperature=2.0, token_temperature=2.0)
 EXACT = ObjectiveConfig(gamma=1.0, clip_low=1.0, clip_high=float("inf"), baseline="leave_one_out", scale="none")

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 import torch
-from policy_reference import further_terms, gradients, objective
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
-from update_checks import POLICY, assert_same, moved, near, run
 
 from dllm_rl.baseline import EmaBaseline
-from dllm_rl.llada import LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch, Tail
-from sudoku_env.tokens import PreFilled
+from sudoku_env.prompts.tokens import PreFilled
+from tests.dllm_rl.helpers.policy_reference import further_terms, gradients, objective
+from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run
 
 ALL = ObjectiveConfig(
     baseline="ema",

@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "scripts")]
-
-from run_folder import RunFolder, parts_of_run  # noqa: E402
-
-from llm_rl.training.run_folder import LOCK, run_lock  # noqa: E402
+from llm_rl.training.output_folder import RunFolder, parts_of_run
+from llm_rl.training.run_folder import LOCK, run_lock
 
 
 @dataclass

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from in_process import run_here, run_until_checkpoint
 from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
-from warm_process import FRESH, run_script, start_script
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
 from sudoku_env.board import to_string
 from sudoku_env.grids import canonical_grid
 from sudoku_env.logic import singles_rounds
-from sudoku_env.scoring import score_answer
+from sudoku_env.prompts.scoring import score_answer
+from sudoku_env.prompts.text import parse_puzzle
+from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.solver import count_solutions, solve
-from sudoku_env.text import parse_puzzle
-from sudoku_env.tokens import pre_fill
+from tests.helpers.warm_process import FRESH, run_script, start_script
+from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 
 ROOT = Path(__file__).parents[2]
 SPLITS = {"train": 6, "validation": 3, "test": 4}
@@ -69,9 +69,9 @@ def data(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("data") for _ in range(3)]
     common = {"kind": "prompts", **SPLITS}
     finish(
-        start("make_data.py", folders[0], seed=5, **common),
-        start("make_data.py", folders[1], seed=5, fresh=True, **common),  # strings hash otherwise there
-        start("make_data.py", folders[2], seed=6, **common),
+        start("sudoku/make_data.py", folders[0], seed=5, **common),
+        start("sudoku/make_data.py", folders[1], seed=5, fresh=True, **common),  # strings hash otherwise there
+        start("sudoku/make_data.py", folders[2], seed=6, **common),
     )
     return folders
 
@@ -98,7 +98,7 @@ def test_data_depend_on_the_seed_alone(data):
 
 def test_data_of_another_size_and_wording(tmp_path):
     options = {"size": 4, "clues_low": 6, "clues_high": 7, "template": "short", **SPLITS}
-    finish(start("make_data.py", tmp_path, kind="prompts", **options))
+    finish(start("sudoku/make_data.py", tmp_path, kind="prompts", **options))
     boards = [board for split in SPLITS for board in boards_of(tmp_path / f"sudoku4x4_{split}.jsonl")]
     assert len({solve(board).tobytes() for board in boards}) > 1
     assert all(count_solutions(board) == 1 and 6 <= (board > 0).sum() <= 7 for board in boards)
@@ -107,7 +107,7 @@ def test_data_of_another_size_and_wording(tmp_path):
 def test_chat_data(tmp_path):
     options = {"kind": "chat", "size": 4, "clues_low": 9, "clues_high": 12, **SPLITS}
     folders = [tmp_path / name for name in ("one", "again")]
-    finish(*(start("make_data.py", folder, **options) for folder in folders))
+    finish(*(start("sudoku/make_data.py", folder, **options) for folder in folders))
     assert contents(folders[0], "*") == contents(folders[1], "*")
     grids = {}
     for split, count in SPLITS.items():
@@ -125,7 +125,7 @@ def test_chat_data(tmp_path):
 
 
 def test_data_that_cannot_be_had(tmp_path):
-    process = start("make_data.py", tmp_path, kind="prompts", size=4, clues_low=16, clues_high=16, train=300)
+    process = start("sudoku/make_data.py", tmp_path, kind="prompts", size=4, clues_low=16, clues_high=16, train=300)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 2
     assert "of {'train': 300" in errors and "ask for fewer" in errors
@@ -133,7 +133,7 @@ def test_data_that_cannot_be_had(tmp_path):
 
 
 def test_package_sets_can_be_made_again(tmp_path):
-    finish(start("make_data.py", tmp_path, kind="package"))
+    finish(start("sudoku/make_data.py", tmp_path, kind="package"))
     assert contents(tmp_path, "*") == contents(ROOT / "sudoku_env" / "data", "*")
 
 
@@ -143,8 +143,8 @@ def test_data_of_the_repository_are_what_their_sums_say():
 
 
 def test_audit_of_the_repository_and_of_spoiled_files(tmp_path):
-    good = start("make_data.py", ROOT / "data" / "puzzles", audit="true")
-    bad = start("make_data.py", tmp_path, audit="true")
+    good = start("sudoku/make_data.py", ROOT / "data" / "puzzles", audit="true")
+    bad = start("sudoku/make_data.py", tmp_path, audit="true")
     assert finish(good) == [""]
     _, errors = bad.communicate(timeout=300)
     assert bad.returncode == 1 and "puzzles.sha256: names []" in errors
@@ -169,7 +169,7 @@ def base(tmp_path_factory):
         "eval_steps": 2,
         "checkpoints": 3,
     }
-    finish(*(start("pretrain_sudoku.py", folder, fresh=folder != folders[0], **options) for folder in folders))
+    finish(*(start("sudoku/pretrain.py", folder, fresh=folder != folders[0], **options) for folder in folders))
     return folders
 
 
@@ -177,7 +177,7 @@ def test_base_model_resumes_to_the_same_weights_and_curve(base, tmp_path):
     arguments = json.loads((base[0] / "annealed" / "arguments.json").read_text())
     del arguments["output_dir"], arguments["name"]
     arguments["resume_from_checkpoint"] = base[0] / "checkpoints" / "checkpoint-4"
-    finish(start("pretrain_sudoku.py", tmp_path, **arguments))
+    finish(start("sudoku/pretrain.py", tmp_path, **arguments))
     first, second = ((folder / "annealed" / "model.safetensors").read_bytes() for folder in (base[0], tmp_path))
     assert first == second
     first, second = ((folder / "curve.jsonl").read_text().splitlines() for folder in (base[0], tmp_path))
@@ -213,7 +213,7 @@ def test_base_recipe_of_nine_by_nine_runs_in_bfloat16_and_stops_early(tmp_path):
     }
     words = ["configs/sudoku9x9_base.yaml", *(word for name, value in tiny.items() for word in (f"--{name}", value))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = run_script(ROOT / "scripts" / "pretrain_sudoku.py", words, env=environment, cwd=ROOT)
+    done = run_script(ROOT / "scripts" / "sudoku" / "pretrain.py", words, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     steps = [json.loads(line)["step"] for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
     assert steps == [2, 4, 6]  # solves nothing, so the second point is no gain

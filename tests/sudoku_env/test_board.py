@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-import sudoku_reference as reference
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sudoku_env import board as bd
 from sudoku_env.errors import BoardError
+from tests.sudoku_env.helpers import sudoku_reference as reference
 
 any_board = st.sampled_from(bd.SIZES).flatmap(lambda n: arrays(np.uint8, n * n, elements=st.integers(0, n)))
 

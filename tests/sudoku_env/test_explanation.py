@@ -1,11 +1,7 @@
 import re
 
-import ladder_examples
-import ladder_reference
 import numpy as np
 import pytest
-import sudoku_reference as reference
-from ladder_examples import exchange, set_candidates
 
 from sudoku_env.board import as_board
 from sudoku_env.errors import BoardError
@@ -15,6 +11,9 @@ from sudoku_env.kernels.ladder import eliminate
 from sudoku_env.kernels.ladder_state import RULES, find_places, ladder_table, new_work
 from sudoku_env.rating import rate
 from sudoku_env.solver import solve
+from tests.sudoku_env.helpers import ladder_examples, ladder_reference
+from tests.sudoku_env.helpers import sudoku_reference as reference
+from tests.sudoku_env.helpers.ladder_examples import exchange, set_candidates
 
 
 def test_words_of_singles():

@@ -2,7 +2,6 @@ from itertools import islice, pairwise
 
 import numpy as np
 import pytest
-import sudoku_reference as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, ladder_tabl
 from sudoku_env.logic import RULE_GROUPS, RULES, singles_rounds
 from sudoku_env.rating import rate
 from sudoku_env.solver import count_solutions, solve_batch
+from tests.sudoku_env.helpers import sudoku_reference as reference
 
 CLUES = {4: (4, 8), 6: (14, 18), 9: (26, 34), 16: (115, 140)}
 MIRRORS = {

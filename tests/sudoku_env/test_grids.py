@@ -4,7 +4,6 @@ from math import factorial
 
 import numpy as np
 import pytest
-import sudoku_reference as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
 from sudoku_env.grids import canonical_grid, reduced_grids
 from sudoku_env.kernels.grids import fill_all, random_grid9
+from tests.sudoku_env.helpers import sudoku_reference as reference
 
 
 def grids(count, size, seed):

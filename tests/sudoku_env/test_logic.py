@@ -1,10 +1,7 @@
-import ladder_reference
 import numpy as np
 import pytest
-import sudoku_reference as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ladder_examples import exchange
 
 from sudoku_env.board import SIZES, as_board, find_conflict
 from sudoku_env.errors import BoardError
@@ -19,6 +16,9 @@ from sudoku_env.logic import (
     solve_by_singles,
 )
 from sudoku_env.solver import solve_batch
+from tests.sudoku_env.helpers import ladder_reference
+from tests.sudoku_env.helpers import sudoku_reference as reference
+from tests.sudoku_env.helpers.ladder_examples import exchange
 
 PUZZLES = {
     size: generate(10, size=size, clues=clues, rule="singles", seed=2)

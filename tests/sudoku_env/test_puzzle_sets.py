@@ -3,7 +3,6 @@ import hashlib
 import numpy as np
 import pandas as pd
 import pytest
-import sudoku_reference as reference
 
 from sudoku_env.errors import SudokuError
 from sudoku_env.grids import canonical_grid
@@ -11,6 +10,7 @@ from sudoku_env.puzzle_sets import COLUMNS, TIERS, Tier, audit_sets, distinct, d
 from sudoku_env.puzzles import Puzzles, read_puzzles
 from sudoku_env.rating import rate
 from sudoku_env.split import SPLITS
+from tests.sudoku_env.helpers import sudoku_reference as reference
 
 SMALL = {
     4: (Tier("singles", (12, 4, 4), (5, 8)),),

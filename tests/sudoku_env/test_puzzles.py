@@ -3,13 +3,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-import sudoku_reference as reference
 
 from sudoku_env.board import SIZES, is_solved
 from sudoku_env.errors import BoardError, PromptSetError, PuzzleParseError
 from sudoku_env.generator import DEFAULT_CLUES
 from sudoku_env.puzzles import default_puzzles, read_packed, read_prompts, read_puzzles
 from sudoku_env.solver import solve_batch
+from tests.sudoku_env.helpers import sudoku_reference as reference
 
 PROMPTS = ["Solve\n1..4..1..3..2...", 'Say "done", and\u2028solve\n4..1', "третий, 3"]
 

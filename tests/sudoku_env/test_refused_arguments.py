@@ -6,9 +6,10 @@ import gymnasium
 import numpy as np
 import pytest
 
-from sudoku_env import PromptSetError, SudokuError, read_prompts, step_batch
-from sudoku_env.dynamics import check_lam
-from sudoku_env.wrappers import FlatUnmask, FlatUnmaskVector
+from sudoku_env import SudokuError, read_prompts
+from sudoku_env.envs.dynamics import check_lam, step_batch
+from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
+from sudoku_env.errors import PromptSetError
 
 BAD_NUMBERS = [math.nan, math.inf, -math.inf, "0.5", None, [0.5]]
 UNMASK, BOARD = "sudoku_env:SudokuUnmask-v0", "sudoku_env:Sudoku-v0"

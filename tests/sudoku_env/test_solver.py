@@ -2,7 +2,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import sudoku_reference as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from sudoku_env.board import SIZES, is_solved
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
 from sudoku_env.solver import count_solutions, solve, solve_batch
+from tests.sudoku_env.helpers import sudoku_reference as reference
 
 GRIDS = {size: generate(20, size=size, clues=size * size, seed=5).solutions for size in (4, 6)}
 

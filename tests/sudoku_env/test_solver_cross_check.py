@@ -1,14 +1,14 @@
 import os
 from pathlib import Path
 
-import backtracking
 import numpy as np
 import pytest
-import sudoku_reference as reference
 
 from sudoku_env.board import parse_board
 from sudoku_env.generator import generate
 from sudoku_env.solver import count_solutions, solve, solve_batch
+from tests.sudoku_env.helpers import backtracking
+from tests.sudoku_env.helpers import sudoku_reference as reference
 
 COPIED = sorted((Path(__file__).parents[1] / "data").glob("sudoku_exchange_*.txt"))
 LIMIT = 3

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from sudoku_reference import random_symmetry
 
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.generator import generate
 from sudoku_env.grids import canonical_grid
 from sudoku_env.split import SPLITS, in_split, split_of
+from tests.sudoku_env.helpers.sudoku_reference import random_symmetry
 
 
 @pytest.mark.parametrize("size", [6, 9])

@@ -12,7 +12,7 @@ import numpy as np
 
 from llm_rl.raro import Pair, PolicyRows, Prompts, extract_answer, question_key
 from llm_rl.raro.prompts import REASONING_TAGS
-from llm_rl.storage import PARTIAL
+from llm_rl.training.storage import PARTIAL
 
 Role = Literal["policy", "critic"]
 PolicySource = Literal["fresh", "history", "stored"]

@@ -1,0 +1,1 @@
+"""Masked-diffusion models: LLaDA, any other model behind an adapter, compiled blocks."""

@@ -1,0 +1,173 @@
+"""Masked-diffusion supervised fine-tuning, as published for LLaDA (arXiv:2502.09992, algorithm 2)."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+from transformers import TrainingArguments
+
+from dllm_rl.task import UnmaskBatch
+from llm_rl.training.arguments import RunArguments
+from llm_rl.training.checkpoint import ExactTrainer
+
+MIN_MASK_RATIO = 1e-3
+MaskOrder = Literal["random", "left_to_right"]
+
+
+def mask_tokens(
+    input_ids: Tensor,
+    maskable: Tensor,
+    mask_id: int,
+    generator: torch.Generator | None = None,
+    order: MaskOrder = "random",
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Corrupt sequences: a mask ratio t for each, then every maskable position is masked with probability t.
+
+    Args:
+        input_ids: int64 `(B, L)`.
+        maskable: bool `(B, L)`, the positions that may be masked.
+        mask_id: The mask token.
+        generator: Source of randomness on the tensors' device; None is the global one.
+        order: "random" (LLaDA), or "left_to_right": the last ⌈t·n⌉ of n maskable positions are masked, the states that
+            decoding from left to right visits.
+
+    Returns:
+        The corrupted ids `(B, L)`, which positions were masked, bool `(B, L)`, and t `(B, 1)` in [0.001, 1).
+    """
+    shape = input_ids.shape
+    ratio = torch.rand(shape[0], 1, generator=generator, device=input_ids.device)
+    ratio = MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * ratio
+    if order == "random":
+        level = torch.rand(shape, generator=generator, device=input_ids.device)
+    else:
+        behind = maskable.flip(1).cumsum(1).flip(1) - 1
+        level = behind / maskable.sum(1, keepdim=True).clamp_min(1)
+    masked = (level < ratio) & maskable
+    return input_ids.masked_fill(masked, mask_id), masked, ratio
+
+
+def weighted_masked_loss(logits: Tensor, targets: Tensor, ratio: Tensor, lengths: Tensor) -> Tensor:
+    """Mean over B sequences of 1/length · Σ over masked positions of cross-entropy / t.
+
+    Args:
+        logits: `(M, V)` at the masked positions of all sequences.
+        targets: int64 `(M,)`.
+        ratio: fp32 `(M,)`, t of the sequence of each masked position.
+        lengths: `(M,)`, number of maskable positions of that sequence, times B.
+    """
+    return (F.cross_entropy(logits.float(), targets, reduction="none") / (ratio * lengths)).sum()
+
+
+def masked_diffusion_loss(
+    model: nn.Module,
+    input_ids: Tensor,
+    maskable: Tensor,
+    mask_id: int,
+    *,
+    attention_mask: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    order: MaskOrder = "random",
+) -> Tensor:
+    """Masked-diffusion SFT loss of a batch, an upper bound on the negative log-likelihood per maskable position.
+
+    Args:
+        model: Takes `(input_ids, attention_mask, logits_mask)`, see `LladaForMaskedLM`.
+        input_ids: int64 `(B, L)`, prompt and complete response.
+        maskable: bool `(B, L)`, positions of the response that may be masked; at least one in each sequence.
+        mask_id: The mask token.
+        attention_mask: `(B, L)`, or None without padding.
+        generator: Source of randomness; None is the global one.
+        order: Which positions are masked; see `mask_tokens`.
+    """
+    corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, generator, order)
+    logits = model(input_ids=corrupted, attention_mask=attention_mask, logits_mask=masked).logits
+    per_sequence = torch.cat([ratio, maskable.sum(1, keepdim=True) * float(len(input_ids))], dim=1)
+    per_token = per_sequence[masked.nonzero()[:, 0]]
+    return weighted_masked_loss(logits, input_ids[masked], per_token[:, 0], per_token[:, 1])
+
+
+class SftDataset(Dataset[dict[str, Tensor]]):
+    """Problems with their answers as training sequences.
+
+    Args:
+        problems: Problems whose whole answer is known.
+        mask_prefilled: Let every response position be masked, as for a general text; by default only those that are
+            open at the start, since the others are never masked when decoding.
+
+    Raises:
+        ValueError: The answer is not known at some open position.
+    """
+
+    def __init__(self, problems: UnmaskBatch, *, mask_prefilled: bool = False) -> None:
+        answers = torch.where(problems.responses == problems.mask_id, problems.answers, problems.responses)
+        if (answers == problems.mask_id).any():
+            raise ValueError("the answer is not known at some open position; for Sudoku give the task a tail_id")
+        mask, no_prompt = problems.prompt_mask, torch.zeros_like(problems.prompt_ids, dtype=torch.bool)
+        maskable = torch.ones_like(answers, dtype=torch.bool)
+        if not mask_prefilled:
+            maskable = problems.responses == problems.mask_id
+        self.input_ids = torch.cat([problems.prompt_ids, answers], dim=1).int()
+        self.maskable = torch.cat([no_prompt, maskable], dim=1)
+        self.attention_mask = torch.cat([~no_prompt if mask is None else mask, torch.ones_like(maskable)], dim=1)
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {
+            "input_ids": self.input_ids[index],
+            "maskable": self.maskable[index],
+            "attention_mask": self.attention_mask[index],
+        }
+
+
+@dataclass
+class SftArguments(RunArguments):
+    """Arguments of `SftTrainer`, beside those that any `transformers.TrainingArguments` give it."""
+
+    mask_order: str = field(default="random", metadata={"help": "random (LLaDA) or left_to_right; see mask_tokens."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mask_order not in get_args(MaskOrder):
+            raise ValueError(f"mask_order {self.mask_order!r} is unknown; use one of {get_args(MaskOrder)}")
+
+
+class SftTrainer(ExactTrainer):
+    """An `ExactTrainer` with the masked-diffusion loss, for a `SftDataset`.
+
+    Args:
+        args: `SftArguments`, or any `TrainingArguments` for random masks.
+        kwargs: As in `transformers.Trainer`.
+    """
+
+    def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:
+        super().__init__(args=args, **kwargs)
+        self.mask_order: MaskOrder = args.mask_order if isinstance(args, SftArguments) else "random"  # type: ignore[assignment]
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor:
+        """The loss of a batch; see `masked_diffusion_loss`.
+
+        Raises:
+            ValueError: The model's outputs are asked for, which this loss does not keep.
+        """
+        if return_outputs:
+            raise ValueError("the masked-diffusion loss keeps no outputs; evaluate with dllm_rl.evaluate instead")
+        attention_mask = inputs["attention_mask"]
+        return masked_diffusion_loss(
+            model,
+            inputs["input_ids"].long(),
+            inputs["maskable"],
+            self.accelerator.unwrap_model(model).config.mask_token_id,
+            attention_mask=None if bool(attention_mask.all()) else attention_mask,
+            order=self.mask_order,
+        )

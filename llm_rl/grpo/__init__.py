@@ -1,0 +1,1 @@
+"""GRPO: its trainer and its arguments."""

@@ -1,0 +1,80 @@
+"""From rows of a data set to sampled completions: encoding, the engine's contract, end tokens."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llm_rl.core import MetricAccumulator
+from llm_rl.rollout.data import Sample, check_row, encode_prompt
+from llm_rl.rollout.generation import GenerationEngine, SamplingParams, cut_at_eos
+
+
+def sampling_params(causal: Any, tokenizer: Any, max_new_tokens: int, temperature: float) -> SamplingParams:
+    """End tokens are the tokenizer's and those of the model's generation settings; padding falls back to one of them.
+
+    Raises:
+        ValueError: There is no end token.
+    """
+    configured = getattr(getattr(causal, "generation_config", None), "eos_token_id", None)
+    ends = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])} - {None}
+    if not ends:
+        raise ValueError("neither tokenizer nor model has an end token; set processing_class.eos_token")
+    padding = min(ends) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    return SamplingParams(max_new_tokens, temperature, tuple(sorted(ends)), padding)
+
+
+def sample_completions(
+    causal: Any,
+    engine: GenerationEngine,
+    tokenizer: Any,
+    rows: Sequence[Mapping[str, Any]],
+    num_generations: int,
+    params: SamplingParams,
+    chat_template_kwargs: Mapping[str, Any],
+) -> list[Sample]:
+    """Completions of each row, a row's side by side.
+
+    Args:
+        causal: The causal language model, whose weights the engine takes over.
+        engine: What samples.
+        tokenizer: Encodes the prompts.
+        rows: Of the data set.
+        num_generations: Completions of each.
+        params: How to sample.
+        chat_template_kwargs: See `data.encode_prompt`.
+
+    Raises:
+        ValueError: A row has no prompt, a prompt leaves no room for the longest completion, or the engine broke its
+            contract.
+    """
+    room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
+    encoded = []
+    for row in rows:
+        ids = encode_prompt(check_row(row)["prompt"], tokenizer, chat_template_kwargs)
+        if room is not None and len(ids) + params.max_new_tokens > room:
+            raise ValueError(
+                f"a prompt of {len(ids)} tokens and max_completion_length = {params.max_new_tokens} exceed the model's "
+                f"{room} positions; shorten one of them (prompt {str(row['prompt'])[:80]!r}…)"
+            )
+        encoded += [(row, ids)] * num_generations
+    engine.load_weights(causal)
+    completions = engine.generate([ids for _, ids in encoded], params)
+    if len(completions) != len(encoded):
+        raise ValueError(f"the engine returned {len(completions)} completions for {len(encoded)} prompts")
+    samples = []
+    for (row, ids), completion in zip(encoded, completions, strict=True):
+        (token_ids, logprobs), truncated = cut_at_eos(completion, params.eos_token_ids)
+        if len(token_ids) > params.max_new_tokens or (logprobs is not None and len(logprobs) != len(token_ids)):
+            raise ValueError(
+                f"the engine returned {len(token_ids)} tokens, at most {params.max_new_tokens} are allowed, and "
+                f"log-probabilities for {'none' if logprobs is None else len(logprobs)} of them"
+            )
+        samples.append(Sample(row, ids, token_ids, truncated, logprobs))
+    return samples
+
+
+def record_lengths(metrics: MetricAccumulator, samples: Sequence[Sample]) -> None:
+    """Adds "completion_length" and the shares "truncated_frac" and "empty_frac"."""
+    count = len(samples)
+    metrics.add_ratio("completion_length", sum(len(sample.completion_ids) for sample in samples), count)
+    metrics.add_ratio("truncated_frac", sum(sample.truncated for sample in samples), count)
+    metrics.add_ratio("empty_frac", sum(not sample.completion_ids for sample in samples), count)

@@ -1,0 +1,164 @@
+"""Token in, token out sampling: the interface of an engine, and the one that calls `model.generate`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+from llm_rl.core import selective_log_softmax
+from llm_rl.rollout.data import pad
+from llm_rl.rollout.shared_prompts import check_shared_prompts, prompt_cache
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How to sample: from softmax(logits / temperature), whole, so that the trainer's log-probabilities are these.
+
+    Attributes:
+        max_new_tokens: Longest completion.
+        temperature: > 0.
+        eos_token_ids: Any of these ends a completion.
+        pad_token_id: For padding; it may be an end token.
+    """
+
+    max_new_tokens: int
+    temperature: float
+    eos_token_ids: tuple[int, ...]
+    pad_token_id: int
+
+
+class Completion(NamedTuple):
+    """Sampled ids.
+
+    Attributes:
+        token_ids: In order; what follows the first end token is dropped by the trainer.
+        logprobs: Log-probability of each token as the engine sampled it. None: not known.
+    """
+
+    token_ids: list[int]
+    logprobs: list[float] | None
+
+
+class GenerationEngine(Protocol):
+    """What samples completions: `model.generate` here, or continuous batching, or a server elsewhere."""
+
+    def load_weights(self, model: nn.Module) -> None:
+        """Take over the weights of a policy; called before each roll-out with the causal language model."""
+
+    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        """One completion for each list of ids, in order; a prompt that occurs several times gets several."""
+
+
+def cut_at_eos(completion: Completion, eos_token_ids: Sequence[int]) -> tuple[Completion, bool]:
+    """The completion up to and including its first end token, and whether it is truncated, i.e. has none."""
+    for index, token in enumerate(completion.token_ids):
+        if token in eos_token_ids:
+            logprobs = None if completion.logprobs is None else completion.logprobs[: index + 1]
+            return Completion(completion.token_ids[: index + 1], logprobs), False
+    return completion, True
+
+
+class TransformersEngine:
+    """`model.generate` on batches that are padded on the left; transformers' global generator draws.
+
+    The model's own generation settings (top_k, penalties, …) are not used, for they would make the distribution that is
+    sampled from another than the one that is trained.
+
+    Args:
+        batch_size: Sequences at a time. None: all.
+        share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`).
+
+    Raises:
+        ValueError: The size is below 1.
+    """
+
+    def __init__(self, batch_size: int | None = None, share_prompts: bool = False) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size!r}; it must be 1 or greater, or None for all at once")
+        self.batch_size, self.share_prompts = batch_size, share_prompts
+        self._model: Any = None
+
+    def load_weights(self, model: nn.Module) -> None:
+        """Keep the model: the weights are its own.
+
+        Raises:
+            ValueError: Prompts are to be shared, and the model does not support it.
+        """
+        if self.share_prompts and model is not self._model:
+            check_shared_prompts(model)
+        self._model = model
+
+    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        """See `GenerationEngine.generate`.
+
+        Raises:
+            RuntimeError: `load_weights` was not called.
+        """
+        if self._model is None:
+            raise RuntimeError("the engine has no weights; call load_weights(model) before generate")
+        size = self.batch_size or len(prompts)
+        parts = [prompts[start : start + size] for start in range(0, len(prompts), size)]
+        training, kept = self._model.training, self._model.generation_config
+        self._model.eval()
+        self._model.generation_config = GenerationConfig(
+            do_sample=True,
+            temperature=params.temperature,
+            top_k=0,
+            top_p=1.0,
+            max_new_tokens=params.max_new_tokens,
+            eos_token_id=list(params.eos_token_ids),
+            pad_token_id=params.pad_token_id,
+            use_cache=True,
+        )
+        try:
+            return [completion for part in parts for completion in self._generate_part(part, params)]
+        finally:
+            self._model.generation_config = kept
+            self._model.train(training)
+
+    @torch.no_grad()
+    def _generate_part(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        ids, mask = (tensor.to(self._model.device) for tensor in pad(prompts, params.pad_token_id, "left"))
+        recorder = _LogprobRecorder(params.temperature)
+        shared = self.share_prompts and ids.shape[1] > 1
+        output: Tensor = self._model.generate(
+            input_ids=ids,
+            attention_mask=mask.long(),
+            logits_processor=LogitsProcessorList([recorder]),
+            **({"past_key_values": prompt_cache(self._model, ids, mask)} if shared else {}),
+        )
+        sampled = output[:, ids.shape[1] :]
+        logprobs = recorder.finish(sampled)
+        rows = zip(sampled.tolist(), logprobs.tolist(), strict=True)
+        return [cut_at_eos(Completion(*row), params.eos_token_ids)[0] for row in rows]
+
+
+class _LogprobRecorder(LogitsProcessor):
+    """Takes the log-probability of each sampled token and keeps the scores of one step alone."""
+
+    def __init__(self, temperature: float) -> None:
+        self._temperature = temperature
+        self._scores: Tensor | None = None
+        self._columns: list[Tensor] = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if not torch.isfinite(scores.amax(1)).all():
+            raise FloatingPointError(
+                "the model's logits are not finite, so that no token can be drawn; go back to weights that are finite "
+                "and lower the learning rate"
+            )
+        self._take(input_ids[:, -1])
+        self._scores = scores
+        return scores
+
+    def _take(self, tokens: Tensor) -> None:
+        if self._scores is not None:
+            self._columns.append(selective_log_softmax(self._scores, tokens, temperature=self._temperature))
+
+    def finish(self, sampled: Tensor) -> Tensor:
+        """`(N, T)`; where a row had ended before, anything."""
+        self._take(sampled[:, -1])
+        return torch.stack(self._columns, 1)

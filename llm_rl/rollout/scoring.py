@@ -1,0 +1,164 @@
+"""What trainers ask of a causal language model: log-probabilities of sampled tokens, and its frozen reference."""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from llm_rl.core import TokenStatistics, chunked_kl_divergence, linear_token_statistics, token_statistics
+from llm_rl.rollout.data import RolloutBatch
+from llm_rl.rollout.shared_prompts import check_shared_prompts, positions, prompt_cache
+from llm_rl.training.modes import evaluation_mode
+
+
+def causal_model(model: nn.Module) -> Any:
+    """The causal language model inside PEFT's wrapper, or the model itself; adapters stay in place.
+
+    Raises:
+        ValueError: The adapters are virtual tokens, which live in the wrapper.
+    """
+    if not hasattr(model, "get_base_model"):
+        return model
+    if getattr(model.active_peft_config, "is_prompt_learning", False):
+        raise ValueError("prompt-learning adapters are not supported; use adapters inside the layers, such as LoRA")
+    return model.get_base_model()  # type: ignore[operator]
+
+
+class PolicyScorer:
+    """Statistics of completion tokens given what stands before them.
+
+    Where the model's logits are its output head on its last hidden state, which is tried out once, the logits of all
+    tokens are never held together (`core.next_token_statistics`); a model that does more (a soft cap, a scale) is asked
+    for the logits of the completion.
+
+    Args:
+        model: A causal language model of transformers, or PEFT's wrapper of one.
+        temperature: Of sampling, > 0.
+        share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`).
+
+    Attributes:
+        plain_head: Whether the first way is taken.
+
+    Raises:
+        ValueError: Prompts are to be shared, and the model does not support it.
+    """
+
+    def __init__(self, model: nn.Module, temperature: float, share_prompts: bool = False) -> None:
+        causal = causal_model(model)
+        self.temperature, self.share_prompts = temperature, share_prompts
+        if share_prompts:
+            check_shared_prompts(causal)
+        self._takes_positions = "position_ids" in inspect.signature(causal.forward).parameters
+        self.plain_head = self._is_plain(causal)
+
+    @staticmethod
+    @torch.no_grad()
+    def _is_plain(causal: Any) -> bool:
+        head = causal.get_output_embeddings()
+        if type(head) is not nn.Linear or causal.base_model is causal:
+            return False
+        ids = torch.arange(4, device=causal.device).unsqueeze(0) % head.weight.shape[0]
+        with evaluation_mode(causal):
+            hidden = causal.base_model(input_ids=ids, use_cache=False).last_hidden_state
+            logits = causal(input_ids=ids, use_cache=False).logits
+        return hidden.shape[-1] == head.weight.shape[1] and torch.allclose(head(hidden).to(logits.dtype), logits)
+
+    def __call__(self, model: nn.Module, batch: RolloutBatch) -> TokenStatistics:
+        """Log-probabilities and entropies `(B, T)` of the completion tokens; anything at padding."""
+        features, head = self.features(model, batch)
+        if head is None:
+            return token_statistics(features, batch.completion_ids, temperature=self.temperature)
+        return linear_token_statistics(
+            features, head.weight, batch.completion_ids, bias=head.bias, temperature=self.temperature
+        )
+
+    def features(self, model: nn.Module, batch: RolloutBatch) -> tuple[Tensor, nn.Linear | None]:
+        """Hidden states `(B, T, D)` that the completion tokens are predicted from, and the output head.
+
+        Positions count from the first token of a prompt, whatever the padding before it. Without a plain head there are
+        logits `(B, T, V)` and None.
+        """
+        causal = causal_model(model)
+        keep = batch.completion_ids.shape[1]
+        ids = torch.cat([batch.prompt_ids, batch.completion_ids], 1)  # (B, P + T)
+        mask = torch.cat([batch.prompt_mask, batch.completion_mask], 1).long()
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
+        if self._takes_positions:
+            inputs["position_ids"] = positions(mask)
+        predicting = slice(-keep - 1, -1)
+        if self.share_prompts and batch.prompt_ids.shape[1] > 1:
+            cache = prompt_cache(causal, batch.prompt_ids, batch.prompt_mask)
+            inputs = {name: value[:, predicting] for name, value in inputs.items() if torch.is_tensor(value)}
+            inputs |= {"attention_mask": mask[:, :-1], "past_key_values": cache, "use_cache": True}
+            predicting = slice(None)
+        if not self.plain_head:
+            return causal(**inputs).logits[:, predicting], None
+        head = causal.get_output_embeddings()
+        hidden = causal.base_model(**inputs).last_hidden_state[:, predicting]
+        return hidden.to(head.weight.dtype), head
+
+
+class ReferenceModel:
+    """The policy that a divergence holds training to: a copy, PEFT's base with the adapters off, or a given model.
+
+    Args:
+        model: The policy at the start of training.
+        temperature: Of sampling, > 0.
+        ref_model: Another reference. None: the policy as it is now; with adapters, without them.
+        share_prompts: See `PolicyScorer`.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        temperature: float,
+        ref_model: nn.Module | None = None,
+        share_prompts: bool = False,
+    ) -> None:
+        self._adapted = ref_model is None and hasattr(model, "disable_adapter")
+        self.model: Any = model
+        if not self._adapted:
+            frozen = copy.deepcopy(model) if ref_model is None else ref_model
+            self.model = frozen.requires_grad_(False).to(next(model.parameters()).device)
+        self._score = PolicyScorer(self.model, temperature, share_prompts)
+
+    def logprobs(self, batch: RolloutBatch) -> Tensor:
+        """Log-probabilities `(B, T)` of the completion tokens under the reference, in evaluation mode."""
+        with self._frozen():
+            return self._score(self.model, batch).logprobs
+
+    def full_divergence(self, scorer: PolicyScorer, model: nn.Module, batch: RolloutBatch) -> Tensor:
+        """KL(π ‖ π_ref) over the whole vocabulary at each completion token, `(B, T)`; anything at padding.
+
+        Args:
+            scorer: Of the policy.
+            model: The policy, which the gradient goes to.
+            batch: The completions.
+        """
+        with self._frozen():
+            reference, head = self._score.features(self.model, batch)
+        features, policy_head = scorer.features(model, batch)
+        heads = _head(policy_head), _head(head)
+        return chunked_kl_divergence(features, reference, *heads, temperature=scorer.temperature)
+
+    @contextmanager
+    def _frozen(self) -> Iterator[None]:
+        adapters_off = self.model.disable_adapter() if self._adapted else nullcontext()
+        with torch.no_grad(), evaluation_mode(self.model), adapters_off:
+            yield
+
+
+def _head(linear: nn.Linear | None) -> Callable[[Tensor], Tensor]:
+    """The map from hidden states to logits, which autocast does not reach; the identity for logits."""
+
+    def logits(hidden: Tensor) -> Tensor:
+        if linear is None:
+            return hidden
+        with torch.autocast(hidden.device.type, enabled=False):
+            return nn.functional.linear(hidden, linear.weight, linear.bias)
+
+    return logits

@@ -1,0 +1,104 @@
+"""Supervised fine-tuning on expert answers: the start that reinforcement learning needs, and its control.
+
+The loss is the cross-entropy of the answer's tokens and the end token; the prompt's tokens count nothing, and no logits
+are computed for most of them.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+from torch.utils.data import Dataset
+from transformers import TrainingArguments
+
+from llm_rl.rollout.data import check_row, encode_prompt, pad
+from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.shared_prompts import positions
+from llm_rl.training.checkpoint import ExactTrainer
+
+IGNORED = -100
+
+
+class SupervisedDataset(Dataset[dict[str, list[int]]]):
+    """Rows as tokens, with labels on the answer alone.
+
+    An item is {"input_ids": prompt, answer and end token, "labels": the same with −100 at the prompt}.
+
+    Args:
+        rows: With a "prompt" (text or messages) and the answer, a text.
+        tokenizer: Encodes prompts as trainers do (`llm_rl.rollout.data.encode_prompt`).
+        column: Where the answer is.
+
+    Raises:
+        ValueError: There are no rows, a row has no prompt or no such text, or the tokenizer has no end token.
+    """
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], tokenizer: Any, column: str = "chosen") -> None:
+        if not len(rows):
+            raise ValueError("there are no rows to learn from; pass one at least")
+        if tokenizer.eos_token_id is None:
+            raise ValueError("the tokenizer has no end token; set tokenizer.eos_token")
+        self.items = [self._encode(row, tokenizer, column) for row in rows]
+
+    @staticmethod
+    def _encode(row: Mapping[str, Any], tokenizer: Any, column: str) -> dict[str, list[int]]:
+        prompt = encode_prompt(check_row(row)["prompt"], tokenizer, {})
+        answer = row.get(column)
+        if not isinstance(answer, str):
+            raise ValueError(f"{column!r} of a row is {answer!r}; it must be a text, the answer to its prompt")
+        answer_ids = [*tokenizer(answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        return {"input_ids": prompt + answer_ids, "labels": [IGNORED] * len(prompt) + answer_ids}
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> dict[str, list[int]]:
+        return self.items[index]
+
+
+class AnswerCollator:
+    """Pads items on the left, so that all answers end together, and asks for the logits of the longest answer alone.
+
+    Args:
+        tokenizer: Has the padding token, or else the end token pads; the mask tells.
+        model: Whose forward pass takes the batch: {"input_ids", "attention_mask", "labels"}, and "position_ids" and
+            "logits_to_keep" where it knows them. Labels are as long as the logits.
+    """
+
+    def __init__(self, tokenizer: Any, model: nn.Module) -> None:
+        self._pad_id = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        known = inspect.signature(causal_model(model).forward).parameters
+        self._takes_positions, self._keeps = "position_ids" in known, "logits_to_keep" in known
+
+    def __call__(self, items: Sequence[Mapping[str, list[int]]]) -> dict[str, Any]:
+        """The batch of some items of `SupervisedDataset`."""
+        ids, mask = pad([item["input_ids"] for item in items], self._pad_id, "left")
+        labels, _ = pad([item["labels"] for item in items], IGNORED, "left")
+        batch: dict[str, Any] = {"input_ids": ids, "attention_mask": mask.long(), "labels": labels}
+        if self._takes_positions:
+            batch["position_ids"] = positions(mask)
+        if self._keeps:
+            # The logits before an answer's first token predict it.
+            kept = int((labels != IGNORED).sum(1).max()) + 1
+            batch |= {"labels": labels[:, -kept:], "logits_to_keep": kept}
+        return batch
+
+
+def supervised_trainer(
+    model: nn.Module,
+    args: TrainingArguments,
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: Any,
+    *,
+    column: str = "chosen",
+    callbacks: list[Any] | None = None,
+) -> ExactTrainer:
+    """An `ExactTrainer` on `SupervisedDataset`; its arguments and errors are those of both."""
+    return ExactTrainer(
+        model=model,
+        args=args,
+        train_dataset=SupervisedDataset(rows, tokenizer, column),
+        data_collator=AnswerCollator(tokenizer, model),
+        callbacks=callbacks,
+    )

@@ -1,0 +1,92 @@
+"""One forward pass over a prompt for all of its completions: its keys and values are computed once and then shared."""
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.cache_utils import DynamicLayer
+
+from llm_rl.training.modes import evaluation_mode
+
+
+def positions(mask: Tensor) -> Tensor:
+    """Positions `(B, L)` that count from the first token of a row that is not padding."""
+    return (mask.long().cumsum(1) - 1).clamp(min=0)
+
+
+def group_by_prompt(prompt_ids: Tensor, prompt_mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Which rows hold the same prompt.
+
+    Args:
+        prompt_ids: `(B, P)`.
+        prompt_mask: bool `(B, P)`, what is not padding.
+
+    Returns:
+        The first row of each different prompt `(N,)`, and for each row the number of its prompt `(B,)`; both int64.
+    """
+    numbers: dict[tuple[int, ...], int] = {}
+    firsts: list[int] = []
+    owners: list[int] = []
+    for row, ids in enumerate(prompt_ids.masked_fill(~prompt_mask, -1).tolist()):
+        number = numbers.setdefault(tuple(ids), len(numbers))
+        if number == len(firsts):
+            firsts.append(row)
+        owners.append(number)
+    return torch.tensor(firsts, device=prompt_ids.device), torch.tensor(owners, device=prompt_ids.device)
+
+
+def prompt_cache(causal: Any, prompt_ids: Tensor, prompt_mask: Tensor) -> Any:
+    """Keys and values of all but the last token of each prompt, a row for each row; different prompts are read once.
+
+    Gradients flow through it. Dropout, if the model has any, is drawn once for a prompt.
+
+    Args:
+        causal: A causal language model of transformers that `supports_shared_prompts`.
+        prompt_ids: `(B, P)`, padded on the left, P ≥ 2.
+        prompt_mask: bool `(B, P)`.
+
+    Returns:
+        The cache, for `past_key_values`.
+    """
+    firsts, owners = group_by_prompt(prompt_ids, prompt_mask)
+    mask = prompt_mask[firsts, :-1]
+    inputs = {"input_ids": prompt_ids[firsts, :-1], "attention_mask": mask.long(), "use_cache": True}
+    if "position_ids" in inspect.signature(causal.forward).parameters:
+        inputs["position_ids"] = positions(mask)
+    cache = causal.base_model(**inputs).past_key_values
+    cache.batch_select_indices(owners)
+    return cache
+
+
+@torch.no_grad()
+def supports_shared_prompts(causal: Any) -> bool:
+    """Whether reading a prompt and what follows one after the other gives what reading them at once does; tried out.
+
+    Args:
+        causal: A causal language model of transformers, without PEFT's wrapper.
+    """
+    recomputes = any(getattr(module, "gradient_checkpointing", False) for module in causal.modules())
+    if causal.base_model is causal or recomputes:
+        return False
+    ids = torch.arange(8, device=causal.device).unsqueeze(0) % causal.get_input_embeddings().weight.shape[0]
+    with evaluation_mode(causal):
+        whole = causal.base_model(input_ids=ids, use_cache=False).last_hidden_state
+        cache = getattr(causal.base_model(input_ids=ids[:, :3], use_cache=True), "past_key_values", None)
+        if not all(type(layer) is DynamicLayer for layer in getattr(cache, "layers", [None])):
+            return False
+        rest = causal.base_model(input_ids=ids[:, 3:], past_key_values=cache, use_cache=True).last_hidden_state
+    return torch.allclose(whole[:, 3:].float(), rest.float(), rtol=0.05, atol=0.05 * float(whole.abs().max()))
+
+
+def check_shared_prompts(causal: nn.Module) -> None:
+    """Raise where prompts cannot be shared.
+
+    Raises:
+        ValueError: The model keeps no plain keys and values of all tokens, or recomputes activations.
+    """
+    if not supports_shared_prompts(causal):
+        raise ValueError(
+            "share_prompts=True needs a model whose cache holds plain keys and values of all tokens, without sliding "
+            "window or recurrent state, and no gradient checkpointing; leave share_prompts out"
+        )

@@ -1,0 +1,415 @@
+"""`RolloutTrainer`: prompts → completions → rewards → batches that serve several updates. Source: seed 003.
+
+Steps have the names of the seed's road map. Subclasses say what an advantage is and what the loss is.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from accelerate.utils import set_seed
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from llm_rl.core import MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
+from llm_rl.rollout.arguments import RolloutArguments
+from llm_rl.rollout.completions import record_lengths, sample_completions, sampling_params
+from llm_rl.rollout.data import RolloutBatch, Sample, check_data_set, check_rows, decode_completion
+from llm_rl.rollout.dynamic_sampling import replace_groups
+from llm_rl.rollout.generation import GenerationEngine, SamplingParams, TransformersEngine
+from llm_rl.rollout.loss_masks import highest_entropy, kl_penalty, reference_kl
+from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
+from llm_rl.training.checkpoint import ExactTrainer
+from llm_rl.training.modes import evaluation_mode
+from llm_rl.training.processes import check_processes, mean_over_processes
+from llm_rl.training.sampler import RepeatedBatchSampler
+
+
+class RolloutTrainer(ExactTrainer):
+    """A `transformers.Trainer` whose batches are sampled from the policy and scored by reward functions.
+
+    One roll-out is `args.completions_per_rollout` completions a process; it is kept while it serves
+    `args.steps_per_rollout` optimizer steps, in checkpoints too. Processes meet once an optimizer step, after their
+    last backward pass, and where a roll-out's statistics are those of all.
+
+    Args:
+        model: A causal language model of transformers, or PEFT's wrapper of one.
+        reward_funcs: See `llm_rl.rollout.rewards`.
+        args: The arguments.
+        train_dataset: Rows with a "prompt" (text or messages) and any other columns: a list, a `datasets.Dataset`, or
+            anything else with a length and indices.
+        processing_class: The tokenizer.
+        eval_dataset: Rows for `evaluate`.
+        ref_model: The reference where `args.beta` > 0. None: the model with its adapters off, or a copy.
+        engine: What samples. None: `TransformersEngine`.
+        callbacks: As in `transformers.Trainer`.
+        optimizers: As in `transformers.Trainer`.
+
+    Raises:
+        ValueError: The data set is not indexed or has no prompts, the tokenizer has no end token, `ref_model` comes
+            without `beta`, or a way of distribution is asked for that is not supported.
+        RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
+    """
+
+    args: RolloutArguments
+    control: Any
+    record_classes: tuple[type, ...] = (RolloutBatch,)
+    harmless_arguments = frozenset({"share_prompts"})
+    buffer_arguments = frozenset(
+        {
+            "per_device_train_batch_size",
+            "gradient_accumulation_steps",
+            "num_generations",
+            "num_iterations",
+            "mini_batches",
+        }
+    )
+
+    def __init__(
+        self,
+        model: nn.Module,
+        reward_funcs: RewardFunction | Sequence[RewardFunction],
+        args: RolloutArguments,
+        train_dataset: Any,
+        processing_class: Any,
+        *,
+        eval_dataset: Any = None,
+        ref_model: nn.Module | None = None,
+        engine: GenerationEngine | None = None,
+        callbacks: list[Any] | None = None,
+        optimizers: tuple[Any, Any] = (None, None),
+    ) -> None:
+        check_processes(args.world_size, args.expected_processes)
+        check_data_set("train_dataset", train_dataset)
+        if eval_dataset is not None:
+            check_data_set("eval_dataset", eval_dataset)
+        super().__init__(
+            model=model,
+            args=args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            processing_class=processing_class,
+            data_collator=check_rows,
+            callbacks=callbacks,
+            optimizers=optimizers,
+        )
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled or args.n_gpu > 1:
+            raise ValueError(
+                "FSDP, DeepSpeed and several devices in one process are not supported; start a process for each device "
+                "with torchrun"
+            )
+        self.model_accepts_loss_kwargs = False
+        set_seed(args.seed, device_specific=True)
+        self.metrics = MetricAccumulator()
+        self.engine = TransformersEngine(args.generation_batch_size, args.share_prompts) if engine is None else engine
+        self.sampling = sampling_params(
+            causal_model(self.model), processing_class, args.max_completion_length, args.temperature
+        )
+        self.rewards = RewardFunctions(reward_funcs, args.reward_weights)
+        self.scorer = PolicyScorer(self.model, args.temperature, args.share_prompts)
+        if ref_model is not None and not args.uses_reference:
+            raise ValueError("ref_model is given but beta is 0, so nothing would use it; set beta or leave it out")
+        self.reference = (
+            ReferenceModel(self.model, args.temperature, ref_model, args.share_prompts) if args.uses_reference else None
+        )
+        self._step = 0
+        self._buffered_inputs: list[RolloutBatch] = []
+
+    # Data
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Batches of the prompts of one roll-out, each as often as the roll-out has forward passes."""
+        prompts = self.args.completions_per_rollout // self.args.num_generations
+        return self._get_dataloader(
+            self.train_dataset, "Training", prompts, sampler_fn=self._get_train_sampler, is_training=True
+        )
+
+    def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int]:
+        prompts = self.args.completions_per_rollout // self.args.num_generations
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        repeats = self.args.num_iterations * self.args.micro_batches_per_rollout
+        return RepeatedBatchSampler(len(self.train_dataset), prompts * self.args.world_size, repeats, seed)
+
+    def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> RolloutBatch:
+        """The next micro-batch: of a fresh roll-out of these rows, or of the one in the buffer."""
+        count = self.args.micro_batches_per_rollout
+        if self._step % (count * self.args.num_iterations) == 0:
+            self._buffered_inputs = self._generate_and_score_completions(generation_batch)
+        if self._step % self.args.gradient_accumulation_steps == 0:
+            rewards = torch.cat([batch.rewards for batch in self._buffered_inputs if batch.rewards is not None])
+            record_monitors(self.metrics, rewards=rewards.view(-1, self.args.num_generations))
+        micro_batch = self._buffered_inputs[self._step % count]
+        self._step += 1
+        return micro_batch
+
+    # A roll-out
+
+    def _generate_and_score_completions(self, generation_batch: list[Mapping[str, Any]]) -> list[RolloutBatch]:
+        samples = self._generate_completions(generation_batch, self.args.num_generations)
+        rewards = self._score_completions(samples)
+        if self.args.dynamic_sampling_attempts:
+            samples, rewards = self._dynamic_sampling(samples, rewards)
+        micro_batches = self._prepare_batch_inputs(samples)
+        if self.args.kl_in == "reward" and self.reference is not None:
+            rewards = rewards + self._kl_penalties(micro_batches).view_as(rewards)
+        size = self.args.per_device_train_batch_size
+        advantages = self._compute_advantages(rewards).flatten().split(size)
+        for batch, reward, advantage in zip(micro_batches, rewards.flatten().split(size), advantages, strict=True):
+            batch.rewards, batch.advantages = reward, advantage
+        return micro_batches
+
+    @torch.no_grad()
+    def _kl_penalties(self, micro_batches: Sequence[RolloutBatch]) -> Tensor:
+        """What the divergence of the policy at sampling takes off the rewards, `(N,)`."""
+        penalties = []
+        with evaluation_mode(self.model):
+            for batch in micro_batches:
+                mask = batch.completion_mask
+                kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
+                penalties.append(kl_penalty(kl, mask, self.args.beta))
+        return torch.cat(penalties)
+
+    def _reference_kl(self, model: nn.Module, inputs: RolloutBatch, logps: Tensor | None, mask: Tensor) -> Tensor:
+        """KL(π ‖ π_ref) a token, `(B, T)`, by `args.kl_estimator`; logged as "kl"."""
+        if self.args.kl_estimator == "full":
+            with self.accelerator.autocast():
+                kl = self.reference.full_divergence(self.scorer, model, inputs)  # type: ignore[union-attr]
+        else:
+            kl = reference_kl(logps, inputs.ref_per_token_logps, mask, self.args.kl_estimator)  # type: ignore[arg-type]
+        self.metrics.add_ratio("kl", masked_sum(kl.detach(), mask), mask.sum())
+        return kl
+
+    def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
+        """Samples of each row, a row's side by side."""
+        return self._sample(rows, num_generations, self.sampling)
+
+    def _sample(self, rows: Sequence[Mapping[str, Any]], count: int, params: SamplingParams) -> list[Sample]:
+        with self.accelerator.autocast():
+            return sample_completions(
+                causal_model(self.model),
+                self.engine,
+                self.processing_class,
+                rows,
+                count,
+                params,
+                self.args.chat_template_kwargs or {},  # type: ignore[arg-type]
+            )
+
+    def _compute_rewards_per_func(self, samples: Sequence[Sample]) -> Tensor:
+        """float64 `(N, F)`; NaN where a function does not apply.
+
+        Raises:
+            ValueError: Rows have different columns.
+        """
+        names = [name for name in samples[0].row if name != "prompt"]
+        for sample in samples:
+            if set(sample.row) != {"prompt", *names}:
+                raise ValueError(
+                    f"one row has the columns {sorted(samples[0].row)}, another {sorted(sample.row)}; give all the same"
+                )
+        return self.rewards(
+            [sample.row["prompt"] for sample in samples],
+            [self._rewarded_completion(sample) for sample in samples],
+            [sample.completion_ids for sample in samples],
+            {name: [sample.row[name] for sample in samples] for name in names},
+        )
+
+    def _rewarded_completion(self, sample: Sample) -> Any:
+        """What reward functions see of a completion."""
+        return decode_completion(sample, self.processing_class)
+
+    def _score_completions(self, samples: Sequence[Sample]) -> Tensor:
+        """Weighted rewards `(P, G)`."""
+        per_function = self._compute_rewards_per_func(samples)
+        self._record_samples(self.metrics, samples, per_function)
+        return self.rewards.total(per_function).float().to(self.args.device).view(-1, self.args.num_generations)
+
+    def _record_samples(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
+        for name, column in zip(self.rewards.names, per_function.unbind(1), strict=True):
+            metrics.add_ratio(f"reward/{name}", column.nansum(), column.isfinite().sum())
+        record_lengths(metrics, samples)
+
+    def _record_evaluation(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
+        self._record_samples(metrics, samples, per_function)
+        metrics.add_ratio("reward_mean", self.rewards.total(per_function).sum(), len(samples))
+
+    def _dynamic_sampling(self, samples: list[Sample], rewards: Tensor) -> tuple[list[Sample], Tensor]:
+        """Replaces groups without spread by groups of other prompts, drawn at random, a bounded number of times."""
+
+        def draw(count: int) -> tuple[list[Sample], Tensor]:
+            rows = torch.randint(len(self.train_dataset), (count,)).tolist()
+            fresh = self._generate_completions([self.train_dataset[row] for row in rows], self.args.num_generations)
+            return fresh, self._score_completions(fresh)
+
+        return replace_groups(samples, rewards, self.args.dynamic_sampling_attempts, draw, self.metrics)
+
+    def split_by_mini_batches(self, samples: Sequence[Sample]) -> list[Sequence[Sample]]:
+        """The parts of a roll-out that go through the model together."""
+        size = self.args.per_device_train_batch_size
+        return [samples[start : start + size] for start in range(0, len(samples), size)]
+
+    def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
+        """The padded tensors of one micro-batch."""
+        pad_id, masked = self.sampling.pad_token_id, self.args.mask_truncated_completions
+        return RolloutBatch.collate(samples, pad_id, mask_truncated=masked, device=self.args.device)
+
+    @torch.no_grad()
+    def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
+        """Token tensors, masks, old and reference log-probabilities, and the counts of each optimizer step."""
+        micro_batches = [self._collate(part) for part in self.split_by_mini_batches(samples)]
+        by_entropy = self.args.top_entropy_quantile < 1
+        in_reward = self.args.kl_in == "reward" and self.reference is not None
+        if self.args.steps_per_rollout > 1 or by_entropy or in_reward:
+            entropies = self._score_old_policy(micro_batches)
+            if by_entropy:
+                masks = [batch.loss_mask for batch in micro_batches]
+                kept = highest_entropy(entropies, masks, self.args.top_entropy_quantile, self.accelerator)
+                for batch, mask in zip(micro_batches, kept, strict=True):
+                    batch.loss_mask = mask
+        if self.reference is not None and self.args.kl_estimator != "full":
+            for batch in micro_batches:
+                with self.accelerator.autocast():
+                    batch.ref_per_token_logps = self.reference.logprobs(batch)
+        accumulated = self.args.gradient_accumulation_steps
+        for start in range(0, len(micro_batches), accumulated):
+            step = micro_batches[start : start + accumulated]
+            counts = loss_counts(*(batch.loss_mask for batch in step), reduce=self.args.world_size > 1)
+            for batch in step:
+                batch.sequences, batch.tokens = counts
+        return micro_batches
+
+    def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> list[Tensor]:
+        entropies = []
+        with evaluation_mode(self.model):
+            for batch in micro_batches:
+                batch.old_per_token_logps, entropy = self._get_per_token_logps_and_entropies(self.model, batch)
+                entropies.append(entropy)
+        return entropies
+
+    def _get_per_token_logps_and_entropies(self, model: nn.Module, inputs: RolloutBatch) -> TokenStatistics:
+        """Log-probabilities and entropies of the completion tokens, `(B, T)` each."""
+        with self.accelerator.autocast():
+            return self.scorer(model, inputs)
+
+    def _compute_advantages(self, rewards: Tensor) -> Tensor:
+        """Advantages `(P, G)` of this process's rewards `(P, G)`."""
+        raise NotImplementedError(f"{type(self).__name__} has no _compute_advantages; a subclass says what they are")
+
+    def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
+        """This micro-batch's share of the optimizer step's loss; shares add up over micro-batches and processes."""
+        raise NotImplementedError(f"{type(self).__name__} has no _compute_loss_and_metrics; a subclass says what it is")
+
+    # The update
+
+    def compute_loss(
+        self, model: nn.Module, inputs: RolloutBatch, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Tensor:
+        """The share of the loss, scaled so that what the trainer divides by accumulation and processes is undone."""
+        if return_outputs:
+            raise ValueError("compute_loss has no outputs to return: a roll-out has no single forward pass")
+        share = self._compute_loss_and_metrics(model, inputs)
+        return share * self.current_gradient_accumulation_steps * self.args.world_size
+
+    def forward_backward(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        """One forward and backward pass; gradients of several processes are averaged after a step's last."""
+        model = model.module if isinstance(model, DistributedDataParallel) else model
+        loss = super().forward_backward(model, inputs, num_items_in_batch)
+        if self.args.world_size > 1 and self.accelerator.sync_gradients:
+            parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            means = mean_over_processes([parameter.grad for parameter in parameters], parameters)
+            for parameter, mean in zip(parameters, means, strict=True):
+                parameter.grad = mean
+        return loss
+
+    def failed_rollout(self) -> Any:
+        """The roll-out in the buffer."""
+        return self._buffered_inputs or None
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train as `transformers.Trainer` does, starting with a fresh roll-out or the checkpoint's."""
+        self._step, self._buffered_inputs = 0, []
+        return super().train(*args, **kwargs)
+
+    # Checkpoints, logs, evaluation
+
+    def progress(self) -> dict[str, Any]:
+        """Adds the metrics since the last log line, the position in the buffer, and the buffer while it is needed."""
+        # Counted from the roll-out's start: the same in a run that was resumed, and in one of another shape.
+        step = self._step % (self.args.micro_batches_per_rollout * self.args.num_iterations)
+        return {
+            **super().progress(),
+            "metrics": self.metrics.state_dict(),
+            "step": step,
+            "buffered_inputs": self._buffered_inputs if step else [],
+        }
+
+    def load_progress(self, progress: dict[str, Any]) -> None:
+        """Continue from what `progress` returned.
+
+        Raises:
+            CheckpointError: The checkpoint was written by another number of processes, or between the updates on a
+                roll-out of another shape.
+        """
+        super().load_progress(progress)
+        self.metrics.load_state_dict(progress["metrics"])
+        self._buffered_inputs = progress["buffered_inputs"]
+        self.check_buffer(bool(self._buffered_inputs))
+        self._step = progress["step"]
+
+    def identity(self) -> dict[str, Any]:
+        """Adds the names of the reward functions."""
+        return {**super().identity(), "reward_functions": list(self.rewards.names)}
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log, with the metrics collected since the last time."""
+        self.metrics.reduce()
+        super().log({**logs, **self.metrics.compute()}, *args, **kwargs)
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Mean rewards of one completion of each row, sampled with the same random numbers every time.
+
+        Args:
+            eval_dataset: Rows. None: those given to the trainer.
+            ignore_keys: Not used: there are no model outputs.
+            metric_key_prefix: Of the metrics' names.
+
+        Returns:
+            "<prefix>_reward_mean", a mean for each reward function, and lengths; over all processes.
+
+        Raises:
+            ValueError: There are no rows.
+        """
+        rows = self.eval_dataset if eval_dataset is None else eval_dataset
+        if not rows:
+            raise ValueError("evaluate has no rows; pass eval_dataset here or to the trainer")
+        metrics = MetricAccumulator()
+        size = self.args.per_device_eval_batch_size
+        mine = range(self.args.process_index, len(rows), self.args.world_size)
+        devices = [] if self.args.device.type == "cpu" else [self.args.device]
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(self.args.seed + self.args.process_index)
+            for start in range(0, len(mine), size):
+                samples = self._generate_completions([rows[index] for index in mine[start : start + size]], 1)
+                per_function = self._compute_rewards_per_func(samples)
+                self._record_evaluation(metrics, samples, per_function)
+        metrics.reduce()
+        found = {f"{metric_key_prefix}_{name}": value for name, value in metrics.compute().items()}
+        super().log(found)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
+        return found
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """Not there: a roll-out has rewards, no outputs to collect.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("predict is not supported with roll-outs; evaluate(rows) gives their rewards")
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        """0: the number of tokens is known only after the roll-out."""
+        return 0

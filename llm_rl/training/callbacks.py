@@ -1,0 +1,75 @@
+"""Trainer callbacks of both families: metrics as JSON lines, a quiet progress bar."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from llm_rl.training.storage import write_text_whole
+
+
+def append_json_line(path: Path, record: dict[str, Any]) -> None:
+    """Append one record to a JSON-lines file."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def write_json_lines(path: Path, records: Sequence[dict[str, Any]]) -> None:
+    """Write a JSON-lines file, whole or not at all."""
+    write_text_whole(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+class MetricsWriter(TrainerCallback):
+    """Appends what the trainer logs to a JSON-lines file, in the first process.
+
+    The file starts with what the trainer's state knows: empty, or after resuming with the lines up to the checkpoint.
+    What a run that was killed logged after its last checkpoint is thus not in it twice.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Start the file."""
+        if state.is_world_process_zero:
+            write_json_lines(self.path, [{"step": line["step"], **line} for line in state.log_history])
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Write one line."""
+        if state.is_world_process_zero:
+            append_json_line(self.path, {"step": state.global_step, **(logs or {})})
+
+
+class QuietProgress(ProgressCallback):
+    """The trainer's progress bar with a few metrics behind it instead of a printed line for each log.
+
+    Args:
+        shown: Names of the metrics to show.
+    """
+
+    def __init__(self, shown: Sequence[str]) -> None:
+        super().__init__()
+        self.shown = shown
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Refresh the figures behind the bar."""
+        if self.training_bar is not None and logs:
+            self.training_bar.set_postfix({name: f"{logs[name]:.3g}" for name in self.shown if name in logs})

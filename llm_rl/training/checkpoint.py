@@ -1,0 +1,336 @@
+"""Checkpoints that are there whole or not at all, and that continue a run exactly.
+
+`transformers.Trainer` writes a checkpoint in place and leaves out what it has added up since the last log line. Here it
+writes to a folder beside, `<output_dir>/partial`, which is renamed when all of it is on the disk; older checkpoints are
+deleted after that. A save that was killed leaves the folder `partial`, which resuming does not look at and the
+next save removes. Each checkpoint says what it consists of (`llm_rl.training.manifest`) and of which run it is
+(`llm_rl.training.identity`), and resuming holds it against both.
+"""
+
+import logging
+import pickle  # nosec B403: for the name of the error that torch.load raises
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import broadcast_object_list
+from safetensors import SafetensorError
+from torch import nn
+from transformers import TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import sort_checkpoints
+
+from llm_rl.training.checked import CheckedTrainer
+from llm_rl.training.errors import CheckpointError
+from llm_rl.training.finite import check_weights
+from llm_rl.training.identity import LENGTH, compare_identity, fingerprint, identity_of, save_identity
+from llm_rl.training.manifest import check_manifest, checkpoints_of, last_whole_checkpoint, write_manifest
+from llm_rl.training.run_folder import check_writable, run_lock, start_anew
+from llm_rl.training.storage import PARTIAL, load_record, put_in_place, save_record
+
+logger = logging.getLogger(__name__)
+
+
+def check_chosen(checkpoint: Path) -> None:
+    """Make sure that a checkpoint named by the user is whole.
+
+    Raises:
+        CheckpointError: It is not; the message names the last one of the same run that is.
+    """
+    try:
+        check_manifest(checkpoint)
+    except CheckpointError as error:
+        last = last_whole_checkpoint(checkpoint.parent)
+        remedy = "start a new run" if last is None else f"the last whole checkpoint is {last}"
+        raise CheckpointError(f"{checkpoint} cannot be continued from: {error}; {remedy}") from error
+
+
+@contextmanager
+def named_damage(checkpoint: str | None) -> Iterator[None]:
+    """Errors of reading a checkpoint's files, with its name.
+
+    Raises:
+        CheckpointError: A file cannot be read although it is what was written.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError, SafetensorError) as error:
+        if checkpoint is None or isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{checkpoint} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+class ExactTrainer(CheckedTrainer):
+    """A `transformers.Trainer` whose checkpoints are whole and continue the run bit for bit.
+
+    Subclasses with a state of their own extend `progress` and `load_progress`, those with more than arguments and
+    training rows to tell runs apart `identity`.
+
+    Attributes:
+        harmless_arguments: Arguments of a subclass that change no mathematics, so that a run may resume with others.
+        buffer_arguments: Arguments that give a roll-out its shape and its place in the run.
+        changed: What is not as it was when the checkpoint was written from which the run has resumed.
+    """
+
+    harmless_arguments: frozenset[str] = frozenset()
+    buffer_arguments: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+    _staging: Path | None = None
+    _to_load: str | None = None
+    _began = 0.0
+    _earlier_seconds = 0.0
+
+    def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:
+        if args.should_save:
+            check_writable(Path(args.output_dir))
+        super().__init__(args=args, **kwargs)
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
+        """Train as `transformers.Trainer` does; after resuming, speeds and times are those of the whole run.
+
+        Args:
+            resume_from_checkpoint: A checkpoint's folder, or "last" or True: the last whole checkpoint of `output_dir`,
+                and the beginning where there is none yet. None: a fresh run.
+            **kwargs: As in `transformers.Trainer`.
+
+        Returns:
+            What `transformers.Trainer` returns. A run that had ended takes no step and returns what it did at its end.
+
+        Raises:
+            CheckpointError: A fresh run finds checkpoints of another and `overwrite_output_dir` is off; a checkpoint is
+                damaged or of a run with other arguments or data and `resume_with_changes` is off; the folder is in use
+                by another process, or cannot be written to.
+        """
+        self._began, self._earlier_seconds = time.time(), 0.0
+        self._settings = identity_of(self.args)  # of now: trainers set some arguments themselves
+        run = Path(self.args.output_dir)
+        with ExitStack() as held:
+            self._agree(lambda: held.enter_context(run_lock(run)))
+            found, changed = self._agree(lambda: self._starting_point(run, resume_from_checkpoint))
+            self._to_load, self.changed = found, frozenset(changed)
+            return super().train(resume_from_checkpoint=found, **kwargs)
+
+    # Where a run starts
+
+    def _agree(self, action: Callable[[], Any]) -> Any:
+        """The value of an action of the first process, or its error, in all of them; a collective call."""
+        outcome: list[Any] = [None, None]
+        if self.args.process_index == 0:
+            try:
+                outcome[0] = action()
+            except CheckpointError as error:
+                outcome[1] = error
+        if self.args.world_size > 1:
+            outcome = [outcome[0], None if outcome[1] is None else CheckpointError(str(outcome[1]))]
+            broadcast_object_list(outcome)
+        if outcome[1] is not None:
+            raise outcome[1]
+        return outcome[0]
+
+    def _starting_point(self, run: Path, asked: str | bool | None) -> tuple[str | None, list[str]]:
+        """The checkpoint to go on from, if any, and what has changed since it was written."""
+        if asked is None or asked is False:
+            start_anew(run, getattr(self.args, "overwrite_output_dir", False))
+            return None, []
+        if asked is True or asked == "last":
+            checkpoint = last_whole_checkpoint(run)
+            if checkpoint is None:
+                logger.warning("%s has no checkpoint yet: starting from the beginning", run)
+                return None, []
+        else:
+            checkpoint = Path(asked)
+            check_chosen(checkpoint)
+        changed = compare_identity(
+            checkpoint,
+            self.identity(),
+            harmless=self._harmless(),
+            with_changes=getattr(self.args, "resume_with_changes", False),
+        )
+        if "optim" in changed:
+            raise CheckpointError(
+                f"{checkpoint} holds the state of another kind of optimizer than {self.args.optim.value}; start a new "
+                "run from the checkpoint's weights"
+            )
+        later = checkpoints_of(run)[-1:] if changed else []
+        if later and later[0].name != checkpoint.name:
+            raise CheckpointError(
+                f"{run} holds {later[0].name}, which a run with changes from {checkpoint.name} would mix with its own; "
+                "delete it or choose another output_dir"
+            )
+        return str(checkpoint), sorted(changed)
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint keeps to tell whether the run that resumes it is the same; see `identity_of`."""
+        if "train_dataset" not in self._settings:
+            self._settings["train_dataset"] = fingerprint(self.train_dataset)
+        return self._settings
+
+    def _harmless(self) -> frozenset[str]:
+        """Arguments that change no mathematics; with a constant rate a run's length is one of them."""
+        constant = self.args.lr_scheduler_type in ("constant", "constant_with_warmup")
+        return self.harmless_arguments | (LENGTH if constant else frozenset())
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        # transformers would take one more step of a run that has ended, or that a callback ends at its beginning.
+        if self.control.should_training_stop or self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+        else:
+            super()._run_epoch(*args, **kwargs)
+
+    def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
+        # transformers evaluates "on start" whenever it starts, also in the middle of a run.
+        if skip_scheduler and self.state.global_step:
+            return {}
+        return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        groups = [{name: value for name, value in group.items() if name != "params"} for group in self._groups()]
+        with named_damage(checkpoint):
+            super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None or not self.changed:
+            return
+        # The new settings act; the moments and the place in the schedule are the old ones.
+        factors = [scale(self.lr_scheduler.last_epoch) for scale in getattr(self.lr_scheduler, "lr_lambdas", [])]
+        if len(factors) != len(groups):
+            raise CheckpointError(
+                f"{type(self.lr_scheduler).__name__} cannot take over changed arguments; resume with those of the "
+                "checkpoint, or start a new run from its weights"
+            )
+        for group, options, factor in zip(self._groups(), groups, factors, strict=True):
+            group.update(options, lr=options["initial_lr"] * factor)
+        self.lr_scheduler.base_lrs = [options["initial_lr"] for options in groups]
+        self.lr_scheduler._last_lr = [group["lr"] for group in self._groups()]  # what the next log line tells
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return self.optimizer.param_groups
+
+    def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        with named_damage(self._to_load):
+            super()._load_from_checkpoint(*args, **kwargs)
+
+    # What a checkpoint holds
+
+    def progress(self) -> dict[str, Any]:
+        """What a checkpoint must hold beyond what `transformers.Trainer` saves; see `save_record` for its types."""
+        return {
+            "processes": self.args.world_size,
+            "loss": self._tr_loss.item(),
+            "total_loss": self._total_loss_scalar,
+            "last_logged_step": self._globalstep_last_logged,
+            "seconds": self._earlier_seconds + time.time() - self._began,
+        }
+
+    def load_progress(self, progress: dict[str, Any]) -> None:
+        """Continue from what `progress` returned.
+
+        Raises:
+            CheckpointError: The checkpoint was written by another number of processes.
+        """
+        if progress["processes"] != self.args.world_size:
+            raise CheckpointError(
+                f"the checkpoint was written by {progress['processes']} processes and cannot be continued exactly by "
+                f"{self.args.world_size}; start as many"
+            )
+        self._tr_loss = torch.tensor(progress["loss"], device=self.args.device)
+        self._total_loss_scalar = progress["total_loss"]
+        self._globalstep_last_logged = progress["last_logged_step"]
+        self._earlier_seconds = progress["seconds"]
+        self._initial_global_step = 0
+
+    def check_buffer(self, in_use: bool) -> None:
+        """Make sure that a roll-out that a checkpoint holds has the shape that the arguments say.
+
+        Args:
+            in_use: Whether the run stands between the updates on a roll-out, by the old arguments or the new ones.
+
+        Raises:
+            CheckpointError: It does, and the shape has changed.
+        """
+        if in_use and (changed := sorted(self.changed & self.buffer_arguments)):
+            raise CheckpointError(
+                f"the checkpoint of step {self.state.global_step} lies between the updates on a roll-out, whose shape "
+                f"depends on {changed}; give the same values, or resume from a checkpoint at a roll-out's end"
+            )
+
+    def _progress_stem(self, checkpoint: Path) -> Path:
+        return checkpoint / f"progress_{self.args.process_index}"
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return super()._get_output_dir(trial) if self._staging is None else str(self._staging)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        check_weights(model)
+        run = Path(self._get_output_dir(trial))
+        staging, name = run / PARTIAL, f"checkpoint-{self.state.global_step}"
+        if self.args.should_save:
+            shutil.rmtree(staging, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        try:
+            self._staging = staging
+            super()._save_checkpoint(model, trial)
+            if self.state.best_model_checkpoint == str(staging / name):
+                self._name_best(run / name, staging / name)
+            if not self.args.save_only_model:
+                save_record(self.progress(), self._progress_stem(staging / name))
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                save_identity(self.identity(), staging / name)
+                write_manifest(staging / name)
+                put_in_place(staging / name, run / name)
+        except (
+            OSError,
+            RuntimeError,
+            SafetensorError,
+        ) as error:  # on a full disk torch and safetensors raise their own
+            shutil.rmtree(staging, ignore_errors=True)
+            last = checkpoints_of(run)[-1:]
+            remedy = f"resume with resume_from_checkpoint={last[0]}" if last else "start again: no older one exists"
+            raise CheckpointError(
+                f"{name} could not be written to {run}: {error}. If the disk is full, free space or lower "
+                f"save_total_limit (now {self.args.save_total_limit}), then {remedy}"
+            ) from error
+        finally:
+            self._staging = None
+        if self.args.should_save:
+            self._delete_older(run, staging)
+
+    def _name_best(self, checkpoint: Path, written: Path) -> None:
+        """Call the best checkpoint by the name that it is about to get, in what was written as well."""
+        self.state.best_model_checkpoint = str(checkpoint)
+        if self.args.should_save:
+            self.state.save_to_json(str(written / TRAINER_STATE_NAME))
+
+    def _delete_older(self, run: Path, staging: Path) -> None:
+        """Keep `save_total_limit` checkpoints, the last and the best among them; none is ever half deleted."""
+        checkpoints = sort_checkpoints(str(run), use_mtime=True)
+        surplus = len(checkpoints) - (self.args.save_total_limit or len(checkpoints))
+        spared = {checkpoints[-1], self.state.best_model_checkpoint}
+        for path in [path for path in checkpoints if path not in spared][: max(surplus, 0)]:
+            Path(path).rename(staging / Path(path).name)
+        shutil.rmtree(staging, ignore_errors=True)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        # The one hook that runs after the loop has set its sums to 0 and before the first step.
+        self._to_load = None
+        with named_damage(checkpoint):
+            super()._load_rng_state(checkpoint)
+        if checkpoint is None:
+            return
+        stem = self._progress_stem(Path(checkpoint))
+        try:
+            progress = load_record(stem, self.record_classes, self.args.device)
+        except FileNotFoundError as error:
+            raise CheckpointError(
+                f"{checkpoint} cannot be continued exactly, {error.filename or stem} is missing (saved with "
+                "save_only_model, by an older version or by fewer processes?); start a new run from its weights"
+            ) from error
+        self.load_progress(progress)
+
+    def _finalize_training(self, trial: Any, num_train_samples: float, start_time: float) -> Any:
+        if self._to_load is not None:  # a run that had ended took no step
+            self._load_rng_state(self._to_load)
+        return super()._finalize_training(trial, num_train_samples, start_time - self._earlier_seconds)

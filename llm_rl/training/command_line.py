@@ -1,0 +1,174 @@
+"""Arguments of a script from dataclasses, a YAML file first and the command line over it, and how a user's error ends.
+
+Every script parses with `parse` and nothing else: options are not abbreviated, so that a word that is misspelt never
+means another one. What the user can mend ends the program with one sentence on stderr and exit status 2.
+"""
+
+import os
+import re
+import sys
+from argparse import Action, ArgumentDefaultsHelpFormatter, ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+from transformers import HfArgumentParser
+
+from llm_rl.training.checkpoint import CheckpointError
+
+USER_ERROR = 2
+"""Exit status."""
+USER_ERRORS = (OSError, CheckpointError)
+"""What files and checkpoints of a user's raise."""
+MODEL_FILE = "config.json"
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+"""A model's name on the hub, owner/model."""
+
+
+def fail(message: str) -> NoReturn:
+    """End the program with one line on stderr."""
+    print(f"{Path(sys.argv[0]).name}: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(USER_ERROR)
+
+
+@contextmanager
+def user_errors(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn errors of these kinds inside the block, by default `USER_ERRORS`, into the end of the program.
+
+    Put it around what a user's words, files and folders decide; other errors are the program's and keep their
+    traceback.
+    """
+    expected = kinds or USER_ERRORS
+    try:
+        yield
+    except expected as error:
+        fail(str(error) or type(error).__name__)
+
+
+def need_file(option: str, path: str | Path) -> None:
+    """End the program unless there is such a file."""
+    if not Path(path).is_file():
+        fail(f"--{option}: there is no file {path}")
+
+
+def need_model(option: str, path: str | Path) -> None:
+    """End the program unless this is the folder of a saved model, or may be a model's name on the hub."""
+    if not Path(path).is_dir() and HUB_NAME.fullmatch(str(path)):
+        return  # only loading it can tell
+    if not Path(path).is_dir():
+        fail(f"--{option}: there is no folder {path}, and a name on the hub is owner/model")
+    if not (Path(path) / MODEL_FILE).is_file():
+        fail(f"--{option}: the folder {path} holds no model, {MODEL_FILE} is missing")
+
+
+def need_writable(option: str, folder: str | Path) -> None:
+    """End the program if this folder could not be made or written to."""
+    place = Path(folder).absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        fail(f"--{option}: {folder} cannot be a folder, {place} is a file")
+    if not os.access(place, os.W_OK | os.X_OK):
+        fail(f"--{option}: {place} cannot be written to; choose another folder")
+
+
+def on_command_line(option: str) -> bool:
+    """Whether the command line itself, not a recipe, gives an option; there are no abbreviations of it."""
+    words = (word.partition("=")[0] for word in sys.argv[1:] if word.startswith("--"))
+    return option in [word.removeprefix("--").replace("-", "_") for word in words]
+
+
+class _HelpFormatter(ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter):
+    """Defaults behind each option, the description as it is written."""
+
+
+class _Parser(HfArgumentParser):
+    """Options in full, and an error is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the program."""
+        fail(message)
+
+
+def parse(*classes: Any, description: str | None = None, places: Sequence[str] = ()) -> tuple[Any, ...]:
+    """Instances of dataclasses from the command line, over those of a YAML file if the first word names one.
+
+    Whatever is wrong with the words, the file or a value that a class refuses with a `ValueError` ends the program.
+
+    Args:
+        classes: Dataclasses; all fields are options.
+        description: For --help, the script's docstring.
+        places: Options that the first words give, in this order and without a name, in place of a YAML file; the last
+            one takes all that are left if it is a list.
+    """
+    epilog = f"The first words are {', '.join(places)}." if places else "The first word may be a YAML file of options."
+    parser = _Parser(
+        classes, description=description, epilog=epilog, allow_abbrev=False, formatter_class=_HelpFormatter
+    )
+    words = _named(sys.argv[1:], places, parser) if places else sys.argv[1:]
+    if not places and words and words[0].endswith((".yaml", ".yml")):
+        parser.set_defaults(**_recipe(Path(words.pop(0)), parser))
+    for word in words:
+        name = word.partition("=")[0]
+        if name.startswith("--") and name not in parser._option_string_actions and not set(name) & set(" \n"):
+            parser.error(_unknown(name, parser._option_string_actions))
+    if left := parser.parse_known_args(words)[1]:
+        parser.error(f"{left[0]} is no option and belongs to none; see --help")
+    try:
+        return parser.parse_args_into_dataclasses(words, look_for_args_file=False)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def _unknown(name: str, known: Sequence[str] | Mapping[str, Any]) -> str:
+    nearest = get_close_matches(name, list(known), n=1)
+    return f"{name} is unknown; " + (f"did you mean {nearest[0]}?" if nearest else "see --help")
+
+
+def _named(words: Sequence[str], places: Sequence[str], parser: HfArgumentParser) -> list[str]:
+    """The words with the names of the options that the first ones give."""
+    count = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
+    takes_rest = bool(parser._option_string_actions[f"--{places[-1]}"].nargs)
+    if count > len(places) and not takes_rest:
+        parser.error(f"{words[len(places)]} is one word too many; the first words are {', '.join(places)}")
+    named = [part for place, word in zip(places, words[:count], strict=False) for part in (f"--{place}", word)]
+    return [*named, *words[len(places) : count], *words[count:]]
+
+
+def _recipe(path: Path, parser: HfArgumentParser) -> dict[str, Any]:
+    """The options of a YAML file, each as the command line would read it."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        parser.error(f"the recipe {path} cannot be read: {error.strerror}")
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        parser.error(f"the recipe {path} is not YAML: {error}")
+    content = {} if content is None else content
+    if not isinstance(content, dict):
+        parser.error(f"the recipe {path} must map options to values, one `option: value` a line")
+    actions = {action.dest: action for action in reversed(parser._actions)}  # the first, not its --no_ form
+    for key in content:
+        if key not in actions or key == "help":
+            parser.error(f"the recipe {path}: {_unknown(str(key), [name for name in actions if name != 'help'])}")
+    return {key: _value(path, actions[key], value, parser) for key, value in content.items()}
+
+
+def _value(path: Path, action: Action, value: Any, parser: HfArgumentParser) -> Any:
+    """A recipe's value, of the option's type; null and mappings are as they are."""
+    wrong = f"the recipe {path}: {action.dest}: {value!r} is not what it takes; see --help"
+    if isinstance(value, list):
+        if action.nargs not in ("+", "*") and action.type in (int, float):
+            parser.error(wrong)
+        return [_value(path, action, one, parser) for one in value]
+    if value is None or isinstance(value, dict) or not callable(action.type):
+        return value
+    try:
+        found = action.type(str(value))
+    except (ArgumentTypeError, TypeError, ValueError):
+        parser.error(wrong)
+    if action.choices is not None and found not in action.choices:
+        parser.error(f"{wrong}, one of {', '.join(map(str, action.choices))}")
+    return found

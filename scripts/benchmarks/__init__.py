@@ -1,0 +1,1 @@
+"""Everything that is timed or whose memory is measured."""

@@ -1,0 +1,197 @@
+"""Compare decoding strategies of one model: what they get right, how far they follow logic, and what they cost.
+
+Decodes the same puzzles by each strategy with each number of tokens per step, and with each threshold. Prints two
+tables and writes them as CSV, with a heat map of the mean order and a GIF of one decode.
+
+    python -m scripts.benchmarks.decoding --tokens_per_step 1 2 4
+    python -m scripts.benchmarks.decoding --strategies margin forced_first --threshold 2 4 8
+"""
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+import transformers
+from transformers import AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+import dllm_rl  # noqa: F401  (registers LLaDA)
+from dllm_rl.decode import Decode, decode
+from dllm_rl.decoding import STRATEGIES, get_strategy, semi_autoregressive
+from dllm_rl.evaluate import paired_difference
+from dllm_rl.models.adapter import as_policy_model
+from dllm_rl.order import DecodeMetrics, judge, mean_order, rank_correlation
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.sudoku import PuzzleBatch
+from llm_rl.training.command_line import fail, need_file, need_model, need_writable, parse, user_errors
+from scripts.benchmarks.order_plot import plot_order
+from scripts.machine import machine
+from sudoku_env.envs.rendering import decode_gif
+from sudoku_env.order import ladder_rounds, ladder_steps, random_order_tiers, tier_shares
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import pre_fill
+from sudoku_env.puzzles import read_packed, read_prompts
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Arguments:
+    """Arguments of `scripts/benchmarks/decoding.py`."""
+
+    model: str = field(
+        default=str(ROOT / "data" / "models" / "llada-sudoku6x6"), metadata={"help": "Folder of model and tokenizer."}
+    )
+    data: str = field(
+        default=str(ROOT / "data" / "sudoku6x6_test.jsonl"),
+        metadata={
+            "help": "Prompts: .jsonl, .csv or .parquet with a `prompt` column; or .txt, a packed puzzle a line, which "
+            "are put to the model in the compact wording."
+        },
+    )
+    output_dir: str = field(default=str(ROOT / "runs" / "benchmark_decoding"), metadata={"help": "Folder to write to."})
+    strategies: list[str] = field(
+        default_factory=lambda: sorted(STRATEGIES, key=lambda name: name != "margin"),
+        metadata={"help": f"Some of {', '.join(STRATEGIES)}."},
+    )
+    tokens_per_step: list[int] = field(
+        default_factory=lambda: [1, 2, 4], metadata={"help": "Positions filled from one forward pass."}
+    )
+    threshold: list[float] = field(
+        default_factory=list,
+        metadata={
+            "help": "Also fill all positions whose score is at least this, on the scale of the strategy's score; "
+            "strategies that draw positions are left out."
+        },
+    )
+    block_length: int = field(default=8, metadata={"help": "Positions in a semi-autoregressive block."})
+    max_puzzles: int = field(default=100, metadata={"help": "Decode the first so many prompts; 0 is all."})
+    max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
+    auto_class: Literal["AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModel"] = field(
+        default="AutoModelForMaskedLM", metadata={"help": "Class of transformers that loads the model."}
+    )
+    shifted_logits: bool = field(
+        default=False, metadata={"help": "The logits at a position are those of the next token."}
+    )
+    position_temperature: float = field(default=0.05, metadata={"help": "T_pos, of strategy policy."})
+    token_temperature: float = field(default=0.6, metadata={"help": "T_tok, of strategy policy."})
+    gif_strategy: str | None = field(
+        default=None,
+        metadata={"help": "Strategy of the GIF, with the fewest tokens a step; default: the first of the strategies."},
+    )
+    gif_puzzle: int = field(default=0, metadata={"help": "Puzzle of the GIF, counted from 0."})
+    max_tokens: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
+    seed: int = field(default=0, metadata={"help": "Of the strategies that draw, and of the floor."})
+    device: str = field(default="cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."})
+
+
+(args,) = parse(Arguments, description=__doc__)
+need_file("data", args.data)
+need_model("model", args.model)
+need_writable("output_dir", args.output_dir)
+with user_errors(RuntimeError):
+    torch.empty(0, device=args.device)
+transformers_logging.set_verbosity_error()
+transformers_logging.disable_progress_bar()
+with user_errors(ValueError):
+    strategies = {
+        name: semi_autoregressive(args.block_length) if name == "semi_autoregressive" else get_strategy(name)
+        for name in args.strategies
+    }
+    policy = PolicyConfig(args.position_temperature, args.token_temperature)
+gif_strategy = args.gif_strategy or args.strategies[0]
+if gif_strategy not in strategies:
+    fail(f"gif_strategy {gif_strategy!r} is not among the strategies {list(strategies)}; choose one")
+
+with user_errors(OSError, ValueError):
+    tokenizer = AutoTokenizer.from_pretrained(args.model)
+    if args.data.endswith(".txt"):
+        prompts = [build_prompt(board, "compact") for board in read_packed(args.data)[: args.max_puzzles or None]]
+    else:
+        prompts = read_prompts(args.data)[: args.max_puzzles or None]
+    prefilled = [pre_fill(prompt, tokenizer, args.max_gen_length) for prompt in prompts]
+if not 0 <= args.gif_puzzle < len(prefilled):
+    fail(f"gif_puzzle {args.gif_puzzle} is not among the {len(prefilled)} puzzles; choose a smaller one")
+with user_errors(OSError, ValueError):
+    model = getattr(transformers, args.auto_class).from_pretrained(args.model)
+model = as_policy_model(model, shifted=args.shifted_logits).to(args.device)
+puzzles = PuzzleBatch.collate(prefilled, pad_id=tokenizer.pad_token_id, device=args.device)
+boards = np.stack([puzzle.layout.puzzle for puzzle in prefilled])
+solutions = np.stack([puzzle.layout.solution for puzzle in prefilled])
+by_step, by_round = ladder_steps(boards), ladder_rounds(boards)
+
+
+def run(name: str, count: int | None, threshold: float | None = None) -> tuple[Decode, float]:
+    """Decode all puzzles; the seconds it took."""
+    generator = torch.Generator(device=args.device).manual_seed(args.seed)
+    started = time.perf_counter()
+    record = decode(
+        model,
+        puzzles,
+        strategies[name],
+        tokens_per_step=count,
+        threshold=threshold,
+        policy=policy,
+        generator=generator,
+        max_tokens=args.max_tokens,
+    )
+    return record, time.perf_counter() - started
+
+
+folder = Path(args.output_dir)
+folder.mkdir(parents=True, exist_ok=True)
+rows, tiers, orders = [], [], {"rule ladder": mean_order(by_step)}
+counts = sorted(set(args.tokens_per_step))
+run(gif_strategy, max(counts))  # not timed: the first call pays for what later ones find in caches
+settings: list[tuple[int | None, float | None]] = [(count, None) for count in counts]
+settings += [(None, threshold) for threshold in sorted(set(args.threshold))]
+for count, threshold in settings:
+    reference: DecodeMetrics | None = None
+    for name, strategy in strategies.items():
+        if threshold is not None and strategy.sample_position:
+            continue
+        record, seconds = run(name, count, threshold)
+        metrics = judge(record)
+        reference = reference or metrics
+        difference, half_width = paired_difference(metrics, reference)
+        floor = random_order_tiers(
+            boards, solutions, cell_steps=metrics.cell_steps, live_cells=metrics.live_cells, seed=args.seed
+        )
+        label = {"strategy": name, "tokens_per_step": count, "threshold": threshold}
+        rows.append(
+            {
+                **label,
+                **metrics.summary(),
+                f"solved - {args.strategies[0]}": difference,
+                "difference_ci95": half_width,
+                "random_floor": tier_shares(floor)["singles"],
+                "rank_corr_steps": float(pd.Series(rank_correlation(metrics.cell_steps, by_step)).mean()),
+                "rank_corr_rounds": float(pd.Series(rank_correlation(metrics.cell_steps, by_round)).mean()),
+                "seconds": seconds,
+            }
+        )
+        found = {"greedy": metrics.greedy_tiers, "chosen": metrics.chosen_tiers, "random floor": floor}
+        tiers += [{**label, "of": of, "count": len(each), **tier_shares(each)} for of, each in found.items()]
+        if count == counts[0]:
+            orders[name] = mean_order(metrics.cell_steps)
+            if name == gif_strategy:
+                shown = puzzles.read_states(record.states_of(args.gif_puzzle))
+                decode_gif(folder / "decode.gif", shown, solutions[args.gif_puzzle])
+
+labels, whole = ["strategy", "tokens_per_step", "threshold"], {"tokens_per_step": "Int64", "threshold": "Float64"}
+table = pd.DataFrame(rows).astype(whole).set_index(labels)
+by_tier = pd.DataFrame(tiers).astype(whole).set_index([*labels, "of"])
+for name, frame in (("table", table), ("tiers", by_tier)):
+    frame.to_csv(folder / f"{name}.partial.csv")
+    os.replace(folder / f"{name}.partial.csv", folder / f"{name}.csv")
+plot_order(orders, folder / "order.png")
+used = by_tier.loc[:, (by_tier > 0).any()]
+print(f"\n{args.data}: {len(prefilled)} puzzles, seed {args.seed}\n{machine()}\n")
+print(table.to_string(float_format="{:.3f}".format))
+print(f"\nEasiest rules that make a cell definite, shares:\n\n{used.to_string(float_format='{:.3f}'.format)}")
+print(f"\n{folder}: table.csv, tiers.csv, order.png, decode.gif")

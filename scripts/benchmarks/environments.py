@@ -1,0 +1,175 @@
+"""Steps per second of the environments under random legal play, beside whatever peers are installed.
+
+Peers are optional: jumanji (jax, jit and vmap), envpool and gymnasium_sudoku, if they can be imported. One core
+is enough for everybody: run it with `taskset -c 0` where that exists. A step counts with the choice of its action, and
+resets are part of the play. Every figure is a median of rounds in which all contenders take turns.
+"""
+
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+
+from llm_rl.training.command_line import need_writable, parse
+from scripts.benchmarks.timing import Contender, race, report
+from sudoku_env.envs.sampling import sample_legal
+
+
+@dataclass
+class EnvBenchmarkArguments:
+    """Arguments of `scripts/benchmarks/environments.py`."""
+
+    num_envs: list[int] = field(default_factory=lambda: [1, 64, 1024], metadata={"help": "Environments at once."})
+    steps: int = field(default=200_000, metadata={"help": "Steps in a round of ours; slower contenders take fewer."})
+    rounds: int = field(default=7, metadata={"help": "Timed rounds of each measurement."})
+    seed: int = field(default=0, metadata={"help": "Of all environments."})
+    output_dir: str = field(default="runs/benchmark_env", metadata={"help": "Folder for CSV files and charts."})
+
+
+(args,) = parse(EnvBenchmarkArguments, description=__doc__)
+need_writable("output_dir", args.output_dir)
+folder = Path(args.output_dir)
+rng = np.random.default_rng(args.seed)
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+
+def one_env(name: str, **options: object) -> Callable[[int], None]:
+    """Random legal play of one of our environments, made by `gymnasium.make`."""
+    env = gymnasium.make(f"sudoku_env:{name}", **options)
+    _, info = env.reset(seed=args.seed)
+
+    def play(steps: int) -> None:
+        nonlocal info
+        layout = getattr(env.unwrapped, "layout", None)
+        for _ in range(steps):
+            if layout is None:
+                action = sample_legal(info["action_mask"], rng)
+            else:
+                action = np.array([sample_legal(info["masked"], rng), rng.choice(layout.digit_ids)])
+            _, _, terminated, _, info = env.step(action)
+            if terminated:
+                _, info = env.reset()
+
+    return play
+
+
+def many_envs(name: str, count: int, **options: object) -> Callable[[int], None]:
+    """Random legal play of one of our vector environments."""
+    envs = gymnasium.make_vec(
+        f"sudoku_env:{name}",
+        num_envs=count,
+        vectorization_mode="vector_entry_point",
+        autoreset_mode="SameStep",
+        **options,
+    )
+    _, infos = envs.reset(seed=args.seed)
+
+    def play(steps: int) -> None:
+        nonlocal infos
+        for _ in range(steps // count):
+            if "action_mask" in infos:
+                actions = sample_legal(infos["action_mask"], rng)
+            else:
+                positions = sample_legal(infos["masked"], rng)
+                actions = np.stack([positions, rng.choice(digits, count)], axis=1)
+            _, _, _, _, infos = envs.step(actions)
+
+    digits = envs.layouts[0].digit_ids if hasattr(envs, "layouts") else np.zeros(0)
+    return play
+
+
+def jumanji_envs(count: int) -> Callable[[int], None]:
+    """Random legal play of Jumanji's Sudoku: one compiled loop over the steps, all environments in each."""
+    import jax
+    import jumanji
+    from jumanji.wrappers import VmapAutoResetWrapper
+
+    env = VmapAutoResetWrapper(jumanji.make("Sudoku-v0"))
+    key = jax.random.key(args.seed)
+    state, timestep = jax.jit(env.reset)(jax.random.split(key, count))
+
+    def one_step(carry: tuple, _: None) -> tuple:
+        key, state, timestep = carry
+        key, use = jax.random.split(key)
+        mask = timestep.observation.action_mask.reshape(count, -1)
+        flat = jax.random.categorical(use, jax.numpy.where(mask, 0.0, -jax.numpy.inf), axis=-1)
+        actions = jax.numpy.stack([flat // 81, flat // 9 % 9, flat % 9], axis=-1)
+        state, timestep = env.step(state, actions)
+        return (key, state, timestep), None
+
+    loops = jax.jit(lambda carry, length: jax.lax.scan(one_step, carry, None, length)[0], static_argnums=1)
+    carry = (key, state, timestep)
+
+    def play(steps: int) -> None:
+        nonlocal carry
+        carry = jax.block_until_ready(loops(carry, steps // count))
+
+    return play
+
+
+def envpool_envs(count: int) -> Callable[[int], None]:
+    """Random play of envpool's Sudoku with the legal actions of its mask."""
+    import envpool
+
+    envs = envpool.make("Jumanji/Sudoku-v0", env_type="gymnasium", num_envs=count, num_threads=1, seed=args.seed)
+    observations, _ = envs.reset()
+
+    def play(steps: int) -> None:
+        nonlocal observations
+        for _ in range(steps // count):
+            flat = sample_legal(np.asarray(observations["action_mask"]).reshape(count, -1), rng)
+            actions = np.stack([flat // 81, flat // 9 % 9, flat % 9], axis=-1).astype(np.int32)
+            observations = envs.step(actions)[0]
+
+    return play
+
+
+def gymnasium_sudoku_env() -> Callable[[int], None]:
+    """Random play of gymnasium_sudoku, which offers no mask."""
+    import gymnasium_sudoku
+
+    assert gymnasium_sudoku is not None
+    env = gymnasium.make("sudoku-v0")
+    env.reset(seed=args.seed)
+    env.action_space.seed(args.seed)
+
+    def play(steps: int) -> None:
+        for _ in range(steps):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                env.reset()
+
+    return play
+
+
+rows: list[dict[str, object]] = []
+for count in args.num_envs:
+    if count == 1:
+        play = one_env("Sudoku-v0", end_on="dead_end")
+    else:
+        play = many_envs("Sudoku-v0", count, end_on="dead_end")
+    contenders = {"ours": Contender(lambda p=play: p(args.steps), args.steps // count * count)}
+    fewer = max(args.steps // 20 // count, 4) * count
+    for name, module, make in (
+        ("jumanji", "jumanji", jumanji_envs),
+        ("envpool", "envpool", envpool_envs),
+        ("gymnasium_sudoku", "gymnasium_sudoku", lambda _: gymnasium_sudoku_env()),
+    ):
+        if importlib.util.find_spec(module) is not None and (count == 1 or name != "gymnasium_sudoku"):
+            play = make(count)
+            contenders[name] = Contender(lambda p=play, s=fewer: p(s), fewer)
+    rows.append({"task": f"{count} environments, until a dead end", **race(contenders, args.rounds)})
+report(rows, "ours", "Sudoku environments", folder)
+
+rows = []
+for name in ("Sudoku-v0", "SudokuUnmask-v0"):
+    for count in args.num_envs:
+        steps = args.steps if name == "Sudoku-v0" else args.steps // 4
+        play = one_env(name) if count == 1 else many_envs(name, count)
+        ours = Contender(lambda p=play, s=steps: p(s), steps // count * count)
+        rows.append({"task": f"{name}, {count} environments", **race({"ours": ours}, args.rounds)})
+report(rows, "ours", "Our environments, until a wrong digit", folder)

@@ -1,0 +1,131 @@
+"""GRPO as `llm_rl` and as TRL do it, set up alike: model, prompts, lengths, optimizer and loss.
+
+Completions have the same length on both sides, as the end token is one that the model cannot emit. TRL's defaults of
+gradient checkpointing, bfloat16 and a divergence times the importance ratio are turned off.
+"""
+
+import importlib.util
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, TrainerCallback
+
+from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.trainer import GRPOTrainer
+from scripts.smollm2.loader import SMOLLM2_FOLDER, default_cache_dir, load_smollm2
+from sudoku_env.chat.rows import chat_prompt
+from sudoku_env.generator import generate
+
+SIDES = ("ours", "trl")
+TINY_TOKENIZER = Path(__file__).resolve().parents[2] / "data" / "models" / "llada-sudoku6x6"
+NO_TRL = "this compares with TRL, which is not installed; run `pip install 'sudoku-dllm[trl]'` (trl 1.16 or newer)"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What both sides train; a roll-out serves one optimizer step."""
+
+    model: str = field(default="smollm2", metadata={"help": "smollm2, tiny, or a folder with model and tokenizer."})
+    template: str = field(default="short", metadata={"help": "Of the prompts: compact, short or rules."})
+    batch_size: int = field(default=4, metadata={"help": "Completions in a forward pass."})
+    accumulation: int = field(default=1, metadata={"help": "Forward passes of an optimizer step."})
+    num_generations: int = field(default=4, metadata={"help": "G."})
+    max_completion_length: int = field(default=32, metadata={"help": "Tokens of every completion."})
+    beta: float = field(default=0.0, metadata={"help": "Weight of the divergence; above 0 there is a reference."})
+    loss_type: str = field(default="grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo."})
+    gradient_checkpointing: bool = field(default=False, metadata={"help": "Of both sides; TRL's own default is True."})
+    share_prompts: bool = field(default=False, metadata={"help": "Of ours: read a prompt once for its completions."})
+    seed: int = field(default=0, metadata={"help": "Of puzzles and sampling."})
+
+
+def trl_installed() -> bool:
+    """Whether TRL can be imported."""
+    return importlib.util.find_spec("trl") is not None
+
+
+def model_folder(name: str, scratch: Path) -> Path:
+    """The folder of "smollm2", which is made where it is not there yet, of "tiny" in `scratch`, or `name` itself."""
+    if name == "smollm2":
+        folder = default_cache_dir() / SMOLLM2_FOLDER
+        if not folder.is_dir():
+            load_smollm2()
+        return folder
+    if name != "tiny":
+        return Path(name)
+    tokenizer = AutoTokenizer.from_pretrained(TINY_TOKENIZER)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.2,
+        tie_word_embeddings=False,
+    )
+    LlamaForCausalLM(config).save_pretrained(scratch / name)
+    tokenizer.save_pretrained(scratch / name)
+    return scratch / name
+
+
+def prompts(setting: Setting, count: int = 64) -> list[dict[str, Any]]:
+    """Rows of 4×4 puzzles as chat messages."""
+    boards = generate(count, size=4, clues=(10, 10), rule="singles", seed=setting.seed).boards
+    return [{"prompt": chat_prompt(board, setting.template)} for board in boards]
+
+
+def spread_reward(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
+    """A number that differs within a group and costs nothing: the mean of id mod 7."""
+    return [sum(token % 7 for token in ids) / max(1, len(ids)) for ids in completion_ids]
+
+
+def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callbacks: list[TrainerCallback]) -> Any:
+    """A trainer of `steps` optimizer steps whose model is loaded here, from the folder `setting.model`."""
+    model = AutoModelForCausalLM.from_pretrained(setting.model, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(setting.model)
+    tokenizer.padding_side, padding = "left", tokenizer.pad_token_id
+    tokenizer.add_special_tokens({"eos_token": "<|never|>"})  # its id lies behind the model's vocabulary
+    assert tokenizer.eos_token_id >= model.config.vocab_size and padding < model.config.vocab_size
+    model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id
+    common: dict[str, Any] = {
+        "output_dir": str(folder),
+        "max_steps": steps,
+        "per_device_train_batch_size": setting.batch_size,
+        "gradient_accumulation_steps": setting.accumulation,
+        "num_generations": setting.num_generations,
+        "max_completion_length": setting.max_completion_length,
+        "beta": setting.beta,
+        "loss_type": setting.loss_type,
+        "gradient_checkpointing": setting.gradient_checkpointing,
+        "temperature": 1.0,
+        "epsilon": 0.2,
+        "scale_rewards": "group",
+        "learning_rate": 1e-6,
+        "lr_scheduler_type": "constant",
+        "optim": "adamw_torch_fused",
+        "bf16": False,
+        "use_cpu": True,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "seed": setting.seed,
+    }
+    if side == "ours":
+        args = GRPOArguments(**common, share_prompts=setting.share_prompts)
+        return GRPOTrainer(model, spread_reward, args, prompts(setting), tokenizer, callbacks=callbacks)
+    from datasets import Dataset
+    from trl import GRPOConfig
+    from trl import GRPOTrainer as TRLTrainer
+
+    return TRLTrainer(
+        model,
+        spread_reward,
+        args=GRPOConfig(**common, use_bias_correction_kl=False),
+        train_dataset=Dataset.from_list(prompts(setting)),
+        processing_class=tokenizer,
+        callbacks=callbacks,
+    )

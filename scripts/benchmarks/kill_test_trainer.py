@@ -1,0 +1,149 @@
+"""A training of seconds for the kill test: `python kill_test_trainer.py unmask|grpo|trl --output_dir FOLDER`.
+
+    python -m llm_rl.testing.resume -- python -m scripts.benchmarks.kill_test_trainer grpo --output_dir {folder}
+
+Started again, it goes on from the last checkpoint. "grpo" is `llm_rl.grpo.trainer.GRPOTrainer` and "trl" the trainer of
+that name in TRL, with the same model, prompts, rewards and schedule; "unmask" is `dllm_rl.trainer.UnmaskTrainer`.
+Models are random and tokenizers made here. A roll-out serves `--num_iterations` optimizer steps; each step leaves a
+checkpoint.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Trainer
+from transformers.trainer_utils import get_last_checkpoint
+from transformers.utils import logging
+
+from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.trainer import GRPOTrainer
+from scripts.benchmarks.grpo_contenders import NO_TRL, trl_installed
+from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from sudoku_env.generator import generate
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import pre_fill
+
+WORDS = ("[pad]", "[end]", *"red green blue one two three sky sea sun moon".split())
+COMMON: dict[str, Any] = {
+    "learning_rate": 1e-3,
+    "lr_scheduler_type": "cosine",
+    "logging_steps": 1,
+    "save_strategy": "steps",
+    "save_steps": 1,
+    "report_to": "none",
+    "disable_tqdm": True,
+    "use_cpu": True,
+    "seed": 7,
+}
+GRPO = {"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 8, "beta": 0.0}
+
+
+def word_tokenizer() -> PreTrainedTokenizerFast:
+    """One token a word."""
+    backend = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[pad]"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="[pad]", eos_token="[end]", padding_side="left")
+
+
+def small_llama() -> LlamaForCausalLM:
+    """A random model whose completions differ."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(WORDS),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=64,
+        initializer_range=0.2,
+        bos_token_id=None,
+        eos_token_id=WORDS.index("[end]"),
+        pad_token_id=WORDS.index("[pad]"),
+    )
+    return LlamaForCausalLM(config)
+
+
+def low_ids(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
+    """A reward: the share of words in the first half of the vocabulary."""
+    return [sum(token < len(WORDS) // 2 for token in ids) / max(1, len(ids)) for ids in completion_ids]
+
+
+def prompts() -> list[dict[str, str]]:
+    """Sixteen texts."""
+    return [{"prompt": f"{first} {second}"} for first in WORDS[2:6] for second in WORDS[8:12]]
+
+
+def grpo(folder: str, steps: int, iterations: int) -> Trainer:
+    """`llm_rl`'s."""
+    args = GRPOArguments(folder, max_steps=steps, num_iterations=iterations, **GRPO, **COMMON)
+    return GRPOTrainer(small_llama(), low_ids, args, prompts(), word_tokenizer())
+
+
+def trl(folder: str, steps: int, iterations: int) -> Trainer:
+    """TRL's."""
+    if not trl_installed():
+        raise SystemExit(NO_TRL)
+    from datasets import Dataset
+    from trl import GRPOConfig
+    from trl import GRPOTrainer as TRLTrainer
+
+    given = {"gradient_checkpointing": False, "bf16": False, "loss_type": "grpo", "log_completions": True}
+    args = GRPOConfig(folder, max_steps=steps, num_iterations=iterations, **GRPO, **COMMON, **given)
+    data = Dataset.from_list(prompts())
+    return TRLTrainer(small_llama(), low_ids, args=args, train_dataset=data, processing_class=word_tokenizer())
+
+
+def unmask(folder: str, steps: int, iterations: int) -> Trainer:
+    """`dllm_rl`'s."""
+    names = build_small_tokenizer(4, chunk=1)
+    boards = generate(16, size=4, clues=(8, 10), rule="singles", seed=1).boards
+    puzzles = [pre_fill(build_prompt(board, "compact"), names, 17) for board in boards]
+    torch.manual_seed(0)
+    config = LladaConfig(
+        d_model=32,
+        n_layers=2,
+        n_heads=2,
+        mlp_hidden_size=64,
+        vocab_size=len(names),
+        max_sequence_length=64,
+        mask_token_id=names.mask_token_id,
+        bos_token_id=names.bos_token_id,
+        eos_token_id=names.eos_token_id,
+        pad_token_id=names.pad_token_id,
+    )
+    args = UnmaskArguments(
+        folder, max_steps=steps, updates_per_rollout=iterations, per_device_train_batch_size=2, group_size=4, **COMMON
+    )
+    return UnmaskTrainer(LladaForMaskedLM(config), args, puzzles, pad_id=names.pad_token_id)
+
+
+TRAINERS: dict[str, Callable[[str, int, int], Trainer]] = {"unmask": unmask, "grpo": grpo, "trl": trl}
+
+
+def main() -> None:
+    """Train from the beginning or from the last checkpoint, and save the model and the log."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("trainer", choices=TRAINERS)
+    parser.add_argument("--output_dir", required=True)
+    parser.add_argument("--max_steps", type=int, default=32)
+    parser.add_argument("--num_iterations", type=int, default=4, help="optimizer steps that a roll-out serves")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    trainer = TRAINERS[given.trainer](given.output_dir, given.max_steps, given.num_iterations)
+    # transformers itself fails where there is no checkpoint yet.
+    found = get_last_checkpoint(given.output_dir) if Path(given.output_dir).is_dir() else None
+    trainer.train(resume_from_checkpoint=found if given.trainer == "trl" else "last")
+    trainer.save_model()
+    trainer.save_state()
+
+
+if __name__ == "__main__":
+    main()

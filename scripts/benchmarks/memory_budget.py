@@ -1,0 +1,134 @@
+"""Memory and time of one optimizer step with LoRA on paper: what docs/scaling.md tabulates.
+
+Weights are counted on the meta device. What autograd keeps is counted, not guessed: one block of the real width runs a
+few tokens, and the policy runs on a small model whose logits are recognized by their size. Time is floating-point
+operations over an assumed share of the card's peak.
+
+    python -m scripts.benchmarks.memory_budget [--lora_r 32 --max_tokens_per_pass 32768 …]
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from transformers import AutoConfig, PreTrainedModel
+
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.objective import expected_reward
+from dllm_rl.policy import PolicyConfig, action_logprobs, score_states
+from llm_rl.training.command_line import need_model, parse, user_errors
+from llm_rl.training.lora import add_lora
+
+GB, TOKENS, VOCABULARY, MASK = 1e9, 16, 1013, 7
+
+
+@dataclass
+class BudgetArguments:
+    """The model, the recipe and the card."""
+
+    model: str | None = field(default=None, metadata={"help": "Folder with a LLaDA config.json; None: LLaDA-8B."})
+    lora_r: int = field(default=16, metadata={"help": "Rank of the adapters."})
+    max_tokens_per_pass: int = field(default=16384, metadata={"help": "Tokens in one forward pass."})
+    prompt_length: int = field(default=260, metadata={"help": "Tokens of a prompt."})
+    max_gen_length: int = field(default=80, metadata={"help": "Tokens of a response."})
+    masked: int = field(default=30, metadata={"help": "K: masked positions of a pre-filled response."})
+    puzzles: int = field(default=8, metadata={"help": "Q: puzzles of an optimizer step, accumulation included."})
+    group_size: int = field(default=8, metadata={"help": "G: trajectories for each puzzle."})
+    distinct: float = field(default=0.9, metadata={"help": "Distinct over visited states; `distinct_states` logs it."})
+    survival: float = field(default=0.6, metadata={"help": "Mean length of a trajectory over K; errors end some."})
+    peak_flops: float = field(default=989e12, metadata={"help": "Of the card, dense bfloat16."})
+    utilization: float = field(default=0.4, metadata={"help": "Share of the peak that is reached."})
+
+
+(args,) = parse(BudgetArguments, description=__doc__)
+if args.model:
+    need_model("model", args.model)
+with user_errors(OSError, ValueError):
+    config = AutoConfig.from_pretrained(args.model) if args.model else LladaConfig()
+
+
+def build(**changes: int) -> PreTrainedModel:
+    """The model with other sizes, bfloat16, weights not initialized, adapters on."""
+    with torch.device("meta"):
+        base = LladaForMaskedLM(LladaConfig(**{**config.to_dict(), **changes})).to(torch.bfloat16)
+        return add_lora(base, r=args.lora_r)
+
+
+def kept(work: Callable[[], object], model: PreTrainedModel) -> list[int]:
+    """Bytes of every tensor that autograd keeps for the backward pass, parameters left out."""
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    found: dict[int, torch.UntypedStorage] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            found[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = work()
+    del result
+    return [storage.nbytes() for storage in found.values()]
+
+
+full = build()
+frozen = sum(parameter.numel() for parameter in full.parameters() if not parameter.requires_grad)
+trained = sum(parameter.numel() for parameter in full.parameters() if parameter.requires_grad)
+
+words = {"vocab_size": VOCABULARY, "embedding_size": VOCABULARY, "mask_token_id": MASK}
+one = build(n_layers=1, **words).to_empty(device="cpu")
+x = torch.zeros(1, TOKENS, config.d_model, dtype=torch.bfloat16, requires_grad=True)
+angles = torch.ones(1, 1, TOKENS, config.d_model // config.n_heads)
+in_block = sum(kept(lambda: one.get_base_model().model.transformer.blocks[0](x, angles, angles, None), one)) / TOKENS
+
+small = build(d_model=64, n_layers=1, n_heads=2, n_kv_heads=2, mlp_hidden_size=64, **words).to_empty(device="cpu")
+for parameter in small.parameters():
+    torch.nn.init.normal_(parameter, std=0.1)
+responses = torch.full((3, 5), MASK)
+
+
+def policy_pass() -> tuple[object, ...]:
+    """What an update evaluates: the log-probability of one action a state, and f."""
+    chosen, states = PolicyConfig(), torch.arange(3)
+    scores = score_states(small, torch.ones(3, 4, dtype=torch.long), None, responses, MASK, chosen)
+    definite = torch.ones(responses.shape, dtype=torch.bool)
+    f = expected_reward(
+        scores, definite=definite, tail=~definite, scored=~definite, answers=responses + 1, policy=chosen, lam=0.5
+    )
+    return scores, f, action_logprobs(scores, states, states, states, chosen)
+
+
+copies = sum(size == responses.numel() * VOCABULARY * 4 for size in kept(policy_pass, small))
+
+length = args.prompt_length + args.max_gen_length
+states_in_pass = args.max_tokens_per_pass // length
+tokens = states_in_pass * length
+row = config.embedding_size * 4
+logits = states_in_pass * args.masked * row
+states = round(args.distinct * args.survival * args.puzzles * args.group_size * args.masked)
+checkpoints = tokens * config.n_layers * config.d_model * 2
+head = config.embedding_size * config.d_model * 4 + (copies + 2) * logits
+block = tokens * (in_block + 2 * config.mlp_hidden_size * 4)
+fixed = 2 * frozen + 16 * trained
+lines = [
+    ("frozen weights, bfloat16", 2 * frozen),
+    ("adapters: weight, gradient, two moments, fp32", 16 * trained),
+    ("checkpoints: one input for each block", checkpoints),
+    ("one block, recomputed, and its backward", block),
+    (f"head: fp32 weight, {copies} + 2 tables of logits", head),
+    ("the roll-out's states, worst case", args.puzzles * args.group_size * args.masked * args.max_gen_length * 9),
+]
+print(f"{frozen:,} frozen and {trained:,} trained parameters; {tokens:,} tokens, {states_in_pass} states in a pass")
+print(f"autograd keeps {in_block / 1e3:.0f} kB a token in a block, {row / 1e6:.2f} MB a table for each masked position")
+for name, size in lines:
+    print(f"{name:48s} {size / GB:7.2f} GB")
+print(
+    f"{'peak: weights, adapters, checkpoints, larger rest':48s} {(fixed + checkpoints + max(block, head)) / GB:7.2f} GB"
+)
+
+body = frozen - 2 * config.embedding_size * config.d_model
+operations = (2 + 6) * states * (body * length + config.embedding_size * config.d_model * args.masked / 2)
+seconds = operations / (args.peak_flops * args.utilization)
+print(
+    f"{states:,} distinct states a step, {operations:.2e} operations, {seconds:.0f} s at {args.utilization:.0%} of peak"
+)

@@ -1,0 +1,164 @@
+"""Speed of the solver, of forced cells and of the generator, beside whatever peers are installed.
+
+Peers are optional: the packages sudoku (py-sudoku), sudokum, dokusan and reasoning_gym if they can be imported, and
+tdoku with --tdoku path/to/libtdoku.so, a shared library built from its sources, for example with
+
+    clang++ -std=c++14 -O3 -march=native -DNDEBUG -fPIC -shared -Iinclude -Isrc \
+        src/solver_dpll_triad_simd.cc src/util.cc -o libtdoku.so
+
+Every figure is a median of rounds in which all contenders take turns; trust the ratios more than the rates.
+"""
+
+import ctypes
+import importlib.util
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from llm_rl.training.command_line import need_file, need_writable, parse, user_errors
+from scripts.benchmarks.timing import Contender, race, report
+from sudoku_env.board import parse_board, to_string
+from sudoku_env.generator import generate
+from sudoku_env.logic import forced_digits
+from sudoku_env.solver import count_solutions, solve, solve_batch
+
+
+@dataclass
+class SolverBenchmarkArguments:
+    """Arguments of `scripts/benchmarks/solver.py`."""
+
+    puzzles: list[str] = field(
+        default_factory=lambda: [str(path) for path in sorted(Path("tests/data").glob("*.txt"))],
+        metadata={"help": "Files of 9×9 puzzles, one packed puzzle a line."},
+    )
+    tdoku: str | None = field(default=None, metadata={"help": "A shared library of tdoku."})
+    boards: int = field(
+        default=5000, metadata={"help": "Boards of a set: the first ones, repeated if there are fewer."}
+    )
+    rounds: int = field(default=11, metadata={"help": "Timed rounds of each measurement."})
+    threads: int = field(default=2, metadata={"help": "Threads to compare with one."})
+    seed: int = field(default=0, metadata={"help": "Of generated puzzles and removed clues."})
+    output_dir: str = field(default="runs/benchmark_solver", metadata={"help": "Folder for CSV files and charts."})
+
+
+(args,) = parse(SolverBenchmarkArguments, description=__doc__)
+for name in args.puzzles:
+    need_file("puzzles", name)
+need_writable("output_dir", args.output_dir)
+folder = Path(args.output_dir)
+random_generator = np.random.default_rng(args.seed)
+
+
+def without_clues(boards: np.ndarray, count: int) -> np.ndarray:
+    """The boards with so many clues fewer, chosen at random; most then have many solutions."""
+    fewer = boards.copy()
+    for board in fewer:
+        board[random_generator.choice(np.flatnonzero(board), count, replace=False)] = 0
+    return fewer
+
+
+sets = {}
+for name in args.puzzles:
+    with user_errors(OSError, ValueError):
+        lines = [line[:81] for line in Path(name).read_text(encoding="utf-8").splitlines() if len(line.rstrip()) >= 81]
+        sets[Path(name).stem] = np.resize([parse_board(line, 9) for line in lines[: args.boards]], (args.boards, 81))
+sets["generated, minimal"] = generate(args.boards, size=9, minimal=True, seed=args.seed).boards
+sets["minimal, 2 clues fewer"] = without_clues(sets["generated, minimal"], 2)
+sets["minimal, 6 clues fewer"] = without_clues(sets["generated, minimal"], 6)
+sets["empty"] = np.zeros((100, 81), dtype=np.uint8)
+loose = ("minimal, 2 clues fewer", "minimal, 6 clues fewer", "empty")
+
+if args.tdoku is not None:
+    with user_errors(OSError):
+        tdoku = ctypes.CDLL(args.tdoku).TdokuSolverDpllTriadSimd
+    tdoku.restype = ctypes.c_size_t
+    tdoku.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]
+
+    @njit
+    def tdoku_batch(text, limit, solutions, counts, guesses):  # type: ignore[no-untyped-def]
+        """Call tdoku for each line of `text`, uint8 `(N, 82)`, from compiled code."""
+        for k in range(text.shape[0]):
+            counts[k] = tdoku(text[k].ctypes, limit, 0, solutions[k].ctypes, guesses.ctypes)
+
+    def run_tdoku(text: np.ndarray, limit: int) -> np.ndarray:
+        """Numbers of solutions by tdoku."""
+        counts = np.zeros(len(text), dtype=np.int64)
+        tdoku_batch(text, limit, np.zeros((len(text), 81), dtype=np.uint8), counts, np.zeros(1, dtype=np.uint64))
+        return counts
+
+
+rows: list[dict[str, object]] = []
+for name, boards in sets.items():
+    for limit in (1, 2, 100) if name in loose else (1, 2):
+        contenders = {"ours": Contender(lambda b=boards, k=limit: solve_batch(b, limit=k), len(boards))}
+        if args.tdoku is not None:
+            text = np.full((len(boards), 82), ord("\n"), dtype=np.uint8)
+            text[:, :81] = np.where(boards == 0, ord("."), boards + ord("0"))
+            assert (run_tdoku(text, limit) == solve_batch(boards, limit=limit)[1]).all()
+            contenders["tdoku"] = Contender(lambda t=text, k=limit: run_tdoku(t, k), len(boards))
+        rows.append({"task": f"{name}, limit {limit}", **race(contenders, args.rounds)})
+table = report(rows, "ours", "Solving 9x9 puzzles", folder)
+
+rows = []
+for name, boards in sets.items():
+    tenth_of_a_second = int(table.loc[f"{name}, limit 2", "ours"] / 10)
+    many = np.resize(boards, (tenth_of_a_second, 81))
+    contenders = {
+        f"{threads} threads": Contender(lambda b=many, t=threads: solve_batch(b, limit=2, threads=t), len(many))
+        for threads in (1, args.threads)
+    }
+    rows.append({"task": f"{name}, limit 2", **race(contenders, args.rounds)})
+report(rows, f"{args.threads} threads", "Solving with several threads", folder)
+
+easy = next(iter(sets.values()))
+board, text = easy[0], to_string(easy[0])
+one = {
+    "solve(array)": lambda: solve(board),
+    "solve(text)": lambda: solve(text),
+    "count_solutions(array)": lambda: count_solutions(board),
+}
+rows = []
+for name, work in one.items():
+    calls = Contender(lambda w=work: [w() for _ in range(1000)], 1000)
+    rows.append({"task": name, "ours": race({"ours": calls}, args.rounds)["ours"]})
+if importlib.util.find_spec("sudoku") is not None:
+    from sudoku import Sudoku
+
+    grid = [[int(digit) or None for digit in row] for row in board.reshape(9, 9)]
+    peer = Contender(lambda: Sudoku(3, 3, board=grid).solve(), 1)
+    rows[0]["py-sudoku"] = race({"peer": peer}, args.rounds)["peer"]
+if importlib.util.find_spec("sudokum") is not None:
+    import sudokum
+
+    peer = Contender(lambda: sudokum.solve(board.reshape(9, 9).tolist()), 1)
+    rows[0]["sudokum"] = race({"peer": peer}, args.rounds)["peer"]
+report(rows, "ours", "One board per call", folder)
+
+rows = []
+for name, boards in sets.items():
+    ours = Contender(lambda b=boards: forced_digits(b), len(boards))
+    rows.append({"task": name, "ours": race({"ours": ours}, args.rounds)["ours"]})
+report(rows, "ours", "Forced cells by singles", folder)
+
+made = {
+    "36 clues": {"clues": 36},
+    "30 clues": {"clues": 30},
+    "minimal": {"minimal": True},
+    "36 clues, singles": {"clues": 36, "rule": "singles"},
+    "30 clues, singles": {"clues": 30, "rule": "singles"},
+}
+rows = []
+for name, options in made.items():
+    contenders = {"ours": Contender(lambda o=options: generate(2000, size=9, seed=args.seed, **o), 2000)}
+    if name == "36 clues" and importlib.util.find_spec("sudoku") is not None:
+        contenders["py-sudoku"] = Contender(lambda: Sudoku(3, 3, seed=random.randrange(10**9)).difficulty(0.55), 1)
+    if name == "36 clues" and importlib.util.find_spec("reasoning_gym") is not None:
+        import reasoning_gym
+
+        data = reasoning_gym.create_dataset("sudoku", min_empty=45, max_empty=45, size=20, seed=args.seed)
+        contenders["reasoning-gym"] = Contender(lambda d=data: [d[k] for k in range(20)], 20)
+    rows.append({"task": name, **race(contenders, args.rounds)})
+report(rows, "ours", "Generating unique 9x9 puzzles", folder)

@@ -1,0 +1,253 @@
+"""Time and peak memory of an update, lean (`dllm_rl.update`) against naive (`scripts/benchmarks/naive_update.py`).
+
+Both compute the gradient of the same objective on the same roll-outs; the script checks that they agree. Contenders
+take turns within each round. Between the two stand versions of the lean update with savings taken back:
+
+    naive       one forward and backward a step, all trajectories, logits and softmax at every response position
+    naive_live  the same without the trajectories that have ended
+    batched     visits of all steps in one list cut by budget; logits at every position; no state shared
+    masked      the same with logits at masked positions only
+    lean        the same with each distinct state forwarded once
+
+Roll-outs are recorded by the shipped model. Other models, random ones, score the same states, and their own
+log-probabilities stand for the old ones. Memory is the exact peak of live tensors, beyond weights, gradients and
+roll-out; see `scripts/benchmarks/peak_memory.py`.
+
+    python -m scripts.benchmarks.update [--cases shipped wide] [--output_dir runs/benchmark_update]
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import Tensor
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging
+
+from llm_rl.training.command_line import USER_ERRORS, need_file, need_model, need_writable, parse, user_errors
+from scripts.benchmarks.timing import Contender, plt, race
+from scripts.machine import machine
+from sudoku_env.errors import SudokuError
+
+ROOT = Path(__file__).resolve().parents[2]
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM  # noqa: E402
+from dllm_rl.objective import ObjectiveConfig  # noqa: E402
+from dllm_rl.policy import PolicyConfig  # noqa: E402
+from dllm_rl.rollout import Rollout, rollout  # noqa: E402
+from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
+from dllm_rl.update import objective_pass  # noqa: E402
+from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
+from scripts.benchmarks.naive_update import naive_pass  # noqa: E402
+from scripts.benchmarks.peak_memory import peak_of_update  # noqa: E402
+from sudoku_env.generator import generate  # noqa: E402
+from sudoku_env.prompts.text import build_prompt  # noqa: E402
+from sudoku_env.prompts.tokens import pre_fill  # noqa: E402
+from sudoku_env.puzzles import read_prompts  # noqa: E402
+
+CASES = ("shipped", "wide", "larger")
+CONTENDERS = ("naive", "naive_live", "batched", "masked", "lean")
+
+
+@dataclass
+class BenchmarkArguments:
+    """Arguments of `scripts/benchmarks/update.py`."""
+
+    model: str = field(
+        default=str(ROOT / "data" / "models" / "llada-sudoku6x6"), metadata={"help": "Model that plays, and is timed."}
+    )
+    data: str = field(default=str(ROOT / "data" / "sudoku6x6_train.jsonl"), metadata={"help": "Prompts to time on."})
+    cases: list[str] = field(default_factory=lambda: list(CASES), metadata={"help": f"Models to time, of {CASES}."})
+    contenders: list[str] = field(
+        default_factory=lambda: list(CONTENDERS), metadata={"help": f"What to time, of {CONTENDERS}; lean always is."}
+    )
+    position_temperatures: list[float] = field(
+        default_factory=lambda: [0.05, 0.4, 1.0], metadata={"help": "T_pos: the lower, the more states are shared."}
+    )
+    puzzles: int = field(default=1, metadata={"help": "Q of a timed roll-out."})
+    group_size: int = field(default=8, metadata={"help": "G of a timed roll-out."})
+    rounds: int = field(default=3, metadata={"help": "Timed rounds, after one that is not counted."})
+    vocabulary: int = field(default=30000, metadata={"help": "Of the wide model."})
+    width: int = field(default=128, metadata={"help": "d_model of the larger model."})
+    max_tokens: int = field(default=2048, metadata={"help": "Largest number of tokens in a lean pass."})
+    max_logits: int = field(default=2**21, metadata={"help": "Largest number of logits in a lean pass."})
+    memory_group_sizes: list[int] = field(
+        default_factory=lambda: [2, 4, 8, 16, 32], metadata={"help": "G of the memory curve."}
+    )
+    memory_clues: list[int] = field(
+        default_factory=lambda: [28, 24, 20, 16, 12], metadata={"help": "Clues of the memory curve; K is the rest."}
+    )
+    memory_puzzles: list[int] = field(default_factory=lambda: [1, 2, 4, 8], metadata={"help": "Q of the memory curve."})
+    memory_vocabulary: int = field(default=8192, metadata={"help": "Of the model of the memory curve."})
+    memory_tokens: int = field(
+        default=208, metadata={"help": "max_tokens of the memory curve: small, so that all points fill a pass."}
+    )
+    memory_masked: int = field(default=40, metadata={"help": "max_masked of the memory curve, likewise."})
+    memory: bool = field(default=True, metadata={"help": "Measure memory as well."})
+    seed: int = field(default=0, metadata={"help": "Of puzzles, models and roll-outs."})
+    output_dir: str = field(default=str(ROOT / "runs" / "benchmark_update"), metadata={"help": "Tables and figure."})
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.cases) - set(CASES)):
+            raise ValueError(f"unknown cases {unknown}; choose from {CASES}")
+        if unknown := sorted(set(self.contenders) - set(CONTENDERS)):
+            raise ValueError(f"unknown contenders {unknown}; choose from {CONTENDERS}")
+
+
+(args,) = parse(BenchmarkArguments, description=__doc__)
+need_file("data", args.data)
+need_model("model", args.model)
+need_writable("output_dir", args.output_dir)
+with user_errors(*USER_ERRORS, SudokuError):
+    prompts = read_prompts(args.data)[: args.puzzles]
+torch.set_num_threads(1)
+logging.set_verbosity_error()
+logging.disable_progress_bar()
+folder = Path(args.output_dir)
+folder.mkdir(parents=True, exist_ok=True)
+tokenizer = AutoTokenizer.from_pretrained(args.model)
+player = AutoModelForMaskedLM.from_pretrained(args.model)
+objective = ObjectiveConfig()
+
+
+def random_model(vocabulary: int, width: int, layers: int) -> PreTrainedModel:
+    """A random LLaDA for the shipped tokenizer, with room for more tokens."""
+    torch.manual_seed(args.seed)
+    sizes = {"d_model": width, "n_layers": layers, "n_heads": 2, "mlp_hidden_size": 2 * width, "rope_theta": 100.0}
+    return LladaForMaskedLM(
+        LladaConfig(**sizes, vocab_size=vocabulary, max_sequence_length=256, mask_token_id=tokenizer.mask_token_id)
+    )
+
+
+def play(prompts: list[str], group_size: int, position_temperature: float) -> Rollout:
+    """A roll-out of the shipped model."""
+    batch = PuzzleBatch.collate([pre_fill(p, tokenizer, 40) for p in prompts], pad_id=tokenizer.pad_token_id)
+    torch.manual_seed(args.seed)
+    return rollout(player, batch, group_size=group_size, policy=PolicyConfig(position_temperature))
+
+
+def max_masked(vocabulary: int) -> int:
+    """Masked positions in a lean pass, at least those of one state."""
+    return max(args.max_logits // vocabulary, 40)
+
+
+def contenders(model: PreTrainedModel, record: Rollout, policy: PolicyConfig) -> dict[str, Callable[[], object]]:
+    """Name → a call that adds the gradient of J to the model's parameters."""
+
+    def backward(rl: Tensor, sft: Tensor) -> None:
+        (rl + sft).backward()
+
+    alone, everywhere = unshared(record), LogitsEverywhere(model)
+    common = {"policy": policy, "config": objective}
+    lean = {**common, "max_tokens": args.max_tokens, "max_masked": max_masked(model.config.vocab_size)}
+    return {
+        "naive": lambda: naive_pass(model, record, backward, **common),
+        "naive_live": lambda: naive_pass(model, record, backward, **common, drop_ended=True),
+        "batched": lambda: objective_pass(everywhere, alone, backward, **lean),
+        "masked": lambda: objective_pass(model, alone, backward, **lean),
+        "lean": lambda: objective_pass(model, record, backward, **lean),
+    }
+
+
+def gradient(model: PreTrainedModel, work: Callable[[], object]) -> Tensor:
+    """What a contender adds to the gradient, as one vector."""
+    model.zero_grad(set_to_none=True)
+    work()
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+# Time.
+models = {
+    "shipped": lambda: AutoModelForMaskedLM.from_pretrained(args.model),
+    "wide": lambda: random_model(args.vocabulary, 64, 2),
+    "larger": lambda: random_model(len(tokenizer), args.width, 6),
+}
+times = []
+for case in args.cases:
+    model = models[case]()
+    model.train()
+    # What sharing does depends on the temperature, not on the model: the others take one.
+    temperatures = args.position_temperatures if case == "shipped" else args.position_temperatures[:1]
+    for temperature in temperatures:
+        policy = PolicyConfig(temperature)
+        record = play(prompts, args.group_size, temperature)
+        scored = objective_pass(
+            model,
+            record,
+            lambda rl, sft: None,
+            policy=policy,
+            config=objective,
+            max_tokens=args.max_tokens,
+            max_masked=max_masked(model.config.vocab_size),
+        )
+        record = replace(record, old_logprobs=scored.logprobs)
+        works = contenders(model, record, policy)
+        reference, lean = gradient(model, works["naive"]), gradient(model, works["lean"])
+        timed = [name for name in CONTENDERS if name in (*args.contenders, "lean")]
+        rates = race({name: Contender(works[name], 1.0) for name in timed}, args.rounds)
+        visited = int(record.live.sum())
+        times.append(
+            {
+                "task": f"{case}, T_pos {temperature:g}",
+                "parameters": model.num_parameters(),
+                "vocabulary": model.config.vocab_size,
+                "visited": visited,
+                "distinct": len(record.responses),
+                "distinct / visited": len(record.responses) / visited,
+                **{f"{name} s": 1 / rate for name, rate in rates.items()},
+                **{f"{name} / lean": rates["lean"] / rates[name] for name in rates if name != "lean"},
+                "gradient error": float((lean - reference).abs().max() / reference.abs().max()),
+            }
+        )
+        if times[-1]["gradient error"] > 1e-5:
+            raise SystemExit(f"{times[-1]['task']}: the gradients differ by {times[-1]['gradient error']:.1e}")
+        time_table = pd.DataFrame(times).set_index("task")
+        time_table.to_csv(folder / "update_time.csv")
+print(f"Seconds per update, Q = {args.puzzles}, G = {args.group_size}, medians of {args.rounds}\n{machine()}")
+print(time_table.T.to_string(float_format=lambda value: f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}"))
+
+
+# Memory.
+def peaks(model: PreTrainedModel, record: Rollout) -> dict[str, float]:
+    """Peak memory in MiB of one update, by contender, and what the roll-out itself holds."""
+
+    def backward(rl: Tensor, sft: Tensor) -> None:
+        (rl + sft).backward()
+
+    common = {"policy": PolicyConfig(1.0), "config": objective}
+    lean = {**common, "max_tokens": args.memory_tokens, "max_masked": args.memory_masked}
+    held = sum(value.nbytes for value in vars(record).values() if isinstance(value, Tensor))
+    naive_peak = peak_of_update(model, lambda: naive_pass(model, record, backward, **common))
+    lean_peak = peak_of_update(model, lambda: objective_pass(model, record, backward, **lean))
+    return {"naive": naive_peak / 2**20, "lean": lean_peak / 2**20, "roll-out": held / 2**20}
+
+
+figure, axes = plt.subplots(1, 4 if args.memory else 1, figsize=(19 if args.memory else 6, 4), squeeze=False)
+if args.memory:
+    middle = args.memory_clues[len(args.memory_clues) // 2]
+    points = [("G", 1, size, middle) for size in args.memory_group_sizes]
+    points += [("K", 1, args.group_size, clues) for clues in args.memory_clues]
+    points += [("Q", count, args.group_size, middle) for count in args.memory_puzzles]
+    memory = []
+    model = random_model(args.memory_vocabulary, 64, 2).train()
+    for curve, count, size, clues in points:
+        boards = generate(count, size=6, clues=(clues, clues), rule="singles", seed=args.seed).boards
+        record = play([build_prompt(board, "compact") for board in boards], size, 1.0)
+        labels = {"curve": curve, "Q": count, "G": size, "K": int(record.decisions[0]), "clues": clues}
+        memory.append({**labels, "states": len(record.responses), **peaks(model, record)})
+        memory_table = pd.DataFrame(memory)
+        memory_table.to_csv(folder / "update_memory.csv", index=False)
+    budgets = f"{args.memory_tokens} tokens and {args.memory_masked} masked positions a pass"
+    print(f"\nPeak memory of an update in MiB, vocabulary {args.memory_vocabulary}, {budgets}")
+    print(memory_table.to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+    names = {"G": "trajectories G", "K": "decisions K", "Q": "puzzles Q"}
+    for axis, (curve, label) in zip(axes[0, 1:], names.items(), strict=True):
+        part = memory_table[memory_table["curve"] == curve].sort_values(curve)
+        part.plot(x=curve, y=["naive", "lean"], marker="o", ax=axis, xlabel=label, ylabel="peak MiB", ylim=(0, None))
+time_table[[f"{name} s" for name in timed]].rename(columns=lambda name: name.removesuffix(" s")).plot.bar(
+    ax=axes[0, 0], logy=True, rot=15, xlabel="", ylabel="seconds per update (logarithmic)", width=0.8
+)
+figure.suptitle(f"Update, naive and lean, 6×6, {machine()}", fontsize=9)
+figure.tight_layout()
+figure.savefig(folder / "update.png", dpi=120)

@@ -1,0 +1,1 @@
+"""RARO on a toy game, and on verl."""

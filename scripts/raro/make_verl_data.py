@@ -1,0 +1,37 @@
+"""Write the rows of both roles for RARO on verl (docs/verl.md): `train.parquet` and `validation.parquet`.
+
+Input are JSON lines with "question" and "answer", an expert's, such as `make_data.py --kind questions` writes.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from llm_rl.integrations.verl.rows import both_roles, write_parquet
+from llm_rl.raro import PolicyRows, Prompts
+from llm_rl.training.command_line import fail, need_file, need_writable, parse
+
+
+@dataclass
+class VerlDataArguments:
+    """Arguments of `make_verl_data.py`."""
+
+    train: str = field(metadata={"help": "JSON lines to train on."})
+    validation: str = field(metadata={"help": "JSON lines to measure on."})
+    output_dir: str = field(default="runs/verl", metadata={"help": "Folder."})
+    seed: int = field(default=0, metadata={"help": "Of the order of questions."})
+
+
+(args,) = parse(VerlDataArguments, description=__doc__)
+for split in ("train", "validation"):
+    need_file(split, getattr(args, split))
+need_writable("output_dir", args.output_dir)
+for split in ("train", "validation"):
+    file, path = Path(getattr(args, split)), Path(args.output_dir) / f"{split}.parquet"
+    try:
+        lines = file.read_text("utf-8").splitlines()
+        rows = both_roles(PolicyRows([json.loads(line) for line in lines], Prompts()), split, args.seed)
+        write_parquet(path, rows)
+    except (OSError, ValueError) as error:
+        fail(f"{file}: {error}")
+    print(f"{path} ({len(rows):,} rows)")

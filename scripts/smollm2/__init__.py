@@ -1,0 +1,1 @@
+"""GRPO, VAPOR and RARO on SmolLM2-135M-Instruct."""

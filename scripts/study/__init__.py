@@ -1,0 +1,1 @@
+"""The study: trainings and controls at equal budgets, and their report."""

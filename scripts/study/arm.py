@@ -1,0 +1,239 @@
+"""One arm of a study with one seed: train to the budget, decode the test puzzles, write the result."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PrinterCallback,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+import dllm_rl  # noqa: F401  (registers LLaDA)
+from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.decode import Decode, decode
+from dllm_rl.decoding import get_strategy
+from dllm_rl.order import judge, rank_correlation
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
+from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.training.callbacks import MetricsWriter
+from llm_rl.training.storage import write_text_whole
+from scripts.study.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
+from scripts.study.config import BASES, Arm, Decoding, Regime
+from sudoku_env.order import ladder_rounds, random_order_floor, random_order_tiers, tier_shares
+from sudoku_env.prompts.tokens import PreFilled, pre_fill
+from sudoku_env.puzzles import read_prompts
+
+RESULT, OUTCOMES = "result.json", "outcomes.npz"
+OUTCOME_FIELDS = ("solved", "forward_passes", "greedy_forced", "greedy_cells")
+
+
+def training_arguments(arm: Arm, folder: Path, seed: int) -> TrainingArguments:
+    """The arguments of an arm's trainer, with what the study sets itself.
+
+    Raises:
+        ValueError: An argument has a value that its trainer refuses.
+    """
+    kind = UnmaskArguments if arm.kind == "unmask" else SftArguments
+    own: dict[str, Any] = {
+        "output_dir": str(folder),
+        "seed": seed,
+        "max_steps": UNLIMITED_STEPS,
+        "lr_scheduler_type": "constant",
+        "save_strategy": "no",
+        "report_to": "none",
+        "use_cpu": True,
+        "disable_tqdm": True,
+    }
+    defaults = {"logging_steps": 10, "remove_unused_columns": False, "logging_nan_inf_filter": False}
+    return kind(**{**defaults, **arm.arguments, **own})
+
+
+def same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two settings are the same once written as JSON."""
+    first, second = (json.dumps(settings, sort_keys=True, default=str) for settings in (one, other))
+    return first == second
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Puzzles decoded in one way.
+
+    Attributes:
+        summary: Means, see `dllm_rl.order.DecodeMetrics.summary`, with "random_floor" (`chosen_forced` of a random
+            order) and "rank_correlation" (with the rounds of the rule ladder).
+        outcomes: bool `(N,)` "solved", int64 `(N,)` "forward_passes", "greedy_forced" and "greedy_cells".
+    """
+
+    summary: dict[str, float]
+    outcomes: dict[str, NDArray[Any]]
+
+
+def decode_as(model: nn.Module, puzzles: PuzzleBatch, how: Decoding, *, seed: int) -> Decode:
+    """Decode puzzles once in one way.
+
+    Args:
+        model: See `dllm_rl.policy.score_states`.
+        puzzles: N puzzles.
+        how: How to decode.
+        seed: Of the strategies that draw.
+    """
+    return decode(
+        model,
+        puzzles,
+        get_strategy(how.strategy),
+        tokens_per_step=how.tokens_per_step,
+        threshold=how.threshold,
+        policy=how.policy_config(),
+        generator=torch.Generator().manual_seed(seed),
+    )
+
+
+def judge_decoding(record: Decode, *, seed: int) -> Judged:
+    """What the study keeps of a decode; the seed is that of the random floor."""
+    metrics = judge(record)
+    puzzles = cast(PuzzleBatch, record.problems)
+    boards, solutions = puzzles.boards(puzzles.responses), puzzles.boards(puzzles.answers)
+    floor = random_order_tiers(
+        boards, solutions, cell_steps=metrics.cell_steps, live_cells=metrics.live_cells, seed=seed
+    )
+    correlation = rank_correlation(metrics.cell_steps, ladder_rounds(boards))
+    summary = {
+        **metrics.summary(),
+        "random_floor": tier_shares(floor)["singles"],
+        "rank_correlation": float(pd.Series(correlation).mean()),
+    }
+    return Judged(summary, {name: getattr(metrics, name) for name in OUTCOME_FIELDS})
+
+
+class ArmRun:
+    """One arm of a regime with one seed.
+
+    Args:
+        regime: The regime.
+        arm: Name of the arm, or of a base.
+        seed: Of training and of decoding.
+        folder: Where `result.json`, `outcomes.npz`, metrics and the model go.
+
+    Raises:
+        ValueError: Grids of held-out puzzles occur in training.
+    """
+
+    def __init__(self, regime: Regime, arm: str, seed: int, folder: Path) -> None:
+        self.regime, self.arm, self.seed, self.folder = regime, arm, seed, folder
+        self.source = regime.bases.get(arm, regime.base)
+        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(self.source)
+        self.train = self._load(regime.train, regime.train_puzzles)
+        self.validation = self._load(regime.validation, regime.validation_puzzles)
+        self.tests = {"test": self._load(regime.test, regime.test_puzzles)}
+        if regime.hard_test is not None:
+            self.tests["hard_test"] = self._load(regime.hard_test, regime.test_puzzles)
+        seen = {puzzle.layout.solution.tobytes() for puzzle in self.train}
+        for name, puzzles in {"validation": self.validation, **self.tests}.items():
+            if shared := sum(puzzle.layout.solution.tobytes() in seen for puzzle in puzzles):
+                raise ValueError(
+                    f"{name}: {shared} of {len(puzzles)} solution grids occur in training; split by grid first"
+                )
+
+    def _load(self, path: str, count: int) -> list[PreFilled]:
+        prompts = read_prompts(path)[: count or None]
+        return [pre_fill(prompt, self.tokenizer, self.regime.max_gen_length) for prompt in prompts]
+
+    @property
+    def _task(self) -> SudokuTask:
+        return SudokuTask(pad_id=self.tokenizer.pad_token_id, tail_id=self.tokenizer.eos_token_id)
+
+    def run(self, budget: Budget | None, *, machine: str) -> None:
+        """Train unless the arm is a base, decode and write the result.
+
+        Args:
+            budget: Of training; None for a base.
+            machine: What it runs on, for the record.
+
+        Raises:
+            ValueError: An arm that trains has no budget, or a base has one.
+        """
+        if (budget is None) != (self.arm in BASES):
+            raise ValueError(f"arm {self.arm!r} with budget {budget}: bases have none, all other arms need one")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        model: PreTrainedModel = AutoModelForMaskedLM.from_pretrained(self.source).float()
+        spent = {"cpu_seconds": 0.0, "updates": 0, "puzzles_seen": 0} if budget is None else self._train(model, budget)
+        summaries: dict[str, dict[str, Any]] = {}
+        outcomes: dict[str, Any] = {}
+        for name, puzzles in self.tests.items():
+            batch = self._task.batch(puzzles)
+            floor = random_order_floor(batch.boards(batch.responses), batch.boards(batch.answers), seed=0)
+            summaries[name] = {"puzzles": len(puzzles), "greedy_forced_floor": floor, "decodings": {}}
+            for how in self.regime.decodings(self.arm):
+                judged = judge_decoding(decode_as(model, batch, how, seed=self.seed), seed=self.seed)
+                summaries[name]["decodings"][how.label] = judged.summary
+                outcomes.update({f"{name}/{how.label}/{key}": value for key, value in judged.outcomes.items()})
+        partial = self.folder / "outcomes.partial.npz"
+        np.savez_compressed(partial, **outcomes)
+        os.replace(partial, self.folder / OUTCOMES)
+        result = {
+            "arm": self.arm,
+            "seed": self.seed,
+            "machine": machine,
+            "settings": self.regime.settings(self.arm),
+            "budget": None if budget is None else {"by": budget.by, "amount": budget.amount},
+            **spent,
+            "sets": summaries,
+        }
+        write_text_whole(self.folder / RESULT, json.dumps(result, indent=2))
+
+    def _train(self, model: PreTrainedModel, budget: Budget) -> dict[str, Any]:
+        """Train to the budget; what was spent and how it went."""
+        set_seed(self.seed)
+        args = training_arguments(self.regime.arms[self.arm], self.folder, self.seed)
+        trainer: Trainer
+        if isinstance(args, UnmaskArguments):
+            repeats = args.steps_per_rollout
+            trainer = UnmaskTrainer(model, args, self.train, self._task)
+        else:
+            repeats = 1
+            trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(self._task.batch(self.train)))
+        trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(MetricsWriter(self.folder / "metrics.jsonl"))
+        batch = args.per_device_train_batch_size * args.gradient_accumulation_steps
+        select = self.regime.select == "validation"
+        callback = BudgetCallback(
+            budget,
+            lambda step: -(-step // repeats) * batch,
+            validate=self._validate if select else None,
+            validate_share=self.regime.eval_share,
+        )
+        schedule = trapezoid(self.regime.warmup_share, self.regime.decay_share)
+        train_to_budget(trainer, callback, schedule)
+        if self.regime.save:
+            trainer.save_model(str(self.folder / "model"))
+            self.tokenizer.save_pretrained(self.folder / "model")
+        logged = trainer.state.log_history
+        ratios = [line["distinct_states"] for line in logged if "distinct_states" in line]
+        return {
+            "cpu_seconds": callback.cpu_seconds,
+            "updates": trainer.state.global_step,
+            "puzzles_seen": callback.puzzles_after(trainer.state.global_step),
+            "distinct_states": float(np.mean(ratios)) if ratios else None,
+            "validations": callback.validations,
+            "last_metrics": logged[-1],
+        }
+
+    def _validate(self, model: nn.Module) -> float:
+        record = decode_as(model, self._task.batch(self.validation), self.regime.evaluation[0], seed=self.seed)
+        return float(judge(record).solved.mean())

@@ -1,0 +1,332 @@
+"""The configuration of a study: regimes, and in each the trainings ("arms") that are compared at equal budgets."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+
+from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.decoding import get_strategy
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.sft import SftArguments
+from scripts.study.budget import Budget, trapezoid
+
+BASES = ("base", "base_unannealed")
+"""Arms that every regime has without naming them: the models as they are."""
+
+OWN_ARGUMENTS = {
+    "output_dir", "seed", "data_seed", "max_steps", "num_train_epochs", "lr_scheduler_type", "lr_scheduler_kwargs",
+    "warmup_steps", "save_strategy", "report_to", "use_cpu", "disable_tqdm",
+}  # fmt: skip
+"""Training arguments that the study sets itself."""
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""Names of regimes and arms, which become folders and words of a command."""
+
+
+class StudyConfigError(ValueError):
+    """A study's configuration is wrong; the message says where and what would be right."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """One way to decode, see `dllm_rl.decode.decode`.
+
+    Attributes:
+        strategy: Name of a strategy.
+        tokens_per_step: Most positions of a step; None is no bound.
+        threshold: Least score, on the scale of the strategy's own.
+        position_temperature: T_pos of strategy "policy"; the same for all arms, whatever they were trained with.
+        token_temperature: T_tok of strategy "policy".
+    """
+
+    strategy: str
+    tokens_per_step: int | None = 1
+    threshold: float | None = None
+    position_temperature: float = PolicyConfig.position_temperature
+    token_temperature: float = PolicyConfig.token_temperature
+
+    def __post_init__(self) -> None:
+        chosen = get_strategy(self.strategy)
+        if self.threshold is not None and chosen.sample_position:
+            raise ValueError(f"strategy {self.strategy!r} draws positions and so takes no threshold; leave it out")
+        if self.tokens_per_step is not None and self.tokens_per_step < 1:
+            raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1, or null for no bound")
+        self.policy_config()
+
+    @property
+    def label(self) -> str:
+        """For tables, e.g. "margin", "margin k=4" or "margin ≥2"."""
+        parts = [self.strategy]
+        if self.tokens_per_step != 1 and not (self.tokens_per_step is None and self.threshold is not None):
+            parts.append(f"k={'∞' if self.tokens_per_step is None else self.tokens_per_step}")
+        if self.threshold is not None:
+            parts.append(f"≥{self.threshold:g}")
+        standard = PolicyConfig()
+        if (self.position_temperature, self.token_temperature) != (
+            standard.position_temperature,
+            standard.token_temperature,
+        ):
+            parts.append(f"T={self.position_temperature:g},{self.token_temperature:g}")
+        return " ".join(parts)
+
+    def policy_config(self) -> PolicyConfig:
+        """The temperatures."""
+        return PolicyConfig(self.position_temperature, self.token_temperature)
+
+
+@dataclass(frozen=True)
+class ArmBudget:
+    """What an arm may spend: one of the three.
+
+    Attributes:
+        seconds: CPU seconds of training.
+        steps: Optimizer steps.
+        same_as: An arm of the regime; as much as it spent with the same seed.
+        by: What of it, "cpu_seconds" or "puzzles".
+    """
+
+    seconds: float | None = None
+    steps: int | None = None
+    same_as: str | None = None
+    by: Literal["cpu_seconds", "puzzles"] = "cpu_seconds"
+
+    def __post_init__(self) -> None:
+        if sum(value is not None for value in (self.seconds, self.steps, self.same_as)) != 1:
+            raise ValueError(f"a budget has one of seconds, steps and same_as, got {asdict(self)}")
+        if self.by not in ("cpu_seconds", "puzzles"):
+            raise ValueError(f"by={self.by!r} must be cpu_seconds or puzzles")
+        if self.same_as is None:
+            self.resolve(None)
+
+    def resolve(self, other: Mapping[str, Any] | None) -> Budget:
+        """The budget, given the result of the arm `same_as`."""
+        if self.seconds is not None:
+            return Budget("cpu_seconds", self.seconds)
+        if self.steps is not None:
+            return Budget("steps", self.steps)
+        if other is None:
+            raise ValueError(f"the budget needs the result of arm {self.same_as!r}; run it first")
+        return Budget(self.by, other["cpu_seconds" if self.by == "cpu_seconds" else "puzzles_seen"])
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One training.
+
+    Attributes:
+        kind: "unmask" (`UnmaskTrainer`) or "sft" (`SftTrainer`, masked-diffusion fine-tuning on solved puzzles).
+        budget: What it may spend.
+        arguments: Fields of `UnmaskArguments`, or of `SftArguments`.
+        control: Whether the other arms are compared with this one.
+    """
+
+    kind: Literal["unmask", "sft"]
+    budget: ArmBudget
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    control: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("unmask", "sft"):
+            raise ValueError(f"kind={self.kind!r} must be unmask or sft")
+        known = {item.name for item in fields(UnmaskArguments if self.kind == "unmask" else SftArguments)}
+        if unknown := sorted(set(self.arguments) - known):
+            raise ValueError(f"unknown arguments {unknown} of kind {self.kind}")
+        if reserved := sorted(set(self.arguments) & OWN_ARGUMENTS):
+            raise ValueError(f"arguments {reserved} are set by the study; use budget, seeds, warmup_share, decay_share")
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A base, puzzles, and the arms that start from it.
+
+    Attributes:
+        base: Folder of the model and tokenizer.
+        train: Prompts to train on, for all arms.
+        validation: Prompts for selection.
+        test: Prompts for the tables.
+        max_gen_length: Response length in tokens.
+        evaluation: How to decode; the first one also selects, and its order is reported.
+        seeds: Seeds of training.
+        arms: Name → arm.
+        base_unannealed: Folder of the base before its learning rate was annealed.
+        hard_test: Prompts for a table of its own, e.g. the hard tail.
+        train_puzzles: Train on the first so many prompts; 0 is all.
+        validation_puzzles: Likewise.
+        test_puzzles: Likewise, for the test and the hard test.
+        warmup_share: Share of the budget over which the learning rate rises.
+        decay_share: Share of the budget over which it falls to 0 at the end.
+        select: "last" keeps the final weights, "validation" those of the best validation result.
+        eval_share: Share of the budget between two validations.
+        hard_share: Share of the test puzzles, those with most rounds of the rule ladder, that get tables of their
+            own; 0 is none.
+        passes: Forward passes at which sweeps are compared, beside the mean over the range in common.
+        save: Whether to keep the trained models.
+        remarks: Text for the report, in Markdown.
+    """
+
+    base: str
+    train: str
+    validation: str
+    test: str
+    max_gen_length: int
+    evaluation: tuple[Decoding, ...]
+    seeds: tuple[int, ...]
+    arms: Mapping[str, Arm]
+    base_unannealed: str | None = None
+    hard_test: str | None = None
+    train_puzzles: int = 0
+    validation_puzzles: int = 200
+    test_puzzles: int = 0
+    warmup_share: float = 0.05
+    decay_share: float = 0.4
+    select: Literal["last", "validation"] = "last"
+    eval_share: float = 0.1
+    hard_share: float = 0.25
+    passes: tuple[float, ...] = ()
+    save: bool = True
+    remarks: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.evaluation or not self.seeds or not self.arms:
+            raise ValueError("evaluation, seeds and arms must not be empty")
+        for name, values in (("evaluation", [one.label for one in self.evaluation]), ("seeds", self.seeds)):
+            if len(set(values)) < len(values):
+                raise ValueError(f"{name} {list(values)} must differ from each other")
+        if self.select not in ("last", "validation") or not 0 < self.eval_share <= 1:
+            raise ValueError(
+                f"select={self.select!r} must be last or validation, eval_share={self.eval_share} within (0, 1]"
+            )
+        trapezoid(self.warmup_share, self.decay_share)
+        if not 0 <= self.hard_share < 1:
+            raise ValueError(f"hard_share={self.hard_share} must lie in [0, 1); 0 leaves the tables out")
+        for name, arm in self.arms.items():
+            _check_name(name)
+            other = arm.budget.same_as
+            if name in BASES:
+                raise ValueError(f"arm {name!r} has the name of a base; choose another")
+            if other is not None and (other not in self.arms or self.arms[other].budget.same_as is not None):
+                raise ValueError(f"arm {name}: same_as={other!r} must be an arm of the regime with a budget of its own")
+
+    @property
+    def bases(self) -> dict[str, str]:
+        """Name → folder of the models that are only evaluated."""
+        folders = zip(BASES, (self.base, self.base_unannealed), strict=True)
+        return {name: folder for name, folder in folders if folder is not None}
+
+    @property
+    def room_settings(self) -> list[tuple[int | None, float | None]]:
+        """Tokens per step and threshold at which the base is held against the oracle of forced cells."""
+        found = [
+            (one.tokens_per_step, one.threshold)
+            for one in self.evaluation
+            if one.threshold is None or one.strategy in ("margin", "forced_first")
+        ]
+        return list(dict.fromkeys(found))
+
+    def decodings(self, arm: str) -> list[Decoding]:
+        """How an arm is judged; the base also by margin beside the oracle."""
+        pairs = [Decoding(name, *setting) for setting in self.room_settings for name in ("margin", "forced_first")]
+        return list(dict.fromkeys([*self.evaluation, *(pairs if arm == "base" else [])]))
+
+    def settings(self, arm: str) -> dict[str, Any]:
+        """Everything that the result of an arm depends on beside its seed, as JSON would hold it."""
+        kept = asdict(self)
+        for name in (
+            "arms", "seeds", "remarks", "passes", "save", "evaluation", "base", "base_unannealed", "hard_share",
+        ):  # fmt: skip
+            del kept[name]
+        chosen = {"folder": self.bases[arm]} if arm in BASES else {"folder": self.base, **asdict(self.arms[arm])}
+        chosen.pop("control", None)
+        return {**kept, **chosen, "decodings": [asdict(one) for one in self.decodings(arm)]}
+
+
+def load_study(path: str | Path) -> tuple[dict[str, Regime], str]:
+    """Read a study from YAML: `regimes:`, a mapping of names to the fields of `Regime`, and `remarks:`, a text.
+
+    Paths in it are relative to the working directory.
+
+    Returns:
+        The regimes by name, and the remarks.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        StudyConfigError: It is no such mapping; the message names the regime, the field and what would be right.
+    """
+    try:
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), _UniqueKeys)  # nosec B506: a SafeLoader
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise StudyConfigError(f"{path}: not YAML: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("regimes"), dict) or not content["regimes"]:
+        raise StudyConfigError(f"{path}: expected a mapping `regimes:` with at least one regime")
+    if unknown := sorted(set(content) - {"regimes", "remarks"}):
+        raise StudyConfigError(f"{path}: unknown keys {unknown}; expected regimes and remarks")
+    regimes = {}
+    for name, given in content["regimes"].items():
+        try:
+            _check_name(str(name))
+            regimes[str(name)] = _regime(given)
+        except (ValueError, TypeError) as error:
+            raise StudyConfigError(f"{path}: regime {name!r}: {error}") from error
+    return regimes, str(content.get("remarks") or "")
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a name that stands twice in a mapping, of which YAML's own loader silently takes the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise yaml.constructor.ConstructorError(None, None, f"{twice} stand there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+Section = TypeVar("Section")
+
+
+def _section(kind: type[Section], given: Any, where: str) -> Section:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where} must be a mapping, not {given!r}")
+    known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]
+    if unknown := sorted(set(given) - set(known)):
+        raise ValueError(f"{where}: unknown keys {unknown}; expected some of {sorted(known)}")
+    required = [name for name, item in known.items() if item.default is MISSING and item.default_factory is MISSING]
+    if missing := [name for name in required if name not in given]:
+        raise ValueError(f"{where}: {missing} missing")
+    try:
+        return kind(**given)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _regime(given: Any) -> Regime:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"must be a mapping, not {given!r}")
+    parts: dict[str, Any] = dict(given)
+    for name in ("seeds", "passes", "evaluation"):
+        if name in parts and not isinstance(parts[name], list):
+            raise ValueError(f"{name} must be a list, not {parts[name]!r}")
+    for name in ("seeds", "passes"):
+        if name in parts:
+            parts[name] = tuple(parts[name])
+    parts["evaluation"] = tuple(_section(Decoding, one, "evaluation") for one in parts.get("evaluation", ()))
+    if not isinstance(arms := parts.get("arms", {}), Mapping):
+        raise ValueError(f"arms must be a mapping of names, not {arms!r}")
+    parts["arms"] = {}
+    for name, arm in arms.items():
+        details = dict(arm) if isinstance(arm, Mapping) else arm
+        if isinstance(details, dict) and "budget" in details:
+            details["budget"] = _section(ArmBudget, details["budget"], f"arm {name}: budget")
+        parts["arms"][str(name)] = _section(Arm, details, f"arm {name}")
+    return _section(Regime, parts, "fields")
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise ValueError(
+            f"the name {name!r} becomes a folder: use letters, digits, '_', '.' and '-', and begin with no dot or "
+            "a dash"
+        )

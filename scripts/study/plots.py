@@ -1,0 +1,80 @@
+"""Pictures of a study: solve rates, order against the controls, and solve rate against forward passes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llm_rl.training.storage import save_figure
+from scripts.study.config import BASES
+from scripts.study.results import RegimeResults, sweeps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_regime(results: RegimeResults, path: str | Path) -> None:
+    """Draw a regime: bars by arm and decoding, order against each control, and one curve by arm for each sweep.
+
+    Bars have intervals over puzzles, differences of order those over puzzles (thick) and over seeds (thin).
+
+    Args:
+        results: Results with at least one arm.
+        path: PNG to write; an existing file is replaced whole or not at all.
+
+    Raises:
+        ValueError: There is no result.
+    """
+    if not results.results:
+        raise ValueError(f"regime {results.name!r} has no result to draw; run it first")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    arms, labels, found = (
+        list(results.results),
+        [one.label for one in results.regime.evaluation],
+        sweeps(results.regime),
+    )
+    pairs = [pair for pair in results.pairs() if pair[1] not in BASES]
+    widths = [4 + 0.2 * len(arms) * len(labels), *([5] if pairs else []), *[5] * len(found)]
+    figure, axes = plt.subplots(
+        1, len(widths), figsize=(sum(widths), 5), width_ratios=widths, squeeze=False, constrained_layout=True
+    )
+    bars, curves = axes[0, 0], axes[0, len(widths) - len(found) :]
+    if pairs:
+        _draw_order(results, pairs, labels[0], axes[0, 1])
+    for number, arm in enumerate(arms):
+        each = [results.solved(arm, "test", label) for label in labels]
+        middle = np.array([100 * one.mean for one in each])
+        ends = np.array([[100 * end for end in one.puzzles] for one in each])
+        places = np.arange(len(labels)) + (number - (len(arms) - 1) / 2) * 0.8 / len(arms)
+        bars.bar(places, middle, 0.8 / len(arms), yerr=np.abs(ends.T - middle), capsize=2, label=arm)
+        for axis, decodings in zip(curves, found.values(), strict=True):
+            passes, solved = results.sweep(arm, "test", decodings, results.seeds(arm)).points()
+            axis.plot(passes, 100 * solved, marker="o", label=arm)
+    bars.set(title=f"{results.name}: test puzzles solved", ylabel="%", xticks=range(len(labels)))
+    bars.set_xticklabels(labels, rotation=30, ha="right")
+    bars.set_ylim(bottom=0)
+    for axis, name in zip(curves, found, strict=True):
+        axis.set(title=name, xlabel="forward passes", ylabel="solved (%)")
+    for axis in (bars, *curves):
+        axis.legend(fontsize=8, loc="lower right")
+    for axis in axes.flat:
+        axis.grid(alpha=0.3)
+    save_figure(figure, Path(path))
+    plt.close(figure)
+
+
+def _draw_order(results: RegimeResults, pairs: list[tuple[str, str]], label: str, axis: "Axes") -> None:
+    """Differences of `greedy_forced` in points, arm minus control, one line each."""
+    for place, (arm, control) in enumerate(reversed(pairs)):
+        found = results.order_difference(arm, control, "test", label)
+        for interval, width in ((found.puzzles, 4), (found.seeds, 1)):
+            if interval is not None:
+                axis.plot([100 * end for end in interval], [place, place], color="C0", linewidth=width)
+        axis.plot(100 * found.mean, place, "o", color="C1")
+    axis.axvline(0, color="gray", linestyle="--")
+    axis.set(title="greedy_forced, difference to the controls", xlabel="points", yticks=range(len(pairs)))
+    axis.set_yticklabels([f"{arm} − {control}" for arm, control in reversed(pairs)])

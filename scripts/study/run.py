@@ -1,0 +1,166 @@
+"""The study: trainings and controls at equal budgets, in every regime of a configuration file, and their report.
+
+Each arm with each seed is a process of its own, one thread wide. An arm that has its result file is not run again, so a
+study that was stopped goes on where it was.
+
+    python -m scripts.study.run configs/study.yaml --jobs 2
+    python -m scripts.study.run configs/study.yaml --report_only True
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_writable, parse, user_errors
+from scripts.study.arm import training_arguments
+from scripts.study.config import BASES, Regime, StudyConfigError, load_study
+from scripts.study.report import room_table, write_report
+from scripts.study.results import RegimeResults, jobs, read_result, result_folder
+from sudoku_env.errors import SudokuError
+
+Job = tuple[str, str, int]
+
+
+@dataclass
+class Arguments:
+    """Arguments of `scripts/study/run.py`."""
+
+    config: str = field(metadata={"help": "The study, YAML; see scripts.study.config.Regime."})
+    regimes: list[str] = field(default_factory=list, metadata={"help": "Run these regimes only."})
+    arms: list[str] = field(default_factory=list, metadata={"help": "Run these arms only, bases included."})
+    seeds: list[int] = field(default_factory=list, metadata={"help": "Run these seeds only."})
+    jobs: int = field(default=1, metadata={"help": "Processes at a time; not more than free cores."})
+    report_only: bool = field(default=False, metadata={"help": "Run nothing; write the report of what is there."})
+    output_dir: str = field(default="runs/study", metadata={"help": "Folder of results, logs and models."})
+    report: str = field(default="docs/results.md", metadata={"help": "Report to write, pictures in images/ beside."})
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise ValueError(f"jobs={self.jobs} must be at least 1")
+
+
+def selected(regimes: dict[str, Regime], args: Arguments) -> list[Job]:
+    """The jobs that the command asks for, in an order in which they can run."""
+    known: dict[str, tuple[list[Any], set[Any]]] = {
+        "regimes": (args.regimes, set(regimes)),
+        "arms": (args.arms, {*BASES, *(arm for regime in regimes.values() for arm in regime.arms)}),
+        "seeds": (args.seeds, {seed for regime in regimes.values() for seed in regime.seeds}),
+    }
+    for name, (asked, there) in known.items():
+        if unknown := [one for one in asked if one not in there]:
+            fail(f"{name} {unknown} are not in {args.config}; it has {sorted(there)}")
+    return [
+        (name, arm, seed)
+        for name, regime in regimes.items()
+        for arm, seed in jobs(regime)
+        if (not args.regimes or name in args.regimes)
+        and (not args.arms or arm in args.arms)
+        and (not args.seeds or seed in args.seeds or arm in BASES)
+    ]
+
+
+def check(wanted: list[Job], regimes: dict[str, Regime]) -> None:
+    """End the program where a job needs a file that is missing, or an argument that its trainer refuses."""
+    for name in dict.fromkeys(name for name, _, _ in wanted):
+        regime = regimes[name]
+        for option in ("train", "validation", "test", "hard_test"):
+            if (path := getattr(regime, option)) is not None:
+                need_file(f"config, regime {name}, {option}", path)
+        for option, folder in regime.bases.items():
+            need_model(f"config, regime {name}, {option}", folder)
+    with TemporaryDirectory() as scratch:
+        for name, arm, seed in wanted:
+            if arm not in BASES:
+                with user_errors(ValueError):
+                    training_arguments(regimes[name].arms[arm], Path(scratch), seed)
+
+
+def run(job: Job, args: Arguments) -> int:
+    """Run one arm with one seed in a process of its own; its exit status."""
+    regime, arm, seed = job
+    folder = result_folder(Path(args.output_dir), regime, arm, seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    worker = [sys.executable, "-m", "scripts.study.run_arm", args.config, regime, arm, str(seed)]
+    with (folder / "log.txt").open("w", encoding="utf-8") as log:
+        return subprocess.run(
+            [*worker, "--output_dir", args.output_dir],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=False,
+        ).returncode
+
+
+def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> list[Job]:
+    """Run what has no result yet, at most `args.jobs` at a time, borrowed budgets after their lenders.
+
+    Returns:
+        The jobs that failed, or could not start because their lender has no result.
+    """
+    runs = Path(args.output_dir)
+
+    def lender(job: Job) -> Job | None:
+        arm = regimes[job[0]].arms.get(job[1])
+        return None if arm is None or arm.budget.same_as is None else (job[0], arm.budget.same_as, job[2])
+
+    def has_result(job: Job) -> bool:
+        return read_result(result_folder(runs, *job), regimes[job[0]].settings(job[1])) is not None
+
+    waiting = [job for job in wanted if not has_result(job)]
+    print(f"{len(wanted) - len(waiting)} of {len(wanted)} results are there; {len(waiting)} to run.", flush=True)
+    running: dict[Future[int], tuple[Job, float]] = {}
+    failed: list[Job] = []
+    with ThreadPoolExecutor(args.jobs) as pool:
+        while waiting or running:
+            unfinished = {*waiting, *(job for job, _ in running.values())}
+            for job in [job for job in waiting if lender(job) not in unfinished]:
+                if len(running) == args.jobs:
+                    break
+                waiting.remove(job)
+                source = lender(job)
+                if source is not None and not has_result(source):
+                    failed.append(job)
+                    print(f"{' '.join(map(str, job))}: its budget is that of {source[1]!r}, which has no result")
+                else:
+                    running[pool.submit(run, job, args)] = (job, time.perf_counter())
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                job, started = running.pop(future)
+                name, arm, _ = job
+                state = f"failed with status {future.result()}, see {result_folder(runs, *job) / 'log.txt'}"
+                if future.result() == 0:
+                    state = "done"
+                else:
+                    failed.append(job)
+                print(f"{' '.join(map(str, job))}: {state} ({time.perf_counter() - started:.0f} s)", flush=True)
+                if arm == "base" and job not in failed:
+                    print(room_table(RegimeResults.load(runs, name, regimes[name]), "test"), flush=True)
+    return failed
+
+
+(args,) = parse(Arguments, description=__doc__, places=("config",))
+need_file("config", args.config)
+with user_errors(*USER_ERRORS, SudokuError, StudyConfigError):
+    regimes, remarks = load_study(args.config)
+wanted = selected(regimes, args)
+failed: list[Job] = []
+if not args.report_only:
+    check(wanted, regimes)
+    need_writable("output_dir", args.output_dir)
+    with user_errors(StudyConfigError):
+        failed = run_all(wanted, regimes, args)
+command = shlex.join(["python", "-m", "scripts.study.run", args.config])
+with user_errors(StudyConfigError):
+    found = [RegimeResults.load(Path(args.output_dir), name, regime) for name, regime in regimes.items()]
+write_report(found, Path(args.report), remarks=remarks, command=command)
+print(f"{args.report} written.")
+if failed:
+    raise SystemExit(
+        f"{len(failed)} of {len(wanted)} did not finish: {', '.join(' '.join(map(str, j)) for j in failed)}"
+    )

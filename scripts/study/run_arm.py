@@ -1,0 +1,52 @@
+"""One arm of a study with one seed, in a process of its own; `scripts/study/run.py` starts it.
+
+python -m scripts.study.run_arm configs/study.yaml REGIME ARM SEED
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from transformers.utils import logging as transformers_logging
+
+from llm_rl.training.command_line import USER_ERRORS, fail, need_file, parse, user_errors
+from scripts.machine import machine
+from scripts.study.arm import RESULT, ArmRun
+from scripts.study.config import BASES, StudyConfigError, load_study
+from sudoku_env.errors import SudokuError
+
+
+@dataclass
+class Arguments:
+    """What to run, and where."""
+
+    config: str = field(metadata={"help": "The study, YAML."})
+    regime: str = field(metadata={"help": "Name of the regime."})
+    arm: str = field(metadata={"help": "Name of the arm, or of a base."})
+    seed: int = field(metadata={"help": "Of training and of decoding."})
+    output_dir: str = field(default="runs/study", metadata={"help": "Folder of the study's runs."})
+
+
+(args,) = parse(Arguments, description=__doc__, places=("config", "regime", "arm", "seed"))
+need_file("config", args.config)
+# Budgets are CPU seconds of one thread.
+torch.set_num_threads(1)
+transformers_logging.set_verbosity_error()
+transformers_logging.disable_progress_bar()
+with user_errors(*USER_ERRORS, SudokuError, StudyConfigError):
+    regimes, _ = load_study(args.config)
+if args.regime not in regimes or args.arm not in (*(regime := regimes[args.regime]).bases, *regime.arms):
+    fail(f"the study has no arm {args.arm!r} in a regime {args.regime!r}")
+folder = Path(args.output_dir) / args.regime
+budget = None
+if args.arm not in BASES:
+    spec = regime.arms[args.arm].budget
+    other = None
+    if spec.same_as is not None:
+        path = folder / spec.same_as / f"seed{args.seed}" / RESULT
+        if not path.exists():
+            fail(f"the budget is that of arm {spec.same_as!r}, which has no {path}; run it first")
+        other = json.loads(path.read_text(encoding="utf-8"))
+    budget = spec.resolve(other)
+ArmRun(regime, args.arm, args.seed, folder / args.arm / f"seed{args.seed}").run(budget, machine=machine())

@@ -1,0 +1,1 @@
+"""Data and base models for Sudoku, and what is measured on them."""

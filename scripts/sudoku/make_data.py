@@ -1,0 +1,129 @@
+"""Write the frozen puzzle sets, the sets of the package, or sets of prompts, chats or questions; or audit puzzle sets.
+
+- `--kind puzzles`: `data/puzzles/`, CSV files by size and split with puzzles of all tiers (`sudoku_env.puzzle_sets`).
+- `--kind package`: `sudoku_env/data/`, the puzzles behind `default_puzzles`.
+- `--kind prompts`: lines of {"prompt": …}, the training format: a puzzle described in words, which singles solve.
+- `--kind chat`: lines of {"prompt", "chosen", "rejected", "puzzle", "solution"} about such puzzles, for trainers of
+  autoregressive models (`sudoku_env.chat.rows`).
+- `--kind questions`: lines of {"question", "answer", "puzzle", "solution"} about such puzzles, with an expert's answer
+  from the rule ladder (`sudoku_env.chat.questions`).
+- `--kind word_problems`: lines of {"question", "answer", "result"}, arithmetic in words
+  (`scripts.smollm2.word_problems`).
+
+No test or validation grid occurs in training, nor any image of it under a symmetry (for 4×4: no grid). No word
+problem has the arithmetic of another.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from llm_rl.training.command_line import need_writable, parse, user_errors
+from scripts.smollm2.word_problems import word_problem_sets
+from sudoku_env.chat.questions import question_rows
+from sudoku_env.chat.rows import Form, chat_rows
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.puzzle_sets import TIERS, audit_sets, draw_by_split, write_package_sets, write_sets, write_text
+from sudoku_env.puzzles import Puzzles
+
+FOLDERS = {
+    "puzzles": "data/puzzles",
+    "package": "sudoku_env/data",
+    "prompts": "runs/prompts",
+    "chat": "runs/chat",
+    "questions": "runs/questions",
+    "word_problems": "runs/word_problems",
+}
+WORDING = {"prompts": "compact", "chat": "short"}
+
+
+@dataclass
+class DataArguments:
+    """Arguments of `make_data.py`."""
+
+    kind: Literal["puzzles", "package", "prompts", "chat", "questions", "word_problems"] = field(
+        default="puzzles", metadata={"help": "What to write."}
+    )
+    audit: bool = field(default=False, metadata={"help": "Check the puzzle sets that are there, write nothing."})
+    output_dir: str | None = field(default=None, metadata={"help": f"Folder; by default by kind: {FOLDERS}."})
+    seed: int = field(default=2026, metadata={"help": "Of the generator."})
+    threads: int = field(default=1, metadata={"help": "Threads of the generator, not for the package."})
+    size: int = field(default=6, metadata={"help": "Prompts and chats: board size."})
+    clues_low: int = field(default=14, metadata={"help": "Prompts and chats: fewest clues of a puzzle."})
+    clues_high: int = field(default=18, metadata={"help": "Prompts and chats: most clues of a puzzle."})
+    template: str | None = field(
+        default=None,
+        metadata={
+            "help": f"Prompts and chats: wording, see sudoku_env.prompts.text.TEMPLATES; by default by kind: {WORDING}."
+        },
+    )
+    form: Form = field(
+        default="brief",
+        metadata={"help": "Questions: full, steps with reasons; brief, conclusions; response, the grid alone."},
+    )
+    train: int = field(default=3000, metadata={"help": "Prompts to train on."})
+    validation: int = field(default=1000, metadata={"help": "Prompts for choosing hyperparameters."})
+    test: int = field(default=2000, metadata={"help": "Held-out prompts."})
+
+
+(args,) = parse(DataArguments, description=__doc__)
+folder = Path(args.output_dir or FOLDERS[args.kind])
+need_writable("output_dir", folder)
+counts = (args.train, args.validation, args.test)
+
+
+def lines_of(puzzles: Puzzles) -> list[str]:
+    """A line of JSON for each puzzle."""
+    if args.kind == "questions":
+        return [json.dumps(row) for row in question_rows(puzzles, args.form)]
+    template = args.template or WORDING[args.kind]
+    if args.kind == "chat":
+        return [json.dumps(row) for row in chat_rows(puzzles, args.seed, template)]
+    return [json.dumps({"prompt": build_prompt(board, template)}) for board in puzzles.boards]
+
+
+def write_puzzle_lines() -> None:
+    """Write a line for each puzzle of each split."""
+    sets = draw_by_split(
+        args.size,
+        counts,
+        clues=(args.clues_low, args.clues_high),
+        rule="singles",
+        exact=False,
+        seed=args.seed,
+        threads=args.threads,
+    )
+    write_lines(f"sudoku{args.size}x{args.size}", {split: lines_of(puzzles) for split, puzzles in sets.items()})
+
+
+def write_word_problems() -> None:
+    """Write the word problems of each split."""
+    sets = word_problem_sets(counts, args.seed)
+    write_lines("word_problems", {split: [json.dumps(row) for row in rows] for split, rows in sets.items()})
+
+
+def write_lines(name: str, lines: dict[str, list[str]]) -> None:
+    """Write the lines of each split and their checksums."""
+    checksums = []
+    for split, of_split in lines.items():
+        path = folder / f"{name}_{split}.jsonl"
+        write_text(path, "".join(f"{line}\n" for line in of_split))
+        checksums.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n")
+    write_text(folder / f"{name}.sha256", "".join(checksums))
+
+
+if args.audit:
+    problems = audit_sets(folder)
+    raise SystemExit("\n".join(problems) or None)
+with user_errors(OSError, ValueError):
+    if args.kind == "puzzles":
+        write_sets(folder, TIERS, seed=args.seed, threads=args.threads)
+    elif args.kind == "package":
+        write_package_sets(folder, seed=args.seed)
+    elif args.kind == "word_problems":
+        write_word_problems()
+    else:
+        write_puzzle_lines()
+print("\n".join(f"{path} ({path.stat().st_size:,} bytes)" for path in sorted(folder.glob("*.*"))))

@@ -1,0 +1,60 @@
+"""The card of a base model, filled in from its run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from llm_rl.training.storage import write_text_whole
+from scripts.machine import machine
+
+CARD = """# {name}
+
+A LLaDA (masked-diffusion language model) of {parameters:,} parameters that completes {size}×{size} Sudoku, weights in
+{dtype}, with its word-level tokenizer. It knows the compact wording and this size only.
+
+- **Architecture**: {n_layers} blocks, width {d_model}, {n_heads} heads, MLP {mlp_hidden_size}, vocabulary {vocabulary},
+  rotary positions (base {rope_theta:g}); keys and names of the published LLaDA checkpoints.
+- **Data**: {training:,} generated puzzles with {clues_low} to {clues_high} clues and one solution, {rule}; grids of the
+  train split only.
+- **Training**: masked-diffusion SFT (mask ratio t ~ U(0,1), loss weighted 1/t, only positions that pre-filling leaves
+  open are masked). {anneal_from:,} updates of {batch_size} puzzles at rate {learning_rate:g}, then {anneal_steps:,}
+  while it falls linearly to zero. AdamW, β₂ 0.98, weight decay 0.01, {precision}. Seed {seed}, {minutes:.0f} minutes on
+  {machine}.
+- **Made by** `python -m scripts.sudoku.pretrain`; `arguments.json` beside holds every setting, `curve.jsonl` the
+  held-out accuracy during training.
+
+Saved weights on validation grids, {eval_puzzles} puzzles of each kind:
+
+| Clues | Decoding | Solved % |
+|---|---|---|
+{figures}
+
+Licence: Apache-2.0, as the project.
+"""
+
+
+def write_card(
+    folder: Path, arguments: Mapping[str, Any], figures: Mapping[tuple[str, str], float], **run: Any
+) -> None:
+    """Write `README.md` into a model's folder.
+
+    Args:
+        folder: The model's folder.
+        arguments: Those of `scripts/sudoku/pretrain.py`.
+        figures: (clues, strategy) → solve rate.
+        **run: What the run found: parameters, vocabulary, training, anneal_from and seconds.
+    """
+    lines = [f"| {clues} | {strategy} | {100 * rate:.1f} |" for (clues, strategy), rate in figures.items()]
+    rule = f"solved by {arguments['rule']}" if arguments["rule"] else "of any difficulty"
+    filled = {
+        **arguments,
+        **run,
+        "name": arguments["name"] or f"llada-sudoku{arguments['size']}x{arguments['size']}",
+        "rule": rule,
+        "dtype": arguments["save_dtype"],
+        "precision": "bfloat16 autocast" if arguments["bf16"] else "fp32",
+        "minutes": run["seconds"] / 60,
+        "machine": f"{run['device']} ({machine()})",
+        "figures": "\n".join(lines),
+    }
+    write_text_whole(folder / "README.md", CARD.format(**filled))

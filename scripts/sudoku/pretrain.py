@@ -1,0 +1,268 @@
+"""Train a small base model: masked-diffusion SFT on generated puzzles, by default 6×6 ones with many clues.
+
+The rate is held until held-out accuracy has levelled off, then annealed to zero. The base is meant to be converged on
+what it was trained on and weak on puzzles with few clues, which it never saw: that is where decoding order has room.
+Writes the tokenizer, the annealed model with its card, the model as it was before annealing, and the curve of both
+stages. Runs on an accelerator if there is one.
+
+    python -m scripts.sudoku.pretrain [recipe.yaml] [--batch_size 256 …] [--resume_from_checkpoint last]
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import (
+    AutoModelForMaskedLM,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+    set_seed,
+)
+from transformers.trainer_callback import ExportableState
+
+from dllm_rl.decoding import STRATEGIES
+from dllm_rl.evaluate import evaluate
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.sudoku import SudokuTask
+from llm_rl.training.callbacks import MetricsWriter, write_json_lines
+from llm_rl.training.checkpoint import CheckpointError
+from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
+from llm_rl.training.output_folder import RunFolder
+from llm_rl.training.storage import write_text_whole
+from scripts.sudoku.hold_anneal import HoldThenAnneal
+from scripts.sudoku.model_card import write_card
+from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from sudoku_env.errors import SudokuError
+from sudoku_env.generator import generate
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import PreFilled, pre_fill
+from sudoku_env.split import in_split
+
+
+@dataclass
+class PretrainArguments:
+    """Arguments of `scripts/sudoku/pretrain.py`."""
+
+    output_dir: str = field(default="runs/pretrain", metadata={"help": "Folder to write to."})
+    name: str | None = field(default=None, metadata={"help": "Of the model, in its card."})
+    size: int = field(default=6, metadata={"help": "Board size."})
+    clues_low: int = field(default=28, metadata={"help": "Fewest clues of a training puzzle."})
+    clues_high: int = field(default=34, metadata={"help": "Most clues of a training puzzle."})
+    rule: str | None = field(
+        default="singles",
+        metadata={"help": "Rules (or a group) that solve every puzzle; null in YAML: any difficulty."},
+    )
+    puzzles: int = field(
+        default=100_000, metadata={"help": "Training puzzles, before those of held-out grids are left out."}
+    )
+    hard_low: int = field(
+        default=14, metadata={"help": "Fewest clues of the puzzles to transfer to (evaluation only)."}
+    )
+    hard_high: int = field(default=18, metadata={"help": "Most clues of the puzzles to transfer to (evaluation only)."})
+    eval_puzzles: int = field(default=300, metadata={"help": "Validation puzzles of each kind."})
+    tail: int = field(default=3, metadata={"help": "Response positions after the map."})
+    d_model: int = field(default=64, metadata={"help": "Width."})
+    n_layers: int = field(default=4, metadata={"help": "Blocks."})
+    n_heads: int = field(default=2, metadata={"help": "Attention heads."})
+    mlp_hidden_size: int = field(default=128, metadata={"help": "Width of the MLP."})
+    rope_theta: float = field(default=100.0, metadata={"help": "Base of the rotary frequencies; sequences are short."})
+    hold_steps: int = field(default=4500, metadata={"help": "Updates at the full rate at most, warm-up included."})
+    patience: int = field(
+        default=0,
+        metadata={
+            "help": "Anneal after so many points of the curve without a gain in margin decoding; 0: never early."
+        },
+    )
+    min_gain: float = field(default=0.0, metadata={"help": "Smallest gain in solve rate that counts for patience."})
+    anneal_steps: int = field(default=2500, metadata={"help": "Updates while the rate falls to zero."})
+    warmup_steps: int = field(default=100, metadata={"help": "Updates while the rate rises."})
+    learning_rate: float = field(default=2e-3, metadata={"help": "The full rate."})
+    batch_size: int = field(default=128, metadata={"help": "Puzzles an update."})
+    eval_steps: int = field(default=500, metadata={"help": "Updates between two points of the curve."})
+    bf16: bool = field(default=False, metadata={"help": "Compute the body in bfloat16; weights and head stay fp32."})
+    save_dtype: Literal["float32", "bfloat16"] = field(default="float32", metadata={"help": "Of the saved weights."})
+    checkpoints: int = field(default=1, metadata={"help": "Checkpoints to keep, one for each point of the curve."})
+    resume_from_checkpoint: str | None = field(default=None, metadata={"help": "A checkpoint's folder, or last."})
+    overwrite_output_dir: bool = field(
+        default=False, metadata={"help": "Start anew in a folder that holds a run, which is deleted."}
+    )
+    resume_with_changes: bool = field(
+        default=False, metadata={"help": "Resume although arguments or data differ from the checkpoint's."}
+    )
+    seed: int = field(default=0, metadata={"help": "Of puzzles, initialization and masks."})
+
+
+class CurveCallback(TrainerCallback, ExportableState):
+    """Evaluates at regular steps, ends the hold and the training, and saves the model once before annealing."""
+
+    def __init__(self, sets: dict[str, list[PreFilled]], args: PretrainArguments, plan: HoldThenAnneal) -> None:
+        self.sets, self.args, self.plan = sets, args, plan
+        self.points: list[dict[str, float]] = []
+
+    def state(self) -> dict[str, Any]:
+        """Points and schedule, for a checkpoint."""
+        return {"args": {}, "attributes": {"points": self.points, "plan": self.plan.state_dict()}}
+
+    def on_train_begin(
+        self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Start, or go on from a checkpoint."""
+        if state.global_step:
+            saved = state.stateful_callbacks[type(self).__name__]["attributes"]
+            self.points = saved["points"]
+            self.plan.load_state_dict(saved["plan"])
+            control.should_training_stop = state.global_step >= self.plan.last_step
+
+    def on_step_end(
+        self,
+        _: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: LladaForMaskedLM,
+        **kwargs: object,
+    ) -> None:
+        """Add a point to the curve."""
+        step = state.global_step
+        if step % self.args.eval_steps == 0:
+            line: dict[str, float] = {"step": step}
+            for name, puzzles in self.sets.items():
+                for strategy in ("margin",) if name == "in" else ("margin", "probability", "forced_first"):
+                    result = evaluate(model, puzzles, task, strategy=STRATEGIES[strategy], device=model.device)
+                    line[f"{name}/{strategy}"] = float(result.solved.mean())
+                    if strategy != "forced_first":
+                        line[f"{name}/{strategy}/greedy_forced"] = result.greedy_forced
+            self.points.append(line)
+            write_json_lines(Path(self.args.output_dir) / "curve.jsonl", self.points)
+            print(line, flush=True)
+            self.plan.observe(step, line["in/margin"])
+        if step == self.plan.anneal_from:
+            save(model, "unannealed")
+        if step >= self.plan.last_step:
+            control.should_training_stop = True
+
+
+class BaseTrainer(SftTrainer):
+    """Masked-diffusion SFT with the rate of a `HoldThenAnneal` and checkpoints that are whole."""
+
+    def __init__(self, plan: HoldThenAnneal, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """The plan as a scheduler."""
+        self.lr_scheduler = LambdaLR(optimizer or self.optimizer, self.plan.factor)
+        return self.lr_scheduler
+
+
+(args,) = parse(PretrainArguments, description=__doc__)
+with user_errors(ValueError):
+    plan = HoldThenAnneal(
+        args.warmup_steps, args.hold_steps, args.anneal_steps, patience=args.patience, min_gain=args.min_gain
+    )
+    tokenizer = build_small_tokenizer(args.size)
+run_folder = RunFolder(args)
+set_seed(args.seed)
+max_gen_length = 1 + args.size**2 + args.tail
+task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
+
+
+def prepare(count: int, clues: tuple[int, int], split: str, seed: int) -> list[PreFilled]:
+    """Pre-filled puzzles of one split."""
+    with user_errors(*USER_ERRORS, SudokuError):
+        pool = generate(count, size=args.size, clues=clues, rule=args.rule, seed=seed)
+    boards = pool.boards[in_split(pool.solutions, split)]
+    return [pre_fill(build_prompt(board, "compact"), tokenizer, max_gen_length) for board in boards]
+
+
+def save(model: LladaForMaskedLM, name: str) -> Path:
+    """Write the model and the tokenizer to a folder of the run; weights are rounded to `save_dtype`."""
+    folder, dtype = output / name, getattr(torch, args.save_dtype)
+    model.save_pretrained(folder, state_dict={key: value.to(dtype) for key, value in model.state_dict().items()})
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+clues, hard_clues = (args.clues_low, args.clues_high), (args.hard_low, args.hard_high)
+training = prepare(args.puzzles, clues, "train", args.seed + 1)
+sets = {
+    "in": prepare(12 * args.eval_puzzles, clues, "validation", args.seed + 2)[: args.eval_puzzles],
+    "transfer": prepare(12 * args.eval_puzzles, hard_clues, "validation", args.seed + 3)[: args.eval_puzzles],
+}
+output = run_folder.open(asdict(args))
+config = LladaConfig(
+    d_model=args.d_model,
+    n_layers=args.n_layers,
+    n_heads=args.n_heads,
+    mlp_hidden_size=args.mlp_hidden_size,
+    rope_theta=args.rope_theta,
+    vocab_size=len(tokenizer),
+    max_sequence_length=1024,
+    mask_token_id=tokenizer.mask_token_id,
+    bos_token_id=tokenizer.bos_token_id,
+    eos_token_id=tokenizer.eos_token_id,
+    pad_token_id=tokenizer.pad_token_id,
+)
+model = LladaForMaskedLM(config)
+print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(training):,} training puzzles")
+callbacks = [CurveCallback(sets, args, plan), MetricsWriter(output / "training_log.jsonl")]
+trainer = BaseTrainer(
+    plan,
+    model=model,
+    args=SftArguments(
+        output_dir=str(output / "checkpoints"),
+        per_device_train_batch_size=args.batch_size,
+        max_steps=args.hold_steps + args.anneal_steps,
+        learning_rate=args.learning_rate,
+        weight_decay=0.01,
+        adam_beta2=0.98,
+        max_grad_norm=1.0,
+        logging_steps=100,
+        save_strategy="steps",
+        save_steps=args.eval_steps,
+        save_total_limit=args.checkpoints,
+        save_only_model=False,
+        report_to="none",
+        seed=args.seed,
+        use_cpu=not torch.accelerator.is_available(),
+        bf16=args.bf16,
+        remove_unused_columns=False,
+        logging_nan_inf_filter=False,
+        disable_tqdm=None,
+        resume_with_changes=args.resume_with_changes,
+    ),
+    train_dataset=SftDataset(task.batch(training)),
+    callbacks=callbacks,
+)
+with user_errors(CheckpointError):
+    trained = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+
+# The saved weights as they load, judged for the card.
+folder = save(model, "annealed")
+write_text_whole(folder / "arguments.json", json.dumps(asdict(args), indent=2))
+saved = AutoModelForMaskedLM.from_pretrained(folder).to(trainer.args.device)
+figures = {
+    (f"{low}–{high}", strategy): float(
+        evaluate(saved, sets[name], task, strategy=STRATEGIES[strategy], device=saved.device).solved.mean()
+    )
+    for name, (low, high) in (("in", clues), ("transfer", hard_clues))
+    for strategy in ("margin", "probability", "forced_first")
+}
+write_card(
+    folder,
+    asdict(args),
+    figures,
+    parameters=model.num_parameters(),
+    vocabulary=len(tokenizer),
+    training=len(training),
+    anneal_from=plan.anneal_from,
+    seconds=trained.metrics["train_runtime"],
+    device=trainer.args.device.type,
+)

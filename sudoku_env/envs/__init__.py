@@ -1,0 +1,1 @@
+"""The environments, single and vectorized: states, dynamics, wrappers, rendering."""

@@ -1,0 +1,184 @@
+"""`Sudoku-v0`: fill a board cell by cell, without tokens."""
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from sudoku_env.board import BoardLike
+from sudoku_env.envs.board_state import BoardState
+from sudoku_env.envs.episodes import check_render_mode, chosen_index, render_view
+from sudoku_env.kernels.play import play_one
+
+
+class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
+    """Fill the blanks of a Sudoku in an order that logic allows.
+
+    ## Action Space
+
+    `Discrete(n³)`: `cell * n + digit - 1` writes `digit` (1..n) in `cell` (0..n²-1, row by row). `info["action_mask"]`,
+    int8 `(n³,)`, is 1 for the legal actions: the cell is blank and no peer holds the digit.
+    `sample_legal(info["action_mask"], rng)` draws one of them fast, `env.action_space.sample(info["action_mask"])` in
+    Gymnasium's way.
+
+    ## Observation Space
+
+    `Box(0, n, (n²,), uint8)`: the board row by row, 0 for a blank.
+
+    ## Rewards
+
+    - 1 for the right digit in a cell that is logically forced (naked or hidden single);
+    - 0 for the right digit in a cell that is not, and for a wrong digit;
+    - `illegal_reward` for an action outside the mask.
+
+    These are the rewards of `SudokuUnmask-v0` inside the map; there is no bonus for finishing. Once a digit is wrong,
+    nothing is forced any more.
+
+    ## Episode End
+
+    Terminates when the board is full, after an illegal action, which leaves the board as it was, and
+
+    - with `end_on="error"` after a wrong digit (one that differs from the solution);
+    - with `end_on="dead_end"` when some blank cell has no candidate left; a wrong digit alone goes on.
+
+    It never truncates; at most n² steps are possible.
+
+    `info` holds, after `reset` and `step` alike, `action_mask`, also after the last step that of the board as it is;
+    `error`: whether a digit is wrong; `illegal`: whether the last action was; and `steps`, the digits written. Its
+    arrays and the observation are new at every step. What costs more is computed on demand, by properties of
+    `env.unwrapped`: `forced` and `solution`.
+
+    ## Arguments
+
+    ```python
+    gymnasium.make("sudoku_env:Sudoku-v0", size=9, clues=(30, 36), end_on="dead_end")
+    gymnasium.make("sudoku_env:Sudoku-v0", size=4, boards=["1...|..3.|.1..|...2"])
+    ```
+
+    - `size` (4, 6, 9 or 16; default 9): n.
+    - `clues` (default none): number of digits given, or an inclusive range, of a pool of `pool_size` (256) puzzles that
+      is generated once a process; singles alone solve them. Without it the pool is `default_puzzles(size)`.
+    - `boards` (default none): puzzles to draw from instead, each with one solution.
+    - `end_on` (`"error"` or `"dead_end"`; default `"error"`).
+    - `illegal_reward` (default -1.0).
+    - `render_mode` (`"ansi"`, `"rgb_array"` or none).
+
+    Every reset draws a puzzle. One of a pool is rearranged by a random symmetry of Sudoku (digits relabeled; bands,
+    stacks and the lines in them permuted; transposed where boxes are square), so that puzzles hardly ever repeat: a 9×9
+    one has about 1.2 × 10¹² images. Given `boards` stay as they are, and `reset(options={"index": i})` picks board i.
+
+    All randomness comes from `np_random`: it begins a stream when it is new (at the first reset and after
+    `reset(seed=...)`), and later resets go on with that stream.
+
+    ## Vector Environment
+
+    `gymnasium.make_vec("sudoku_env:Sudoku-v0", num_envs=1024)` steps all boards in one kernel: see `SudokuVectorEnv`.
+
+    ## Version History
+
+    - v0: first version.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+
+    def __init__(
+        self,
+        size: int = 9,
+        clues: int | tuple[int, int] | None = None,
+        boards: Sequence[BoardLike] | None = None,
+        *,
+        pool_size: int | None = None,
+        end_on: str = "error",
+        illegal_reward: float = -1.0,
+        render_mode: str | None = None,
+    ) -> None:
+        self.size = size
+        self.render_mode = check_render_mode(render_mode)
+        self._state = BoardState(1, size, clues, boards, pool_size, end_on, illegal_reward)
+        self.observation_space = spaces.Box(0, size, (size * size,), np.uint8)
+        self.action_space = spaces.Discrete(size**3)  # type: ignore[assignment]
+        self._actions = size**3
+        self._row = np.ones(1, dtype=bool)
+        self._begun = False
+        self._over = True
+
+    @property
+    def forced(self) -> NDArray[np.bool_]:
+        """bool `(n²,)`, a new array: the blank cells that are logically forced (S1); none once a digit is wrong.
+
+        Raises:
+            gymnasium.error.ResetNeeded: No episode has begun.
+        """
+        self._require_episode()
+        return self._state.forced()[0]
+
+    @property
+    def solution(self) -> NDArray[np.int64]:
+        """int64 `(n²,)`, a new array: the digits 1..n.
+
+        Raises:
+            gymnasium.error.ResetNeeded: No episode has begun.
+        """
+        self._require_episode()
+        return self._state.solutions[0].astype(np.int64)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """bool `(n³,)`, a new array: the legal actions, in the form that sb3-contrib's `MaskablePPO` asks for.
+
+        Raises:
+            gymnasium.error.ResetNeeded: No episode has begun.
+        """
+        self._require_episode()
+        return self._state.masks[0].astype(bool)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+        """Start with the next puzzle; see the class.
+
+        Raises:
+            SudokuError: An option is unknown, or the index is outside the given boards.
+        """
+        super().reset(seed=seed)
+        state = self._state
+        choice = chosen_index(options, state.given)
+        state.streams.follow(self.np_random)
+        state.deal(self._row, choice)
+        self._begun, self._over = True, False
+        info = {"action_mask": state.masks[0].copy(), "error": False, "illegal": False, "steps": 0}
+        return state.boards[0].copy(), info
+
+    def step(self, action: int) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
+        """Write one digit; see the class.
+
+        Raises:
+            gymnasium.error.ResetNeeded: The episode is over, or none has begun.
+            gymnasium.error.InvalidAction: The action is no integer, or outside the action space.
+        """
+        if self._over:
+            raise gymnasium.error.ResetNeeded("the episode is over or has not begun; call reset() first")
+        try:
+            number = index(action)
+        except TypeError:
+            given = f"{type(action).__name__}: action {repr(action)[:200]}"
+            raise gymnasium.error.InvalidAction(f"expected an integer, got {given}") from None
+        if not 0 <= number < self._actions:
+            raise gymnasium.error.InvalidAction(f"action {number} is outside 0..{self._actions - 1}")
+        board = np.empty(self.size * self.size, np.uint8)
+        mask = np.empty(self._actions, np.int8)
+        reward, steps, error, illegal, over = play_one(number, board, mask, *self._state.rules)
+        self._over = over
+        return board, reward, over, False, {"action_mask": mask, "error": error, "illegal": illegal, "steps": steps}
+
+    def render(self) -> str | NDArray[np.uint8] | None:
+        """The board as text with terminal colors (`"ansi"`) or uint8 `(height, width, 3)` (`"rgb_array"`)."""
+        self._require_episode()
+        return None if self.render_mode is None else render_view(self._state.view(0), self.render_mode)
+
+    def _require_episode(self) -> None:
+        if not self._begun:
+            raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")

@@ -1,0 +1,149 @@
+"""What the environments share: where puzzles come from, streams of randomness, reset options and render modes."""
+
+from functools import cache
+from math import isfinite
+from numbers import Real
+from operator import index
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from sudoku_env.envs.progress import BoardView
+from sudoku_env.envs.rendering import render_ansi, render_rgb
+from sudoku_env.errors import SudokuError
+from sudoku_env.generator import generate
+from sudoku_env.kernels.play import draw_indices
+from sudoku_env.puzzles import Puzzles, default_puzzles
+
+POOL_SIZE = 256
+POOL_SEED = 0
+
+
+def puzzle_pool(size: int, clues: int | tuple[int, int] | None, pool_size: int | None) -> Puzzles:
+    """The puzzles that episodes draw from where none are given; singles solve them all.
+
+    Args:
+        size: n.
+        clues: Digits given, a number or an inclusive range, of puzzles generated once a process; None takes
+            `default_puzzles(size)`.
+        pool_size: How many to generate; None for `POOL_SIZE`.
+
+    Raises:
+        BoardError: The size is unknown, or no such puzzles can be generated.
+        SudokuError: There is a `pool_size` without `clues`, or it is below 1.
+    """
+    if clues is None:
+        if pool_size is not None:
+            raise SudokuError(f"pool_size {pool_size} has no effect without clues; pass clues too")
+        return default_puzzles(size)
+    if pool_size is not None and pool_size < 1:
+        raise SudokuError(f"pool_size must be at least 1, got {pool_size}")
+    wanted = int(clues) if isinstance(clues, int | np.integer) else tuple(clues)
+    return _generated(size, wanted, POOL_SIZE if pool_size is None else pool_size)
+
+
+@cache
+def _generated(size: int, clues: int | tuple[int, int], count: int) -> Puzzles:
+    return generate(count, size=size, clues=clues, rule="singles", seed=POOL_SEED)
+
+
+class Streams:
+    """One random stream (`kernels.random`) for each of B environments, begun by a generator of Gymnasium's.
+
+    Attributes:
+        states: uint64 `(B,)`.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.states = np.zeros(count, dtype=np.uint64)
+        self._source: np.random.Generator | None = None
+
+    def follow(self, generator: np.random.Generator) -> None:
+        """Begin all streams anew if this is another generator than the last one; else let them go on."""
+        if generator is not self._source:
+            self.states[:] = generator.integers(2**64, size=self.states.size, dtype=np.uint64)
+            self._source = generator
+
+    def seed(self, row: int, seed: int) -> None:
+        """Begin one stream as `follow` does in a single environment that is reset with this seed."""
+        generator, _ = gymnasium.utils.seeding.np_random(seed)
+        self.states[row : row + 1] = generator.integers(2**64, size=1, dtype=np.uint64)
+
+    def draw(self, count: int, rows: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """A random index below `count` from each of the chosen streams, bool `(B,)`, or all: int64 `(rows,)`."""
+        chosen = np.arange(self.states.size) if rows is None else np.flatnonzero(rows)
+        indices = np.empty(chosen.size, dtype=np.int64)
+        draw_indices(chosen, self.states, count, indices)
+        return indices
+
+    def accept(self, generator: np.random.Generator) -> None:
+        """Let the streams go on although the generator is another one."""
+        self._source = generator
+
+
+def chosen_index(options: dict[str, Any] | None, count: int) -> int:
+    """The index in `options` of one of `count` given puzzles, or −1 if a random one is wanted.
+
+    Raises:
+        SudokuError: An option is unknown, or the index is outside the puzzles.
+    """
+    if not options:
+        return -1
+    if unknown := set(options) - {"index"}:
+        raise SudokuError(f"reset options {sorted(unknown)} are unknown; the only one is 'index'")
+    choice = index(options["index"])
+    if not 0 <= choice < count:
+        raise SudokuError(f"index {choice} is outside the {count} given puzzles")
+    return choice
+
+
+def check_illegal_reward(reward: float) -> float:
+    """The reward of an illegal action, as a float.
+
+    Raises:
+        SudokuError: It is no finite number.
+    """
+    if not isinstance(reward, Real) or not isfinite(reward):
+        raise SudokuError(f"illegal_reward must be a finite number, got {reward!r}")
+    return float(reward)
+
+
+def as_integers(action: Any, shape: tuple[int, ...], entries: str) -> NDArray[Any]:
+    """An action as an array of any integer type.
+
+    Args:
+        action: What a caller passed, anything at all.
+        shape: That it must have.
+        entries: What the entries are, for the message.
+
+    Raises:
+        gymnasium.error.InvalidAction: It is something else.
+    """
+    try:
+        given = np.asarray(action)
+    except (TypeError, ValueError):  # rows of different lengths
+        given = np.array(None)
+    if given.dtype.kind not in "iu" or given.shape != shape:
+        raise gymnasium.error.InvalidAction(
+            f"expected integers of shape {shape}, {entries}, got {given.dtype} with shape {given.shape}: action "
+            f"{repr(action)[:200]}"
+        )
+    return given
+
+
+def check_render_mode(mode: str | None) -> str | None:
+    """The render mode, if it is one.
+
+    Raises:
+        SudokuError: It is not.
+    """
+    if mode not in (None, "ansi", "rgb_array"):
+        raise SudokuError(f"render mode {mode!r} is unknown; choose 'ansi', 'rgb_array' or None")
+    return mode
+
+
+def render_view(view: BoardView, mode: str) -> str | NDArray[np.uint8]:
+    """A board in a render mode: text with terminal colors, or uint8 `(height, width, 3)`."""
+    return render_ansi(view) if mode == "ansi" else render_rgb(view)

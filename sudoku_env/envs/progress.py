@@ -1,0 +1,132 @@
+"""A puzzle while it is being filled: what stands where, since which step, and what is forced now (S1)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudoku_env.board import size_of
+from sudoku_env.logic import forced_digits
+
+
+@dataclass(frozen=True, eq=False)
+class BoardView:
+    """What can be shown of a board of n² cells.
+
+    Attributes:
+        board: integers `(n²,)`: 0 blank, 1..n a digit, `NOT_A_DIGIT` for any other token.
+        givens: bool `(n²,)`, the puzzle's own digits.
+        forced: bool `(n²,)`, blank cells whose digit is forced now (S1); none once a cell is wrong.
+        guessed: bool `(n²,)`, cells that were filled before they were forced.
+        wrong: bool `(n²,)`, cells that differ from the solution.
+        order: integers `(n²,)`, the step that filled each cell, from 1; 0 for givens and blanks.
+        last: The cell that the last step filled; None if it filled none or several.
+    """
+
+    board: NDArray[np.integer]
+    givens: NDArray[np.bool_]
+    forced: NDArray[np.bool_]
+    guessed: NDArray[np.bool_]
+    wrong: NDArray[np.bool_]
+    order: NDArray[np.integer]
+    last: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Board size n."""
+        return size_of(self.board.size)
+
+
+def view_of(
+    board: NDArray[np.integer],
+    solution: NDArray[np.integer],
+    order: NDArray[np.integer],
+    forced: NDArray[np.bool_],
+    steps: int,
+) -> BoardView:
+    """A snapshot of a puzzle that is filled one cell a step.
+
+    Args:
+        board: integers `(n²,)`, see `BoardView`.
+        solution: integers `(n²,)`, the digits 1..n.
+        order: integers `(n²,)`, the step that filled each cell, from 1, negative where the cell was not forced; 0 for
+            givens and blanks.
+        forced: bool `(n²,)`, see `BoardView`.
+        steps: Steps taken, those that filled no cell included.
+
+    Returns:
+        A view that shares nothing with the arguments.
+    """
+    filled_at = np.abs(order)
+    last = int(filled_at.argmax())
+    return BoardView(
+        board=board.copy(),
+        givens=(board != 0) & (order == 0),
+        forced=forced.copy(),
+        guessed=order < 0,
+        wrong=(board != 0) & (board != solution),
+        order=filled_at,
+        last=last if steps and filled_at[last] == steps else None,
+    )
+
+
+@dataclass(eq=False)
+class Progress:
+    """The changing record behind a `BoardView`.
+
+    Attributes:
+        puzzle: uint8 `(n²,)`, the puzzle, 0 for a blank.
+        solution: uint8 `(n²,)`, the digits 1..n.
+        board: int16 `(n²,)`, the puzzle and what was filled in.
+        forced: bool `(n²,)`, S1 of the board; a new array after each step, none once a cell is wrong.
+        guessed: bool `(n²,)`, see `BoardView`.
+        order: int64 `(n²,)`, see `BoardView`.
+        steps: Steps taken, those outside the map included.
+        last: See `BoardView`.
+        error: Whether a cell is wrong.
+    """
+
+    puzzle: NDArray[np.uint8]
+    solution: NDArray[np.uint8]
+    board: NDArray[np.int16] = field(init=False)
+    forced: NDArray[np.bool_] = field(init=False)
+    guessed: NDArray[np.bool_] = field(init=False)
+    order: NDArray[np.int64] = field(init=False)
+    steps: int = field(init=False, default=0)
+    last: int | None = field(init=False, default=None)
+    error: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.board = self.puzzle.astype(np.int16)
+        self.forced = forced_digits(self.puzzle) > 0
+        self.guessed = np.zeros(self.puzzle.size, dtype=bool)
+        self.order = np.zeros(self.puzzle.size, dtype=np.int64)
+
+    def fill(self, cells: NDArray[np.integer], digits: NDArray[np.integer]) -> None:
+        """Take one step.
+
+        Args:
+            cells: integers `(m,)`, the blank cells filled at once; empty for a step outside the map.
+            digits: integers `(m,)`, what was written there: 1..n or `NOT_A_DIGIT`.
+        """
+        self.steps += 1
+        self.last = int(cells[0]) if len(cells) == 1 else None
+        if not len(cells):
+            return
+        self.guessed[cells] = ~self.forced[cells]
+        self.order[cells] = self.steps
+        self.board[cells] = digits
+        self.error = self.error or bool((self.solution[cells] != digits).any())
+        self.forced = np.zeros_like(self.forced) if self.error else forced_digits(self.board) > 0
+
+    def view(self) -> BoardView:
+        """A snapshot that shares nothing with the record."""
+        return BoardView(
+            board=self.board.copy(),
+            givens=self.puzzle > 0,
+            forced=self.forced.copy(),
+            guessed=self.guessed.copy(),
+            wrong=(self.board != 0) & (self.board != self.solution),
+            order=self.order.copy(),
+            last=self.last,
+        )

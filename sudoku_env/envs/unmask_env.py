@@ -1,0 +1,214 @@
+"""`SudokuUnmask-v0`: unmask the response of a masked-diffusion language model token by token."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from sudoku_env.envs.dynamics import check_lam
+from sudoku_env.envs.episodes import (
+    Streams,
+    as_integers,
+    check_illegal_reward,
+    check_render_mode,
+    chosen_index,
+    render_view,
+)
+from sudoku_env.envs.response_state import ResponseSource, ResponseState
+from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT
+from sudoku_env.prompts.tokens import TokenLayout
+
+
+class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
+    """Unmask a pre-filled response, one position at a time, in an order that logic allows.
+
+    The response holds an opening sentence, the Sudoku map with the puzzle's digits already in place, and, after the
+    map, free positions. The process, its reward and its end are those of seed 001 (h, S1, S2, λ and a*).
+
+    ## Action Space
+
+    `MultiDiscrete([max_gen_length, vocabulary])`: a response position that is still masked, and the token id to write
+    there, any but the mask. `info["masked"]` is a mask for the first factor, `env.unwrapped.action_masks()` for both.
+
+    ## Observation Space
+
+    `Box(0, vocabulary - 1, (max_prompt_length + max_gen_length,), int64)`: token ids. The prompt is padded on the left,
+    so `obs[-max_gen_length:]` is always the response and `obs[-(info["prompt_length"] + max_gen_length):]` is what a
+    model reads. Padding is the tokenizer's pad token, or its end-of-text token where it has none.
+
+    ## Rewards
+
+    - λ (`lam`) for any token at a position outside the map;
+    - 1 for the solution's digit in a cell that is logically forced (naked or hidden single);
+    - 0 for the solution's digit in a cell that is not, and for any other token in a cell;
+    - `illegal_reward` for an illegal action: a position that is filled already, or the mask token.
+
+    Averaged over a policy's actions the first three give f(s) of seed 001.
+
+    ## Episode End
+
+    Terminates when no mask is left, after a token in a cell that is not the solution's digit, and after an illegal
+    action, which leaves the response as it was. It never truncates; at most as many steps are possible as there are
+    masks at the start.
+
+    `info` holds, over the response positions, `masked` and `forced` (S1; none once a cell is wrong), both int8
+    `(max_gen_length,)`; `error`: whether a cell is wrong; `illegal`: whether the last action was; `steps`;
+    `prompt_length`, without the padding; `map_range`, the response positions [a, b) of the map; and `solution`, int64
+    `(n²,)`.
+
+    ## Arguments
+
+    ```python
+    gymnasium.make("sudoku_env:SudokuUnmask-v0", prompts=["sudoku 4x4 1..4..1221...3.."], lam=0.5)
+    ```
+
+    - `prompts` (default none): texts that hold one puzzle each. Without them puzzles come from a pool, which singles
+      solve, and are put in words by `template` ("compact"): `default_puzzles(size)`, or with `clues` (a number of given
+      digits or an inclusive range) `pool_size` (256) puzzles that are generated once a process. `size` (6) is n.
+    - `tokenizer` (default `CharTokenizer()`), and `mask_token_id` for one that has no mask token.
+    - `max_gen_length` (default: up to the end of the longest map, and four free positions): length of the response.
+    - `max_prompt_length` (default: the longest prompt): tokens reserved for the prompt.
+    - `lam` (default 0.5), at least 0, and `illegal_reward` (default -1.0), both finite.
+    - `system_prompt`, `opening` and `answer_layout`: see `pre_fill`.
+    - `render_mode` (`"ansi"`, `"rgb_array"` or none).
+
+    Every reset draws a prompt; a response is pre-filled when its prompt first comes up. `reset(options={"index": i})`
+    picks prompt i of `prompts`. All randomness comes from `np_random`: it begins a stream when it is new (at the first
+    reset and after `reset(seed=...)`), and later resets go on with that stream.
+
+    `env.unwrapped.source` is the `ResponseSource` behind it, with the tokenizer and every pre-filled response.
+
+    ## Vector Environment
+
+    `gymnasium.make_vec("sudoku_env:SudokuUnmask-v0", num_envs=64)` steps all responses at once: see
+    `SudokuUnmaskVectorEnv`.
+
+    ## Version History
+
+    - v0: first version.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+
+    def __init__(
+        self,
+        prompts: Sequence[str] | None = None,
+        tokenizer: Any = None,
+        max_gen_length: int | None = None,
+        lam: float = 0.5,
+        *,
+        size: int = 6,
+        clues: int | tuple[int, int] | None = None,
+        pool_size: int | None = None,
+        template: str = "compact",
+        mask_token_id: int | None = None,
+        max_prompt_length: int | None = None,
+        illegal_reward: float = -1.0,
+        system_prompt: str = DEFAULT_SYSTEM_PROMPT,
+        opening: str = DEFAULT_OPENING,
+        answer_layout: str | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        self.render_mode = check_render_mode(render_mode)
+        self.lam = check_lam(lam)
+        self.illegal_reward = check_illegal_reward(illegal_reward)
+        self.size = size
+        self.source = ResponseSource(
+            prompts,
+            tokenizer,
+            max_gen_length,
+            size=size,
+            clues=clues,
+            pool_size=pool_size,
+            template=template,
+            mask_token_id=mask_token_id,
+            max_prompt_length=max_prompt_length,
+            system_prompt=system_prompt,
+            opening=opening,
+            answer_layout=answer_layout,
+        )
+        self.tokenizer = self.source.tokenizer
+        self.max_gen_length = self.source.max_gen_length
+        self.max_prompt_length = self.source.max_prompt_length
+        self.mask_id = self.source.mask_id
+        self.vocabulary = self.source.vocabulary
+        length = self.max_prompt_length + self.max_gen_length
+        self.observation_space = spaces.Box(0, self.vocabulary - 1, (length,), np.int64)
+        self.action_space = spaces.MultiDiscrete([self.max_gen_length, self.vocabulary])
+        self._streams = Streams(1)
+        self._state: ResponseState | None = None
+
+    @property
+    def layout(self) -> TokenLayout:
+        """Where the current puzzle's cells and digits lie, for `detect_definite` and `judge_error`.
+
+        Raises:
+            gymnasium.error.ResetNeeded: No episode has begun.
+        """
+        return self._episode().layouts[0]
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """int64 `(prompt_length + max_gen_length,)`, the current sequence without padding; fits `layout`."""
+        length = self.layout.prompt_length + self.max_gen_length
+        return self._episode().tokens[0, -length:].copy()
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """bool `(max_gen_length + vocabulary,)`, a new array: the masks of both factors, one after the other.
+
+        That is the form that sb3-contrib's `MaskablePPO` asks for: the masked positions, then the tokens, any but the
+        mask.
+
+        Raises:
+            gymnasium.error.ResetNeeded: No episode has begun.
+        """
+        return self._episode().action_masks()[0]
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.int64], dict[str, Any]]:
+        """Start with the next prompt; see the class.
+
+        Raises:
+            SudokuError: An option is unknown, or the index is outside the given prompts.
+        """
+        super().reset(seed=seed)
+        choice = chosen_index(options, self.source.given)
+        self._streams.follow(self.np_random)
+        start = self.source.start(choice if choice >= 0 else self._streams.draw(self.source.count)[0])
+        self._state = ResponseState(1, self.source, start.layout, self.lam, self.illegal_reward)
+        self._state.deal(0, start)
+        return self._state.tokens[0].copy(), self._info(self._state)
+
+    def step(self, action: NDArray[np.int64]) -> tuple[NDArray[np.int64], float, bool, bool, dict[str, Any]]:
+        """Write one token; see the class.
+
+        Raises:
+            gymnasium.error.ResetNeeded: The episode is over, or none has begun.
+            gymnasium.error.InvalidAction: The action is no two integers, or outside the action space.
+        """
+        state = self._episode()
+        if state.over[0]:
+            raise gymnasium.error.ResetNeeded("the episode is over; call reset() first")
+        position, token = as_integers(action, (2,), "a response position and a token").tolist()
+        if not (0 <= position < self.max_gen_length and 0 <= token < self.vocabulary):
+            raise gymnasium.error.InvalidAction(f"action ({position}, {token}) is outside {self.action_space}")
+        rewards = state.play(np.array([[position, token]]))
+        return state.tokens[0].copy(), float(rewards[0]), bool(state.over[0]), False, self._info(state)
+
+    def render(self) -> str | NDArray[np.uint8] | None:
+        """The board as text with terminal colors (`"ansi"`) or uint8 `(height, width, 3)` (`"rgb_array"`)."""
+        state = self._episode()
+        return None if self.render_mode is None else render_view(state.view(0), self.render_mode)
+
+    def _episode(self) -> ResponseState:
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
+        return self._state
+
+    @staticmethod
+    def _info(state: ResponseState) -> dict[str, Any]:
+        return {key: column[0] if column.ndim == 2 else column.tolist()[0] for key, column in state.columns().items()}

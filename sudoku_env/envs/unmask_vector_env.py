@@ -1,0 +1,116 @@
+"""Many environments of `SudokuUnmask-v0` in one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from sudoku_env.envs.dynamics import check_lam
+from sudoku_env.envs.episodes import Streams, check_illegal_reward
+from sudoku_env.envs.progress import BoardView
+from sudoku_env.envs.response_state import ResponseSource, ResponseState
+from sudoku_env.envs.vector_env import BatchEnv, Columns
+from sudoku_env.prompts.tokens import TokenLayout
+
+
+class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
+    """B responses of `SudokuUnmask-v0` in one batch; see `UnmaskEnv` for actions, observations, rewards and ends.
+
+    All prompts and responses are padded alike, and cells and digits must have the same positions and tokens in all of
+    them, so the prompts hold puzzles of one size. Observations are int64 `(B, max_prompt_length + max_gen_length)`,
+    actions int64 `(B, 2)`; `infos` holds the arrays of `UnmaskEnv` with B rows (`map_range`: an object array of pairs),
+    and for each key the bool `(B,)` mask `_key` of who reported it.
+
+    Args:
+        num_envs: B.
+        prompts: See `UnmaskEnv`, as the next three.
+        tokenizer: See `UnmaskEnv`.
+        max_gen_length: See `UnmaskEnv`.
+        lam: See `UnmaskEnv`.
+        illegal_reward: See `UnmaskEnv`.
+        render_mode: See `UnmaskEnv`.
+        autoreset_mode: See `SudokuVectorEnv`.
+        **options: The other arguments of `UnmaskEnv`, from `size` to `answer_layout`.
+
+    Raises:
+        TokenLayoutError: At a reset: the layouts of two responses differ.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        prompts: Sequence[str] | None = None,
+        tokenizer: Any = None,
+        max_gen_length: int | None = None,
+        lam: float = 0.5,
+        *,
+        illegal_reward: float = -1.0,
+        render_mode: str | None = None,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        **options: Any,
+    ) -> None:
+        lam, illegal_reward = check_lam(lam), check_illegal_reward(illegal_reward)
+        source = ResponseSource(prompts, tokenizer, max_gen_length, **options)
+        length = source.max_prompt_length + source.max_gen_length
+        super().__init__(
+            num_envs,
+            spaces.Box(0, source.vocabulary - 1, (length,), np.int64),
+            spaces.MultiDiscrete([source.max_gen_length, source.vocabulary]),
+            render_mode,
+            autoreset_mode,
+        )
+        self.tokenizer = source.tokenizer
+        self.max_gen_length = source.max_gen_length
+        self.max_prompt_length = source.max_prompt_length
+        self.mask_id = source.mask_id
+        self.vocabulary = source.vocabulary
+        self.source = source
+        self._streams, self._given = Streams(num_envs), source.given
+        self._state = ResponseState(num_envs, source, source.start(0).layout, lam, illegal_reward)
+
+    @property
+    def layouts(self) -> list[TokenLayout]:
+        """Where each puzzle's cells and digits lie, B of them; see `UnmaskEnv.layout`."""
+        self._require_episodes()
+        return list(self._state.layouts)
+
+    @property
+    def forced(self) -> NDArray[np.bool_]:
+        """bool `(B, n²)`, a new array: the masked cells that are logically forced (S1); none once a cell is wrong."""
+        self._require_episodes()
+        return self._state.forced.copy()
+
+    @property
+    def solutions(self) -> NDArray[np.int64]:
+        """int64 `(B, n²)`, a new array: the digits 1..n."""
+        self._require_episodes()
+        return self._state.solutions.astype(np.int64)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """bool `(B, max_gen_length + vocabulary)`, a new array; see `UnmaskEnv.action_masks`."""
+        self._require_episodes()
+        return self._state.action_masks()
+
+    def _deal(self, rows: NDArray[np.bool_], choice: int) -> None:
+        chosen = np.flatnonzero(rows)
+        numbers = np.full(len(chosen), choice) if choice >= 0 else self._streams.draw(self.source.count, rows)
+        for row, number in zip(chosen.tolist(), numbers.tolist(), strict=True):
+            self._state.deal(row, self.source.start(number))
+
+    def _play(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self._state.play(actions)
+
+    def _over(self) -> NDArray[np.bool_]:
+        return self._state.over.copy()
+
+    def _observe(self) -> NDArray[np.int64]:
+        return self._state.tokens.copy()
+
+    def _columns(self) -> Columns:
+        return self._state.columns()
+
+    def _view(self, row: int) -> BoardView:
+        return self._state.view(row)

@@ -1,0 +1,255 @@
+"""Which token is which cell: fits an answer layout to a tokenizer, by encoding and decoding."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudoku_env.board import Board, geometry, size_of
+from sudoku_env.errors import TokenLayoutError
+from sudoku_env.prompts.text import ANSWER_LAYOUTS, AnswerLayout
+
+LLADA_MASK_TOKEN = "<|mdm_mask|>"
+
+
+class Tokenizer(Protocol):
+    """What a tokenizer needs; tokenizers of transformers have it, and so has `CharTokenizer`.
+
+    Used where present: `mask_token_id`, `bos_token_id`, `unk_token_id`, `all_special_ids`, `added_tokens_decoder`,
+    `chat_template` with `apply_chat_template`, `convert_tokens_to_ids`, and the name of an answer layout in
+    `init_kwargs["answer_layout"]`.
+    """
+
+    def encode(self, text: str, *, add_special_tokens: bool = ...) -> list[int]:
+        """Token ids of a text."""
+        ...
+
+    def decode(
+        self, token_ids: Any, *, skip_special_tokens: bool = ..., clean_up_tokenization_spaces: bool = ...
+    ) -> Any:
+        """Text of token ids."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerTokens:
+    """The tokens of opening and grid, the same for every solution but for the cells; arrays are read-only.
+
+    Attributes:
+        ids: int64 `(m,)`, -1 in the cells.
+        cell_positions: int64 `(n²,)`, the index in `ids` of each cell, ascending.
+        digit_ids: int64 `(n,)`, the token of digit d at `digit_ids[d - 1]`.
+    """
+
+    ids: NDArray[np.int64]
+    cell_positions: NDArray[np.int64]
+    digit_ids: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for array in (self.ids, self.cell_positions, self.digit_ids):
+            array.flags.writeable = False
+
+    def write(self, board: Board, blank_id: int) -> NDArray[np.int64]:
+        """int64 `(m,)`, the tokens with a board in the cells and `blank_id` for its blanks."""
+        filled = self.ids.copy()
+        filled[self.cell_positions] = np.append(blank_id, self.digit_ids)[board]
+        return filled
+
+    def holds(self, puzzle: Board, response: NDArray[np.integer]) -> bool:
+        """Whether a response `(R,)` begins with these tokens and has a puzzle's givens in its cells."""
+        if puzzle.size != self.cell_positions.size or response.size < self.ids.size:
+            return False
+        expected = self.write(puzzle, -1)
+        return bool(((expected == -1) | (expected == response[: expected.size])).all())
+
+    def find(self, ids: NDArray[np.integer]) -> list[int]:
+        """All starts in a sequence `(L,)` where every token matches, whatever stands in the cells."""
+        starts = np.arange(max(ids.size - self.ids.size + 1, 0))
+        for position in np.flatnonzero(self.ids >= 0).tolist():
+            starts = starts[ids[starts + position] == self.ids[position]]
+        return starts.tolist()
+
+
+_fitted: WeakKeyDictionary[Tokenizer, dict[tuple[str, int, str], AnswerTokens | str]] = WeakKeyDictionary()
+
+
+def fit(tokenizer: Tokenizer, layout: AnswerLayout, size: int, opening: str) -> AnswerTokens | str:
+    """Fit a layout to a tokenizer; the result is kept as long as the tokenizer lives.
+
+    n grids in which every cell takes every digit must encode to the same tokens but for the cells, with one token a
+    cell, one token a digit, no digit's token between the cells, and decode to the text they came from.
+
+    Returns:
+        The tokens, or the reason why the layout does not suit the tokenizer.
+    """
+    kept = _fitted.setdefault(tokenizer, {})
+    key = (layout.name, size, opening)
+    if key not in kept:
+        try:
+            kept[key] = _fit(tokenizer, layout, size, opening)
+        except TokenLayoutError as reason:
+            kept[key] = str(reason)
+    return kept[key]
+
+
+def layouts_to_try(tokenizer: Tokenizer, name: str | None) -> Sequence[AnswerLayout]:
+    """The layout named by the caller, else by the tokenizer, else all of them in order.
+
+    Raises:
+        TokenLayoutError: No layout has that name.
+    """
+    name = name or (getattr(tokenizer, "init_kwargs", None) or {}).get("answer_layout")
+    if name is None:
+        return list(ANSWER_LAYOUTS.values())
+    if name not in ANSWER_LAYOUTS:
+        raise TokenLayoutError(f"unknown answer layout {name!r}; choose one of {list(ANSWER_LAYOUTS)}")
+    return [ANSWER_LAYOUTS[name]]
+
+
+def choose(
+    tokenizer: Tokenizer, layout: str | None, solution: Board, opening: str
+) -> tuple[AnswerLayout, AnswerTokens]:
+    """The first layout that suits the tokenizer and encodes this very solution to the tokens expected.
+
+    Raises:
+        TokenLayoutError: There is none; the message says what was tried and why each failed.
+    """
+    size = size_of(solution.size)
+    tried = []
+    for answer in layouts_to_try(tokenizer, layout):
+        tokens = fit(tokenizer, answer, size, opening)
+        if isinstance(tokens, AnswerTokens):
+            text, _ = answer.write(solution, opening)
+            if tokenizer.encode(text, add_special_tokens=False) == tokens.write(solution, -1).tolist():
+                return answer, tokens
+            tokens = "this solution encodes to other tokens than other solutions do"
+        tried.append(f"{answer.name}: {tokens}")
+    raise TokenLayoutError(
+        f"no answer layout gives each cell of a {size}×{size} grid one stable token with {type(tokenizer).__name__}; "
+        f"tried {'; '.join(tried)}. Use a tokenizer with a token for each digit, or another opening"
+    )
+
+
+def find_mask_id(tokenizer: Tokenizer, mask_token_id: int | None) -> int:
+    """The mask token: the argument, else the tokenizer's, else LLaDA's token of that name.
+
+    Raises:
+        TokenLayoutError: None of them, or a negative id.
+    """
+    mask_id = mask_token_id if mask_token_id is not None else getattr(tokenizer, "mask_token_id", None)
+    if mask_id is None and hasattr(tokenizer, "convert_tokens_to_ids"):
+        mask_id = tokenizer.convert_tokens_to_ids(LLADA_MASK_TOKEN)
+        mask_id = None if mask_id == getattr(tokenizer, "unk_token_id", None) else mask_id
+    if mask_id is None:
+        raise TokenLayoutError(f"{type(tokenizer).__name__} has no mask token; pass mask_token_id")
+    if mask_id < 0:
+        raise TokenLayoutError(f"mask_token_id {mask_id} is negative; pass a token id")
+    return int(mask_id)
+
+
+def encode_prompt(tokenizer: Tokenizer, prompt: str, system_prompt: str) -> list[int]:
+    """Token ids of system prompt and prompt, through the chat template where there is one."""
+    if getattr(tokenizer, "chat_template", None):
+        return _apply_chat_template(tokenizer, prompt, system_prompt)
+    bos_id = getattr(tokenizer, "bos_token_id", None)
+    text = f"{system_prompt}\n\n{prompt}\n" if system_prompt else f"{prompt}\n"
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    return ids if bos_id is None else [bos_id, *ids]
+
+
+def decode_prompt(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
+    """Text of prompt tokens with a line end for each special token, so that none sticks to a word."""
+    special = set(getattr(tokenizer, "all_special_ids", ()))
+    special |= {index for index, token in getattr(tokenizer, "added_tokens_decoder", {}).items() if token.special}
+    pieces: list[list[int]] = [[]]
+    for index in ids:
+        if index in special:
+            pieces.append([])
+        else:
+            pieces[-1].append(index)
+    return "\n".join(_decode(tokenizer, piece) for piece in pieces if piece)
+
+
+def _apply_chat_template(tokenizer: Any, prompt: str, system_prompt: str) -> list[int]:
+    from jinja2 import TemplateError
+
+    user = {"role": "user", "content": prompt}
+    conversation = [{"role": "system", "content": system_prompt}, user] if system_prompt else [user]
+    options: dict[str, Any] = {"add_generation_prompt": True, "tokenize": True, "return_dict": False}
+    try:
+        return tokenizer.apply_chat_template(conversation, **options)
+    except TemplateError:
+        if not system_prompt:
+            raise
+    merged = {"role": "user", "content": f"{system_prompt}\n\n{prompt}"}
+    return tokenizer.apply_chat_template([merged], **options)
+
+
+def _fit(tokenizer: Tokenizer, layout: AnswerLayout, size: int, opening: str) -> AnswerTokens:
+    boards = _sample_boards(size)
+    ids, positions = _align(tokenizer, *layout.write(boards[0], opening))
+    digit_ids = np.zeros(size, dtype=np.int64)
+    digit_ids[boards[0][:size] - 1] = ids[positions[:size]]
+    fixed = ids.copy()
+    fixed[positions] = -1
+    answer = AnswerTokens(fixed, positions, digit_ids)
+    if np.unique(digit_ids).size < size:
+        raise TokenLayoutError("two digits share a token")
+    if np.isin(fixed[positions[0] : positions[-1]], digit_ids).any():
+        raise TokenLayoutError("a token between the cells is also a digit's")
+    for board in boards:
+        ids, positions = _align(tokenizer, *layout.write(board, opening))
+        if not np.array_equal(positions, answer.cell_positions) or not np.array_equal(ids, answer.write(board, -1)):
+            raise TokenLayoutError("the tokens of a digit, or those between the cells, depend on the neighbors")
+    return answer
+
+
+def _sample_boards(size: int) -> list[Board]:
+    """n solved boards in which every cell takes every digit."""
+    table = geometry(size)
+    row, column = np.divmod(np.arange(table.cells), size)
+    pattern = row % table.box_rows * table.box_columns + row // table.box_rows + column
+    return [((pattern + shift) % size + 1).astype(np.uint8) for shift in range(size)]
+
+
+def _align(tokenizer: Tokenizer, text: str, offsets: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Encode a text and find the token of each cell, given the cells' character offsets.
+
+    Goes from the end to the first cell and leaves white space out, since decoding one token may add or drop it.
+
+    Returns:
+        int64 `(m,)` token ids and int64 `(n²,)` positions of the cells.
+
+    Raises:
+        TokenLayoutError: A cell is not one token, or the tokens do not decode to the text.
+    """
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    decoded = _decode(tokenizer, ids)
+    if decoded.strip() != text.strip():
+        raise TokenLayoutError(f"{text[:40]!r}… decodes to {decoded[:40]!r}…")
+    written = "".join(text.split())
+    ends = [len("".join(text[: offset + 1].split())) for offset in offsets]
+    pieces = {index: "".join(_decode(tokenizer, [index]).split()) for index in set(ids)}
+    positions: list[int] = []
+    end = len(written)
+    for position in reversed(range(len(ids))):
+        piece = pieces[ids[position]]
+        if written[end - len(piece) : end] != piece:
+            raise TokenLayoutError(f"token {ids[position]} decodes to {piece!r} inside {text[:40]!r}…")
+        if piece and end - len(piece) < ends[-1]:
+            if end != ends.pop() or len(piece) > 1:
+                raise TokenLayoutError(f"the token {piece!r} is more than one cell")
+            positions.append(position)
+        end -= len(piece)
+        if not ends:
+            break
+    if ends:
+        raise TokenLayoutError(f"{len(ends)} cells of {text[:40]!r}… have no token")
+    return np.array(ids, dtype=np.int64), np.array(positions[::-1], dtype=np.int64)
+
+
+def _decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    return tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)

@@ -1,0 +1,221 @@
+"""Scores of an answer in free text, for reward functions: one call, and no text that a model writes raises."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from sudoku_env.board import SYMBOLS, Board, BoardLike, as_board, is_solved, size_of
+from sudoku_env.errors import BoardError
+from sudoku_env.prompts.text import is_gap, line_grids, row_symbols, symbol_value
+from sudoku_env.solver import solve_batch
+
+_ANSWER_TAG = re.compile(r"<answer>", re.IGNORECASE)
+_ANSWER_END = re.compile(r"</answer>", re.IGNORECASE)
+_BLANK_RUN = re.compile(r"[^\S\n]+")
+_TAG = re.compile(r"</?[A-Za-z|][^<>\n]{0,40}>")
+_COLON = re.compile(r"(?<=[A-Za-z]{3}):")
+_MARKER = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)])\s")
+_TYPESETTING = re.compile(r"\\\\|\\hline|\\quad|\\[,;! ]|[&$]|(?<!\*)\*\*(?!\*)")
+_FULL_STOP = re.compile(r"(?<=[0-9A-Ga-g])[.!](?=\s|$)")
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """How good an answer is; the numbers, all in [0, 1], can serve as rewards as they are.
+
+    Attributes:
+        exact: 1.0 if the answer is the solution, else 0.0.
+        per_cell: Share of the puzzle's blank cells in which the answer has the solution's digit.
+        format: 1.0 if a full board could be read, else 0.0, and then the other numbers are 0.0 too.
+        givens: Share of the puzzle's own digits that stand in the answer unchanged.
+        board: uint8 `(n²,)`, the board that was read, or None.
+    """
+
+    exact: float
+    per_cell: float
+    format: float
+    givens: float
+    board: Board | None
+
+
+def score_answer(text: str | None, puzzle: BoardLike, solution: BoardLike | None = None) -> Score:
+    """Score the answer to a puzzle that is written in a text.
+
+    The answer is the board that `read_answer` finds, so what it says about layouts and about several boards holds here.
+
+    Args:
+        text: What a model wrote: any text at all; None, as chat messages without content have it, is no answer.
+        puzzle: Anything that `as_board` takes, with one solution and at least one blank.
+        solution: The solution, if it is known; it is then trusted to be the only one. None solves the puzzle.
+
+    Raises:
+        BoardError: About puzzle and solution, never about the text: a puzzle with no or more than one solution or
+            without a blank, or a solution that is no full board without clashes or changes the puzzle's digits.
+    """
+    start = as_board(puzzle)
+    right = _only_solution(start) if solution is None else _checked_solution(start, solution)
+    blank = start == 0
+    if not blank.any():
+        raise BoardError("the puzzle has no blank; there is nothing to score")
+    board = read_answer(text or "", size_of(start.size))
+    if board is None:
+        return Score(exact=0.0, per_cell=0.0, format=0.0, givens=0.0, board=None)
+    same = board == right
+    return Score(
+        exact=float(same.all()),
+        per_cell=float(same[blank].mean()),
+        format=1.0,
+        givens=float(same[~blank].mean()) if (~blank).any() else 1.0,
+        board=board,
+    )
+
+
+def read_answer(text: str, size: int) -> Board | None:
+    """The last full board of a size in a text, or None.
+
+    Where the text has an `<answer>` tag, only what stands between the last one and its end tag (or the end of the text)
+    is read. A board is n lines of n cells, n² cells in one line (also amid words), or one cell a line; cells are packed
+    or separated by spaces, `|`, commas, brackets and the like, with rulings or empty lines anywhere between the rows,
+    row labels or list markers before them, a heading of column numbers above a ruling, in a code fence, a table or a
+    LaTeX array; special tokens such as `<|eot_id|>` do not matter. 16×16 takes 10..16 or A..G. The answer layouts of
+    `pre_fill` are all among these forms.
+
+    A full board has an ASCII digit from 1 to n in every cell; whether digits clash is not looked at. A board with a
+    blank, such as the puzzle repeated, is passed over. Rows with a wrong number of cells, and a wrong number of rows,
+    make no board; k · n rows are k boards.
+
+    Args:
+        text: Any text.
+        size: n.
+
+    Returns:
+        uint8 `(n²,)`, a new array, or None.
+    """
+    if tags := list(_ANSWER_TAG.finditer(text)):
+        text = _ANSWER_END.split(text[tags[-1].end() :], maxsplit=1)[0]
+    for pattern in (_BLANK_RUN, _TAG, _COLON, _TYPESETTING):
+        text = pattern.sub(" ", text)
+    lines = _join_columns(_split_lettered(text, size), size)
+    last = None
+    for symbols in _grids(lines, size):
+        if (board := _full_board(symbols, size)) is not None:
+            last = board
+    return last
+
+
+@dataclass
+class _Row:
+    """A line of cells only, and what stands between it and the next such line."""
+
+    symbols: list[str]
+    ruling_follows: bool = False
+    gap_follows: bool = False
+
+
+def _grids(lines: Sequence[str], size: int) -> Iterator[list[str]]:
+    """The n² symbols of each board in order, full or not."""
+    region: list[_Row] = []
+    for line in lines:
+        symbols = _cells(line, size)
+        if symbols is not None and len(symbols) != size * size:
+            region.append(_Row(symbols))
+        elif symbols is None and is_gap(line):
+            if region and line.strip():
+                region[-1].ruling_follows = True
+            elif region:
+                region[-1].gap_follows = True
+        else:
+            yield from _grids_of_region(region, size)
+            region = []
+            yield from [symbols] if symbols is not None else _amid_words(line, size)
+    yield from _grids_of_region(region, size)
+
+
+def _grids_of_region(region: list[_Row], size: int) -> Iterator[list[str]]:
+    """Cut rows into boards: all of them if that works out, else each stretch without an empty line by itself."""
+    grids = _cut(region, size)
+    if grids is None:
+        stretch: list[_Row] = []
+        grids = []
+        for row in region:
+            stretch.append(row)
+            if row.gap_follows:
+                grids += _cut(stretch, size) or []
+                stretch = []
+        grids += _cut(stretch, size) or []
+    yield from grids
+
+
+def _cut(rows: list[_Row], size: int) -> list[list[str]] | None:
+    """k boards from k · n rows of n cells, a heading left out; None for any other shape."""
+    if len(rows) % size == 1 and rows[0].ruling_follows:
+        heading = [symbol_value(symbol) for symbol in rows[0].symbols]
+        if heading in ([0] * size, list(range(1, size + 1))):
+            rows = rows[1:]
+    if len(rows) % size or any(len(row.symbols) != size for row in rows):
+        return None
+    flat = [symbol for row in rows for symbol in row.symbols]
+    return [flat[start : start + size * size] for start in range(0, len(flat), size * size)]
+
+
+def _cells(line: str, size: int) -> list[str] | None:
+    """The cells of a line that holds nothing else; less a full stop or list marker where that makes a row or board."""
+    wanted = (size, size * size)
+    symbols = row_symbols(line)
+    if symbols is None or len(symbols) not in wanted:
+        for version in (_FULL_STOP.sub(" ", line), _MARKER.sub(" ", line)):
+            cells = None if version == line else row_symbols(version)
+            if cells is not None and len(cells) in wanted:
+                return cells
+    return symbols
+
+
+def _amid_words(line: str, size: int) -> list[list[str]]:
+    grids = line_grids(0, _FULL_STOP.sub(" ", line), None, [])
+    return [grid.symbols for grid in grids if len(grid.symbols) == size * size]
+
+
+def _full_board(symbols: list[str], size: int) -> Board | None:
+    values = [symbol_value(symbol) for symbol in symbols]
+    return np.array(values, dtype=np.uint8) if 0 < min(values) and max(values) <= size else None
+
+
+def _split_lettered(text: str, size: int) -> str:
+    """Rows behind their letters (`A 1 2 3 4 B 3 4 1 2 …`) as lines of their own, without the letters."""
+    rows = [rf"{chr(ord('A') + row)}((?:\s+[{SYMBOLS[:size]}]){{{size}}})" for row in range(size)]
+    return re.sub(
+        r"(?<!\S)" + r"\s+".join(rows) + r"(?!\S)",
+        lambda match: "\n" + "\n".join(" ".join(row.split()) for row in match.groups()) + "\n",
+        text,
+    )
+
+
+def _join_columns(text: str, size: int) -> list[str]:
+    """The lines of a text, where n² lines of one cell each (or a multiple) are joined to lines of n² cells."""
+    names = {*SYMBOLS[:size], *map(str, range(1, size + 1))}
+    joined: list[str] = []
+    for is_column, run in groupby(text.splitlines(), lambda line: line.strip() in names):
+        lines = list(run)
+        step = size * size if is_column and len(lines) % (size * size) == 0 else 1
+        joined += [" ".join(lines[start : start + step]) for start in range(0, len(lines), step)]
+    return joined
+
+
+def _only_solution(puzzle: Board) -> Board:
+    solutions, counts = solve_batch(puzzle[None], limit=2)
+    if counts[0] != 1:
+        found = "no solution" if counts[0] == 0 else "more than one solution"
+        raise BoardError(f"the puzzle has {found}; only a puzzle with one can be scored")
+    return solutions[0]
+
+
+def _checked_solution(puzzle: Board, solution: BoardLike) -> Board:
+    right = as_board(solution, size_of(puzzle.size))
+    if not is_solved(right):
+        raise BoardError("the solution is not a full board without clashes; pass None to have the puzzle solved")
+    if ((puzzle > 0) & (puzzle != right)).any():
+        raise BoardError("the solution changes a digit of the puzzle; pass the one that belongs to it")
+    return right

@@ -1,0 +1,374 @@
+"""Cells, response positions and token ids: the pre-filled response and what its states mean.
+
+Functions of seed 001, "code": `pre_fill`, `detect_definite`, `judge_error`. Cells are read by fixed position, never by
+decoding a state to text: a token that is no digit cannot shift the cells behind it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sudoku_env.board import SIZES, Board, size_of
+from sudoku_env.errors import PuzzleParseError, TokenLayoutError
+from sudoku_env.logic import forced_digits
+from sudoku_env.prompts.alignment import (
+    AnswerTokens,
+    Tokenizer,
+    choose,
+    decode_prompt,
+    encode_prompt,
+    find_mask_id,
+    fit,
+    layouts_to_try,
+)
+from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, AnswerLayout, parse_puzzle
+from sudoku_env.solver import solve_batch
+
+
+@dataclass(frozen=True, eq=False)
+class TokenLayout:
+    """Where the cells of one puzzle stand in its response, and which tokens mean what; arrays are read-only.
+
+    A state is the sequence of `prompt_length + response_length` token ids. Positions are relative to the response.
+
+    Attributes:
+        size: n.
+        prompt_length: Tokens before the response.
+        response_length: Tokens of the response.
+        mask_id: The mask token.
+        cell_positions: int64 `(n²,)`, ascending, the response position of each cell.
+        digit_ids: int64 `(n,)`, the token of digit d at `digit_ids[d - 1]`.
+        puzzle: uint8 `(n²,)`, the givens, 0 for a blank.
+        solution: uint8 `(n²,)`, the only solution.
+        name: The answer layout, a key of `ANSWER_LAYOUTS`.
+    """
+
+    size: int
+    prompt_length: int
+    response_length: int
+    mask_id: int
+    cell_positions: NDArray[np.int64]
+    digit_ids: NDArray[np.int64]
+    puzzle: Board
+    solution: Board
+    name: str
+
+    def __post_init__(self) -> None:
+        for field in ("cell_positions", "digit_ids", "puzzle", "solution"):
+            view = getattr(self, field).view()
+            view.flags.writeable = False
+            object.__setattr__(self, field, view)
+
+    @property
+    def map_range(self) -> tuple[int, int]:
+        """The map `[a, b)`: from the first cell to one past the last, separators included."""
+        return int(self.cell_positions[0]), int(self.cell_positions[-1]) + 1
+
+    @property
+    def solution_ids(self) -> NDArray[np.int64]:
+        """int64 `(n²,)`, the right token of each cell."""
+        return self.digit_ids[self.solution.astype(np.int64) - 1]
+
+    def cell_tokens(self, states: ArrayLike) -> NDArray[np.int64]:
+        """int64 `(..., n²)`, the token in each cell of full sequences `(..., prompt_length + response_length)`.
+
+        Raises:
+            TokenLayoutError: The states are no integers or have another length.
+        """
+        tokens = np.asarray(states)
+        length = self.prompt_length + self.response_length
+        if tokens.dtype.kind not in "iu" or tokens.ndim == 0 or tokens.shape[-1] != length:
+            raise TokenLayoutError(
+                f"a state is {length} token ids ({self.prompt_length} of the prompt and {self.response_length} of the "
+                f"response), got dtype {tokens.dtype} with shape {tokens.shape}"
+            )
+        return tokens[..., self.prompt_length + self.cell_positions].astype(np.int64)
+
+    def read_boards(self, states: ArrayLike) -> NDArray[np.int16]:
+        """The boards in full sequences `(..., prompt_length + response_length)`.
+
+        Returns:
+            int16 `(..., n²)`: 0 for a mask, 1..n for a digit, -1 for any other token.
+
+        Raises:
+            TokenLayoutError: The states are no integers or have another length.
+        """
+        tokens = self.cell_tokens(states)
+        order = np.argsort(self.digit_ids)
+        rank = np.searchsorted(self.digit_ids[order], tokens).clip(max=self.size - 1)
+        digits = order[rank]
+        boards = np.where(self.digit_ids[digits] == tokens, digits + 1, -1)
+        return np.where(tokens == self.mask_id, 0, boards).astype(np.int16)
+
+    @classmethod
+    def from_state(
+        cls,
+        state: ArrayLike,
+        tokenizer: Tokenizer,
+        *,
+        mask_token_id: int | None = None,
+        prompt_length: int | None = None,
+        opening: str = DEFAULT_OPENING,
+        layout: str | None = None,
+    ) -> Self:
+        """Rebuild the layout from any state that `pre_fill` and decoding can lead to, wrong tokens included.
+
+        The response is found by its opening and the tokens between its cells; the puzzle is parsed from what stands
+        before. A find counts only when that puzzle's givens stand in its cells.
+
+        Args:
+            state: int `(L,)`, prompt and response.
+            tokenizer: The tokenizer that `pre_fill` was given.
+            mask_token_id: As in `pre_fill`.
+            prompt_length: Where the response begins, if known.
+            opening: As in `pre_fill`.
+            layout: As in `pre_fill`.
+
+        Raises:
+            TokenLayoutError: The state is no such state.
+            PuzzleParseError: Its prompt holds a puzzle without a solution or with several.
+        """
+        ids = np.asarray(state)
+        if ids.ndim != 1 or ids.dtype.kind not in "iu":
+            raise TokenLayoutError(f"a state is one row of token ids, got dtype {ids.dtype} with shape {ids.shape}")
+        mask_id = find_mask_id(tokenizer, mask_token_id)
+        found: list[tuple[AnswerLayout, AnswerTokens, Board, int]] = []
+        for answer, size in product(layouts_to_try(tokenizer, layout), SIZES):
+            tokens = fit(tokenizer, answer, size, opening)
+            if not isinstance(tokens, AnswerTokens):
+                continue
+            for start in tokens.find(ids):
+                if prompt_length not in (None, start) or mask_id in ids[:start]:
+                    continue
+                puzzle = _puzzle_before(tokenizer, ids[:start])
+                if puzzle is not None and tokens.holds(puzzle, ids[start:]):
+                    found.append((answer, tokens, puzzle, start))
+        if len(found) == 1:
+            answer, tokens, puzzle, start = found[0]
+            return cls._of(answer, tokens, puzzle, _only_solution(puzzle), start, ids.size - start, mask_id)
+        starts = f"several, at {[start for *_, start in found]} (pass prompt_length)" if found else "none"
+        raise TokenLayoutError(
+            f"a state of {ids.size} tokens should hold one response that begins with {opening!r} and has the prompt's "
+            f"puzzle in its grid, found {starts}; opening, layout and mask token must be those given to pre_fill"
+        )
+
+    @classmethod
+    def _of(
+        cls,
+        answer: AnswerLayout,
+        tokens: AnswerTokens,
+        puzzle: Board,
+        solution: Board,
+        prompt_length: int,
+        response_length: int,
+        mask_id: int,
+    ) -> Self:
+        return cls(
+            size=size_of(puzzle.size),
+            prompt_length=prompt_length,
+            response_length=response_length,
+            mask_id=mask_id,
+            cell_positions=tokens.cell_positions,
+            digit_ids=tokens.digit_ids,
+            puzzle=puzzle,
+            solution=solution,
+            name=answer.name,
+        )
+
+
+class PreFilled(tuple[list[int], list[int], int, tuple[int, int]]):
+    """What `pre_fill` returns: unpacks into token ids, filled indices, prompt length and map range.
+
+    Attributes:
+        layout: The `TokenLayout` of the sequence.
+    """
+
+    layout: TokenLayout
+
+    def __new__(cls, token_ids: list[int], filled_indices: list[int], layout: TokenLayout) -> Self:
+        """Bundle a pre-filled sequence with its layout."""
+        self = super().__new__(cls, (token_ids, filled_indices, layout.prompt_length, layout.map_range))
+        self.layout = layout
+        return self
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self[0], self[1], self.layout
+
+    @property
+    def token_ids(self) -> list[int]:
+        """Prompt and response, `prompt_length + max_gen_length` ids."""
+        return self[0]
+
+    @property
+    def filled_indices(self) -> list[int]:
+        """Response-relative positions that hold no mask, ascending."""
+        return self[1]
+
+    @property
+    def prompt_length(self) -> int:
+        """Number of prompt tokens, the absolute position of the first response token."""
+        return self[2]
+
+    @property
+    def map_range(self) -> tuple[int, int]:
+        """The Sudoku map `[a, b)`, response-relative."""
+        return self[3]
+
+
+def pre_fill(
+    prompt: str,
+    tokenizer: Tokenizer,
+    max_gen_length: int,
+    *,
+    system_prompt: str = DEFAULT_SYSTEM_PROMPT,
+    opening: str = DEFAULT_OPENING,
+    mask_token_id: int | None = None,
+    layout: str | None = None,
+) -> PreFilled:
+    """Tokenize a prompt and a response in which all that is known beforehand is filled (seed 001, "code", 3.1).
+
+    The response is the opening, the separators of the grid and the givens, and masks everywhere else up to
+    `max_gen_length`. Prompt and response are tokenized separately.
+
+    Args:
+        prompt: Holds one puzzle in words; see `parse_puzzle`.
+        tokenizer: Its chat template is applied where it has one; else the system prompt, the prompt and a line end go
+            in as text, after the bos token if there is one.
+        max_gen_length: Number of response tokens.
+        system_prompt: Put before the prompt; "" for none. A template that refuses the system role gets it as the
+            beginning of the user's message.
+        opening: First words of the response; white space at their end is the answer layout's to choose.
+        mask_token_id: The mask token; None takes the tokenizer's, or LLaDA's `<|mdm_mask|>`.
+        layout: The answer layout, a key of `ANSWER_LAYOUTS`; None takes `tokenizer.init_kwargs["answer_layout"]`, and
+            without one the first layout in which every cell is one token, a digit's token is the same in every cell,
+            and text and tokens round-trip.
+
+    Returns:
+        `(token_ids, filled_indices, prompt_length, map_range)` with `.layout`.
+
+    Raises:
+        PuzzleParseError: No puzzle, several, a malformed one, or one without exactly one solution.
+        TokenLayoutError: No layout suits the tokenizer, the mask token is unknown or taken, or the response is longer
+            than `max_gen_length`.
+    """
+    puzzle = parse_puzzle(prompt)
+    size = size_of(puzzle.size)
+    solution = _only_solution(puzzle)
+    answer, tokens = choose(tokenizer, layout, solution, opening)
+    mask_id = find_mask_id(tokenizer, mask_token_id)
+    if mask_id in tokens.ids or mask_id in tokens.digit_ids:
+        raise TokenLayoutError(f"mask token {mask_id} is a token of the answer; pass another mask_token_id")
+    needed = tokens.ids.size
+    if max_gen_length < needed:
+        raise TokenLayoutError(
+            f"the opening and a {size}×{size} grid in layout {answer.name!r} take {needed} tokens, more than "
+            f"max_gen_length={max_gen_length}; raise it to {needed} or more"
+        )
+    prompt_ids = encode_prompt(tokenizer, prompt, system_prompt)
+    if mask_id in prompt_ids:
+        raise TokenLayoutError(f"the prompt contains the mask token {mask_id}; pass another mask_token_id")
+    response = np.full(max_gen_length, mask_id, dtype=np.int64)
+    response[:needed] = tokens.write(puzzle, mask_id)
+    token_layout = TokenLayout._of(answer, tokens, puzzle, solution, len(prompt_ids), max_gen_length, mask_id)
+    return PreFilled(prompt_ids + response.tolist(), np.flatnonzero(response != mask_id).tolist(), token_layout)
+
+
+def reference_ids(prefilled: PreFilled, tail_id: int) -> NDArray[np.int64]:
+    """The right response: the solution in the cells and `tail_id`, e.g. the end token, at the masks outside the map.
+
+    Returns:
+        int64 `(max_gen_length,)`.
+
+    Raises:
+        TokenLayoutError: `tail_id` is the mask token.
+    """
+    layout = prefilled.layout
+    if tail_id == layout.mask_id:
+        raise TokenLayoutError(f"tail_id {tail_id} is the mask token; pass another, such as the end token")
+    response = np.array(prefilled.token_ids[layout.prompt_length :], dtype=np.int64)
+    response[layout.cell_positions] = layout.solution_ids
+    response[response == layout.mask_id] = tail_id
+    return response
+
+
+@overload
+def detect_definite(state: Sequence[int], layout: TokenLayout) -> list[int]: ...
+@overload
+def detect_definite(state: Any, layout: Sequence[TokenLayout]) -> list[list[int]]: ...
+@overload
+def detect_definite(state: Any, layout: TokenLayout) -> Any: ...
+def detect_definite(state: Any, layout: TokenLayout | Sequence[TokenLayout]) -> list[int] | list[list[int]]:
+    """The masked cells that are logically forced, S1 of seed 001: naked and hidden singles, see `forced_digits`.
+
+    In a state with errors they follow from the digits as they stand, a token that is no digit counting as a blank.
+
+    Args:
+        state: int `(L,)`, or a batch: `(B, L)` with one layout, or B states with a sequence of B layouts.
+        layout: Of the state, or one a state.
+
+    Returns:
+        Response-relative positions, ascending; one list a state for a batch.
+
+    Raises:
+        TokenLayoutError: A state does not fit its layout, or the numbers of states and layouts differ.
+    """
+    if not isinstance(layout, TokenLayout):
+        return [detect_definite(one, of) for one, of in _pairs(state, layout)]
+    boards = layout.read_boards(state)
+    digits = np.where(boards > 0, boards, 0).astype(np.uint8)
+    forced = (forced_digits(digits.reshape(-1, digits.shape[-1])).reshape(digits.shape) > 0) & (boards == 0)
+    if forced.ndim == 1:
+        return layout.cell_positions[forced].tolist()
+    return [layout.cell_positions[row].tolist() for row in forced]
+
+
+@overload
+def judge_error(state: Sequence[int], layout: TokenLayout) -> bool: ...
+@overload
+def judge_error(state: Any, layout: Sequence[TokenLayout]) -> NDArray[np.bool_]: ...
+@overload
+def judge_error(state: Any, layout: TokenLayout) -> Any: ...
+def judge_error(state: Any, layout: TokenLayout | Sequence[TokenLayout]) -> bool | NDArray[np.bool_]:
+    """Whether a filled cell differs from the solution, be it by a digit or by a token that is none (seed 001, "code").
+
+    Args:
+        state: int `(L,)`, or a batch: `(B, L)` with one layout, or B states with a sequence of B layouts.
+        layout: Of the state, or one a state.
+
+    Returns:
+        One bool, or bool `(B,)` for a batch.
+
+    Raises:
+        TokenLayoutError: A state does not fit its layout, or the numbers of states and layouts differ.
+    """
+    if not isinstance(layout, TokenLayout):
+        return np.array([judge_error(one, of) for one, of in _pairs(state, layout)], dtype=np.bool_)
+    tokens = layout.cell_tokens(state)
+    wrong = ((tokens != layout.mask_id) & (tokens != layout.solution_ids)).any(-1)
+    return bool(wrong) if wrong.ndim == 0 else wrong
+
+
+def _pairs(states: Any, layouts: Sequence[TokenLayout]) -> Iterator[tuple[Any, TokenLayout]]:
+    if len(states) != len(layouts):
+        raise TokenLayoutError(f"{len(states)} states with {len(layouts)} layouts; pass one layout a state")
+    return zip(states, layouts, strict=True)
+
+
+def _only_solution(puzzle: Board) -> Board:
+    solutions, counts = solve_batch(puzzle[None], limit=2)
+    if counts[0] == 0:
+        raise PuzzleParseError("a contradiction: the puzzle has no solution")
+    if counts[0] > 1:
+        raise PuzzleParseError("the puzzle is not unique: it has more than one solution")
+    return solutions[0]
+
+
+def _puzzle_before(tokenizer: Tokenizer, prompt_ids: NDArray[np.integer]) -> Board | None:
+    try:
+        return parse_puzzle(decode_prompt(tokenizer, prompt_ids.tolist()))
+    except PuzzleParseError:
+        return None

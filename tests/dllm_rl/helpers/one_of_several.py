@@ -1,0 +1,20 @@
+"""Started by torchrun: trains once for each set of arguments and writes down gradients and logs of this process."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, trainer
+
+torch.set_num_threads(1)
+folder = Path(sys.argv[1])
+for index, changes in enumerate(json.loads(sys.argv[2])):
+    kept = KeepGradients()
+    run = trainer(folder / str(index), callbacks=[kept], **changes)
+    run.train()
+    stem = folder / f"{index}-rank{run.args.process_index}"
+    save_file(kept.tensors(), stem.with_suffix(".safetensors"))
+    stem.with_suffix(".json").write_text(json.dumps(run.state.log_history))

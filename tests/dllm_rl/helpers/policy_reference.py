@@ -1,0 +1,304 @@
+"""The MDP by definition: one state at a time, the whole vocabulary, probabilities in float64, nothing shared.
+
+A trajectory is a list of actions (position, token); states are full sequences of one puzzle, without padding.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dllm_rl.objective import ObjectiveConfig
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import Rollout
+from dllm_rl.sudoku import PuzzleBatch
+from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error
+
+Action = tuple[int, int]
+
+
+class Policy(NamedTuple):
+    """log π(ℓ|s), log π(v|ℓ,s) over the vocabulary, and the margin, for each masked position ℓ."""
+
+    position: dict[int, Tensor]
+    token: dict[int, Tensor]
+    margin: dict[int, Tensor]
+
+    def log_prob(self, action: Action) -> Tensor:
+        return self.position[action[0]] + self.token[action[0]][action[1]]
+
+
+def policy_at(model: nn.Module, state: Sequence[int], puzzle: PreFilled, config: PolicyConfig) -> Policy:
+    layout = puzzle.layout
+    logits = model(input_ids=torch.tensor([list(state)])).logits[0].double()
+    masked = [ell for ell in range(layout.response_length) if state[layout.prompt_length + ell] == layout.mask_id]
+    margin, token = {}, {}
+    for ell in masked:
+        row = logits[layout.prompt_length + ell]
+        kept = torch.cat([row[: layout.mask_id], row[layout.mask_id + 1 :]])
+        first, second = kept.softmax(0).sort(descending=True).values[:2]
+        margin[ell] = torch.log((first + config.margin_eps) / (second + config.margin_eps))
+        log_token = (kept / config.token_temperature).log_softmax(0)
+        nothing = torch.tensor([-torch.inf], dtype=torch.float64)
+        token[ell] = torch.cat([log_token[: layout.mask_id], nothing, log_token[layout.mask_id :]])
+    scaled = torch.stack([margin[ell] for ell in masked]) / config.position_temperature
+    position = dict(zip(masked, scaled.log_softmax(0), strict=True))
+    return Policy(position, token, margin)
+
+
+def after(state: Sequence[int], action: Action, puzzle: PreFilled) -> list[int]:
+    result = list(state)
+    result[puzzle.layout.prompt_length + action[0]] = action[1]
+    return result
+
+
+def is_over(state: Sequence[int], puzzle: PreFilled) -> bool:
+    return bool(judge_error(state, puzzle.layout)) or puzzle.layout.mask_id not in state
+
+
+def f_of(
+    policy: Policy, state: Sequence[int], puzzle: PreFilled, lam: float, scored_tail_id: int | None = None
+) -> Tensor:
+    layout = puzzle.layout
+    solution = dict(zip(layout.cell_positions.tolist(), layout.solution_ids.tolist(), strict=True))
+    f = torch.zeros((), dtype=torch.float64)
+    for ell in policy.position:
+        if ell not in solution:
+            right = torch.zeros(()) if scored_tail_id is None else policy.token[ell][scored_tail_id]
+            f = f + lam * (policy.position[ell] + right).exp()
+    for ell in detect_definite(state, layout):
+        f = f + (policy.position[ell] + policy.token[ell][solution[ell]]).exp()
+    return f
+
+
+def value(model: nn.Module, state: Sequence[int], puzzle: PreFilled, config: PolicyConfig, lam: float) -> Tensor:
+    """E[Σ f] from a state on, by recursion over every action, with its gradient."""
+    if is_over(state, puzzle):
+        return torch.zeros((), dtype=torch.float64)
+    policy = policy_at(model, state, puzzle, config)
+    total = f_of(policy, state, puzzle, lam)
+    for action in _actions(policy):
+        following = value(model, after(state, action, puzzle), puzzle, config, lam)
+        total = total + policy.log_prob(action).exp() * following
+    return total
+
+
+def trajectories(
+    model: nn.Module, puzzle: PreFilled, config: PolicyConfig
+) -> Iterator[tuple[list[Action], list[float]]]:
+    """Every trajectory with the log-probabilities of its actions."""
+    policies: dict[tuple[int, ...], Policy] = {}
+    stack: list[tuple[list[int], list[Action], list[float]]] = [(list(puzzle.token_ids), [], [])]
+    while stack:
+        state, actions, log_probs = stack.pop()
+        if is_over(state, puzzle):
+            yield actions, log_probs
+            continue
+        if tuple(state) not in policies:
+            policies[tuple(state)] = policy_at(model, state, puzzle, config)
+        policy = policies[tuple(state)]
+        for action in _actions(policy):
+            log_prob = float(policy.log_prob(action).detach())
+            stack.append((after(state, action, puzzle), [*actions, action], [*log_probs, log_prob]))
+
+
+def _actions(policy: Policy) -> Iterator[Action]:
+    for ell, log_token in policy.token.items():
+        for token in torch.isfinite(log_token).nonzero()[:, 0].tolist():
+            yield ell, token
+
+
+def as_rollout(
+    model: nn.Module,
+    puzzle: PreFilled,
+    played: Sequence[tuple[list[Action], list[float]]],
+    group_size: int,
+    config: PolicyConfig,
+    lam: float,
+) -> Rollout:
+    """Trajectories of one puzzle, in groups of `group_size`, as if a roll-out had recorded them."""
+    layout, start = puzzle.layout, list(puzzle.token_ids)
+    decisions = start.count(layout.mask_id)
+    seen: dict[tuple[int, tuple[int, ...]], int] = {}
+    shape = (len(played), decisions)
+    visits = [[tuple(start)] for _ in played]
+    for row, (actions, _) in enumerate(played):
+        for action in actions[:-1]:
+            visits[row].append(tuple(after(visits[row][-1], action, puzzle)))
+    for step in range(decisions):
+        for visit in visits:
+            if step < len(visit):
+                seen.setdefault((step, visit[step]), len(seen))
+    state_of, positions, tokens = (torch.full(shape, -1) for _ in range(3))
+    old_logprobs = torch.zeros(shape)
+    for row, (actions, log_probs) in enumerate(played):
+        for step, (ell, token) in enumerate(actions):
+            state_of[row, step] = seen[step, visits[row][step]]
+            positions[row, step], tokens[row, step] = ell, token
+            old_logprobs[row, step] = log_probs[step]
+    states = [state for _, state in seen]
+    forced = torch.zeros(len(states), layout.response_length, dtype=torch.bool)
+    for index, state in enumerate(states):
+        forced[index, detect_definite(state, layout)] = True
+    with torch.no_grad():
+        rewards = [f_of(policy_at(model, state, puzzle, config), state, puzzle, lam) for state in states]
+    nothing = torch.zeros(len(states))
+    count = len(played) // group_size
+    one = PuzzleBatch.collate([puzzle], pad_id=0)
+    return Rollout(
+        problems=one,
+        group_size=group_size,
+        responses=torch.tensor(states)[:, layout.prompt_length :],
+        problem_of=torch.zeros(len(states), dtype=torch.int64),
+        definite=forced,
+        expected_reward=torch.stack(rewards).float(),
+        entropy=nothing,
+        top_prob=nothing,
+        greedy=nothing.long(),
+        state_of=state_of,
+        positions=positions,
+        tokens=tokens,
+        old_logprobs=old_logprobs,
+        rewards=torch.zeros(shape),
+        decisions=torch.full((count * group_size,), decisions),
+        errors=torch.zeros(len(played), dtype=torch.bool),
+        policy=config,
+    )
+
+
+def objective(
+    model: nn.Module,
+    puzzles: Sequence[PreFilled],
+    record: Rollout,
+    config: PolicyConfig,
+    settings: ObjectiveConfig,
+    averages: Sequence[float] = (),
+) -> tuple[Tensor, Tensor, int]:
+    """Both terms of J with their gradients and the number of clipped decisions, by loops over what was played.
+
+    `averages` holds the moving averages of returns by the number of decisions left.
+    """
+    scored_tail_id = _answer_at(record, record.problems.scored)
+    per_group: list[list[list[float]]] = []
+    steps = record.positions.shape[1]
+    for index in range(len(puzzles)):
+        returns = []
+        for trajectory in range(index * record.group_size, (index + 1) * record.group_size):
+            f = [
+                float(record.expected_reward[state]) if state >= 0 else 0.0
+                for state in record.state_of[trajectory].tolist()
+            ]
+            returns.append(
+                [sum(settings.gamma ** (j - k - 1) * f[j] for j in range(k + 1, steps)) for k in range(steps)]
+            )
+        per_group.append(returns)
+    rl = sft = torch.zeros((), dtype=torch.float64)
+    clipped_count = 0
+    for index, puzzle in enumerate(puzzles):
+        decisions = list(puzzle.token_ids).count(puzzle.layout.mask_id)
+        for member in range(record.group_size):
+            trajectory = index * record.group_size + member
+            state, ratios = list(puzzle.token_ids), [1.0]
+            weight = 1 / (len(puzzles) * record.group_size)
+            if settings.reduction == "mean":
+                weight /= decisions
+            for k in range(decisions):
+                action = (int(record.positions[trajectory, k]), int(record.tokens[trajectory, k]))
+                if action[0] < 0:
+                    break
+                policy = policy_at(model, state, puzzle, config)
+                log_ratio = policy.log_prob(action) - float(record.old_logprobs[trajectory, k])
+                ratio = log_ratio.exp()
+                if k < decisions - 1:
+                    column = np.array([member_returns[k] for member_returns in per_group[index]])
+                    advantage = _advantage(column, member, settings, averages[decisions - 1 - k : decisions - k])
+                    bounded = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
+                    clipped_count += bool(bounded * advantage < ratio * advantage)
+                    rl = rl + weight * torch.minimum(ratio * advantage, bounded * advantage)
+                reached = {"one_step": ratios[-1], "cumulative": float(np.prod(ratios)), "none": 1.0}[settings.f_weight]
+                f = f_of(policy, state, puzzle, settings.lam, scored_tail_id)
+                sft = sft + weight * min(reached, settings.f_weight_cap) * f
+                ratios.append(float(ratio.detach()))
+                state = after(state, action, puzzle)
+    return rl * settings.rl_weight, sft * settings.sft_weight, clipped_count
+
+
+def further_terms(
+    model: nn.Module,
+    anchor: nn.Module,
+    puzzles: Sequence[PreFilled],
+    record: Rollout,
+    config: PolicyConfig,
+    settings: ObjectiveConfig,
+) -> dict[str, Tensor]:
+    """The divergence from `anchor`, the entropy and the log-likelihood in J, by loops over the visits."""
+    totals = dict.fromkeys(("kl", "entropy", "ce"), torch.zeros((), dtype=torch.float64))
+    plain = replace(config, token_temperature=1.0)
+    for row, column in record.live.nonzero().tolist():
+        puzzle = puzzles[row // record.group_size]
+        state = [
+            *puzzle.token_ids[: puzzle.prompt_length],
+            *record.responses[record.state_of[row, column]].tolist(),
+        ]
+        policy, at_1 = policy_at(model, state, puzzle, config), policy_at(model, state, puzzle, plain)
+        with torch.no_grad():
+            base, base_at_1 = policy_at(anchor, state, puzzle, config), policy_at(anchor, state, puzzle, plain)
+        weight = 1 / len(record.live) / (int(record.decisions[row]) if settings.reduction == "mean" else 1)
+        of_tokens = [_divergence(at_1.token[ell], base_at_1.token[ell]) for ell in policy.position]
+        kl = torch.stack(of_tokens).mean()
+        if settings.kl_target == "actions":
+            kl = sum(
+                policy.position[ell].exp()
+                * (policy.position[ell] - base.position[ell] + _divergence(policy.token[ell], base.token[ell]))
+                for ell in policy.position
+            )
+        entropy = -sum(log_prob * log_prob.exp() for log_prob in policy.position.values())
+        solution = dict(zip(puzzle.layout.cell_positions.tolist(), puzzle.layout.solution_ids.tolist(), strict=True))
+        tail_id = _answer_at(record, ~record.problems.judged)
+        known = [
+            at_1.token[ell][solution.get(ell, tail_id)]
+            for ell in policy.position
+            if ell in solution or tail_id is not None
+        ]
+        totals["kl"] = totals["kl"] - settings.kl_weight * weight * kl
+        totals["entropy"] = totals["entropy"] + settings.entropy_weight * weight * entropy
+        if known:
+            totals["ce"] = totals["ce"] + settings.ce_weight * weight * torch.stack(known).mean()
+    return totals
+
+
+def _answer_at(record: Rollout, where: Tensor) -> int | None:
+    """The one token that answers all open positions among these; None where there are none or it is not known."""
+    start = record.problems.responses == record.problems.mask_id
+    found = record.problems.answers[where & start].unique().tolist()
+    assert len(found) <= 1
+    return found[0] if found and found != [record.problems.mask_id] else None
+
+
+def _divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+    possible = torch.isfinite(log_p)
+    return (log_p[possible].exp() * (log_p[possible] - log_q[possible])).sum()
+
+
+def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig, average: Sequence[float]) -> float:
+    baseline = column.mean() if settings.baseline != "leave_one_out" else np.delete(column, member).mean()
+    if settings.baseline == "ema" and not np.isnan(average[0]):
+        baseline = average[0]
+    advantage = column[member] - baseline
+    if settings.scale == "none":
+        return float(advantage)
+    spread = max(column.std(), settings.std_floor)
+    return 0.0 if spread < 1e-6 else float(advantage / (spread + settings.std_eps))
+
+
+def gradients(loss: Tensor, model: nn.Module) -> list[Tensor]:
+    """Gradients of all parameters; zeros where none arrives."""
+    parameters = list(model.parameters())
+    found = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+    return [
+        torch.zeros_like(parameter) if gradient is None else gradient
+        for parameter, gradient in zip(parameters, found, strict=True)
+    ]

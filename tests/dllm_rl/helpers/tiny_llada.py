@@ -1,0 +1,23 @@
+"""A LLaDA of a few thousand parameters."""
+
+from typing import Any
+
+import torch
+
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+
+
+def make_model(**changes: Any) -> LladaForMaskedLM:
+    """A tiny LLaDA with grouped-query attention; `changes` go to the configuration."""
+    sizes: dict[str, Any] = {
+        "d_model": 32,
+        "n_layers": 2,
+        "n_heads": 4,
+        "n_kv_heads": 2,
+        "mlp_hidden_size": 48,
+        "vocab_size": 105,
+        "max_sequence_length": 128,
+        "mask_token_id": 2,
+    }
+    torch.manual_seed(0)
+    return LladaForMaskedLM(LladaConfig(**{**sizes, **changes})).eval()

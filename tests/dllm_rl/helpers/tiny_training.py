@@ -1,0 +1,150 @@
+"""A 4×4 model and puzzles small enough to train within a test."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerFast, TrainerCallback
+
+from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.sft import SftDataset, masked_diffusion_loss
+from dllm_rl.sudoku import SudokuTask
+from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.two_rates import TwoRateOptimizer
+from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from sudoku_env.generator import generate
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import PreFilled, pre_fill
+
+TAIL = 2
+TIMES = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}
+
+
+@cache
+def tokenizer() -> PreTrainedTokenizerFast:
+    return build_small_tokenizer(4, chunk=1)
+
+
+@cache
+def puzzles(count: int, seed: int = 1, template: str = "compact") -> list[PreFilled]:
+    boards = generate(count, size=4, clues=(8, 10), rule="singles", seed=seed).boards
+    return [pre_fill(build_prompt(board, template), tokenizer(), 1 + 16 + TAIL) for board in boards]
+
+
+def sudoku_task(with_tail: bool = False, **changes: Any) -> SudokuTask:
+    """Those puzzles as problems; only with their tail are the tokens after the map known."""
+    names = tokenizer()
+    return SudokuTask(pad_id=names.pad_token_id, tail_id=names.eos_token_id if with_tail else None, **changes)
+
+
+def new_model(seed: int = 0) -> LladaForMaskedLM:
+    names = tokenizer()
+    torch.manual_seed(seed)
+    return LladaForMaskedLM(
+        LladaConfig(
+            d_model=32,
+            n_layers=2,
+            n_heads=2,
+            mlp_hidden_size=64,
+            rope_theta=100.0,
+            vocab_size=len(names),
+            max_sequence_length=64,
+            mask_token_id=names.mask_token_id,
+            bos_token_id=names.bos_token_id,
+            eos_token_id=names.eos_token_id,
+            pad_token_id=names.pad_token_id,
+        )
+    )
+
+
+@cache
+def _warm_weights() -> dict[str, torch.Tensor]:
+    model, names = new_model(), tokenizer()
+    data = SftDataset(sudoku_task(with_tail=True).batch(puzzles(64)))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(60):
+        rows = torch.randint(len(data), (32,))
+        loss = masked_diffusion_loss(model, data.input_ids[rows].long(), data.maskable[rows], names.mask_token_id)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.state_dict()
+
+
+def warm_model() -> LladaForMaskedLM:
+    """A model that writes digits, some of them right, so that trajectories of a group differ."""
+    model = new_model()
+    model.load_state_dict(_warm_weights())
+    return model
+
+
+def arguments(folder: Path, **changes: Any) -> UnmaskArguments:
+    chosen: dict[str, Any] = {
+        "output_dir": str(folder),
+        "max_steps": 1,
+        "per_device_train_batch_size": 2,
+        "group_size": 4,
+        "position_temperature": 1.0,
+        "learning_rate": 1e-3,
+        "lr_scheduler_type": "constant",
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 7,
+    }
+    return UnmaskArguments(**{**chosen, **changes})
+
+
+def trainer(
+    folder: Path,
+    model: LladaForMaskedLM | None = None,
+    *,
+    callbacks: list[TrainerCallback] | None = None,
+    count: int = 8,
+    task: SudokuTask | None = None,
+    **changes: Any,
+) -> UnmaskTrainer:
+    return UnmaskTrainer(
+        warm_model() if model is None else model,
+        arguments(folder, **changes),
+        puzzles(count),
+        task or sudoku_task(),
+        callbacks=callbacks,
+    )
+
+
+def logged(of: UnmaskTrainer, name: str) -> list[float]:
+    return [line[name] for line in of.state.log_history if name in line]
+
+
+def untimed(lines: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Log lines without what the clock decides."""
+    return [{name: value for name, value in line.items() if name not in TIMES} for line in lines]
+
+
+class KeepGradients(TrainerCallback):
+    """Copies what the optimizer is about to apply at each step: `.grad`, and the second term's gradients if kept."""
+
+    def __init__(self) -> None:
+        self.first: list[list[torch.Tensor]] = []
+        self.second: list[list[torch.Tensor]] = []
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):  # type: ignore[no-untyped-def]
+        self.first.append([param.grad.clone() for param in model.parameters()])
+        inner = getattr(optimizer, "optimizer", optimizer)
+        if isinstance(inner, TwoRateOptimizer):
+            self.second.append([gradient.clone() for gradient in inner.second_gradients if gradient is not None])
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All of them by name."""
+        both = {"first": self.first, "second": self.second}
+        return {
+            f"{name}.{step}.{index}": gradient
+            for name, steps in both.items()
+            for step, gradients in enumerate(steps)
+            for index, gradient in enumerate(gradients)
+        }

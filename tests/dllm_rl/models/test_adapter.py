@@ -1,0 +1,85 @@
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dllm_rl.decode import decode
+from dllm_rl.decoding import get_strategy
+from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.sudoku import PuzzleBatch
+
+
+class Plain(nn.Module):
+    """A model that takes `(input_ids, attention_mask)` only; `shift` moves its logits one token to the left."""
+
+    def __init__(self, inner: LladaForMaskedLM, *, shift: bool, bare: bool) -> None:
+        super().__init__()
+        self.inner, self.shift, self.bare = inner, shift, bare
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        logits = self.inner(input_ids=input_ids, attention_mask=attention_mask.bool()).logits
+        logits = logits.roll(-1, dims=1) if self.shift else logits
+        return logits if self.bare else SimpleNamespace(logits=logits)
+
+
+class Fixed(nn.Module):
+    def __init__(self, output: Any) -> None:
+        super().__init__()
+        self.output = output
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        return self.output
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_plain_model_decodes_like_the_native_one(
+    model: LladaForMaskedLM, batch: PuzzleBatch, shift: bool, bare: bool
+) -> None:
+    adapted = as_policy_model(Plain(model, shift=shift, bare=bare), shifted=shift)
+    expected = decode(model, batch, get_strategy("margin"), tokens_per_step=2)
+    record = decode(adapted, batch, get_strategy("margin"), tokens_per_step=2)
+    assert torch.equal(record.responses, expected.responses) and torch.equal(record.step_of, expected.step_of)
+    one = decode(
+        as_policy_model(Plain(model, shift=not shift, bare=bare), shifted=shift), batch, get_strategy("margin")
+    )
+    assert not torch.equal(one.responses, expected.responses)
+
+
+def test_missing_attention_masks_become_ones(model: LladaForMaskedLM) -> None:
+    ids = torch.tensor([[5, 2, 7]])
+    marked = torch.tensor([[False, True, True]])
+    logits = LogitsAdapter(Plain(model, shift=False, bare=True))(ids, None, marked).logits
+    torch.testing.assert_close(logits, model(input_ids=ids).logits[0, 1:])
+
+
+def test_only_a_native_model_that_is_not_shifted_is_left_alone(model: LladaForMaskedLM) -> None:
+    assert as_policy_model(model) is model
+    assert isinstance(as_policy_model(model, shifted=True), LogitsAdapter)
+
+
+IDS, MARKED = torch.tensor([[5, 2, 7]]), torch.tensor([[False, True, True]])
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "words"),
+    [
+        (SimpleNamespace(last_hidden_state=torch.zeros(1, 3, 8)), TypeError, "returned SimpleNamespace.*head"),
+        (torch.zeros(3, 8), ValueError, r"logits \(3, 8\) for input_ids \(1, 3\)"),
+        (torch.zeros(1, 2, 8), ValueError, r"logits \(1, 2, 8\)"),
+        (torch.zeros(1, 3, 7), ValueError, "logits for 7 tokens, but the input holds token 7"),
+    ],
+)
+def test_outputs_that_do_not_fit_are_refused(output: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        LogitsAdapter(Fixed(output))(IDS, None, MARKED)
+
+
+def test_shifted_logits_say_nothing_about_the_first_token() -> None:
+    adapter = LogitsAdapter(Fixed(torch.arange(24.0).reshape(1, 3, 8)), shifted=True)
+    assert adapter(IDS, None, MARKED).logits[:, 0].tolist() == [0.0, 8.0]
+    with pytest.raises(ValueError, match="first token; put a prompt"):
+        adapter(IDS, None, ~MARKED)

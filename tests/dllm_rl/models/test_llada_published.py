@@ -1,0 +1,129 @@
+"""LLaDA's published folders: configuration, sharded weights and tokenizer, without remote code."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer
+
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from sudoku_env.generator import generate
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import pre_fill
+from tests.dllm_rl.helpers.published_llada import (
+    PUBLISHED,
+    llama_of,
+    stored_weights,
+    write_published,
+    write_sudoku_checkpoint,
+)
+
+
+def ids(batch: int, length: int) -> Tensor:
+    return torch.randint(0, 40, (batch, length), generator=torch.Generator().manual_seed(1))
+
+
+def test_a_published_folder_loads_without_remote_code(tmp_path: Path) -> None:
+    weights = write_published(tmp_path)
+    for loader in (AutoModelForMaskedLM, LladaForMaskedLM):
+        model, report = loader.from_pretrained(tmp_path, output_loading_info=True)
+        assert type(model) is LladaForMaskedLM
+        assert not any(report.get(kind) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+        state = model.state_dict()
+        assert state.keys() == weights.keys()
+        assert all(torch.equal(state[name], weight) for name, weight in weights.items())  # bfloat16, as stored
+    assert {path.name for path in tmp_path.glob("*.safetensors")} == {
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+    }
+    assert model.config.mask_token_id == 39 and model.config.rope_theta == 500000.0
+    assert type(AutoModel.from_pretrained(tmp_path)).__name__ == "LladaModel"
+    assert type(AutoConfig.from_pretrained(tmp_path)) is LladaConfig
+
+
+def test_a_shard_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    write_published(tmp_path)
+    (tmp_path / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(OSError, match="model-00002-of-00002"):
+        AutoModelForMaskedLM.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("n_kv_heads", [4, 2, 1])
+@pytest.mark.parametrize("rope_theta", [500000.0, 100.0])
+def test_a_published_folder_equals_llama_without_its_causal_mask(
+    tmp_path: Path, n_kv_heads: int, rope_theta: float
+) -> None:
+    write_published(tmp_path, n_kv_heads=n_kv_heads, rope_theta=rope_theta)
+    model = AutoModelForMaskedLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    llama = llama_of(json.loads((tmp_path / "config.json").read_text()), stored_weights(tmp_path))
+    tokens = ids(2, 9)
+    with torch.no_grad():
+        expected = llama(tokens, attention_mask=torch.zeros(2, 1, 9, 9), use_cache=False).logits
+        causal = llama(tokens, use_cache=False).logits
+        logits = model(tokens).logits
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
+    assert float((logits - causal).abs().max()) > 0.1
+
+
+def test_saving_writes_a_folder_that_needs_no_remote_code(tmp_path: Path) -> None:
+    write_published(tmp_path / "published", n_kv_heads=2)
+    model = AutoModelForMaskedLM.from_pretrained(tmp_path / "published")
+    model.save_pretrained(tmp_path / "saved", max_shard_size="10KB")
+    assert len(list((tmp_path / "saved").glob("*.safetensors"))) > 1
+    saved = json.loads((tmp_path / "saved" / "config.json").read_text())
+    assert "auto_map" not in saved
+    changed = {"auto_map", "architectures", "transformers_version", "use_cache"}  # the last is generation's
+    assert {key: saved.get(key) for key in PUBLISHED.keys() - changed} == {
+        key: value for key, value in {**PUBLISHED, "n_kv_heads": 2}.items() if key not in changed
+    }
+    again = AutoModelForMaskedLM.from_pretrained(tmp_path / "saved")
+    assert torch.equal(again(ids(1, 6)).logits, model(ids(1, 6)).logits)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("block_type", "sequential"),
+        ("activation_type", "swiglu"),
+        ("layer_norm_type", "default"),
+        ("rope", False),
+        ("rope_full_precision", False),
+        ("rope_scaling", {"rope_type": "linear", "factor": 2.0}),
+        ("rope_parameters", {"rope_type": "yarn", "factor": 2.0}),
+        ("alibi", True),
+        ("include_bias", True),
+        ("include_qkv_bias", True),
+        ("attention_layer_norm", True),
+        ("input_emb_norm", True),
+        ("scale_logits", True),
+        ("weight_tying", True),
+        ("multi_query_attention", True),
+        ("attention_dropout", 0.1),
+        ("embedding_dropout", 0.1),
+        ("residual_dropout", 0.1),
+        ("bias_for_layer_norm", True),
+        ("layer_norm_with_affine", False),
+        ("block_group_size", 4),
+        ("init_fn", "full_megatron"),
+        ("n_heads", 5),
+        ("n_kv_heads", 3),
+        ("d_model", 36),
+    ],
+)
+def test_architectures_that_are_not_implemented_are_refused(tmp_path: Path, key: str, value: object) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**PUBLISHED, key: value}))
+    with pytest.raises(ValueError, match=f"{key}="):
+        AutoConfig.from_pretrained(tmp_path)
+
+
+def test_the_published_tokenizer_gives_llada_s_mask_token(tmp_path: Path) -> None:
+    write_sudoku_checkpoint(tmp_path, size=4)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path)
+    assert tokenizer.mask_token is None
+    assert tokenizer.convert_tokens_to_ids("<|mdm_mask|>") == config.mask_token_id
+    puzzle = pre_fill(build_prompt(generate(1, size=4, seed=1).boards[0], "compact"), tokenizer, 20)
+    assert puzzle.layout.mask_id == config.mask_token_id
+    assert puzzle.token_ids.count(config.mask_token_id) == 20 - len(puzzle.filled_indices)

@@ -1,0 +1,90 @@
+"""The recipes for LLaDA-8B: every key is known, and one runs end to end on a tiny folder as published."""
+
+import ast
+import json
+import os
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+from peft import PeftModel
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM
+
+from dllm_rl.arguments import UnmaskArguments
+from tests.dllm_rl.helpers.published_llada import write_sudoku_checkpoint
+from tests.helpers.warm_process import run_script
+
+ROOT = Path(__file__).parents[3]
+RECIPES = sorted((ROOT / "configs").glob("llada_8b_*.yaml"))
+
+
+def script(recipe: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the main job's script with a recipe."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return run_script(ROOT / "scripts" / "train_sudoku.py", [recipe, *words], env=environment, timeout=300)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_the_library_takes_every_value(recipe: Path, tmp_path: Path) -> None:
+    values = yaml.safe_load(recipe.read_text())
+    known = {item.name for item in fields(UnmaskArguments)}
+    own = {name: value for name, value in values.items() if name in known}
+    args = UnmaskArguments(**{**own, "output_dir": str(tmp_path), "use_cpu": True})
+    assert (args.lora_r, args.lora_alpha, args.lora_dropout) == (16, 32, 0.0)
+    assert args.gradient_checkpointing is not recipe.stem.endswith("fsdp")
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_the_script_knows_every_key(recipe: Path) -> None:
+    tree = ast.parse((ROOT / "scripts" / "train_sudoku.py").read_text())
+    (options,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ScriptArguments"]
+    known = {item.target.id for item in options.body if isinstance(item, ast.AnnAssign)}  # type: ignore[union-attr]
+    keys = yaml.safe_load(recipe.read_text()).keys() - {item.name for item in fields(UnmaskArguments)}
+    assert {"model", "dtype", "eval_puzzles"} <= keys <= known
+
+
+@pytest.mark.slow
+def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> None:
+    """Sizes and steps are overridden, nothing else: bfloat16, adapters, checkpointing and accumulation stay."""
+    write_sudoku_checkpoint(tmp_path / "published")
+    sizes = {
+        "model": tmp_path / "published",
+        "output_dir": tmp_path / "run",
+        "use_cpu": True,
+        "prompt_template": "compact",
+        "max_gen_length": 40,
+        "max_puzzles": 16,
+        "eval_puzzles": 4,
+        "curve_puzzles": 3,
+        "curve_points": 1,
+        "max_steps": 2,
+        "save_steps": 1,
+        "warmup_steps": 0,
+        "group_size": 4,
+        "per_device_train_batch_size": 2,
+        "gradient_accumulation_steps": 2,
+        "control_batch_size": 2,
+        "lora_r": 2,
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+    words = [str(word) for name, value in sizes.items() for word in (f"--{name}", value)]
+    result = script(ROOT / "configs" / "llada_8b_6x6.yaml", *words)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert "\ncontrol" in result.stdout and "1,984 of them trained" in result.stdout
+    metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    ratios = [line["max_log_ratio_at_update_0"] for line in metrics if "max_log_ratio_at_update_0" in line]
+    assert len(ratios) == 2 and max(ratios) < 1e-5
+    arguments = json.loads((tmp_path / "run" / "arguments.json").read_text())
+    assert arguments["dtype"] == "bfloat16" and arguments["gradient_checkpointing"] is True
+    base = AutoModelForMaskedLM.from_pretrained(tmp_path / "published")
+    for name in ("rl", "control", "checkpoint-2"):
+        folder = tmp_path / "run" / name
+        progress = {"progress_0.safetensors"} if name == "checkpoint-2" else set()
+        assert {path.name for path in folder.glob("*.safetensors")} == {"adapter_model.safetensors"} | progress
+        adapters = load_file(folder / "adapter_model.safetensors")
+        assert any(bool(weight.any()) for key, weight in adapters.items() if "lora_B" in key)
+    assert isinstance(PeftModel.from_pretrained(base, str(tmp_path / "run" / "rl")), PeftModel)

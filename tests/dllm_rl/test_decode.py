@@ -1,0 +1,194 @@
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedTokenizerFast
+
+from dllm_rl.decode import best_positions, decode
+from dllm_rl.decoding import STRATEGIES, Strategy, get_strategy, semi_autoregressive
+from dllm_rl.models.adapter import as_policy_model
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.policy import NEG_INF, PolicyConfig
+from dllm_rl.sudoku import PuzzleBatch
+from sudoku_env.prompts.tokens import PreFilled, detect_definite
+from tests.dllm_rl.helpers.policy_reference import Policy, policy_at
+
+
+def best_is_large(name: str, policy: Policy, ell: int) -> float:
+    if name == "probability":
+        return float((policy.token[ell] * PolicyConfig().token_temperature).softmax(0).max())
+    return -float(ell) if name == "left_to_right" else float(policy.margin[ell])
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "threshold"),
+    [
+        *(
+            (name, count, None)
+            for name in ("margin", "probability", "left_to_right", "forced_first")
+            for count in (1, 2, 3)
+        ),
+        ("margin", None, 1.5),
+        ("margin", 2, 0.5),
+        ("probability", None, math.log(0.7)),
+        ("probability", None, 1.0),
+        ("forced_first", None, 1.5),
+        ("forced_first", None, None),
+    ],
+)
+def test_against_loops(
+    model: LladaForMaskedLM,
+    puzzles: list[PreFilled],
+    tokenizer: PreTrainedTokenizerFast,
+    name: str,
+    count: int | None,
+    threshold: float | None,
+) -> None:
+    """Each puzzle alone, from the definitions, on to the end after errors."""
+    batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
+    record = decode(model, batch, get_strategy(name), tokens_per_step=count, threshold=threshold)
+    wrong = 0
+    sizes: list[int] = []
+    for row, puzzle in enumerate(puzzles):
+        layout, state = puzzle.layout, list(puzzle.token_ids)
+        step_of, greedy = [-1] * layout.response_length, []
+        while layout.mask_id in state:
+            with torch.no_grad():
+                policy = policy_at(model, state, puzzle, PolicyConfig())
+            allowed = list(policy.position)
+            if name == "forced_first":
+                digits = [token if token in layout.digit_ids else layout.mask_id for token in state]
+                allowed = [ell for ell in detect_definite(digits, layout) if ell in policy.position] or allowed
+            rank = {ell: best_is_large(name, policy, ell) for ell in allowed}
+            chosen = sorted(allowed, key=rank.__getitem__, reverse=True)[:count]
+            if threshold is not None:
+                scale = math.log if name == "probability" else float
+                chosen = chosen[:1] + [ell for ell in chosen[1:] if scale(rank[ell]) >= threshold]
+            sizes.append(len(chosen))
+            for ell in chosen:
+                state[layout.prompt_length + ell] = int(policy.token[ell].argmax())
+                step_of[ell] = len(greedy)
+            greedy.append(max(policy.margin, key=lambda ell: float(policy.margin[ell])))
+        assert record.responses[row].tolist() == state[layout.prompt_length :]
+        assert record.step_of[row].tolist() == step_of
+        assert [ell for ell in record.greedy[row].tolist() if ell >= 0] == greedy
+        assert int(record.forward_passes[row]) == len(greedy)
+        wrong += bool((layout.read_boards(state) != layout.solution).any())
+    assert 0 < wrong
+    if threshold is not None:
+        assert len(set(sizes)) > 1 if threshold != 1.0 else set(sizes) == {1}
+
+
+@pytest.mark.parametrize("count", [1, 3, 50])
+@pytest.mark.parametrize("name", list(STRATEGIES))
+def test_every_strategy_fills_everything_once(
+    model: LladaForMaskedLM, batch: PuzzleBatch, name: str, count: int
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    record = decode(model, batch, get_strategy(name), tokens_per_step=count, generator=generator)
+    masked = batch.responses == batch.layout.mask_id
+    assert torch.equal(record.step_of >= 0, masked)
+    assert torch.equal(record.responses[~masked], batch.responses[~masked])
+    assert not bool((record.responses == batch.layout.mask_id).any())
+    for row, blanks in enumerate(masked.sum(1).tolist()):
+        sizes = record.step_of[row][masked[row]].bincount()
+        assert int(sizes.max()) <= count and int(sizes.min()) >= 1
+        if name not in ("forced_first", "semi_autoregressive"):
+            assert len(sizes) == -(-blanks // count)
+
+
+def test_chunks_of_the_batch_change_nothing(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    whole = decode(model, batch, get_strategy("entropy"), tokens_per_step=2)
+    length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
+    parts = decode(model.train(), batch, get_strategy("entropy"), tokens_per_step=2, max_tokens=2 * length + 1)
+    assert torch.equal(whole.responses, parts.responses) and torch.equal(whole.step_of, parts.step_of)
+    assert model.training
+
+
+def test_blocks_are_filled_one_after_the_other(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    record = decode(model, batch, semi_autoregressive(5), tokens_per_step=3)
+    for row in record.step_of:
+        blocks = [part[part >= 0] for part in row.split(5)]
+        blocks = [part for part in blocks if len(part)]
+        assert all(int(a.max()) < int(b.min()) for a, b in pairwise(blocks))
+        assert all(len(part.unique()) == -(-len(part) // 3) for part in blocks)
+
+
+def test_boards_of_a_decode(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    record = decode(model, batch, get_strategy("random"), tokens_per_step=2, generator=torch.Generator().manual_seed(3))
+    for row in range(3):
+        boards = batch.read_states(record.states_of(row))
+        assert boards.shape == (int(record.forward_passes[row]) + 1, 16)
+        np.testing.assert_array_equal(boards[0], batch.boards(batch.responses)[row])
+        final = record.responses[row].numpy()[batch.layout.cell_positions]
+        digits = {int(token): digit for digit, token in enumerate(batch.layout.digit_ids, start=1)}
+        assert boards[-1].tolist() == [digits.get(int(token), -1) for token in final]
+        steps = record.step_of[row].numpy()[batch.layout.cell_positions]
+        for number, board in enumerate(boards):
+            assert board.tolist() == [last if at < number else 0 for last, at in zip(boards[-1], steps, strict=True)]
+
+
+def test_ties_go_to_the_left() -> None:
+    score = torch.tensor([[1.0, 3.0, 2.0, 3.0, NEG_INF, 3.0], [NEG_INF, 0.0, NEG_INF, NEG_INF, NEG_INF, NEG_INF]])
+    rows, columns = best_positions(score, 2, None, False, None)
+    assert (rows.tolist(), columns.tolist()) == ([0, 0, 1], [1, 3, 1])
+
+
+def test_threshold_keeps_the_best_and_what_reaches_it() -> None:
+    score = torch.tensor([[1.0, 3.0, 2.0, NEG_INF], [NEG_INF, 0.5, 0.0, NEG_INF], [2.0, 2.5, 4.0, 3.0]])
+    rows, columns = best_positions(score, None, 2.0, False, None)
+    assert (rows.tolist(), columns.tolist()) == ([0, 0, 1, 2, 2, 2, 2], [1, 2, 1, 2, 3, 1, 0])
+    rows, columns = best_positions(score, 2, 2.0, False, None)
+    assert (rows.tolist(), columns.tolist()) == ([0, 0, 1, 2, 2], [1, 2, 1, 2, 3])
+    rows, columns = best_positions(score, None, None, False, None)
+    assert rows.tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2]
+
+
+def test_draws_are_without_replacement_and_in_proportion() -> None:
+    """Ordered pairs from weights 0.5, 0.3, 0.2: the second in proportion to what is left."""
+    weights = torch.tensor([0.5, 0.0, 0.3, 0.2])
+    rows, columns = best_positions(weights.log().repeat(20000, 1), 2, None, True, torch.Generator().manual_seed(0))
+    assert torch.equal(rows, torch.arange(20000).repeat_interleave(2))
+    pairs = columns.reshape(-1, 2)
+    for first in (0, 2, 3):
+        for second in {0, 2, 3} - {first}:
+            expected = weights[first] * weights[second] / (1 - weights[first])
+            share = ((pairs[:, 0] == first) & (pairs[:, 1] == second)).double().mean()
+            assert abs(float(share - expected)) < 0.012
+    assert 1 not in pairs
+
+
+class Eos(nn.Module):
+    """Writes the end token (1) wherever it is asked."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return functional.one_hot(torch.ones_like(input_ids), 105).float()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_cells_without_a_digit_are_not_filled_again(batch: PuzzleBatch, count: int) -> None:
+    """Such cells read as blanks, so logic may force them; the oracle must look at the masked ones only."""
+    record = decode(as_policy_model(Eos()), batch, get_strategy("forced_first"), tokens_per_step=count)
+    masked = batch.responses == batch.layout.mask_id
+    assert bool((record.responses[masked] == 1).all())
+    boards = batch.read_states(record.states_of(0))
+    assert (boards[-1] == -1).sum() == (boards[0] == 0).sum()
+
+
+def test_a_strategy_that_chooses_nothing_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    nothing = Strategy("nothing", lambda scores, forced: torch.full_like(scores.margins, NEG_INF))
+    with pytest.raises(ValueError, match="'nothing' must give every state a finite score"):
+        decode(model, batch, nothing)
+
+
+def test_bad_arguments_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    with pytest.raises(ValueError, match="tokens_per_step >= 1"):
+        decode(model, batch, get_strategy("margin"), tokens_per_step=0)
+    with pytest.raises(ValueError, match="max_tokens"):
+        decode(model, batch, get_strategy("margin"), max_tokens=8)
+    with pytest.raises(ValueError, match="'policy', which draws positions"):
+        decode(model, batch, get_strategy("policy"), threshold=-1.0)

@@ -1,0 +1,125 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from dllm_rl.decode import Decode, decode
+from dllm_rl.decoding import get_strategy
+from dllm_rl.evaluate import evaluate
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.order import judge, mean_order, rank_correlation
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
+from sudoku_env.order import ladder_rounds
+from sudoku_env.prompts.tokens import PreFilled, detect_definite
+
+
+@pytest.mark.parametrize("name", ["margin", "probability"])
+def test_one_token_a_step_is_judged_like_a_roll_out(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, name: str
+) -> None:
+    expected = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), strategy=get_strategy(name))
+    batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
+    metrics = judge(decode(model, batch, get_strategy(name)))
+    assert metrics.solved.tolist() == expected.solved.tolist()
+    assert metrics.steps_before_error.tolist() == expected.steps_before_error.tolist()
+    assert len(metrics.greedy_tiers) == expected.in_map.sum()
+    assert (metrics.greedy_tiers == 0).sum() == expected.forced.sum()
+    np.testing.assert_array_equal(metrics.greedy_cells, expected.in_map)
+    np.testing.assert_array_equal(metrics.greedy_forced, expected.forced)
+    if name == "margin":
+        assert sorted(metrics.greedy_tiers) == sorted(metrics.chosen_tiers)
+    assert 0 < metrics.solved.sum() < len(puzzles)
+
+
+@pytest.mark.parametrize(("name", "count"), [("random", 1), ("margin", 2), ("forced_first", 3)])
+def test_against_loops(
+    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], name: str, count: int
+) -> None:
+    generator = torch.Generator().manual_seed(1)
+    record = decode(model, batch, get_strategy(name), tokens_per_step=count, generator=generator)
+    metrics = judge(record)
+    chosen: list[bool] = []
+    greedy: list[bool] = []
+    for row in range(3):
+        layout, state = puzzles[row].layout, list(puzzles[row].token_ids)
+        cell_of = {int(ell): cell for cell, ell in enumerate(layout.cell_positions)}
+        right = before = live = undisputed = 0
+        wrong = False
+        for step in range(int(record.forward_passes[row])):
+            filled = (record.step_of[row] == step).nonzero()[:, 0].tolist()
+            cells = [ell for ell in filled if ell in cell_of]
+            forced = detect_definite(state, layout) if not wrong else []
+            good = [bool(record.responses[row, ell] == layout.solution_ids[cell_of[ell]]) for ell in cells]
+            if not wrong:
+                chosen += [ell in forced for ell in cells]
+                largest = int(record.greedy[row, step])
+                greedy += [largest in forced] if largest in cell_of else []
+                before += all(good)
+                undisputed += len(cells) if all(good) else 0
+                live += len(cells)
+            wrong |= not all(good)
+            right += sum(good)
+            for ell in filled:
+                state[layout.prompt_length + ell] = int(record.responses[row, ell])
+        blanks = int((layout.puzzle == 0).sum())
+        assert metrics.right_cells[row] == right and metrics.blank_cells[row] == blanks
+        assert metrics.solved[row] == (right == blanks) == (not wrong)
+        assert metrics.cells_before_error[row] == undisputed
+        assert metrics.steps_before_error[row] == before and metrics.live_cells[row] == live
+        steps = [float(at) if at >= 0 else math.nan for at in record.step_of[row].numpy()[layout.cell_positions]]
+        np.testing.assert_array_equal(metrics.cell_steps[row], steps)
+    assert sorted(metrics.chosen_tiers == 0) == sorted(chosen)
+    assert sorted(metrics.greedy_tiers == 0) == sorted(greedy)
+    summary = metrics.summary()
+    assert summary["cells"] == pytest.approx(metrics.right_cells.sum() / metrics.blank_cells.sum())
+    assert summary["chosen_forced"] == pytest.approx(np.mean(chosen))
+    assert summary["greedy_forced"] == pytest.approx(np.mean(greedy or [math.nan]), nan_ok=True)
+    assert summary["forward_passes"] == pytest.approx(float(record.forward_passes.double().mean()))
+
+
+def test_forced_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
+    """A record written by hand: rounds of singles with the right digits, then the tail."""
+    responses = torch.where(batch.judged[0], batch.answers, 1)
+    responses = torch.where(batch.responses == batch.layout.mask_id, responses, batch.responses)
+    step_of = torch.full_like(responses, -1)
+    rounds = ladder_rounds(np.stack([puzzle.layout.puzzle for puzzle in puzzles[:3]]))
+    step_of[:, batch.judged[0]] = torch.from_numpy(np.nan_to_num(rounds, nan=-1.0)).long()
+    tail = batch.open_tail(batch.responses, torch.arange(3))
+    step_of[tail] = int(rounds[~np.isnan(rounds)].max()) + 1
+    greedy = torch.full((3, int(step_of.max()) + 1), int(tail[0].nonzero()[0]))
+    metrics = judge(Decode(batch, responses, step_of, greedy))
+    assert metrics.solved.all() and (metrics.chosen_tiers == 0).all() and len(metrics.greedy_tiers) == 0
+    assert metrics.steps_before_error.tolist() == metrics.forward_passes.tolist()
+    assert metrics.summary()["chosen_forced"] == 1.0 and math.isnan(metrics.summary()["greedy_forced"])
+
+
+def slow_spearman(first: list[float], second: list[float]) -> float:
+    pairs = [(a, b) for a, b in zip(first, second, strict=True) if not (math.isnan(a) or math.isnan(b))]
+    columns = list(zip(*pairs, strict=True))
+    ranks = [[sum(b < a for b in column) + (column.count(a) + 1) / 2 for a in column] for column in columns]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def test_rank_correlation() -> None:
+    generator = np.random.default_rng(0)
+    first, second = generator.integers(0, 6, (2, 20, 12)).astype(float)
+    first[generator.random(first.shape) < 0.2] = np.nan
+    second[generator.random(second.shape) < 0.2] = np.nan
+    expected = [slow_spearman(list(a), list(b)) for a, b in zip(first, second, strict=True)]
+    np.testing.assert_allclose(rank_correlation(first, second), expected, atol=1e-12)
+    steps = np.array([[0.0, 1.0, 2.0, np.nan]])
+    assert rank_correlation(steps, steps**3).tolist() == pytest.approx([1.0])
+    assert rank_correlation(steps, -steps).tolist() == pytest.approx([-1.0])
+    assert np.isnan(rank_correlation(steps, np.zeros((1, 4)))).all()
+
+
+def test_mean_order_by_hand() -> None:
+    """Places among the blanks: 0, 1/2, 1 in the first puzzle; a tie shares 1/4 in the second."""
+    steps = np.full((2, 4), np.nan)
+    steps[0, [0, 1, 2]] = 5, 7, 30
+    steps[1, [0, 1, 2]] = 3, 1, 1
+    np.testing.assert_allclose(mean_order(steps), [[0.5, 0.375], [0.625, np.nan]])
+    lone = np.array([[np.nan, 4.0, np.nan, np.nan]])
+    np.testing.assert_array_equal(mean_order(lone), [[np.nan, 0.0], [np.nan, np.nan]])

@@ -1,0 +1,157 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from dllm_rl.sft import MIN_MASK_RATIO, SftDataset, mask_tokens, masked_diffusion_loss, weighted_masked_loss
+from dllm_rl.sudoku import SudokuTask
+from sudoku_env.prompts.tokens import PreFilled
+from tests.dllm_rl.helpers.tiny_llada import make_model
+
+MASK = 2
+
+
+def tokens_and_maskable() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(3, 105, (4, 12), generator=generator)
+    maskable = torch.zeros(4, 12, dtype=torch.bool)
+    for row, start in enumerate((2, 5, 8, 11)):
+        maskable[row, start:] = True
+    return ids, maskable
+
+
+def test_only_maskable_positions_are_masked() -> None:
+    ids, maskable = tokens_and_maskable()
+    corrupted, masked, ratio = mask_tokens(ids.repeat(50, 1), maskable.repeat(50, 1), MASK)
+    assert bool((masked <= maskable.repeat(50, 1)).all()) and bool(masked.any())
+    assert bool((corrupted[masked] == MASK).all())
+    assert torch.equal(corrupted[~masked], ids.repeat(50, 1)[~masked])
+    assert ratio.shape == (200, 1)
+
+
+def test_positions_are_masked_at_the_rate_of_their_sequence() -> None:
+    ids = torch.full((400, 500), 7)
+    maskable = torch.ones_like(ids, dtype=torch.bool)
+    _, masked, ratio = mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(0))
+    t = ratio[:, 0]
+    assert MIN_MASK_RATIO <= float(t.min()) < 0.02 and 0.98 < float(t.max()) < 1
+    assert float(t.mean()) == pytest.approx(0.5, abs=4 * math.sqrt(1 / 12 / 400))
+    z = (masked.float().mean(1) - t) / (t * (1 - t) / 500).sqrt()
+    assert float(z.abs().max()) < 5 and float(z.std()) == pytest.approx(1, abs=0.2)
+
+
+def test_left_to_right_masks_are_the_ends_of_the_responses() -> None:
+    ids, maskable = tokens_and_maskable()
+    maskable[0, 6:8] = False
+    ids, maskable = ids.repeat(50, 1), maskable.repeat(50, 1)
+    corrupted, masked, ratio = mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(0), "left_to_right")
+    for row in range(len(ids)):
+        places = maskable[row].nonzero().flatten().tolist()
+        count = math.ceil(float(ratio[row]) * len(places) - 1e-6)
+        assert masked[row].nonzero().flatten().tolist() == places[len(places) - count :]
+    assert torch.equal(corrupted, ids.masked_fill(masked, MASK))
+    assert len(set(masked[::4].sum(1).tolist())) > 5
+
+
+def test_masking_depends_on_its_generator_alone() -> None:
+    ids, maskable = tokens_and_maskable()
+    first, second, third = (
+        mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(seed))[0] for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, second) and not torch.equal(first, third)
+
+
+def test_weighted_loss_by_hand() -> None:
+    """Two sequences: one with two of four positions masked at t = 1/2, one with one of two at t = 1/4."""
+    logits = torch.tensor([[0.5, 0.5], [0.25, 0.75], [0.9, 0.1]]).log()
+    loss = weighted_masked_loss(
+        logits, torch.tensor([0, 1, 1]), torch.tensor([0.5, 0.5, 0.25]), torch.tensor([8.0, 8.0, 4.0])
+    )
+    expected = 0.5 * (math.log(2) - math.log(0.75)) / 0.5 / 4 + 0.5 * -math.log(0.1) / 0.25 / 2
+    assert float(loss) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_loss_and_gradient_against_loops(padded: bool) -> None:
+    model = make_model()
+    ids, maskable = tokens_and_maskable()
+    attention_mask = None
+    if padded:
+        attention_mask = torch.ones_like(maskable)
+        attention_mask[1, :3] = False
+        attention_mask[2, :1] = False
+    loss = masked_diffusion_loss(
+        model, ids, maskable, MASK, attention_mask=attention_mask, generator=torch.Generator().manual_seed(5)
+    )
+    got = torch.autograd.grad(loss, list(model.parameters()))
+
+    corrupted, masked, ratio = mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(5))
+    assert bool(masked.any(1).sum() >= 2)
+    total = torch.zeros((), dtype=torch.float64)
+    for row in range(len(ids)):
+        start = 0 if attention_mask is None else int((~attention_mask[row]).sum())
+        logits = model(corrupted[row : row + 1, start:]).logits[0].double()
+        for position in range(start, ids.shape[1]):
+            if masked[row, position]:
+                nll = -logits[position - start].log_softmax(0)[ids[row, position]]
+                total = total + nll / float(ratio[row, 0]) / int(maskable[row].sum()) / len(ids)
+    assert float(loss.detach()) == pytest.approx(float(total.detach()), rel=1e-5)
+    for left, right in zip(got, torch.autograd.grad(total, list(model.parameters())), strict=True):
+        torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-4)
+
+
+def test_the_expected_loss_of_a_uniform_model_is_log_of_the_vocabulary() -> None:
+    """E over t and masks of Σ ce/(t·length) is the cross-entropy of one position: 1/t undoes the mask rate."""
+    model = make_model()
+    with torch.no_grad():
+        model.get_output_embeddings().weight.zero_()
+    ids, maskable = tokens_and_maskable()
+    loss = masked_diffusion_loss(
+        model, ids.repeat(500, 1), maskable.repeat(500, 1), MASK, generator=torch.Generator().manual_seed(0)
+    )
+    assert float(loss.detach()) == pytest.approx(math.log(105), rel=0.1)
+
+
+def test_a_batch_in_which_nothing_was_masked_adds_nothing() -> None:
+    model = make_model()
+    ids, maskable = tokens_and_maskable()
+    loss = masked_diffusion_loss(model, ids, torch.zeros_like(maskable), MASK)
+    assert float(loss.detach()) == 0.0
+    loss.backward()
+    assert all(p.grad is None or bool((p.grad == 0).all()) for p in model.parameters())
+
+
+@pytest.mark.parametrize("mask_prefilled", [False, True])
+def test_dataset(puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, mask_prefilled: bool) -> None:
+    eos = tokenizer.eos_token_id
+    data = SftDataset(SudokuTask(tokenizer.unk_token_id, eos).batch(puzzles), mask_prefilled=mask_prefilled)
+    assert len(data) == len(puzzles)
+    longest = max(len(puzzle.token_ids) for puzzle in puzzles)
+    for index, puzzle in enumerate(puzzles):
+        item = data[index]
+        padding = longest - len(puzzle.token_ids)
+        row = item["input_ids"].tolist()
+        layout = puzzle.layout
+        assert row[:padding] == [tokenizer.unk_token_id] * padding
+        assert row[padding:][: layout.prompt_length] == puzzle.token_ids[: layout.prompt_length]
+        response = row[padding + layout.prompt_length :]
+        assert [response[cell] for cell in layout.cell_positions] == layout.solution_ids.tolist()
+        assert response[17:] == [eos, eos]
+        assert layout.mask_id not in row
+        assert item["attention_mask"].tolist() == [False] * padding + [True] * len(puzzle.token_ids)
+        open_ones = [ell for ell in range(19) if mask_prefilled or ell not in puzzle.filled_indices]
+        expected = [padding + layout.prompt_length + ell for ell in open_ones]
+        assert item["maskable"].nonzero()[:, 0].tolist() == expected
+    assert {len(puzzle.token_ids) for puzzle in puzzles} == {longest, longest - 10}
+
+
+def test_a_dataset_of_unknown_answers_is_refused(puzzles: list[PreFilled]) -> None:
+    with pytest.raises(ValueError, match="answer is not known at some open position; for Sudoku give the task a tail"):
+        SftDataset(SudokuTask(1).batch(puzzles))
+
+
+def test_a_dataset_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="no puzzles"):
+        SftDataset(SudokuTask(1, 1).batch([]))

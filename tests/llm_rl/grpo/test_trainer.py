@@ -1,0 +1,254 @@
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import HfArgumentParser, TrainerCallback
+
+from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.rollout.generation import Completion, TransformersEngine
+from tests.llm_rl.helpers.grpo_reference import slow_advantages, slow_loss, token_logps
+from tests.llm_rl.helpers.tiny_grpo import arguments, keep_samples, new_model, small_ids, tokenizer, trainer
+
+
+class BiasedEngine(TransformersEngine):
+    """Claims other log-probabilities than it sampled with."""
+
+    def generate(self, prompts: Any, params: Any) -> list[Completion]:
+        return [
+            Completion(ids, [value - 0.4 * (index % 3 - 1) for index, value in enumerate(logprobs or [])])
+            for ids, logprobs in super().generate(prompts, params)
+        ]
+
+
+class Keep(TrainerCallback):
+    """The weights and gradients before each step."""
+
+    def __init__(self) -> None:
+        self.weights: list[dict[str, torch.Tensor]] = []
+        self.gradients: list[dict[str, torch.Tensor]] = []
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
+        self.weights.append(copy.deepcopy(model.state_dict()))
+        self.gradients.append({name: param.grad.clone() for name, param in model.named_parameters()})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"loss_type": "bnpo", "epsilon_high": 0.3, "scale_rewards": "none", "beta": 0.2},
+        {"loss_type": "dapo", "scale_rewards": "batch", "temperature": 0.7, "advantage_baseline": "leave_one_out"},
+        {"loss_type": "dr_grpo", "delta": 1.25, "beta": 0.05, "mask_truncated_completions": True},
+        {"importance_sampling_level": "sequence", "epsilon": 0.1, "learning_rate": 6e-4},
+        {"importance_correction_cap": 1.2, "gradient_accumulation_steps": 1, "per_device_train_batch_size": 8},
+    ],
+    ids=lambda changes: "-".join(changes) or "defaults",
+)
+def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """At the first update, where every ratio is 1, and at the second, where some are clipped."""
+    settings = {
+        "max_steps": 2,
+        "num_iterations": 2,
+        "per_device_train_batch_size": 2,
+        "gradient_accumulation_steps": 4,
+        "learning_rate": 2e-3,
+        "max_grad_norm": 0.0,
+        **changes,
+    }
+    kept, model = Keep(), new_model(dtype=torch.float64)
+    with torch.no_grad():
+        model.lm_head.weight[tokenizer().eos_token_id] += 0.4  # so that some completions end
+    start = copy.deepcopy(model)
+    run = trainer(tmp_path, model, given={"callbacks": [kept], "engine": BiasedEngine()}, **settings)
+    samples = keep_samples(run)
+    run.train()
+    args = run.args
+    assert len({len(s.prompt_ids) for s in samples}) > 1 and {s.truncated for s in samples} == {True, False}
+    rewards = small_ids([sample.completion_ids for sample in samples])
+    with torch.no_grad():
+        old = [[float(value) for value in token_logps(start, s, args.temperature)] for s in samples]
+    for step in (0, 1):
+        now = copy.deepcopy(start)
+        now.load_state_dict(kept.weights[step])
+        loss = slow_loss(now, samples, rewards, old, old, args)
+        loss.backward()
+        assert run.state.log_history[step]["loss"] == pytest.approx(loss.item(), abs=2e-6)
+        for name, param in now.named_parameters():
+            assert param.grad is not None
+            assert (kept.gradients[step][name] - param.grad).abs().max() < 1e-6, (step, name)
+    assert max(float(grad.abs().max()) for grad in kept.gradients[1].values()) > 1e-3
+    clipped = [line["clip_frac"] for line in run.state.log_history[:2]]
+    assert clipped[0] == 0 and clipped[1] > 0
+
+
+def token_kl(logits: torch.Tensor, ref_logits: torch.Tensor, token: int, estimator: str) -> torch.Tensor:
+    new, ref = logits.log_softmax(-1), ref_logits.log_softmax(-1)
+    gap = ref[token] - new[token]
+    return {
+        "k1": -gap,
+        "k2": gap**2 / 2,
+        "k3": gap.exp() - gap - 1,
+        "full": (new.exp() * (new - ref)).sum(),
+    }[estimator]
+
+
+@pytest.mark.parametrize("kl_in", ["loss", "reward"])
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3", "full"])
+def test_every_divergence_in_the_loss_and_in_the_reward(tmp_path: Path, estimator: str, kl_in: str) -> None:
+    kept, model, reference = Keep(), new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
+    start = copy.deepcopy(model)
+    settings = {"beta": 0.3, "kl_estimator": estimator, "kl_in": kl_in, "max_grad_norm": 0.0, "temperature": 0.8}
+    run = trainer(tmp_path, model, given={"callbacks": [kept], "ref_model": copy.deepcopy(reference)}, **settings)
+    samples = keep_samples(run)
+    run.train()
+    kls = []
+    for sample in samples:
+        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
+        rows = slice(len(sample.prompt_ids) - 1, -1)
+        logits, ref_logits = (each(ids).logits[0, rows] / 0.8 for each in (start, reference))
+        zipped = zip(logits, ref_logits.detach(), sample.completion_ids, strict=True)
+        kls.append(torch.stack([token_kl(new, ref, token, estimator) for new, ref, token in zipped]))
+    rewards = small_ids([sample.completion_ids for sample in samples])
+    if kl_in == "reward":
+        rewards = [reward - 0.3 * kl.sum().item() for reward, kl in zip(rewards, kls, strict=True)]
+    plain = copy.copy(run.args)
+    plain.beta = 0.0
+    with torch.no_grad():
+        old = [[float(value) for value in token_logps(start, sample, 0.8)] for sample in samples]
+    loss = slow_loss(start, samples, rewards, old, old, plain)
+    if kl_in == "loss":
+        loss = loss + 0.3 * torch.stack([kl.mean() for kl in kls]).mean()
+    loss.backward()
+    line = run.state.log_history[0]
+    assert line["loss"] == pytest.approx(loss.item(), abs=2e-6)
+    assert line["kl"] == pytest.approx(torch.cat(kls).mean().item(), rel=1e-5) and abs(line["kl"]) > 1e-2
+    assert line["reward_mean"] == pytest.approx(sum(rewards) / len(rewards), rel=1e-5)
+    for name, param in start.named_parameters():
+        assert param.grad is not None and (kept.gradients[0][name] - param.grad).abs().max() < 1e-6, name
+
+
+@pytest.mark.parametrize("scale", ["group", "batch", "none"])
+@pytest.mark.parametrize("baseline", ["mean", "leave_one_out"])
+def test_advantages_by_a_slow_loop(tmp_path: Path, scale: str, baseline: str) -> None:
+    run = trainer(tmp_path, scale_rewards=scale, advantage_baseline=baseline)
+    rewards = torch.tensor([[0.0, 1.0, 0.5, 0.25], [3.0, 1.0, 1.0, 2.0]])
+    expected = slow_advantages(rewards.flatten().tolist(), run.args)
+    assert run._compute_advantages(rewards).flatten().tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_arguments_from_a_command_line() -> None:
+    line = "--output_dir x --use_cpu --reward_weights 1 0.5 --chat_template_kwargs".split()
+    (args,) = HfArgumentParser(GRPOArguments).parse_args_into_dataclasses([*line, '{"enable_thinking": false}'])
+    assert args.reward_weights == [1.0, 0.5] and args.chat_template_kwargs == {"enable_thinking": False}
+
+
+def test_a_group_without_spread_teaches_nothing_and_the_log_says_so(tmp_path: Path) -> None:
+    def same(completions: list[str], **kwargs: Any) -> list[float]:
+        return [0.1] * len(completions)
+
+    model = new_model()
+    before = copy.deepcopy(model.state_dict())
+    run = trainer(tmp_path, model, reward_funcs=same, weight_decay=0.0)
+    run.train()
+    line = run.state.log_history[0]
+    assert line["groups_without_spread"] == 1 and line["loss"] == 0 and line["grad_norm"] == 0
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_every_log_line_has_the_monitors(tmp_path: Path) -> None:
+    run = trainer(tmp_path, max_steps=4, num_iterations=2, top_entropy_quantile=0.5, beta=0.1)
+    run.train()
+    names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "groups_without_spread"}
+    names |= {"masked_frac", "kl", "ratio_mean", "engine_logp_diff_mean"}
+    for line in run.state.log_history[:4]:
+        assert names <= line.keys()
+        assert line["engine_logp_diff_max"] < 1e-4 and line["masked_frac"] == pytest.approx(0.5, abs=0.05)
+    assert [line["ratio_mean"] == pytest.approx(1, abs=1e-5) for line in run.state.log_history[:4]] == [True, False] * 2
+    assert run.state.log_history[0]["reward_mean"] == run.state.log_history[1]["reward_mean"]
+
+
+@pytest.mark.parametrize("changes", [{"gradient_checkpointing": True}, {"bf16": True}], ids=str)
+def test_sampling_and_training_agree_under(tmp_path: Path, changes: dict[str, Any]) -> None:
+    run = trainer(tmp_path, max_steps=3, num_iterations=2, **changes)
+    run.train()
+    first, second, _, _ = run.state.log_history
+    assert first["ratio_mean"] == 1 and first["approx_kl"] == 0 and second["approx_kl"] > 0
+    assert first["engine_logp_diff_max"] < (0.2 if "bf16" in changes else 1e-4)
+
+
+def test_the_reward_rises(tmp_path: Path) -> None:
+    run = trainer(tmp_path, max_steps=16, per_device_train_batch_size=32, num_generations=8, learning_rate=1e-2)
+    run.train()
+    rewards = [line["reward_mean"] for line in run.state.log_history[:-1]]
+    assert rewards[0] < 0.4 < 0.9 < sum(rewards[-4:]) / 4
+
+
+def test_mismatch_with_the_engine_is_measured_and_corrected(tmp_path: Path) -> None:
+    given = {"engine": BiasedEngine()}
+    plain = trainer(tmp_path, given=given)
+    plain.train()
+    line = plain.state.log_history[0]
+    assert line["engine_logp_diff_mean"] == pytest.approx(0.4 * 2 / 3, rel=0.05)
+    assert line["engine_logp_diff_max"] == pytest.approx(0.4, abs=1e-4)
+    corrected = trainer(tmp_path, given=given, importance_correction_cap=1.2)
+    corrected.train()
+    line = corrected.state.log_history[0]
+    assert line["importance_weight_capped_frac"] == pytest.approx(1 / 3, rel=0.1)  # exp(0.4) above 1.2
+    assert line["importance_weight_mean"] == pytest.approx((0.67 + 1 + 1.2) / 3, rel=0.05)
+
+
+class Silent(TransformersEngine):
+    def generate(self, prompts: Any, params: Any) -> list[Completion]:
+        return [Completion(ids, None) for ids, _ in super().generate(prompts, params)]
+
+
+def test_an_engine_without_logprobs_cannot_be_corrected(tmp_path: Path) -> None:
+    trainer(tmp_path, given={"engine": Silent()}).train()
+    with pytest.raises(ValueError, match="importance_correction_cap needs the engine's log-probabilities"):
+        trainer(tmp_path, given={"engine": Silent()}, importance_correction_cap=2.0).train()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss_type": "ppo"}, "loss_type is 'ppo'"),
+        ({"importance_sampling_level": "span"}, "importance_sampling_level is 'span'"),
+        ({"scale_rewards": "std"}, "scale_rewards is 'std'"),
+        ({"advantage_baseline": "ema"}, "'ema' is not supported"),
+        ({"epsilon": 1.5}, "epsilon is 1.5"),
+        ({"epsilon_high": -0.1}, "epsilon_high is -0.1"),
+        ({"delta": 1.1}, "delta is 1.1"),
+        ({"num_generations": 1}, "num_generations is 1"),
+        ({"num_generations": 3}, "no multiple of num_generations = 3"),
+        ({"temperature": 0.0}, "temperature is 0.0"),
+        ({"beta": -1.0}, "beta is -1.0"),
+        ({"beta": float("inf")}, "beta is inf"),
+        ({"temperature": float("inf")}, "temperature is infinite"),
+        ({"reward_weights": [1.0, float("nan")]}, "weights must be finite"),
+        ({"kl_in": "both"}, "kl_in is 'both'"),
+        ({"kl_estimator": "k4"}, "kl_estimator is 'k4'"),
+        ({"kl_in": "reward"}, "kl_in='reward' does nothing while beta is 0"),
+        ({"kl_estimator": "full"}, "kl_estimator='full' does nothing while beta is 0"),
+        ({"top_entropy_quantile": 0.0}, "top_entropy_quantile is 0.0"),
+        ({"dynamic_sampling_attempts": -1}, "dynamic_sampling_attempts is -1"),
+        ({"importance_correction_cap": 0.0}, "importance_correction_cap is 0.0"),
+        ({"dynamic_sampling_attempts": 1.5}, "dynamic_sampling_attempts is 1.5"),
+        ({"num_iterations": 0}, "num_iterations is 0"),
+        ({"mini_batches": 1.5}, "mini_batches is 1.5"),
+        ({"num_generations": 4.0}, "num_generations is 4.0"),
+        ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps is 0"),
+        ({"per_device_eval_batch_size": 0}, "per_device_eval_batch_size is 0"),
+        ({"bf16_full_eval": True}, "bf16_full_eval=True is not supported"),
+        ({"include_for_metrics": ["loss"]}, "include_for_metrics=.'loss'. is not supported"),
+        ({"accelerator_config": {"split_batches": True}}, "accelerator_config.split_batches is not supported"),
+        ({"ignore_data_skip": True}, "ignore_data_skip=True is not supported"),
+        ({"train_sampling_strategy": "sequential"}, "train_sampling_strategy='sequential' is not supported"),
+        ({"torch_compile": True}, "torch_compile=True is not supported"),
+        ({"include_num_input_tokens_seen": "all"}, "include_num_input_tokens_seen='all' is not supported"),
+    ],
+)
+def test_arguments_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        arguments(tmp_path, **changes)

@@ -1,0 +1,30 @@
+"""An engine whose completions depend on the prompt alone, so that runs of several cuts sample the same."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+
+from llm_rl.rollout.generation import Completion, SamplingParams
+from tests.llm_rl.helpers.tiny_grpo import tokenizer
+
+
+class FixedEngine:
+    """The n-th completion of a prompt comes from a hash of its ids and n; lengths differ, some end."""
+
+    def load_weights(self, model: torch.nn.Module) -> None:
+        """Its completions do not depend on weights."""
+
+    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        seen: Counter[tuple[int, ...]] = Counter()
+        result = []
+        for prompt in prompts:
+            key = tuple(prompt)
+            digest = hashlib.sha256(repr((key, seen[key])).encode()).digest()
+            seen[key] += 1
+            ids = [1 + byte % (len(tokenizer()) - 1) for byte in digest[: 1 + digest[0] % params.max_new_tokens]]
+            if digest[1] % 3:
+                ids[-1] = params.eos_token_ids[0]
+            result.append(Completion(ids, None))
+        return result

@@ -1,0 +1,71 @@
+"""GRPO's loss as a loop over completions and tokens on sequences without padding, in plain arithmetic."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.rollout.data import Sample
+
+
+def token_logps(model: Any, sample: Sample, temperature: float) -> list[Tensor]:
+    logits = model(torch.tensor([sample.prompt_ids + sample.completion_ids])).logits[0] / temperature
+    start = len(sample.prompt_ids) - 1
+    return [logits[start + i].log_softmax(-1)[token] for i, token in enumerate(sample.completion_ids)]
+
+
+def slow_advantages(rewards: Sequence[float], args: GRPOArguments) -> list[float]:
+    size, result = args.num_generations, []
+    for start in range(0, len(rewards), size):
+        group = rewards[start : start + size]
+        for index, reward in enumerate(group):
+            others = [other for position, other in enumerate(group) if position != index]
+            baseline = statistics.mean(others if args.advantage_baseline == "leave_one_out" else group)
+            spread = {"group": group, "batch": rewards, "none": None}[args.scale_rewards]
+            scale = 1.0 if spread is None else statistics.stdev(spread) + 1e-4
+            result.append((reward - baseline) / scale)
+    return result
+
+
+def slow_loss(
+    model: Any,
+    samples: Sequence[Sample],
+    rewards: Sequence[float],
+    old: Sequence[Sequence[float]],
+    ref: Sequence[Sequence[float]],
+    args: GRPOArguments,
+) -> Tensor:
+    advantages = slow_advantages(rewards, args)
+    high = args.epsilon if args.epsilon_high is None else args.epsilon_high
+    kept = [i for i, s in enumerate(samples) if not (args.mask_truncated_completions and s.truncated)]
+    total_tokens = sum(len(samples[i].completion_ids) for i in kept)
+    loss = torch.zeros((), dtype=torch.float64)
+    for i in kept:
+        logps = token_logps(model, samples[i], args.temperature)
+        count = len(logps)
+        mean_log_ratio = sum(new - past for new, past in zip(logps, old[i], strict=True)) / count
+        for t, new in enumerate(logps):
+            log_ratio = mean_log_ratio if args.importance_sampling_level == "sequence" else new - old[i][t]
+            ratio = torch.as_tensor(log_ratio).exp()
+            bounded = ratio if args.delta is None or ratio <= args.delta else torch.tensor(args.delta)
+            clipped = min(max(ratio, torch.tensor(1 - args.epsilon)), torch.tensor(1 + high))
+            value = min(bounded * advantages[i], clipped * advantages[i])
+            if args.importance_correction_cap is not None:
+                engine = samples[i].engine_logprobs
+                assert engine is not None
+                value = value * min(math.exp(old[i][t] - engine[t]), args.importance_correction_cap)
+            if args.beta:
+                gap = ref[i][t] - new
+                value = value - args.beta * (gap.exp() - gap - 1)
+            weight = {
+                "grpo": 1 / (len(kept) * count),
+                "bnpo": 1 / total_tokens,
+                "dapo": 1 / total_tokens,
+                "dr_grpo": 1 / (len(kept) * args.max_completion_length),
+            }[args.loss_type]
+            loss = loss - weight * value
+    return loss

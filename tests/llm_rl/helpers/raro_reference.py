@@ -1,0 +1,71 @@
+"""RARO's joint loss as a loop over completions and tokens without padding, in plain arithmetic."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from llm_rl.rollout.data import Sample
+from tests.llm_rl.helpers.grpo_reference import token_logps
+
+Member = tuple[Sample, float | None]
+"""A completion and its reward; None where it does not count."""
+
+
+def slow_advantages(group: Sequence[float | None]) -> list[float]:
+    counted = [reward for reward in group if reward is not None]
+    if len(counted) < 2 or max(counted) == min(counted):
+        return [0.0] * len(group)
+    mean, spread = statistics.mean(counted), statistics.stdev(counted)
+    return [0.0 if reward is None else (reward - mean) / (spread + 1e-4) for reward in group]
+
+
+def slow_joint_loss(
+    model: Any,
+    reference: Any,
+    policy: Sequence[Sequence[Member]],
+    critic: Sequence[Sequence[Member]],
+    *,
+    weights: tuple[float, float, float],
+    loss_type: str,
+    longest: tuple[int, int] = (1, 1),
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The loss at the first update, where every ratio is 1; and that of the policy and of the critic."""
+    kinds, divergences, parts = [], [], []
+    for groups, limit in zip((policy, critic), longest, strict=True):
+        kept = [
+            (sample, advantage)
+            for group in groups
+            for (sample, reward), advantage in zip(group, slow_advantages([r for _, r in group]), strict=True)
+            if reward is not None
+        ]
+        tokens = sum(len(sample.completion_ids) for sample, _ in kept)
+        objective = torch.zeros((), dtype=torch.float64)
+        for sample, advantage in kept:
+            logps = token_logps(model, sample, 1.0)
+            with torch.no_grad():
+                ref = token_logps(reference, sample, 1.0)
+            divergences.append([(past - new).exp() - (past - new) - 1 for new, past in zip(logps, ref, strict=True)])
+            share = {
+                "grpo": 1 / (len(kept) * len(logps)),
+                "dapo": 1 / max(1, tokens),
+                "bnpo": 1 / max(1, tokens),
+                "dr_grpo": 1 / (len(kept) * limit),
+            }[loss_type]
+            for new in logps:
+                objective = objective + share * (new - new.detach()).exp() * advantage
+        kinds.append(len(kept))
+        parts.append(-objective)
+    every = sum(map(len, divergences))
+    kl = torch.zeros((), dtype=torch.float64)
+    for tokens in divergences:
+        share = {
+            "grpo": 1 / (sum(kinds) * len(tokens)),
+            "dapo": 1 / every,
+            "bnpo": 1 / every,
+            "dr_grpo": 1 / (sum(kinds) * max(longest)),
+        }[loss_type]
+        kl = kl + share * sum(tokens)
+    return weights[0] * parts[0] + weights[1] * parts[1] + weights[2] * kl, parts[0], parts[1]

@@ -1,0 +1,147 @@
+"""A tiny random Llama, a tokenizer trained on the spot and rewards, small enough to train within a test."""
+
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainerCallback
+
+from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.rollout.data import Sample
+from llm_rl.rollout.trainer import RolloutTrainer
+
+torch.set_num_threads(1)
+
+WORDS = ["red", "green", "blue", "one", "two", "three", "sky", "sea", "sun", "moon"]
+CHAT = (
+    "{% for message in messages %}{{ message['role'] }} {{ message['content'] }} {% endfor %}"
+    "{% if add_generation_prompt %}assistant{% endif %}"
+)
+TIMES = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}
+
+
+@cache
+def tokenizer() -> PreTrainedTokenizerFast:
+    """Byte-pair encoding trained on a few words; pad is the end token."""
+    backend = Tokenizer(models.BPE(unk_token=None))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    texts = [" ".join([first, *WORDS, "user assistant"]) for first in WORDS] * 3
+    special = trainers.BpeTrainer(
+        vocab_size=90, special_tokens=["<|end|>"], initial_alphabet=sorted(set("".join(texts))), show_progress=False
+    )
+    backend.train_from_iterator(texts, special)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="<|end|>", pad_token="<|end|>", chat_template=CHAT
+    )
+
+
+def new_model(seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any) -> LlamaForCausalLM:
+    torch.manual_seed(seed)
+    settings = {
+        "vocab_size": len(tokenizer()),
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 128,
+        "initializer_range": 0.2,
+        "tie_word_embeddings": False,
+        "bos_token_id": None,
+        "eos_token_id": tokenizer().eos_token_id,
+        "pad_token_id": tokenizer().pad_token_id,
+    }
+    return LlamaForCausalLM(LlamaConfig(**{**settings, **changes})).to(dtype)
+
+
+def rows(count: int = 8) -> list[dict[str, Any]]:
+    """Prompts of different length with a column of their own, the token that is wanted."""
+    names = tokenizer()
+    return [
+        {"prompt": " ".join(WORDS[: 1 + index % 3]), "wanted": 1 + 7 * index % (len(names) - 1)}
+        for index in range(count)
+    ]
+
+
+def distinct_rows(count: int = 8) -> list[dict[str, Any]]:
+    """Prompts that all differ."""
+    return [{"prompt": f"{first} {second}"} for first, second in pairwise(WORDS)][:count]
+
+
+def small_ids(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
+    """Share of tokens with a small id."""
+    return [sum(token < 20 for token in ids) / max(1, len(ids)) for ids in completion_ids]
+
+
+def length(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
+    return [len(ids) / 10 for ids in completion_ids]
+
+
+def arguments(folder: Path, **changes: Any) -> GRPOArguments:
+    chosen: dict[str, Any] = {
+        "output_dir": str(folder),
+        "max_steps": 1,
+        "per_device_train_batch_size": 8,
+        "num_generations": 4,
+        "max_completion_length": 6,
+        "learning_rate": 1e-3,
+        "lr_scheduler_type": "constant",
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 7,
+    }
+    return GRPOArguments(**{**chosen, **changes})
+
+
+def trainer(
+    folder: Path,
+    model: Any = None,
+    *,
+    reward_funcs: Any = small_ids,
+    data: Any = None,
+    given: dict[str, Any] | None = None,
+    **changes: Any,
+) -> GRPOTrainer:
+    return GRPOTrainer(
+        new_model() if model is None else model,
+        reward_funcs,
+        arguments(folder, **changes),
+        rows() if data is None else data,
+        tokenizer(),
+        **(given or {}),
+    )
+
+
+def untimed(lines: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Log lines without what the clock decides."""
+    return [{name: value for name, value in line.items() if name not in TIMES} for line in lines]
+
+
+class KeepGradients(TrainerCallback):
+    """Copies what the optimizer is about to apply at each step."""
+
+    def __init__(self) -> None:
+        self.steps: list[dict[str, torch.Tensor]] = []
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
+        self.steps.append({name: param.grad.clone() for name, param in model.named_parameters()})
+
+
+def keep_samples(run: RolloutTrainer) -> list[Sample]:
+    samples: list[Sample] = []
+    original = run._generate_completions
+
+    def keeping(*args: Any) -> list[Sample]:
+        samples.extend(original(*args))
+        return samples
+
+    run._generate_completions = keeping  # type: ignore[method-assign]
+    return samples

@@ -1,0 +1,145 @@
+"""VAPOR on the tiny Llama: a tokenizer that can write tags, an engine whose completions succeed and fail."""
+
+import copy
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from llm_rl.rollout.generation import Completion, SamplingParams
+from llm_rl.vapor import VAPORArguments, VAPORTrainer
+from tests.llm_rl.helpers.tiny_grpo import WORDS, KeepGradients, new_model
+
+COMPLETIONS = [
+    "<REASONING>red red</REASONING><RESPONSE>sky</RESPONSE>",
+    "so <REASONING>red blue one</REASONING>. <RESPONSE>sea</RESPONSE>",
+    "<REASONING>blue</REASONING>",
+    "<REASONING>red one red",
+    "</REASONING>red<REASONING>",
+    "moon",
+    "<REASONING>red</REASONING>>red",
+]
+"""Three or four succeed: the others have no end tag, the wrong order, or no tag."""
+ROWS = [
+    {
+        "prompt": "red blue",
+        "chosen": "<REASONING>one</REASONING><RESPONSE>sky sea</RESPONSE> sun",
+        "rejected": "<RESPONSE>moon</RESPONSE>",
+    },
+    {"prompt": "one", "chosen": "<RESPONSE>two</RESPONSE>.", "rejected": "so<RESPONSE>sun sun sun</RESPONSE>"},
+    {"prompt": "green sea", "chosen": "two", "rejected": "<RESPONSE>sun</RESPONSE>"},
+    {"prompt": "two sun", "chosen": "<RESPONSE>sun</RESPONSE>", "rejected": "</RESPONSE>one<RESPONSE>"},
+]
+"""In the last two the response is not found in one of both."""
+
+
+@cache
+def tag_tokenizer() -> PreTrainedTokenizerFast:
+    """Byte-pair encoding of any text, in which tags and what follows share tokens."""
+    backend = Tokenizer(models.BPE(unk_token=None))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    texts = [text for text in COMPLETIONS for _ in range(3)] + [" ".join(WORDS)] * 3
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = trainers.BpeTrainer(
+        vocab_size=320, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False
+    )
+    backend.train_from_iterator(texts, special)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", pad_token="<|end|>")
+
+
+def tag_model(dtype: torch.dtype = torch.float32, **changes: Any) -> Any:
+    names = tag_tokenizer()
+    ends = {"eos_token_id": names.eos_token_id, "pad_token_id": names.pad_token_id}
+    return new_model(dtype=dtype, vocab_size=len(names), **ends, **changes)
+
+
+def shifted_model() -> Any:
+    """A reference near `tag_model`, so that at the first update the ratios are not 1."""
+    model, generator = tag_model(torch.float64), torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 2e-3 * torch.randn(parameter.shape, generator=generator)
+    return model
+
+
+class WrittenEngine:
+    """The n-th completion of a prompt is one of `texts`, picked by a hash of its ids and n; some have an end token."""
+
+    def __init__(self, texts: Sequence[str] = COMPLETIONS) -> None:
+        self.texts = texts
+
+    def load_weights(self, model: torch.nn.Module) -> None:
+        """Its completions do not depend on weights."""
+
+    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        seen: Counter[tuple[int, ...]] = Counter()
+        result = []
+        for prompt in prompts:
+            key = tuple(prompt)
+            digest = hashlib.sha256(repr((key, seen[key])).encode()).digest()
+            seen[key] += 1
+            ids = tag_tokenizer()(self.texts[digest[0] % len(self.texts)])["input_ids"]
+            result.append(Completion([*ids, params.eos_token_ids[0]] if digest[1] % 3 else ids, None))
+        return result
+
+
+def red_count(completions: list[str], **kwargs: Any) -> list[float]:
+    return [float(text.count("red")) for text in completions]
+
+
+def arguments(folder: Path, **changes: Any) -> VAPORArguments:
+    chosen: dict[str, Any] = {
+        "output_dir": str(folder),
+        "max_steps": 1,
+        "per_device_train_batch_size": 8,
+        "num_generations": 4,
+        "max_completion_length": 40,
+        "learning_rate": 1e-3,
+        "lr_scheduler_type": "constant",
+        "logging_steps": 1,
+        "max_grad_norm": 0.0,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 7,
+    }
+    return VAPORArguments(**{**chosen, **changes})
+
+
+def trainer(
+    folder: Path,
+    model: Any = None,
+    *,
+    data: Any = None,
+    reward_funcs: Any = red_count,
+    given: Any = None,
+    **changes: Any,
+) -> VAPORTrainer:
+    return VAPORTrainer(
+        tag_model() if model is None else model,
+        reward_funcs,
+        arguments(folder, **changes),
+        ROWS if data is None else data,
+        tag_tokenizer(),
+        **{"engine": WrittenEngine(), **(given or {})},
+    )
+
+
+class KeepSteps(KeepGradients):
+    """The weights before each step as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: list[dict[str, torch.Tensor]] = []
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
+        super().on_pre_optimizer_step(args, state, control, model=model, **kwargs)
+        self.weights.append(copy.deepcopy(model.state_dict()))

@@ -1,0 +1,120 @@
+"""Prompts of the critic that grow with the policy's answers, and batches of a bounded number of tokens."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_rl.raro import Pair, RAROTrainer
+from llm_rl.raro.batches import TokenBudgetEngine
+from llm_rl.raro.room import Room
+from tests.llm_rl.helpers.raro_spies import keep_rewards
+from tests.llm_rl.helpers.tiny_raro import raro_model, rows, trainer
+from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
+
+LONG = "two " * 50
+LIMIT = 70
+
+
+def growing(run: list[RAROTrainer]) -> Any:
+    """Short answers at first; at the second step one in four is so long that the critic's prompt has no room."""
+
+    def policy(question: str, n: int) -> str:
+        return f"P {n} {LONG if run[0].state.global_step and n == 1 else ''}"
+
+    return policy
+
+
+def tie(question: str, first: str, second: str, n: int) -> str:
+    return "[Tie]"
+
+
+@pytest.mark.parametrize(
+    ("bound", "critic_batch", "overlength_reward"),
+    [("tokens", "separate", None), ("positions", "separate", -0.5), ("tokens", "mixed", -0.5)],
+)
+def test_an_answer_too_long_to_be_judged_is_over_length(
+    tmp_path: Path, bound: str, critic_batch: str, overlength_reward: float | None
+) -> None:
+    runs: list[RAROTrainer] = []
+    run = trainer(
+        tmp_path,
+        tag_model(max_position_embeddings=LIMIT) if bound == "positions" else raro_model(),
+        policy=growing(runs),
+        critic=tie,
+        max_tokens_per_batch=LIMIT if bound == "tokens" else 1024,
+        max_completion_length=60,
+        max_critic_completion_length=15,
+        overlength_reward=overlength_reward,
+        critic_batch=critic_batch,
+        max_steps=2,
+    )
+    runs.append(run)
+    rewards = keep_rewards(run)
+    run.train()
+    first, second = run.state.log_history[:2]
+    assert first["policy/too_long_frac"] == 0 and second["policy/too_long_frac"] == 1 / 4
+    assert second["policy/overlength_rate"] == 0 and second["policy/answered"] == 1
+    assert rewards[False][16:] == [0.6, overlength_reward, 0.6, 0.6] * 4
+    assert second["policy/dropped_frac"] == (1 / 4 if overlength_reward is None else 0)
+    asked = [one for one in run.engine.asked if "asked" in one]  # type: ignore[attr-defined]
+    assert asked and not any(LONG.strip() in one["first"] + one["second"] for one in asked)
+    assert len(run.replay) == 16 + 12 and not any(LONG.strip() in pair.policy_answer for pair in run.replay.pairs)
+
+
+def test_history_of_a_larger_budget_is_not_judged(tmp_path: Path) -> None:
+    changes = {"max_tokens_per_batch": LIMIT, "max_critic_completion_length": 15, "critic_pairs": 4}
+    run = trainer(tmp_path, policy=lambda question, n: f"P {n}", critic=tie, **changes)
+    run.replay.add([Pair("x", "red", "E red", f"P old {LONG}", 0), Pair("y", "red", "E red", "P old", 0)])
+    run.train()
+    asked = {one["first"] + one["second"] for one in run.engine.asked if "asked" in one}  # type: ignore[attr-defined]
+    assert any("P old" in one for one in asked) and not any(LONG.strip() in one for one in asked)
+
+
+@pytest.mark.parametrize("bound", ["tokens", "positions"])
+def test_a_question_that_does_not_fit_stops_the_step_before_it_begins(tmp_path: Path, bound: str) -> None:
+    model = tag_model(max_position_embeddings=LIMIT) if bound == "positions" else raro_model()
+    data = [*rows(3), {"question": "sun", "answer": f"E {LONG}", "wanted": "4"}]
+    budget = LIMIT if bound == "tokens" else 1024
+    run = trainer(tmp_path, model, data=data, max_tokens_per_batch=budget, max_critic_completion_length=20)
+    told = (
+        rf"the critic's prompt.*none of the policy's yet, has \d+ tokens.*{budget}.*raise max_tokens_per_batch, lower "
+    )
+    with pytest.raises(ValueError, match=told + r"max_critic_completion_length.*leave out the question 'sun'"):
+        run.train()
+    assert run.engine.asked == []  # type: ignore[attr-defined]
+
+
+def test_a_policy_prompt_that_does_not_fit(tmp_path: Path) -> None:
+    run = trainer(tmp_path, max_tokens_per_batch=12)
+    told = (
+        r"the policy's prompt has \d+ tokens.*up to 40, but max_tokens_per_batch is 12 .* lower max_completion_length"
+    )
+    with pytest.raises(ValueError, match=told):
+        run.train()
+    assert run.engine.asked == []  # type: ignore[attr-defined]
+
+
+def test_room_is_to_the_token() -> None:
+    assert Room(10, None).holds(6, 4) and not Room(10, None).holds(6, 5)
+    assert Room(10, 8).holds(4, 4) and not Room(10, 8).holds(5, 4) and Room(10, 12).holds(6, 4)
+
+
+def test_the_engine_samples_within_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default engine, whose every call of the model's generate is seen, for both roles."""
+    model, sizes, texts = raro_model(), [], []
+    original = model.generate
+
+    def generate(**inputs: Any) -> Any:
+        count, width = inputs["input_ids"].shape
+        sizes.append((count, count * (width + model.generation_config.max_new_tokens)))
+        texts.extend(tag_tokenizer().batch_decode(inputs["input_ids"], skip_special_tokens=True))
+        return original(**inputs)
+
+    monkeypatch.setattr(model, "generate", generate)
+    run = trainer(tmp_path, model, given={"engine": None}, max_tokens_per_batch=120, max_completion_length=8)
+    assert isinstance(run.engine, TokenBudgetEngine) and run.engine.max_tokens == 120
+    run.replay.add([Pair(str(n), "red", "E red", f"P {'two ' * (5 * n)}", 0) for n in range(4)])
+    run.train()
+    assert {text[0] for text in texts} == {"Q", "C"} and len(sizes) > 3
+    assert all(tokens <= 120 for _, tokens in sizes) and max(count for count, _ in sizes) > 1

@@ -1,0 +1,88 @@
+"""Numbers in the log and of evaluation, against those worked out by hand; warnings that come from them."""
+
+import logging
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from llm_rl.raro.monitors import CriticWarnings
+from tests.llm_rl.helpers.tiny_raro import rows, trainer
+
+
+def test_masked_frac_is_the_same_share_at_every_step_of_a_roll_out(tmp_path: Path) -> None:
+    found = {}
+    for iterations in (1, 3):
+        run = trainer(tmp_path, num_iterations=iterations, max_steps=iterations)
+        run.train()
+        found[iterations] = [line["masked_frac"] for line in run.state.log_history if "masked_frac" in line]
+    (share,) = found[1]
+    assert 0.1 < share < 0.9
+    assert found[3] == pytest.approx([share] * 3)
+
+
+def test_evaluation_by_hand(tmp_path: Path) -> None:
+    """The expert is found; the policy wins; a tie and a win; no answer; over-length: rewards 0, 1, 0.8, 0, none."""
+    data = [*rows(4), {"question": "two", "answer": "E two", "wanted": "4"}]
+
+    def policy(question: str, n: int) -> str:
+        return {"sun": "<R>one", "two": "P two…"}.get(question, f"<R>one</R>P {question}")
+
+    def critic(question: str, first: str, second: str, n: int) -> str:
+        expert_first = first.startswith("E")
+        if question == "one two three":
+            return "[Tie]" if expert_first else "[Answer 1]"
+        return "[Answer 1]" if expert_first is (question == "red") else "[Answer 2]"
+
+    run = trainer(tmp_path, policy=policy, critic=critic, per_device_eval_batch_size=2)
+    found = run.evaluate(data)
+    assert found["eval_policy/reward_mean"] == pytest.approx((0 + 1 + 0.8 + 0) / 4)
+    assert found["eval_policy/overlength_rate"] == 1 / 5 and found["eval_policy/too_long_frac"] == 0
+    assert found["eval_policy/answered"] == 4 / 5
+    assert found["eval_critic/accuracy"] == pytest.approx(2 / 5)
+    assert found["eval_critic/accuracy_expert_first"] == pytest.approx(1 / 2)
+    assert found["eval_critic/accuracy_expert_second"] == pytest.approx(1 / 3)
+    assert found["eval_critic/tie_rate"] == pytest.approx(1 / 6) and found["eval_critic/unparsable_rate"] == 0
+    asked = [one for one in run.engine.asked if "asked" in one]  # type: ignore[attr-defined]
+    orders = Counter((one["asked"], one["first"][0]) for one in asked)
+    assert orders == {(question, who): 1 for question in ("red", "blue sky", "one two three") for who in "EP"}
+
+
+def test_evaluation_leaves_out_what_is_too_long_to_be_judged(tmp_path: Path) -> None:
+    def policy(question: str, n: int) -> str:
+        return f"P {'two ' * 50 if question == 'sun' else ''}"
+
+    def critic(question: str, first: str, second: str, n: int) -> str:
+        return "[Tie]"
+
+    changes = {"max_tokens_per_batch": 70, "max_completion_length": 60, "max_critic_completion_length": 15}
+    found = trainer(tmp_path, policy=policy, critic=critic, **changes).evaluate(rows())
+    assert found["eval_policy/too_long_frac"] == 1 / 4
+    assert found["eval_policy/reward_mean"] == pytest.approx(0.6)
+
+
+def test_log_lines_are_looked_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = trainer(tmp_path)
+    run._warnings = CriticWarnings(patience=2)
+    with caplog.at_level(logging.WARNING, "llm_rl.raro.monitors"):
+        for _ in range(2):
+            assert not caplog.records
+            run.metrics.add_ratio("critic/tie_rate", 99, 100)
+            run.log({})
+    (record,) = caplog.records
+    assert "lower tau_crit" in record.getMessage()
+
+
+@pytest.mark.parametrize(("accuracy", "warned"), [(0.5, True), (0.65, False)])
+def test_a_critic_that_guesses_is_told_from_one_that_knows_a_little(
+    caplog: pytest.LogCaptureFixture, accuracy: float, warned: bool
+) -> None:
+    """64 labels a line: a line's standard deviation is 0.06, that of the mean of ten is 0.02."""
+    for seed in range(20):
+        rng, warnings = np.random.default_rng(seed), CriticWarnings()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "llm_rl.raro.monitors"):
+            for right in rng.binomial(64, accuracy, size=60):
+                warnings.check({"critic/accuracy": right / 64})
+        assert [record.getMessage()[:31] for record in caplog.records] == ["the critic's accuracy stays at "] * warned

@@ -1,0 +1,242 @@
+"""Who is asked what, and what each label is worth: the game end to end with roles that write by a script."""
+
+import copy
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken
+
+from llm_rl.raro import Judgment, parse_judgment
+from llm_rl.raro.decoding import CompletionDecoder
+from llm_rl.rollout.generation import Completion, SamplingParams
+from tests.llm_rl.helpers import tiny_raro
+from tests.llm_rl.helpers.raro_spies import keep_rewards, spy
+from tests.llm_rl.helpers.tiny_raro import ScriptedEngine, mixed_critic, mixed_policy, raro_model, rows, trainer
+from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
+
+SPECIAL = ["<R>", "</R>", "[Answer 1]", "[Answer 2]", "[Tie]", "<|turn|>"]
+TEXTS = {
+    ("expert", True): "[Answer 1]",
+    ("expert", False): "[Answer 2]",
+    ("policy", True): "[Answer 2]",
+    ("policy", False): "[Answer 1]",
+    ("tie", True): "[Tie]",
+    ("tie", False): "[Tie]",
+}
+"""What a critic writes for a label where the expert's answer comes first, or second."""
+
+
+def special_tokenizer() -> Any:
+    names = copy.deepcopy(tag_tokenizer())
+    names.add_tokens([AddedToken(text, special=True) for text in SPECIAL], special_tokens=True)
+    return names
+
+
+def numbered(question: str, n: int) -> str:
+    return f"<R>one</R>P {question} {n}"
+
+
+def labeled(wanted: str, first: str) -> str:
+    return TEXTS[wanted, first.startswith("E")]
+
+
+class RecordingEngine(ScriptedEngine):
+    """Takes a system prompt off, and keeps what was asked for."""
+
+    def __init__(self, policy: Any, critic: Any) -> None:
+        super().__init__(policy, critic)
+        self.limits: dict[bool, set[int]] = {False: set(), True: set()}
+        self.systems: list[str] = []
+
+    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        bare = []
+        for prompt in prompts:
+            system, user = re.fullmatch(r"(Judge!\n\n)?(.*)", tag_tokenizer().decode(prompt), re.DOTALL).groups()  # type: ignore
+            self.limits[user.startswith("C ")].add(params.max_new_tokens)
+            self.systems.append(f"{user[0]}{system or ''}")
+            bare.append(tag_tokenizer()(user)["input_ids"])
+        return super().generate(bare, params)
+
+
+# Special tokens
+
+
+def test_tags_and_labels_that_are_special_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = trainer(tmp_path)
+    plain.train()
+    names = special_tokenizer()
+    monkeypatch.setattr(tiny_raro, "tag_tokenizer", lambda: names)
+    model = raro_model()
+    model.resize_token_embeddings(len(names))
+    run = trainer(tmp_path, model)
+    run.train()
+    assert len(names("</R>")["input_ids"]) == len(names("[Tie]")["input_ids"]) == 1
+    assert run.engine.asked == plain.engine.asked  # type: ignore[attr-defined]
+    told = ("policy/answered", "policy/reward_mean", "critic/accuracy", "critic/tie_rate", "critic/unparsable_rate")
+    line, expected = run.state.log_history[0], plain.state.log_history[0]
+    assert [line[name] for name in told] == [expected[name] for name in told]
+
+
+def test_what_is_dropped_when_decoding() -> None:
+    names = special_tokenizer()
+    ids = names("<R>red</R>sky<|turn|>[Tie]")["input_ids"] + [names.eos_token_id]
+    assert CompletionDecoder(names, ["<R>", "</R>"]).decode(ids) == "<R>red</R>sky[Tie]"
+    assert CompletionDecoder(names, ["<A>", "</A>"]).decode(ids) == "redsky[Tie]"
+    plain = tag_tokenizer()
+    ids = plain("<R>red</R> sky [Tie]")["input_ids"] + [plain.eos_token_id]
+    decoder = CompletionDecoder(plain, ["<R>", "</R>"])
+    assert decoder.decode(ids) == plain.decode(ids, skip_special_tokens=True) == "<R>red</R> sky [Tie]"
+    assert decoder.decode(ids, skip_special_tokens=False) == plain.decode(ids)
+
+
+# Rewards
+
+
+@pytest.mark.parametrize("expert_first", [True, False])
+def test_every_label_in_both_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expert_first: bool) -> None:
+    monkeypatch.setattr("llm_rl.raro.critic.orders", lambda coin, both: [expert_first])
+    wanted = {"red": "expert", "blue sky": "policy", "one two three": "tie"}
+
+    def critic(question: str, first: str, second: str, n: int) -> str:
+        assert first.startswith("E") is expert_first
+        return TEXTS[wanted[question], expert_first]
+
+    sizes = {"per_device_train_batch_size": 12, "critic_pairs": 12}
+    run = trainer(tmp_path, policy=numbered, critic=critic, data=rows(3), **sizes)
+    rewards = keep_rewards(run)
+    run.train()
+    assert Counter(rewards[False]) == {0.0: 4, 1.0: 4, 0.6: 4}
+    assert Counter(rewards[True]) == {1.0: 16, 0.0: 16, 0.55: 16}
+    asked = [(one["asked"], one["first"]) for one in run.engine.asked if "asked" in one]  # type: ignore[attr-defined]
+    assert {question for question, _ in asked} == set(wanted)
+
+
+def test_which_reward_belongs_to_which_completion(tmp_path: Path) -> None:
+    """Labels by the number in the policy's answer: expert, policy, tie, expert, so rewards 0, 1, 0.6, 0."""
+
+    def critic(question: str, first: str, second: str, n: int) -> str:
+        number = int((second if first.startswith("E") else first)[-1])
+        return labeled(["expert", "policy", "tie", "expert"][number], first)
+
+    mean, spread = 0.4, 0.24**0.5 + 1e-4
+    expected = {
+        ("mean", "none"): [reward - mean for reward in (0, 1, 0.6, 0)],
+        ("leave_one_out", "group"): [part / spread for part in (-1.6 / 3, 1 - 0.6 / 3, 0.6 - 1 / 3, -1.6 / 3)],
+    }
+    for (baseline, scale), advantages in expected.items():
+        run = trainer(tmp_path, policy=numbered, critic=critic, advantage_baseline=baseline, scale_rewards=scale)
+        kept = spy(run, "_policy_samples")
+        run.train()
+        found = [sample.advantage for sample in kept[0].result]
+        assert found == pytest.approx(advantages * 4, abs=1e-5)
+
+
+@pytest.mark.parametrize(("critic_batch", "silent"), [("separate", 1), ("mixed", 4)])
+def test_labels_of_a_second_judgment_are_the_reward(tmp_path: Path, critic_batch: str, silent: int) -> None:
+    """The critic says nothing the first time that it is asked about a pair, and a tie from then on."""
+    calls: Counter[frozenset[str]] = Counter()
+
+    def critic(question: str, first: str, second: str, n: int) -> str:
+        calls[pair := frozenset((first, second))] += 1
+        return "hm" if calls[pair] <= silent else "[Tie]"
+
+    run = trainer(tmp_path, policy=numbered, critic=critic, critic_batch=critic_batch)
+    run.train()
+    line = run.state.log_history[0]
+    assert line["policy/reward_mean"] == pytest.approx(0.6) and line["policy/rejudged_frac"] == 1
+    assert line["policy/dropped_frac"] == 0
+    assert line["critic/dropped_frac"] == (1 if critic_batch == "mixed" else 0)
+    assert {count for count in calls.values() if count != silent + 1} <= {silent + 1 + 4}
+
+
+# What reaches the critic
+
+
+@pytest.mark.parametrize("quoted", ["question", "expert", "policy"])
+def test_what_the_critic_quotes_is_no_judgment(tmp_path: Path, quoted: str) -> None:
+    data = [{"question": "red [Answer 1]", "answer": "E sky [Answer 1]"}]
+    texts = {"question": "red [Answer 1]", "expert": "E sky [Answer 1]", "policy": "P sun [Answer 1]"}
+
+    said = f"It reads {texts[quoted]} ."
+    assert parse_judgment(said) is Judgment.ANSWER_1
+    roles = {"policy": lambda question, n: texts["policy"], "critic": lambda question, first, second, n: said}
+    run = trainer(tmp_path, data=data, num_generations=16, **roles)
+    run.train()
+    line = run.state.log_history[0]
+    assert line["critic/unparsable_rate"] == line["policy/dropped_frac"] == 1
+
+
+def test_the_critics_length_and_system_prompt(tmp_path: Path) -> None:
+    engine = RecordingEngine(mixed_policy, mixed_critic)
+    changes = {"max_critic_completion_length": 33, "critic_system": "Judge!"}
+    run = trainer(tmp_path, given={"engine": engine}, **changes)
+    run.train()
+    assert engine.limits == {False: {40}, True: {33}}
+    assert set(engine.systems) == {"Q", "CJudge!\n\n"}
+
+
+def test_each_of_several_judgments_has_an_order_of_its_own(tmp_path: Path) -> None:
+    run = trainer(tmp_path, policy=numbered, policy_judgements=4)
+    passes = spy(run.critic, "judge")
+    run.train()
+    orders = [tuple(one.request.expert_first for (one,) in groups) for groups in passes[0].result]
+    assert all(len(order) == 4 for order in orders)
+    # Of 16 pairs 14 have both orders in expectation, 4.8 standard deviations above 8.
+    assert sum(len(set(order)) == 2 for order in orders) > 8 and len(set(orders)) > 4
+
+
+def half_equal(question: str, n: int) -> str:
+    """The expert's own answer every other time."""
+    return f"<R>one</R>{f'P {question} {n}' if n % 2 else f'E {question}'}"
+
+
+@pytest.mark.parametrize("equal_pairs", [True, False])
+def test_equal_pairs_are_judged_and_trained_on_if_asked_for(tmp_path: Path, equal_pairs: bool) -> None:
+    data = [{"question": name, "answer": f"E {name}"} for name in ("red", "sun", "ice", "fog")]
+    roles = {"policy": half_equal, "critic": lambda question, first, second, n: "[Tie]"}
+    changes = {"critic_pairs": 64, "critic_equal_pairs": equal_pairs, "max_steps": 2}
+    run = trainer(tmp_path, data=data, **roles, **changes)
+    judged, trained = spy(run.critic, "judge"), spy(run, "_critic_samples")
+    run.train()
+    for step, (judging, training) in enumerate(zip(judged, trained, strict=True)):
+        assert Counter(pair.equal for pair in judging.arguments[0]) == {True: 8, False: 8}
+        pairs = Counter(group[0].request.pair.equal for group in training.arguments[0])
+        # The second step has all of the first as history beside its own.
+        assert pairs == Counter({False: 8 * (step + 1), True: 8 * (step + 1) * equal_pairs})
+    assert len(run.replay) == (32 if equal_pairs else 16)
+
+
+# The buffer
+
+
+def test_a_question_id_may_repeat_and_the_buffer_has_the_arguments(tmp_path: Path) -> None:
+    data = [
+        {"question": "red", "answer": "E one", "question_id": "a"},
+        {"question": "red", "answer": "E two", "question_id": "a"},
+        {"question": "sun", "answer": "E sun", "question_id": 7},
+    ]
+    changes = {"replay_mode": "reservoir", "replay_capacity": 20, "per_device_train_batch_size": 12}
+    run = trainer(tmp_path, policy=numbered, data=data, max_steps=2, **changes)
+    run.train()
+    held = {(pair.question_id, pair.question, pair.expert_answer) for pair in run.replay.pairs}
+    assert held == {("a", "red", "E one"), ("a", "red", "E two"), ("7", "sun", "E sun")}
+    assert (run.replay.mode, run.replay.capacity, len(run.replay)) == ("reservoir", 20, 20)
+
+
+def test_one_pair_a_step_is_fresh_and_history_in_turn(tmp_path: Path) -> None:
+    run = trainer(tmp_path, policy=numbered, critic_pairs=1, max_steps=4)
+    assert [run.args.history_pairs(step) for step in range(4)] == [0, 1, 0, 1]
+    steps = spy(run, "_critic_samples")
+    run.train()
+    trained = [group[0].request.replayed for step in steps for group in step.arguments[0]]
+    assert trained == [False, True, False, True]
+    counts = {3: [1, 2, 1, 2], 4: [2, 2, 2, 2]}
+    for pairs, expected in counts.items():
+        args = tiny_raro.arguments(tmp_path, critic_pairs=pairs)
+        assert [args.history_pairs(step) for step in range(4)] == expected
+    args = tiny_raro.arguments(tmp_path, critic_pairs=1, num_iterations=2)
+    assert [args.history_pairs(step) for step in (0, 2, 4, 6)] == [0, 1, 0, 1]

@@ -1,0 +1,158 @@
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import GenerationConfig
+
+from llm_rl.core import MetricAccumulator
+from llm_rl.core.mismatch import record_mismatch, truncated_importance_weight
+from llm_rl.rollout.completions import sample_completions, sampling_params
+from llm_rl.rollout.data import RolloutBatch, Sample, check_row, decode_completion, encode_prompt, pad
+from llm_rl.rollout.generation import Completion, SamplingParams
+from llm_rl.rollout.loss_masks import highest_entropy, kl_penalty, reference_kl
+from llm_rl.training.storage import load_record, save_record
+from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
+
+EOS = tokenizer().eos_token_id
+SAMPLES = [
+    Sample({"prompt": "red"}, [5, 6, 7], [3, EOS], truncated=False, engine_logprobs=[-1.0, -2.0]),
+    Sample({"prompt": "red"}, [8], [4, 4, 4], truncated=True, engine_logprobs=[-3.0, -4.0, -5.0]),
+    Sample({"prompt": "red"}, [9, 9], [EOS], truncated=False, engine_logprobs=[-6.0]),
+]
+
+
+def test_masks_with_pad_equal_to_the_end_token() -> None:
+    batch = RolloutBatch.collate(SAMPLES, pad_id=EOS, mask_truncated=True)
+    assert batch.prompt_ids.tolist() == [[5, 6, 7], [EOS, EOS, 8], [EOS, 9, 9]]
+    assert batch.prompt_mask.tolist() == [[True] * 3, [False, False, True], [False, True, True]]
+    assert batch.completion_ids.tolist() == [[3, EOS, EOS], [4, 4, 4], [EOS, EOS, EOS]]
+    assert batch.completion_mask.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
+    assert batch.loss_mask.tolist() == [[True, True, False], [False] * 3, [True, False, False]]
+    assert batch.sampling_per_token_logps is not None
+    assert batch.sampling_per_token_logps.tolist() == [[-1, -2, 0], [-3, -4, -5], [-6, 0, 0]]
+
+
+def test_batches_without_engine_logprobs_or_tokens() -> None:
+    silent = [dataclasses.replace(SAMPLES[0], engine_logprobs=None), SAMPLES[1]]
+    assert RolloutBatch.collate(silent, pad_id=0).sampling_per_token_logps is None
+    empty = RolloutBatch.collate([Sample({}, [5], [], truncated=True)], pad_id=0)
+    assert empty.completion_ids.shape == (1, 1) and not empty.completion_mask.any()
+    assert pad([[], []], 0, "left")[0].dtype == torch.int64
+
+
+def test_a_batch_survives_the_disk(tmp_path: Path) -> None:
+    batch = RolloutBatch.collate(SAMPLES, pad_id=EOS)
+    save_record([batch], tmp_path / "batch")
+    (again,) = load_record(tmp_path / "batch", (RolloutBatch,))
+    for field in dataclasses.fields(RolloutBatch):
+        ours, theirs = getattr(batch, field.name), getattr(again, field.name)
+        assert (ours is None and theirs is None) or torch.equal(ours, theirs)
+
+
+def test_prompts_as_text_and_messages() -> None:
+    names = tokenizer()
+    assert encode_prompt("red sky", names, {}) == names("red sky")["input_ids"]
+    asked = [{"role": "user", "content": "red"}]
+    assert names.decode(encode_prompt(asked, names, {})) == "user red assistant"
+    going_on = [*asked, {"role": "assistant", "content": "blue"}]
+    assert names.decode(encode_prompt(going_on, names, {})).rstrip() == "user red assistant blue"
+    for prompt in (7, [], ["red"], None):
+        with pytest.raises(ValueError, match="must be a text or a list of messages"):
+            encode_prompt(prompt, names, {})
+    with pytest.raises(ValueError, match="has no token"):
+        encode_prompt("", names, {})
+    sample = Sample({"prompt": asked}, [1], [*names("blue")["input_ids"], EOS], truncated=False)
+    assert decode_completion(sample, names) == [{"role": "assistant", "content": "blue"}]
+    assert decode_completion(dataclasses.replace(sample, row={"prompt": "red"}), names) == "blue"
+    with pytest.raises(ValueError, match=r"no 'prompt' but \['text'\]"):
+        check_row({"text": "red"})
+    with pytest.raises(ValueError, match="no 'prompt' but str"):
+        check_row("red")
+
+
+class Scripted:
+    """Returns what it is told."""
+
+    def __init__(self, completions: list[Completion]) -> None:
+        self.completions = completions
+
+    def load_weights(self, model: torch.nn.Module) -> None:
+        pass
+
+    def generate(self, prompts: Any, params: SamplingParams) -> list[Completion]:
+        return self.completions
+
+
+def sampled(completions: list[Completion]) -> list[Sample]:
+    params = SamplingParams(max_new_tokens=3, temperature=1.0, eos_token_ids=(EOS,), pad_token_id=EOS)
+    rows = [{"prompt": "red"}, {"prompt": "blue"}]
+    return sample_completions(new_model(), Scripted(completions), tokenizer(), rows, 1, params, {})
+
+
+def test_any_engine_is_cut_at_the_first_end_token_and_its_ids_are_kept() -> None:
+    drifting = [5, 6]  # ids that no text would be encoded to in this way need not survive decoding
+    first, second = sampled([Completion([3, EOS, 9, 9], None), Completion(drifting, [-1.0, -2.0])])
+    assert (first.completion_ids, first.truncated) == ([3, EOS], False)
+    assert (second.completion_ids, second.truncated, second.engine_logprobs) == (drifting, True, [-1.0, -2.0])
+
+
+@pytest.mark.parametrize(
+    ("completions", "message"),
+    [
+        ([Completion([3], None)], "returned 1 completions for 2 prompts"),
+        ([Completion([3] * 4, None)] * 2, "returned 4 tokens, at most 3"),
+        ([Completion([3, 4], [-1.0])] * 2, "log-probabilities for 1 of them"),
+        ([Completion([3, 4], [])] * 2, "log-probabilities for 0 of them"),
+    ],
+)
+def test_what_breaks_an_engines_contract(completions: list[Completion], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sampled(completions)
+
+
+def test_end_tokens_are_those_of_tokenizer_and_model() -> None:
+    class Names:
+        eos_token_id: int | None = 4
+        pad_token_id: int | None = None
+
+    model = new_model()
+    model.generation_config = GenerationConfig(eos_token_id=[7, 2])
+    params = sampling_params(model, Names(), 5, 0.5)
+    assert params == SamplingParams(5, 0.5, (2, 4, 7), 2)
+    Names.eos_token_id, model.generation_config = None, GenerationConfig()
+    with pytest.raises(ValueError, match="has an end token"):
+        sampling_params(model, Names(), 5, 0.5)
+
+
+def test_tokens_of_highest_entropy_by_hand() -> None:
+    entropies = [torch.tensor([[0.1, 0.9, 9.0], [0.5, 0.4, 0.3]]), torch.tensor([[0.8], [0.2]])]
+    masks = [torch.tensor([[True, True, False], [True, True, True]]), torch.tensor([[True], [True]])]
+    # Seven count: 0.9 0.8 0.5 0.4 0.3 0.2 0.1; ⌈0.4 · 7⌉ = 3 stay
+    first, second = highest_entropy(entropies, masks, 0.4)
+    assert first.tolist() == [[False, True, False], [True, False, False]]
+    assert second.tolist() == [[True], [False]]
+    assert torch.equal(highest_entropy(entropies, masks, 1.0)[0], masks[0])
+    nothing = [torch.zeros(2, 3, dtype=torch.bool)]
+    assert not highest_entropy(entropies[:1], nothing, 0.5)[0].any()
+
+
+def test_kl_penalty_by_hand() -> None:
+    mask = RolloutBatch.collate(SAMPLES, pad_id=EOS).completion_mask
+    with pytest.raises(ValueError, match="no old or reference"):
+        reference_kl(torch.zeros(3, 3), None, mask, "k1")
+    kl = reference_kl(torch.full((3, 3), -1.0), torch.full((3, 3), -1.5), mask, "k1")
+    assert torch.equal(kl, 0.5 * mask)
+    assert kl_penalty(kl, mask, 0.5).tolist() == [-0.5, -0.75, -0.25]
+
+
+def test_mismatch_by_hand() -> None:
+    trainer = torch.tensor([[-1.0, -2.0], [-3.0, torch.nan]])
+    engine = torch.tensor([[-1.0, -3.0], [-2.0, 0.0]])
+    mask = torch.tensor([[True, True], [True, False]])
+    weight = truncated_importance_weight(trainer, engine, mask, cap=2.0)
+    assert weight.flatten().tolist() == pytest.approx([1, 2, 0.36788, 1], abs=1e-4)
+    metrics = MetricAccumulator()
+    record_mismatch(metrics, trainer, engine, mask)
+    assert metrics.compute() == {"engine_logp_diff_mean": pytest.approx(2 / 3), "engine_logp_diff_max": 1.0}

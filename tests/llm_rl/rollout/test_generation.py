@@ -1,0 +1,66 @@
+import math
+from collections import Counter
+
+import pytest
+import torch
+from transformers import GenerationConfig
+
+from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine, cut_at_eos
+from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
+
+EOS = tokenizer().eos_token_id
+PARAMS = SamplingParams(max_new_tokens=6, temperature=0.8, eos_token_ids=(EOS,), pad_token_id=EOS)
+PROMPTS = [[5], [6, 7, 8, 9], [10, 11]] * 4
+
+
+def test_cut_at_the_first_end_token() -> None:
+    completion = Completion([3, 0, 4, 0], [-1.0, -2.0, -3.0, -4.0])
+    assert cut_at_eos(completion, (0,)) == (Completion([3, 0], [-1.0, -2.0]), False)
+    assert cut_at_eos(completion, (4, 9)) == (Completion([3, 0, 4], [-1.0, -2.0, -3.0]), False)
+    assert cut_at_eos(completion, (7,)) == (completion, True)
+    assert cut_at_eos(Completion([0, 0], None), (0,)) == (Completion([0], None), False)
+    assert cut_at_eos(Completion([], None), (0,)) == (Completion([], None), True)
+
+
+@pytest.mark.parametrize("share_prompts", [False, True])
+def test_sampled_ids_and_their_logprobs(share_prompts: bool) -> None:
+    """Each log-probability is what the model gives the token after its own prompt without padding."""
+    model = new_model(initializer_range=0.1)
+    engine = TransformersEngine(batch_size=5, share_prompts=share_prompts)
+    engine.load_weights(model.train())
+    torch.manual_seed(0)
+    completions = engine.generate(PROMPTS, PARAMS)
+    assert model.training and len(completions) == len(PROMPTS)
+    lengths = {len(ids) for ids, _ in completions}
+    assert max(lengths) == 6
+    for prompt, (ids, logprobs) in zip(PROMPTS, completions, strict=True):
+        assert EOS not in ids[:-1] and (len(ids) == 6 or ids[-1] == EOS)
+        scores = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1] / 0.8
+        expected = scores.log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).flatten()
+        assert logprobs == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_the_models_own_generation_settings_are_not_used_and_stay() -> None:
+    """Uniform logits: with the default of 50 best tokens, or penalties, some tokens would never come."""
+    model = new_model()
+    with torch.no_grad():
+        model.lm_head.weight.zero_()
+    kept = GenerationConfig(top_k=1, repetition_penalty=50.0, min_new_tokens=6, do_sample=False)
+    model.generation_config = kept
+    engine = TransformersEngine()
+    engine.load_weights(model)
+    torch.manual_seed(0)
+    completions = engine.generate([[5]] * 600, PARAMS)
+    assert model.generation_config is kept
+    counts = Counter(ids[0] for ids, _ in completions)
+    size = len(tokenizer())
+    assert size > 55 and len(counts) > 0.95 * size
+    assert max(counts.values()) < 4 * 600 / size
+    assert all(value == pytest.approx(-math.log(size), abs=1e-4) for _, row in completions for value in row or [])
+
+
+def test_what_is_wrong_with_an_engine() -> None:
+    with pytest.raises(ValueError, match="batch_size is 0"):
+        TransformersEngine(0)
+    with pytest.raises(RuntimeError, match="no weights"):
+        TransformersEngine().generate(PROMPTS, PARAMS)

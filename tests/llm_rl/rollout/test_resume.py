@@ -1,0 +1,105 @@
+"""What all trainers on roll-outs share: runs that have ended, steps and weights that are not finite, other settings."""
+
+import copy
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from llm_rl.rollout.generation import TransformersEngine
+from llm_rl.training.errors import CheckpointError
+from llm_rl.training.failure import load_failure
+from tests.llm_rl.helpers import tiny_grpo, tiny_raro, tiny_vapor
+from tests.llm_rl.helpers.tiny_grpo import length, new_model, small_ids, untimed
+
+SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2, "save_total_limit": 1}
+each_trainer = pytest.mark.parametrize("tiny", [tiny_grpo, tiny_vapor, tiny_raro])
+
+
+def no_step(*args: Any, **kwargs: Any) -> None:
+    raise AssertionError("a step was taken")
+
+
+@each_trainer
+def test_a_run_that_has_ended_takes_no_further_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: ModuleType
+) -> None:
+    first = tiny.trainer(tmp_path, **SAVING)
+    ended = first.train()
+    again = tiny.trainer(tmp_path, **SAVING)
+    monkeypatch.setattr(type(again), "training_step", no_step)
+    found = again.train(resume_from_checkpoint=True)
+    assert (found.global_step, found.training_loss) == (2, ended.training_loss)
+    assert untimed(again.state.log_history) == untimed(first.state.log_history)
+    assert all(torch.equal(value, again.model.state_dict()[name]) for name, value in first.model.state_dict().items())
+
+
+@each_trainer
+def test_a_gradient_that_is_not_finite_is_not_stepped_on_and_nothing_is_saved(tmp_path: Path, tiny: ModuleType) -> None:
+    """At the last step, where transformers would end without a word."""
+    run = tiny.trainer(tmp_path, **SAVING)
+    weight, kept = run.model.lm_head.weight, []
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        if run.state.global_step == 1:
+            kept.append(copy.deepcopy(run.model.state_dict()))
+            return gradient * torch.inf
+        return gradient
+
+    weight.register_hook(spoil)
+    with pytest.raises(FloatingPointError, match=r"gradient norm (nan|inf) at step 1; lower .*failed_step-1\)"):
+        run.train()
+    assert all(torch.equal(value, kept[0][name]) for name, value in run.model.state_dict().items())
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-1"]
+    failure = load_failure(tmp_path / "failed_step-1", run.record_classes)
+    assert failure.step == 1 and failure.arguments["learning_rate"] == 1e-3
+    assert all("prompt" in row for row in failure.inputs) and len(failure.rollout) >= 1
+    AutoModelForCausalLM.from_pretrained(tmp_path / "failed_step-1" / "model")
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_weights_that_are_not_finite_are_called_that_when_sampling(tmp_path: Path, value: float) -> None:
+    model = new_model()
+    run = tiny_grpo.trainer(tmp_path, model, given={"engine": TransformersEngine()})
+    model.lm_head.weight.data[:] = value
+    with pytest.raises(FloatingPointError, match="logits are not finite, so that no token can be drawn; go back"):
+        run.train()
+    assert load_failure(tmp_path / "failed_step-0").rollout is None
+
+
+def test_a_run_does_not_go_on_with_other_rewards_or_rows(tmp_path: Path) -> None:
+    tiny_grpo.trainer(tmp_path, **SAVING).train()
+    other = tiny_grpo.rows()
+    other[3] = {**other[3], "wanted": 0}
+    for settings, message in (
+        ({"reward_funcs": length}, r"reward_functions is \['length'\], was \['small_ids'\]"),
+        ({"data": other}, r"train_dataset is '\w+', was '\w+'"),
+        ({"epsilon": 0.3}, r"epsilon is 0.3, was 0.2"),
+        ({"num_generations": 2}, r"num_generations is 2, was 4"),
+    ):
+        run = tiny_grpo.trainer(tmp_path, **{**SAVING, "max_steps": 3, "reward_funcs": small_ids, **settings})
+        with pytest.raises(CheckpointError, match=message):
+            run.train(resume_from_checkpoint="last")
+
+
+def test_a_roll_out_in_use_keeps_its_shape(tmp_path: Path) -> None:
+    settings = {**SAVING, "num_iterations": 2, "resume_with_changes": True}
+    tiny_grpo.trainer(tmp_path, **{**settings, "max_steps": 1}).train()
+    with pytest.raises(CheckpointError, match=r"between the updates on a roll-out, .*\['num_generations'\]"):
+        tiny_grpo.trainer(tmp_path, **settings, num_generations=2).train(resume_from_checkpoint="last")
+    tiny_grpo.trainer(tmp_path, **settings).train(resume_from_checkpoint="last")
+    changed = {**settings, "num_generations": 2, "num_iterations": 1, "max_steps": 4}
+    run = tiny_grpo.trainer(tmp_path, **changed)
+    run.train(resume_from_checkpoint="last")
+    assert run.state.global_step == 4
+
+
+def test_an_evaluation_at_the_start_is_not_repeated_in_the_middle(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {**SAVING, "eval_on_start": True, "given": {"eval_dataset": tiny_grpo.rows(2)}}
+    tiny_grpo.trainer(tmp_path, **{**settings, "max_steps": 1}).train()
+    run = tiny_grpo.trainer(tmp_path, **settings)
+    run.train(resume_from_checkpoint="last")
+    assert [line["step"] for line in run.state.log_history if "eval_reward_mean" in line] == [0]

@@ -1,0 +1,116 @@
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
+
+from llm_rl.rollout.data import RolloutBatch, Sample
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
+from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
+
+SIZE = len(tokenizer())
+SAMPLES = [
+    Sample({"prompt": ""}, [5, 6, 7, 8, 9], [3, 4, 0], truncated=False),
+    Sample({"prompt": ""}, [10], [11, 12, 13, 14, 15, 16], truncated=True),
+    Sample({"prompt": ""}, [17, 18], [], truncated=True),
+    Sample({"prompt": ""}, [19, 20, 21], [0], truncated=False),
+]
+
+
+def gpt2() -> GPT2LMHeadModel:
+    """Learned absolute positions, dropout, tied head."""
+    torch.manual_seed(1)
+    return GPT2LMHeadModel(GPT2Config(vocab_size=SIZE, n_embd=16, n_layer=2, n_head=2, n_positions=32))
+
+
+def gemma2() -> Gemma2ForCausalLM:
+    """A soft cap on the logits."""
+    torch.manual_seed(1)
+    shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "head_dim": 8}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "final_logit_softcapping": 2.0}
+    return Gemma2ForCausalLM(Gemma2Config(vocab_size=SIZE, initializer_range=0.5, **shape, **heads))
+
+
+@pytest.mark.parametrize(("make", "plain"), [(new_model, True), (gpt2, True), (gemma2, False)])
+def test_padding_changes_nothing_for_any_kind_of_model(make, plain):  # type: ignore[no-untyped-def]
+    model = make().eval()
+    scorer = PolicyScorer(model, temperature=0.7)
+    assert scorer.plain_head == plain
+    batch = RolloutBatch.collate(SAMPLES, pad_id=0)
+    logprobs, entropy = scorer(model, batch)
+    assert logprobs.shape == (4, 6)
+    for row, sample in enumerate(SAMPLES):
+        count = len(sample.completion_ids)
+        logits = model(torch.tensor([sample.prompt_ids + sample.completion_ids])).logits[0].double()
+        full = (logits[len(sample.prompt_ids) - 1 :][:count] / 0.7).log_softmax(-1)
+        expected = full.gather(1, torch.tensor(sample.completion_ids, dtype=torch.int64)[:, None]).flatten()
+        torch.testing.assert_close(logprobs[row, :count].double(), expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(entropy[row, :count].double(), -(full.exp() * full).sum(-1), atol=1e-5, rtol=0)
+
+
+def test_half_precision_and_training_mode_survive() -> None:
+    model = new_model(dtype=torch.bfloat16).train()
+    scorer = PolicyScorer(model, 1.0)
+    assert scorer.plain_head and model.training
+    logprobs, _ = scorer(model, RolloutBatch.collate(SAMPLES, pad_id=0))
+    assert logprobs.dtype == torch.float32 and logprobs.isfinite().all()
+
+
+def test_an_adapted_head_is_asked_for_its_logits() -> None:
+    model = get_peft_model(new_model(), LoraConfig(r=2, target_modules=["lm_head"], init_lora_weights=False))
+    scorer = PolicyScorer(model, 1.0)
+    assert not scorer.plain_head
+    batch = RolloutBatch.collate(SAMPLES[:1], pad_id=0)
+    logits = model(torch.tensor([[5, 6, 7, 8, 9, 3, 4, 0]])).logits[0, 4:7].log_softmax(-1)
+    expected = logits.gather(1, torch.tensor([[3], [4], [0]])).flatten()
+    torch.testing.assert_close(scorer(model, batch).logprobs[0], expected, atol=1e-5, rtol=0)
+
+
+def test_references() -> None:
+    batch = RolloutBatch.collate(SAMPLES, pad_id=0)
+    model = new_model()
+    reference = ReferenceModel(model, 1.0)
+    before = PolicyScorer(model, 1.0)(model, batch).logprobs.detach()
+    with torch.no_grad():
+        model.lm_head.weight.mul_(2)
+    assert torch.equal(reference.logprobs(batch), before)
+    assert not any(parameter.requires_grad for parameter in reference.model.parameters())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    adapted = get_peft_model(new_model(), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)).train()
+    reference = ReferenceModel(adapted, 1.0)
+    assert reference.model is adapted and causal_model(adapted) is adapted.get_base_model()
+    assert torch.equal(reference.logprobs(batch), before) and adapted.training
+    assert not torch.equal(PolicyScorer(adapted, 1.0)(adapted, batch).logprobs, before)
+
+
+def adapted_model() -> torch.nn.Module:
+    return get_peft_model(new_model(), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False))
+
+
+@pytest.mark.parametrize("make", [new_model, gemma2, adapted_model])
+def test_full_divergence_and_its_gradient(make) -> None:  # type: ignore[no-untyped-def]
+    """Against whole logits, for a plain head, one that is more, and adapters that are switched off."""
+    model = make().eval()
+    reference = ReferenceModel(model, 0.7)
+    plain = model.get_base_model() if make is adapted_model else reference.model
+    weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if make is not adapted_model:
+        with torch.no_grad():
+            for index, weight in enumerate(weights):
+                weight += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(index))
+    batch = RolloutBatch.collate(SAMPLES, pad_id=0)
+    found = reference.full_divergence(PolicyScorer(model, 0.7), model, batch)
+    total = found.masked_fill(~batch.completion_mask, 0.0).sum()
+    expected = torch.zeros(())
+    for sample in SAMPLES:
+        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
+        rows = slice(len(sample.prompt_ids) - 1, len(sample.prompt_ids) - 1 + len(sample.completion_ids))
+        with torch.no_grad(), model.disable_adapter() if make is adapted_model else torch.no_grad():
+            ref = (plain(ids).logits[0, rows] / 0.7).log_softmax(-1)
+        new = (model(ids).logits[0, rows] / 0.7).log_softmax(-1)
+        expected = expected + (new.exp() * (new - ref)).sum()
+    torch.testing.assert_close(total, expected, atol=1e-4, rtol=1e-4)
+    assert total > 0.1
+    ours, theirs = (torch.autograd.grad(value, weights, allow_unused=True) for value in (total, expected))
+    for one, other in zip(ours, theirs, strict=True):
+        if other is not None:
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)

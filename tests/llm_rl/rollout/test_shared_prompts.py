@@ -1,0 +1,94 @@
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+
+from llm_rl.rollout.data import RolloutBatch, Sample
+from llm_rl.rollout.generation import TransformersEngine
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
+from llm_rl.rollout.shared_prompts import group_by_prompt
+from tests.llm_rl.helpers.tiny_grpo import new_model, trainer
+from tests.llm_rl.rollout.test_scoring import SAMPLES, gemma2, gpt2
+
+GROUPS = [
+    Sample(sample.row, sample.prompt_ids, completion, truncated=True)
+    for sample in SAMPLES
+    for completion in (sample.completion_ids, [7, 3, 2, 9])
+]
+BATCH = RolloutBatch.collate([*GROUPS[::2], *GROUPS[1::2]], pad_id=0)
+
+
+def adapted():  # type: ignore[no-untyped-def]
+    return get_peft_model(new_model(), LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+
+
+def test_rows_by_prompt() -> None:
+    firsts, owners = group_by_prompt(BATCH.prompt_ids, BATCH.prompt_mask)
+    assert firsts.tolist() == [0, 1, 2, 3] and owners.tolist() == [0, 1, 2, 3] * 2
+    # A token that stands for padding elsewhere tells prompts apart.
+    ids = torch.tensor([[0, 0, 5], [0, 0, 5], [0, 0, 5]])
+    mask = torch.tensor([[False, True, True], [False, False, True], [False, True, True]])
+    firsts, owners = group_by_prompt(ids, mask)
+    assert firsts.tolist() == [0, 1] and owners.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("make", [new_model, gpt2, adapted])
+def test_statistics_and_gradient_are_those_of_whole_rows(make) -> None:  # type: ignore[no-untyped-def]
+    model = make().eval()
+    found = []
+    for share_prompts in (False, True):
+        model.zero_grad()
+        statistics = PolicyScorer(model, 0.7, share_prompts)(model, BATCH)
+        of_loss = [part[BATCH.completion_mask] for part in statistics]
+        (of_loss[0] * torch.linspace(-1, 1, len(of_loss[0]))).sum().backward()  # type: ignore[no-untyped-call]
+        found.append([*of_loss, *(p.grad.clone() for p in model.parameters() if p.grad is not None)])
+    for whole, shared in zip(*found, strict=True):
+        torch.testing.assert_close(shared, whole, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("share_prompts", [False, True])
+def test_a_prompt_is_read_once(share_prompts: bool) -> None:
+    model = new_model().eval()
+    scorer, read = PolicyScorer(model, 1.0, share_prompts), []
+    hook = (
+        causal_model(model).get_input_embeddings().register_forward_hook(lambda _, ids, __: read.append(ids[0].numel()))
+    )
+    scorer(model, BATCH)
+    hook.remove()
+    prompts, completions = BATCH.prompt_ids.shape[1], BATCH.completion_ids.shape[1]
+    assert sum(read) == (4 * (prompts - 1) + 8 * completions if share_prompts else 8 * (prompts + completions))
+
+
+def test_the_reference_shares_too() -> None:
+    model = adapted().eval()
+    for beta_is_full in (False, True):
+        found = []
+        for share_prompts in (False, True):
+            reference = ReferenceModel(model, 1.0, share_prompts=share_prompts)
+            if beta_is_full:
+                values = reference.full_divergence(PolicyScorer(model, 1.0, share_prompts), model, BATCH)
+            else:
+                values = reference.logprobs(BATCH)
+            found.append(values[BATCH.completion_mask])
+        torch.testing.assert_close(found[1], found[0], atol=1e-5, rtol=1e-4)
+
+
+def test_a_step_of_grpo_is_the_same(tmp_path: Path) -> None:
+    norms = []
+    for share_prompts in (False, True):
+        run = trainer(tmp_path, share_prompts=share_prompts, max_steps=2, learning_rate=1e-2)
+        run.train()
+        norms.append([line["grad_norm"] for line in run.state.log_history if "grad_norm" in line])
+    assert norms[0] == pytest.approx(norms[1], rel=1e-3) and min(norms[0]) > 0
+
+
+def test_models_without_plain_keys_and_values_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"share_prompts=True needs a model whose cache"):
+        PolicyScorer(gemma2(), 1.0, share_prompts=True)
+    with pytest.raises(ValueError, match=r"leave share_prompts out"):
+        TransformersEngine(share_prompts=True).load_weights(gemma2())
+    model = new_model()
+    model.gradient_checkpointing_enable()
+    with pytest.raises(ValueError, match=r"no gradient checkpointing"):
+        PolicyScorer(model, 1.0, share_prompts=True)

@@ -1,0 +1,357 @@
+import json
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, PromptTuningConfig, get_peft_model
+from safetensors.torch import load_file
+from torch.utils.data import IterableDataset
+
+from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.rollout.data import Sample
+from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.testing.comparison import compare_runs
+from llm_rl.training.checkpoint import CheckpointError
+from tests.helpers.warm_process import SERVER, run_in_two_processes
+from tests.llm_rl.helpers.fixed_engine import FixedEngine
+from tests.llm_rl.helpers.killable_grpo import play, play_vapor
+from tests.llm_rl.helpers.tiny_grpo import (
+    KeepGradients,
+    arguments,
+    distinct_rows,
+    new_model,
+    rows,
+    small_ids,
+    tokenizer,
+    trainer,
+    untimed,
+)
+
+HELPERS = Path(__file__).parents[1] / "helpers"
+LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nothing interrupts."""
+    folder = tmp_path_factory.mktemp("whole")
+    play(folder)
+    return folder
+
+
+def assert_same_run(folder: Path, other: Path) -> None:
+    """Down to the optimizer and the random states of the checkpoints."""
+    found = compare_runs(other, folder)
+    assert found.first is None, str(found.first)
+    assert found.parts.keys() >= {"weights", "optimizer", "schedule", "random state", "log"}
+
+
+def test_a_run_killed_within_and_between_buffers_ends_as_if_nothing_had_happened(tmp_path: Path, whole: Path) -> None:
+    for kill_after in (3, 5, 9):  # a checkpoint of each step before: within a roll-out, at its end, at an epoch's end
+        process = SERVER.Process(target=play, args=(tmp_path, kill_after))
+        process.start()
+        process.join(600)
+        assert process.exitcode == -9
+    play(tmp_path)
+    assert_same_run(tmp_path, whole)
+
+
+def test_vapor_killed_within_a_buffer_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    play_vapor(tmp_path / "whole")
+    for kill_after in (2, 6):  # a roll-out serves four steps
+        process = SERVER.Process(target=play_vapor, args=(tmp_path / "killed", kill_after))
+        process.start()
+        process.join(600)
+        assert process.exitcode == -9
+    play_vapor(tmp_path / "killed")
+    assert_same_run(tmp_path / "killed", tmp_path / "whole")
+    lines = json.loads((tmp_path / "whole" / "log.json").read_text())
+    assert any(0 < line.get("verifiable_failure_frac", 0) < 1 for line in lines)
+
+
+def test_the_buffer_is_in_the_checkpoint_only_while_it_is_needed(tmp_path: Path, whole: Path) -> None:
+    record = json.loads((whole / "checkpoint-9" / "progress_0.json").read_text())["items"]
+    assert record["step"] == 2 and len(record["buffered_inputs"]["items"]) == 4
+    run = trainer(tmp_path, max_steps=2, num_iterations=2)
+    run.train()
+    assert run.progress()["step"] == 0 and run.progress()["buffered_inputs"] == []
+
+
+def test_resuming_needs_a_whole_checkpoint(tmp_path: Path) -> None:
+    trainer(tmp_path, save_strategy="steps", save_steps=1, save_only_model=True).train()
+    with pytest.raises(CheckpointError, match="cannot be continued exactly"):
+        trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=True)
+
+
+def test_a_rollout_serves_all_its_updates(tmp_path: Path) -> None:
+    run = trainer(tmp_path, max_steps=8, num_iterations=2, mini_batches=2, gradient_accumulation_steps=2)
+    seen: list[tuple[int, tuple[int, ...]]] = []
+    rollouts: list[list[str]] = []
+    original, loss = run._generate_completions, run._compute_loss_and_metrics
+
+    def generating(batch: Any, size: int) -> list[Sample]:
+        rollouts.append([row["prompt"] for row in batch])
+        return original(batch, size)
+
+    def noting(model: Any, inputs: Any) -> torch.Tensor:
+        seen.append((len(rollouts), tuple(inputs.completion_ids.flatten().tolist())))
+        return loss(model, inputs)
+
+    run._generate_completions, run._compute_loss_and_metrics = generating, noting  # type: ignore[method-assign]
+    run.train()
+    assert [len(prompts) for prompts in rollouts] == [8, 8]
+    assert [number for number, _ in seen] == [1] * 8 + [2] * 8
+    assert seen[:4] == seen[4:8] and seen[8:12] == seen[12:] and len(set(seen)) == 8
+    assert Counter(prompt for prompts in rollouts for prompt in prompts) == Counter(
+        [row["prompt"] for row in rows()] * 2
+    )
+
+
+@pytest.mark.parametrize("loss_type", LOSS_TYPES)
+def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str) -> None:
+    kept = []
+    for size, accumulated in ((16, 1), (4, 4), (1, 16)):
+        gradients = KeepGradients()
+        run = trainer(
+            tmp_path,
+            data=distinct_rows(),
+            given={"engine": FixedEngine(), "callbacks": [gradients]},
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=accumulated,
+            loss_type=loss_type,
+            mask_truncated_completions=True,
+            beta=0.1,
+            max_grad_norm=0.0,
+        )
+        run.train()
+        kept.append((run.state.log_history[0], gradients.steps[0]))
+    for line, gradients in kept[1:]:
+        assert line == pytest.approx(kept[0][0], abs=1e-5)
+        for name, gradient in gradients.items():
+            assert (gradient - kept[0][1][name]).abs().max() < 1e-6
+    assert max(float(gradient.abs().max()) for gradient in kept[0][1].values()) > 1e-2
+
+
+def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
+    common = {"mask_truncated_completions": True, "max_grad_norm": 0.0, "top_entropy_quantile": 0.7, "beta": 0.1}
+    settings = [{**common, "loss_type": name, "scale_rewards": "batch"} for name in LOSS_TYPES]
+    dealt = json.dumps([{**s, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2} for s in settings])
+    done = run_in_two_processes(HELPERS / "one_of_several_grpo.py", [tmp_path, dealt])
+    assert done.returncode == 0, done.stderr[-4000:]
+    for index, changes in enumerate(settings):
+        kept = KeepGradients()
+        given = {"engine": FixedEngine(), "callbacks": [kept]}
+        run = trainer(tmp_path / "whole", data=distinct_rows(), given=given, per_device_train_batch_size=16, **changes)
+        run.train()
+        expected = untimed(run.state.log_history)
+        for rank in (0, 1):
+            gradients = load_file(tmp_path / f"{index}-rank{rank}.safetensors")
+            for name, gradient in kept.steps[0].items():
+                assert (gradients[name] - gradient).abs().max() < 1e-6, (changes, name)
+            logs = untimed(json.loads((tmp_path / f"{index}-rank{rank}.json").read_text()))
+            assert logs[0] == pytest.approx(expected[0], abs=1e-5)
+
+
+def test_truncated_completions_leave_the_loss_and_its_denominators(tmp_path: Path) -> None:
+    given = {"engine": FixedEngine()}
+    plain = trainer(tmp_path, data=distinct_rows(), given=given)
+    masked = trainer(tmp_path, data=distinct_rows(), given=given, mask_truncated_completions=True)
+    (before,), (after,) = (run._generate_and_score_completions(distinct_rows(2)) for run in (plain, masked))
+    truncated = before.truncated
+    assert truncated.any() and not truncated.all()
+    lengths = before.completion_mask.sum(1)
+    assert torch.equal(before.loss_mask, before.completion_mask) and int(before.tokens) == int(lengths.sum())  # type: ignore[arg-type]
+    assert torch.equal(after.loss_mask.sum(1), lengths.masked_fill(truncated, 0))
+    assert int(after.sequences) == int((~truncated).sum())  # type: ignore[arg-type]
+    assert int(after.tokens) == int(lengths[~truncated].sum())  # type: ignore[arg-type]
+    assert torch.equal(before.advantages, after.advantages)  # type: ignore[arg-type]
+
+
+def wanted_only(prompts: list[str], completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
+    """Without spread for one prompt in three."""
+    return [0.0 if prompt == "red" else float(ids[0]) for prompt, ids in zip(prompts, completion_ids, strict=True)]
+
+
+def test_groups_without_spread_are_replaced_by_other_prompts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = trainer(tmp_path, reward_funcs=wanted_only, dynamic_sampling_attempts=20)
+    with caplog.at_level(logging.WARNING):
+        (batch,) = run._generate_and_score_completions([{"prompt": "red", "wanted": 1}, rows()[1]])
+    assert batch.rewards is not None and (batch.rewards.view(2, 4).std(1) > 0).all()
+    assert not caplog.records
+    found = run.metrics.compute()
+    assert found["groups_replaced"] >= 0.5 and found["reward_mean_before_replacement"] > 0
+
+
+def test_replacing_is_bounded_and_says_when_it_failed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def same(completions: list[str], **kwargs: Any) -> list[float]:
+        return [1.0] * len(completions)
+
+    run = trainer(tmp_path, reward_funcs=same, dynamic_sampling_attempts=3)
+    with caplog.at_level(logging.WARNING):
+        run.train()
+    assert "2 of 2 groups have no spread after 3 replacements" in caplog.text
+    line = run.state.log_history[0]
+    assert line["groups_replaced"] == 3 and line["groups_without_spread"] == 1
+
+
+def test_the_reference_of_adapters_is_the_model_without_them(tmp_path: Path) -> None:
+    base = new_model()
+    adapted = get_peft_model(base, LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    run = trainer(tmp_path, adapted, beta=0.2, max_steps=2, per_device_train_batch_size=8)
+    assert run.reference is not None and run.reference.model is run.model
+    run.train()
+    (batch,) = run._generate_and_score_completions(rows(2))
+    with torch.no_grad(), adapted.disable_adapter():
+        plain = run.scorer(adapted, batch).logprobs
+    assert torch.equal(plain, batch.ref_per_token_logps)
+    assert run.state.log_history[0]["kl"] > 0
+    assert run.scorer(adapted, batch).logprobs.sub(plain).abs().max() > 1e-3
+
+
+def test_a_copy_is_the_reference_of_a_model_without_adapters(tmp_path: Path) -> None:
+    run = trainer(tmp_path, beta=0.2, max_steps=3)
+    run.train()
+    assert run.state.log_history[0]["kl"] < 1e-9 and run.state.log_history[2]["kl"] > 1e-6
+    other = trainer(tmp_path, beta=0.2, given={"ref_model": new_model(seed=5)})
+    other.train()
+    assert other.state.log_history[0]["kl"] > 0.1
+
+
+def test_kl_in_the_reward(tmp_path: Path) -> None:
+    given = {"ref_model": new_model(seed=5), "engine": FixedEngine()}
+    run = trainer(tmp_path, beta=0.1, kl_in="reward", kl_estimator="k1", given=given)
+    (batch,) = run._generate_and_score_completions(distinct_rows(2))
+    assert batch.old_per_token_logps is not None and batch.ref_per_token_logps is not None
+    for row in range(8):
+        kept = batch.completion_mask[row]
+        ids = batch.completion_ids[row][kept].tolist()
+        drift = float((batch.old_per_token_logps - batch.ref_per_token_logps)[row][kept].sum())
+        assert float(batch.rewards[row]) == pytest.approx(small_ids([ids])[0] - 0.1 * drift, abs=1e-5)  # type: ignore[index]
+
+
+def test_chat_prompts_and_columns_reach_the_reward_functions(tmp_path: Path) -> None:
+    seen: dict[str, Any] = {}
+
+    def looks(prompts: Any, completions: Any, completion_ids: Any, wanted: Any) -> list[float]:
+        seen.update(prompts=prompts, completions=completions, ids=completion_ids, wanted=wanted)
+        return [float(len(ids)) for ids in completion_ids]
+
+    class Rows:
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {"prompt": [{"role": "user", "content": f"red {'blue ' * index}"}], "wanted": index}
+
+    run = trainer(tmp_path, reward_funcs=looks, data=Rows())
+    run.train()
+    assert len(seen["prompts"]) == 8 and seen["wanted"][:4] == [seen["wanted"][0]] * 4
+    for prompt, completion, ids in zip(seen["prompts"], seen["completions"], seen["ids"], strict=True):
+        text = tokenizer().decode(ids, skip_special_tokens=True)
+        assert prompt[0]["role"] == "user" and completion == [{"role": "assistant", "content": text}]
+
+
+def test_a_data_set_of_the_datasets_package(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    seen: list[Any] = []
+
+    def looks(prompts: Any, completions: Any, wanted: Any, **kwargs: Any) -> list[float]:
+        seen.extend(zip(prompts, wanted, strict=True))
+        return small_ids(**kwargs)
+
+    chats = [{"prompt": [{"role": "user", "content": row["prompt"]}], "wanted": row["wanted"]} for row in rows()]
+    for plain in (rows(), chats):
+        table = datasets.Dataset.from_list(plain)
+        logs = []
+        for data in (plain, table):
+            seen.clear()
+            run = trainer(tmp_path, data=data, reward_funcs=looks, max_steps=2, given={"eval_dataset": data})
+            run.train()
+            logs.append((untimed(run.state.log_history), run.evaluate()["eval_reward_mean"], list(seen)))
+        assert logs[0] == logs[1]
+    with pytest.raises(ValueError, match="train_dataset is a IterableDataset"):
+        trainer(tmp_path, data=table.to_iterable_dataset())
+    with pytest.raises(ValueError, match=r"mapping of \['train'\]"):
+        trainer(tmp_path, data=datasets.DatasetDict({"train": table}))
+
+
+def test_the_best_checkpoint_is_found_again(tmp_path: Path) -> None:
+    each_step = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_reward_mean", "save_total_limit": 2}
+    best["greater_is_better"] = False  # so that it is an early one
+    given = {"eval_dataset": rows(6)}
+    run = trainer(tmp_path, max_steps=5, learning_rate=1e-2, given=given, **each_step, **best)
+    run.train()
+    found = {line["step"]: line["eval_reward_mean"] for line in run.state.log_history if "eval_reward_mean" in line}
+    step = min(found, key=lambda step: found[step])
+    assert run.state.best_model_checkpoint == str(tmp_path / f"checkpoint-{step}") and step < 5
+    state = json.loads((tmp_path / "checkpoint-5" / "trainer_state.json").read_text())
+    assert state["best_model_checkpoint"] == run.state.best_model_checkpoint
+    state = json.loads((tmp_path / f"checkpoint-{step}" / "trainer_state.json").read_text())
+    assert state["best_model_checkpoint"] == run.state.best_model_checkpoint
+    assert run.evaluate()["eval_reward_mean"] == found[step]
+
+
+def test_evaluation_repeats_itself_and_leaves_the_training_alone(tmp_path: Path) -> None:
+    runs = []
+    for steps in (0, 1):
+        changes = {"eval_strategy": "steps", "eval_steps": 1} if steps else {}
+        given = {"eval_dataset": rows(5)} if steps else {}
+        run = trainer(tmp_path, max_steps=3, per_device_eval_batch_size=2, given=given, **changes)
+        run.train()
+        runs.append(run)
+    plain, evaluated = (
+        [line for line in untimed(run.state.log_history) if "eval_reward_mean" not in line] for run in runs
+    )
+    assert plain == evaluated
+    found = runs[1].evaluate()
+    assert found == runs[1].evaluate() and 0 <= found["eval_reward_mean"] <= 1
+    assert found["eval_reward/small_ids"] == pytest.approx(found["eval_reward_mean"])
+    with pytest.raises(ValueError, match="no rows"):
+        runs[0].evaluate()
+
+
+class Stream(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        yield from rows()
+
+
+def test_what_is_not_supported_raises(tmp_path: Path) -> None:
+    for data, message in (
+        (Stream(), "train_dataset is a Stream"),
+        ([], "no rows"),
+        ([{"text": "red"}], r"no 'prompt' but \['text'\]"),
+        (rows()[:1], "1 examples do not fill one batch of 2"),
+        ([*rows()[:1], {"prompt": ""}], "has no token"),
+        ([{"prompt": "red " * 130}] * 2, "exceed the model's 128 positions"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            trainer(tmp_path, data=data).train()
+    with pytest.raises(ValueError, match="ref_model is given but beta is 0"):
+        trainer(tmp_path, given={"ref_model": new_model()})
+    with pytest.raises(RuntimeError, match="not the expected 2"):
+        trainer(tmp_path, expected_processes=2)
+    with pytest.raises(ValueError, match="prompt-learning"):
+        virtual = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
+        trainer(tmp_path, get_peft_model(new_model(), virtual))
+    with pytest.raises(NotImplementedError, match="RolloutTrainer has no _compute_advantages"):
+        RolloutTrainer(new_model(), small_ids, arguments(tmp_path), rows(), tokenizer()).train()
+    ragged = [{"prompt": "red", "wanted": 1}, {"prompt": "blue"}]
+    with pytest.raises(ValueError, match="give all the same"):
+        trainer(tmp_path, data=ragged).train()
+    with pytest.raises(NotImplementedError, match="predict is not supported"):
+        trainer(tmp_path).predict(rows())
+    with pytest.raises(ValueError, match="no outputs"):
+        trainer(tmp_path).compute_loss(new_model(), None, return_outputs=True)  # type: ignore[arg-type]
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
+    model = new_model()
+    run = trainer(tmp_path, model, given={"engine": FixedEngine()})
+    model.lm_head.weight.data[:] = torch.nan
+    with pytest.raises(FloatingPointError, match=r"the loss is nan .* at step 0"):
+        run.train()
+    assert isinstance(run, GRPOTrainer)

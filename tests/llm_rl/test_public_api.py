@@ -1,0 +1,37 @@
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import llm_rl
+
+TREE = ast.parse(Path(llm_rl.__file__).read_text())
+
+
+@pytest.mark.parametrize("name", llm_rl.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(llm_rl, name) is not None and name in dir(llm_rl)
+
+
+def test_type_checkers_are_told_the_names_that_are_loaded_when_asked_for() -> None:
+    (block,) = [node for node in TREE.body if isinstance(node, ast.If)]
+    told = {alias.asname: node.module for node in block.body for alias in node.names}
+    assert told == llm_rl._HOMES
+
+
+def test_no_public_name_is_that_of_a_module() -> None:
+    folder = Path(llm_rl.__file__).parent
+    assert not [name for name in llm_rl.__all__ if (folder / name).is_dir() or (folder / f"{name}.py").exists()]
+
+
+def test_an_unknown_name_raises() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        llm_rl.__getattr__("nothing")
+
+
+def test_importing_the_package_loads_no_framework() -> None:
+    code = "import sys, llm_rl; print([name for name in ('torch', 'transformers', 'numpy') if name in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "[]"

@@ -1,0 +1,206 @@
+"""How scripts parse, and how they end where the user made an error."""
+
+import runpy
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+from llm_rl.training.command_line import need_model, need_writable, on_command_line, parse, user_errors  # noqa: E402
+
+SUDOKU = ROOT / "data" / "sudoku6x6_test.jsonl"
+
+
+@dataclass
+class Options:
+    """Options of several kinds."""
+
+    learning_rate: float = field(default=1e-3, metadata={"help": "Of AdamW."})
+    learning_rate_end: float = 0.0
+    steps: int = 10
+    kind: Literal["one", "two"] = "one"
+    quick: bool = True
+    seeds: list[int] = field(default_factory=lambda: [0])
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"steps={self.steps} must be\nat least 1")
+
+
+@dataclass
+class Places:
+    """A word that must be there, and some more."""
+
+    config: str
+    arms: list[str] = field(default_factory=list)
+    jobs: int = 1
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch):
+    def give(*words: Any) -> None:
+        monkeypatch.setattr(sys, "argv", ["some_script.py", *map(str, words)])
+
+    return give
+
+
+def refusal(capsys: pytest.CaptureFixture[str], work) -> str:
+    """The one sentence with which a program ends."""
+    with pytest.raises(SystemExit) as ended:
+        work()
+    output, errors = capsys.readouterr()
+    assert ended.value.code == 2 and errors.count("\n") == 1 and not output, (output, errors)
+    return errors
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--learning_rat", "1"], "--learning_rat is unknown; did you mean --learning_rate?"),
+        (["--learning_r=1"], "--learning_r is unknown; did you mean --learning_rate?"),
+        (["--learning-rat", "1"], "--learning-rat is unknown; did you mean --learning-rate?"),
+        (["--stpes", "1"], "did you mean --steps?"),
+        (["--xyzzy", "1"], "--xyzzy is unknown; see --help"),
+        (["-steps", "1"], "-steps is no option"),
+        (["12"], "12 is no option"),
+        (["--steps", "many"], "invalid int value: 'many'"),
+        (["--steps", "0"], "steps=0 must be at least 1"),
+        (["--kind", "three"], "invalid choice: 'three'"),
+        (["--quick", "perhaps"], "Truthy value expected"),
+    ],
+)
+def test_a_wrong_word_ends_with_one_sentence(command, capsys, words: list[str], message: str) -> None:
+    command(*words)
+    assert message in refusal(capsys, lambda: parse(Options))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("learning_rat: 1e-4", "learning_rat is unknown; did you mean learning_rate?"),
+        ("help: 1", "help is unknown"),
+        ("steps: 2.5", "steps: 2.5 is not what it takes"),
+        ("steps: [2]", "steps: [2] is not what it takes"),
+        ("seeds: [1, two]", "seeds: 'two' is not what it takes"),
+        ("kind: three", "one of one, two"),
+        ("quick: perhaps", "quick: 'perhaps'"),
+        ("steps: -1", "steps=-1 must be at least 1"),
+        ("- steps", "must map options to values"),
+        ("steps: [", "is not YAML"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_wrong_recipe_ends_with_one_sentence(command, capsys, tmp_path, text: str | None, message: str) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    if text is not None:
+        recipe.write_text(text + "\n", encoding="utf-8")
+    command(recipe)
+    found = refusal(capsys, lambda: parse(Options))
+    assert message in found and ("recipe.yaml" in found or "steps=-1" in found)
+
+
+def test_the_command_line_goes_over_the_recipe(command, tmp_path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("learning_rate: 1e-4\nsteps: 3\nquick: false\nseeds: [1, 2]\nname: null\n", encoding="utf-8")
+    command(recipe, "--steps", 5, "--learning-rate-end=1e-5")
+    assert parse(Options) == (Options(1e-4, 1e-5, 5, "one", False, [1, 2], None),)
+    assert on_command_line("steps") and on_command_line("learning_rate_end") and not on_command_line("learning_rate")
+
+
+def test_first_words_may_have_places(command, capsys) -> None:
+    command("study.yaml", "a", "b", "--jobs", 2)
+    assert parse(Places, places=("config", "arms")) == (Places("study.yaml", ["a", "b"], 2),)
+    command("--jobs", 2, "--config", "study.yaml")
+    assert parse(Places, places=("config",)) == (Places("study.yaml", [], 2),)
+    command("study.yaml", "a")
+    assert "a is one word too many" in refusal(capsys, lambda: parse(Places, places=("config",)))
+    command()
+    assert "--config" in refusal(capsys, lambda: parse(Places, places=("config",)))
+
+
+def test_help_shows_the_description_and_defaults(command, capsys) -> None:
+    command("--help")
+    with pytest.raises(SystemExit) as ended:
+        parse(Options, description="Trains.\n\n    python some_script.py")
+    output = capsys.readouterr().out
+    assert ended.value.code == 0 and "Trains.\n\n    python some_script.py\n" in output and "(default: 0.001)" in output
+
+
+def test_errors_of_the_program_keep_their_traceback(capsys) -> None:
+    def work(error: Exception) -> None:
+        with user_errors(OSError):
+            raise error
+
+    assert "nosuch.csv" in refusal(capsys, lambda: work(FileNotFoundError(2, "No such file", "nosuch.csv")))
+    with pytest.raises(KeyError):
+        work(KeyError("a name"))
+
+
+def test_folders_are_looked_at_before_they_are_needed(capsys, tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "is a file" in refusal(capsys, lambda: need_writable("output_dir", tmp_path / "file" / "run"))
+    assert "config.json is missing" in refusal(capsys, lambda: need_model("model", tmp_path))
+    need_model("model", "owner/a-model.of-some-kind")
+    assert "there is no folder a/b/c" in refusal(capsys, lambda: need_model("model", "a/b/c"))
+    need_writable("output_dir", tmp_path / "a" / "b")
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "message"),
+    [
+        ("train_sudoku.py", ["--data", "nosuch.jsonl"], "--data: there is no file nosuch.jsonl"),
+        ("train_sudoku.py", ["--model", "nosuch"], "--model: there is no folder nosuch"),
+        ("train_sudoku.py", ["--prompt_template", "x"], "prompt_template='x' is unknown"),
+        ("train_sudoku.py", ["--max_steps", "0"], "max_steps=0 must be at least 1"),
+        ("train_sudoku.py", ["--resume_from_checkpoint", "nosuch"], "there is no folder nosuch"),
+        ("sudoku/pretrain.py", ["--hold_steps", "1"], "hold_steps=1"),
+        ("smollm2/train_grpo.py", ["--model", "nosuch"], "--model: there is no folder nosuch"),
+        ("smollm2/train_grpo.py", ["--dtype", "float31"], "dtype='float31' is unknown"),
+        ("smollm2/train_vapor.py", ["--verifiable_term_split", "<a>", "</a>"], "rewards exist for"),
+        ("smollm2/train_raro.py", ["--data", "nosuch"], "or choose word_problems or sudoku"),
+        ("raro/game.py", ["--seed", "1"], "did you mean --seeds?"),
+        ("smollm2/judge.py", ["--models", "nosuch"], "--models: there is no folder nosuch"),
+        ("study/run.py", ["nosuch.yaml"], "there is no file nosuch.yaml"),
+        ("study/run_arm.py", [SUDOKU, "a", "b", "0"], "not YAML"),
+        ("smollm2/compare_seeds.py", ["nosuch"], "hold no results.json"),
+        ("sudoku/check_prompts.py", ["--data", "nosuch.csv"], "there is no file nosuch.csv"),
+        ("sudoku/make_data.py", ["--kind", "chess"], "invalid choice: 'chess'"),
+        ("raro/make_verl_data.py", ["--train", "a", "--validation", "b"], "--train: there is no file a"),
+        ("benchmarks/decoding.py", ["--strategies", "margn"], "margn"),
+        ("benchmarks/solver.py", ["--puzzles", "nosuch.txt"], "there is no file nosuch.txt"),
+        ("benchmarks/environments.py", ["--step", "1"], "did you mean --steps?"),
+        ("benchmarks/parts.py", ["--repeat", "1"], "did you mean --repeats?"),
+        ("sudoku/gradient_cosines.py", ["--trajectories", "3"], "trajectories [3]"),
+        ("benchmarks/memory_budget.py", ["--model", "nosuch"], "--model: there is no folder nosuch"),
+    ],
+)
+def test_a_script_finds_an_error_of_the_user_before_it_loads_anything(
+    monkeypatch, capsys, tmp_path, script: str, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [script, *map(str, words)])
+    for name in ("from_pretrained", "__init__"):
+        monkeypatch.setattr(f"transformers.PreTrainedModel.{name}", lambda *_, **__: pytest.fail("a model was loaded"))
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "scripts" / script), run_name="__main__")
+    errors = capsys.readouterr().err
+    assert (
+        ended.value.code == 2 and message in errors and errors.count("\n") == 1 and errors.startswith(Path(script).name)
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_typo_on_a_command_line_trains_nothing(tmp_path) -> None:
+    words = ["--learning_rat", "1", "--output_dir", str(tmp_path / "run")]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "train_sudoku.py"), *words], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and not done.stdout and not (tmp_path / "run").exists()
+    assert done.stderr == "train_sudoku.py: --learning_rat is unknown; did you mean --learning_rate?\n"

@@ -1,0 +1,345 @@
+import copy
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from llm_rl.rollout.generation import TransformersEngine
+from llm_rl.rollout.rewards import RewardError
+from llm_rl.vapor import VAPORArguments, VAPORTrainer
+from tests.helpers.warm_process import run_in_two_processes
+from tests.llm_rl.helpers import tiny_grpo
+from tests.llm_rl.helpers.tiny_grpo import KeepGradients, keep_samples, untimed
+from tests.llm_rl.helpers.tiny_vapor import (
+    ROWS,
+    KeepSteps,
+    WrittenEngine,
+    red_count,
+    shifted_model,
+    tag_model,
+    tag_tokenizer,
+    trainer,
+)
+from tests.llm_rl.helpers.vapor_reference import slow_loss, slow_span
+
+HELPERS = Path(__file__).parents[1] / "helpers"
+WHOLE_STEP = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
+"""All four prompts in one optimizer step of four forward passes."""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"beta": 0.5},
+        {"beta": 0.0},
+        {"ratio_base": "old", "clip_low": 0.1, "clip_high": 0.4, "beta": 0.3},
+        {"ratio_level": "mean", "kl_weight": 0.2, "beta": 0.4},
+        {"ratio_level": "token", "ratio_base": "old", "advantage_scale": "std", "temperature": 0.7},
+        {"clip_on": "verifiable", "pref_loss_weight": 0.5, "beta": 0.2},
+        {"preference_context": "generated", "pref_loss_weight": 0.3, "beta": 0.6, "kl_weight": 0.1},
+        {"ratio_level": "token", "clip_on": "verifiable", "preference_context": "generated"},
+    ],
+    ids=lambda changes: "-".join(changes),
+)
+def test_gradient_equals_a_slow_loop_over_samples(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """At the first update and the second of a roll-out, with a reference that is not the policy that samples."""
+    kept, model, reference = KeepSteps(), tag_model(torch.float64), shifted_model()
+    old = copy.deepcopy(model)
+    settings = {**WHOLE_STEP, "max_steps": 2, "num_iterations": 2, **changes}
+    run = trainer(tmp_path, model, given={"callbacks": [kept], "ref_model": copy.deepcopy(reference)}, **settings)
+    samples = keep_samples(run)
+    run.train()
+    for step in (0, 1):
+        now = copy.deepcopy(old)
+        now.load_state_dict(kept.weights[step])
+        loss = slow_loss(now, old, reference, samples, red_count, tag_tokenizer(), run.args)
+        loss.backward()
+        line = run.state.log_history[step]
+        assert line["loss"] == pytest.approx(loss.item(), abs=2e-6)
+        for name, parameter in now.named_parameters():
+            assert parameter.grad is not None
+            assert (kept.steps[step][name] - parameter.grad).abs().max() < 1e-6, (step, name)
+        assert max(float(gradient.abs().max()) for gradient in kept.steps[step].values()) > 1e-3
+        assert 0.2 < line["verifiable_failure_frac"] < 0.8 if step == 0 else line["clip_frac"] > 0
+        assert line["preference_failure_frac"] >= 0.5
+
+
+def test_completions_fail_in_every_way_and_are_neutral(tmp_path: Path) -> None:
+    seen: list[tuple[str, list[int]]] = []
+
+    def noting(completions: list[str], completion_ids: list[list[int]], chosen: list[str], **kw: Any) -> list[float]:
+        assert len(completions) == len(completion_ids) == len(chosen)
+        seen.extend(zip(completions, completion_ids, strict=True))
+        return [5.0] * len(completions)
+
+    run = trainer(tmp_path, reward_funcs=noting)
+    samples = run._generate_completions(ROWS, 4)
+    rewards = run._score_completions(samples).flatten().tolist()
+    parts = [slow_span(s.completion_ids, tag_tokenizer(), ["<REASONING>", "</REASONING>"]) for s in samples]
+    assert rewards == [5.0 if kept else 0.0 for kept, _ in parts] and 0.0 in rewards and 5.0 in rewards
+    assert [text for text, _ in seen] == [text for kept, text in parts if kept]
+    expected = [[s.completion_ids[i] for i in kept] for s, (kept, _) in zip(samples, parts, strict=True) if kept]
+    assert [ids for _, ids in seen] == expected
+    merged = [tag_tokenizer().decode(ids) for _, ids in seen]
+    assert any(not text.endswith("</REASONING>") for text in merged)  # the last token reaches beyond its tag
+    assert run.metrics.compute()["verifiable_failure_frac"] == rewards.count(0.0) / 16
+
+
+def test_rewards_of_whole_completions(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def noting(completions: list[str], **kwargs: Any) -> list[float]:
+        seen.extend(completions)
+        return [1.0] * len(completions)
+
+    run = trainer(tmp_path, reward_funcs=noting, reward_on="completion")
+    samples = run._generate_completions(ROWS, 4)
+    run._score_completions(samples)
+    texts = [tag_tokenizer().decode(s.completion_ids, skip_special_tokens=True) for s in samples]
+    found = [text for text in texts if "</REASONING>" in text.partition("<REASONING>")[2]]
+    assert seen == found and any(not text.endswith("</REASONING>") for text in seen)
+
+
+def test_nothing_found_teaches_nothing_and_asks_no_reward_function(tmp_path: Path) -> None:
+    def never(**kwargs: Any) -> list[float]:
+        raise AssertionError("called without a completion")
+
+    run = trainer(tmp_path, reward_funcs=never, given={"engine": WrittenEngine(["moon", "</REASONING>"])})
+    run.train()
+    line = run.state.log_history[0]
+    assert line["verifiable_failure_frac"] == 1 and line["groups_without_spread"] == 1
+    assert line["loss"] == 0 and line["grad_norm"] == 0
+
+
+def test_an_error_of_a_reward_function_names_it(tmp_path: Path) -> None:
+    def broken(completions: list[str], **kwargs: Any) -> list[float]:
+        return [float("nan")] * len(completions)
+
+    with pytest.raises(RewardError, match="'broken' returned nan"):
+        trainer(tmp_path, reward_funcs=broken).train()
+
+
+def test_beta_zero_is_pure_verifiable_reward(tmp_path: Path) -> None:
+    """The pairs do not matter, and no pair that is found changes anything."""
+    swapped = [{**row, "chosen": row["rejected"], "rejected": row["chosen"]} for row in ROWS]
+    without = [{**row, "chosen": "", "rejected": ""} for row in ROWS]
+    runs = []
+    for data, beta in ((ROWS, 0.0), (swapped, 0.0), (without, 0.7), (ROWS, 0.7)):
+        kept = KeepGradients()
+        settings = {**WHOLE_STEP, "max_steps": 3, "num_iterations": 3, "beta": beta, "clip_high": 5.0}
+        run = trainer(tmp_path, data=data, given={"callbacks": [kept]}, **settings)
+        run.train()
+        runs.append((kept.steps, run.state.log_history))
+    for steps, _ in runs[1:3]:
+        for ours, theirs in zip(steps, runs[0][0], strict=True):
+            assert all(torch.allclose(gradient, theirs[name], atol=1e-7) for name, gradient in ours.items())
+    assert any((runs[3][0][2][name] - gradient).abs().max() > 1e-4 for name, gradient in runs[0][0][2].items())
+    assert runs[0][1][2]["preference_margin"] == pytest.approx(-runs[1][1][2]["preference_margin"], abs=1e-5)
+    assert "preference_margin" not in runs[2][1][2] and runs[2][1][2]["preference_failure_frac"] == 1
+
+
+def test_micro_batches_do_not_change_the_step(tmp_path: Path) -> None:
+    kept = []
+    for size, accumulated in ((16, 1), (8, 2), (4, 4)):
+        gradients = KeepGradients()
+        run = trainer(
+            tmp_path,
+            tag_model(torch.float64),
+            given={"callbacks": [gradients], "ref_model": shifted_model()},
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=accumulated,
+            kl_weight=0.1,
+            pref_loss_weight=0.4,
+            gradient_shares=True,
+        )
+        run.train()
+        kept.append((untimed(run.state.log_history)[0], gradients.steps[0]))
+    for line, gradients in kept[1:]:
+        assert line == pytest.approx(kept[0][0], rel=1e-5, abs=1e-6)
+        for name, gradient in gradients.items():
+            assert (gradient - kept[0][1][name]).abs().max() < 1e-6
+    shares = {name: value for name, value in kept[0][0].items() if name.startswith("gradient_share/")}
+    assert sum(shares.values()) == pytest.approx(1) and len(shares) == 4 and all(shares.values())
+
+
+@pytest.mark.slow
+def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
+    settings = {"kl_weight": 0.1, "pref_loss_weight": 0.4, "gradient_shares": True}
+    done = run_in_two_processes(HELPERS / "one_of_several_vapor.py", [tmp_path, json.dumps(settings)])
+    assert done.returncode == 0, done.stderr[-4000:]
+    kept = KeepGradients()
+    given = {"callbacks": [kept], "ref_model": shifted_model()}
+    run = trainer(tmp_path / "whole", tag_model(torch.float64), given=given, per_device_train_batch_size=16, **settings)
+    run.train()
+    for rank in (0, 1):
+        gradients = load_file(tmp_path / f"rank{rank}.safetensors")
+        for name, gradient in kept.steps[0].items():
+            assert (gradients[name] - gradient).abs().max() < 1e-6, name
+        lines = untimed(json.loads((tmp_path / f"rank{rank}.json").read_text()))
+        assert lines[0] == pytest.approx(untimed(run.state.log_history)[0], rel=1e-5, abs=1e-6)
+
+
+def test_resuming_within_a_buffer_is_exact(tmp_path: Path) -> None:
+    settings = {
+        "max_steps": 9,
+        "per_device_train_batch_size": 4,
+        "num_iterations": 2,
+        "mini_batches": 2,
+        "kl_weight": 0.1,
+        "pref_loss_weight": 0.2,
+        "gradient_shares": True,
+        "dynamic_sampling_attempts": 1,
+        "logging_steps": 2,
+        "save_strategy": "steps",
+        "save_steps": 1,
+    }
+    given = {"engine": TransformersEngine()}
+    tags = {"verifiable_term_split": ["e", "o"]}  # which random tokens hold now and then
+    whole = trainer(tmp_path / "whole", reward_funcs=length, given=given, **tags, **settings)
+    whole.train()
+    for step in (5, 6):  # the buffer serves steps 5 to 8
+        folder = tmp_path / f"from-{step}"
+        shutil.copytree(tmp_path / "whole" / f"checkpoint-{step}", folder / f"checkpoint-{step}")
+        resumed = trainer(folder, reward_funcs=length, given=given, **tags, **settings)
+        resumed.train(resume_from_checkpoint=True)
+        assert untimed(resumed.state.log_history) == untimed(whole.state.log_history)
+        ours, theirs = resumed.model.state_dict(), whole.model.state_dict()
+        assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+
+
+def length(completions: list[str], **kwargs: Any) -> list[float]:
+    return [len(text) / 10 for text in completions]
+
+
+def short(completions: list[str], **kwargs: Any) -> list[float]:
+    """More for a short part; one that is missing has 0."""
+    return [1.0 if len(text) < 6 else 0.5 for text in completions]
+
+
+def tiny_task(folder: Path, **changes: Any) -> VAPORTrainer:
+    """A part from "e" to "n" is wanted, short; "sky sea moon" is preferred to "sky two moon"."""
+    rows = [{**row, "chosen": "sky sea moon", "rejected": "sky two moon"} for row in tiny_grpo.distinct_rows()]
+    args = VAPORArguments(
+        **{
+            "output_dir": str(folder),
+            "max_steps": 20,
+            "per_device_train_batch_size": 32,
+            "num_generations": 8,
+            "max_completion_length": 10,
+            "learning_rate": 1e-2,
+            "lr_scheduler_type": "constant",
+            "logging_steps": 1,
+            "save_strategy": "no",
+            "report_to": "none",
+            "disable_tqdm": True,
+            "use_cpu": True,
+            "seed": 7,
+            "verifiable_term_split": ["e", "n"],
+            "preference_term_split": ["sky", "moon"],
+            **changes,
+        }
+    )
+    return VAPORTrainer(tiny_grpo.new_model(), short, args, rows, tiny_grpo.tokenizer())
+
+
+def test_reward_and_preference_margin_rise(tmp_path: Path) -> None:
+    changes = {"ratio_base": "old", "ratio_level": "token", "clip_on": "verifiable", "pref_loss_weight": 0.5}
+    run = tiny_task(tmp_path, **changes)
+    before = run.evaluate(run.train_dataset)
+    run.train()
+    after, lines = run.evaluate(run.train_dataset), run.state.log_history[:20]
+    rewards = [line["reward_mean"] for line in lines]
+    assert rewards[0] < 0.7 < 0.9 < sum(rewards[-4:]) / 4
+    assert lines[0]["preference_margin"] == 0 and lines[0]["preference_accuracy"] == 0
+    assert lines[-1]["preference_margin"] > 5 and lines[-1]["preference_accuracy"] == 1
+    assert before["eval_reward_mean"] + 0.2 < after["eval_reward_mean"]
+    assert before["eval_preference_margin"] == 0 and after["eval_preference_margin"] > 5
+
+
+def test_the_product_alone_has_no_preference_gradient_at_the_start(tmp_path: Path) -> None:
+    run = tiny_task(tmp_path, max_steps=1, gradient_shares=True, beta=1.0)
+    run.train()
+    line = run.state.log_history[0]
+    assert line["gradient_share/preference"] < 1e-4 and line["gradient_share/verifiable"] > 0.999
+    assert line["grad_norm"] > 1e-2 and line["preference_failure_frac"] == 0
+    direct = tiny_task(tmp_path, max_steps=1, gradient_shares=True, beta=1.0, pref_loss_weight=1.0)
+    direct.train()
+    assert direct.state.log_history[0]["gradient_share/preference_loss"] > 0.1
+
+
+def test_every_log_line_has_the_monitors(tmp_path: Path) -> None:
+    run = trainer(tmp_path, **WHOLE_STEP, max_steps=2, num_iterations=2, logging_steps=2, gradient_shares=True)
+    run.train()
+    line = run.state.log_history[0]
+    names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "groups_without_spread"}
+    names |= {"masked_frac", "surrogate", "kl", "preference_loss", "verifiable_ratio", "preference_term"}
+    names |= {"verifiable_failure_frac", "preference_failure_frac", "preference_accuracy", "preference_margin"}
+    assert names <= line.keys() and "gradient_share/verifiable" in line
+
+
+def test_chat_rows(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    def noting(completions: Any, **kwargs: Any) -> list[float]:
+        seen.extend(completions)
+        return [1.0] * len(completions)
+
+    names = copy.deepcopy(tag_tokenizer())
+    names.chat_template = tiny_grpo.CHAT
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": row["prompt"]}],
+            "chosen": [{"role": "assistant", "content": row["chosen"]}],
+            "rejected": [{"role": "assistant", "content": row["rejected"]}],
+        }
+        for row in ROWS
+    ]
+    run = trainer(tmp_path, data=rows, reward_funcs=noting)
+    run.processing_class = names
+    run.train()
+    assert seen and all(message["role"] == "assistant" for (message,) in seen)
+    text, plain = run._encode_pair(rows[0]), run._encode_pair(ROWS[0])
+    assert text == plain and text[0].span is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"verifiable_term_split": None}, "verifiable_term_split is None"),
+        ({"verifiable_term_split": "<R>"}, "verifiable_term_split is '<R>'"),
+        ({"preference_term_split": ["<R>", ""]}, "preference_term_split is"),
+        ({"preference_context": "both"}, "preference_context is 'both'"),
+        ({"reward_on": "text"}, "reward_on is 'text'"),
+        ({"span_rule": "within"}, "span_rule is 'within'"),
+        ({"ratio_base": "new"}, "ratio_base is 'new'"),
+        ({"clip_low": 1.5}, "clip_low is 1.5"),
+        ({"clip_high": -0.5}, "clip_high is -0.5"),
+        ({"kl_weight": -0.1}, "kl_weight is -0.1"),
+        ({"beta": 0.0, "pref_loss_weight": 1.0}, "pref_loss_weight is set but beta is 0"),
+        ({"per_device_train_batch_size": 6, "gradient_accumulation_steps": 2}, "holds whole groups"),
+        ({"gradient_shares": True, "logging_strategy": "epoch"}, "gradient_shares needs"),
+        ({"kl_estimator": "full", "kl_weight": 0.1}, "kl_estimator is 'full'"),
+        ({"kl_in": "reward"}, "kl_in='reward' is not supported with VAPOR"),
+        ({"mask_truncated_completions": True}, "mask_truncated_completions=True is not supported"),
+        ({"top_entropy_quantile": 0.5}, "top_entropy_quantile=0.5 is not supported"),
+        ({"importance_correction_cap": 2.0}, "importance_correction_cap=2.0 is not supported"),
+    ],
+    ids=str,
+)
+def test_arguments_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, **changes)
+
+
+def test_rows_that_do_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'chosen' of a row is None"):
+        trainer(tmp_path, data=[{"prompt": "red"}])
+    with pytest.raises(ValueError, match="'rejected' of a row is 3"):
+        trainer(tmp_path, data=[{**ROWS[0], "rejected": 3}])
+    long = "<RESPONSE>" + "zq" * 100 + "</RESPONSE>"
+    with pytest.raises(ValueError, match="exceeds the model's 128 positions"):
+        trainer(tmp_path, data=[{"prompt": "red", "chosen": long, "rejected": long}] * 4).train()

@@ -1,0 +1,92 @@
+"""`scripts/benchmarks/decoding.py` as a user runs it."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from PIL import Image
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+from dllm_rl.decoding import STRATEGIES
+from sudoku_env.order import TIERS
+from tests.helpers.warm_process import run_script
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ROOT / "scripts" / "benchmarks" / "decoding.py", ["--output_dir", folder, *words]
+    return run_script(*command, env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}, timeout=300)
+
+
+def test_tables_and_pictures(tmp_path: Path) -> None:
+    words = ["--max_puzzles", "6", "--tokens_per_step", "1", "4", "--threshold", "0.5", "6"]
+    done = run(tmp_path, *words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["decode.gif", "order.png", "table.csv", "tiers.csv"]
+    everything = pd.read_csv(tmp_path / "table.csv")
+    by_threshold = everything[everything["tokens_per_step"].isna()].set_index(["strategy", "threshold"])
+    drawn = {"random", "policy"}
+    assert sorted(by_threshold.index) == sorted(
+        (name, at) for name in STRATEGIES if name not in drawn for at in (0.5, 6)
+    )
+    assert by_threshold.loc[("margin", 0.5), "forward_passes"] < by_threshold.loc[("margin", 6), "forward_passes"] < 20
+    table = everything[everything["threshold"].isna()].set_index(["strategy", "tokens_per_step"])
+    assert sorted(table.index) == sorted((name, count) for name in STRATEGIES for count in (1, 4))
+    for name in STRATEGIES:
+        assert name in done.stdout
+        assert table.loc[(name, 4), "forward_passes"] < table.loc[(name, 1), "forward_passes"] / 2
+    assert table.loc[("margin", 1), "solved"] == table.loc[("policy_greedy", 1), "solved"] > 0
+    assert (table.loc["forced_first", "chosen_forced"] > table.loc["random", "chosen_forced"]).all()
+    assert table.loc[("left_to_right", 1), "rank_corr_rounds"] < table.loc[("forced_first", 1), "rank_corr_rounds"]
+    assert table[["cells", "random_floor"]].apply(lambda column: column.between(0, 1).all()).all()
+    assert (table.loc["policy_greedy", ["solved - margin", "difference_ci95"]] == 0).all(axis=None)
+    tiers = pd.read_csv(tmp_path / "tiers.csv")
+    assert len(tiers) == 3 * len(everything) and set(tiers["of"]) == {"greedy", "chosen", "random floor"}
+    counted = tiers[tiers["count"] > 0]
+    assert counted[list(TIERS)].sum(axis=1).sub(1).abs().max() < 1e-9
+    with Image.open(tmp_path / "decode.gif") as picture:
+        assert picture.n_frames > 18
+    with Image.open(tmp_path / "order.png") as picture:
+        assert picture.width > 800
+
+
+def test_a_model_of_another_family_with_shifted_logits(tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "data" / "models" / "llada-sudoku6x6")
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    BertForMaskedLM(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    words = ["--model", str(tmp_path / "model"), "--shifted_logits", "--max_puzzles", "2", "--tokens_per_step", "5"]
+    done = run(tmp_path / "out", *words, "--strategies", "entropy", "random", "--gif_puzzle", "1")
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = pd.read_csv(tmp_path / "out" / "table.csv")
+    assert table["strategy"].tolist() == ["entropy", "random"] and (table["solved"] == 0).all()
+    assert (table["forward_passes"] <= 6).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--strategies", "margin", "--gif_strategy", "random"), "gif_strategy 'random' is not among"),
+        (("--max_puzzles", "2", "--gif_puzzle", "2"), "gif_puzzle 2 is not among the 2 puzzles"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_written(
+    tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    done = run(tmp_path / "out", *words)
+    assert done.returncode == 2 and message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_list_of_packed_puzzles(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("31.5244521.3......1.42...6....2.1...\n")
+    words = ["--data", str(tmp_path / "list.txt"), "--strategies", "margin", "--tokens_per_step", "1"]
+    done = run(tmp_path, *words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "list.txt: 1 puzzles" in done.stdout

@@ -1,0 +1,104 @@
+"""The measure of memory counts every byte, and the lean update's peak depends on neither K, G nor Q."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from dllm_rl.objective import ObjectiveConfig
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.update import objective_pass
+from scripts.benchmarks.naive_update import naive_pass
+from scripts.benchmarks.peak_memory import peak_of_update, peak_tensor_bytes
+from sudoku_env.generator import generate
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import pre_fill
+from tests.dllm_rl.helpers import tiny_training
+
+torch.set_num_threads(1)
+POLICY, CONFIG = PolicyConfig(position_temperature=1.0), ObjectiveConfig()
+KIB = 2**10
+
+
+def test_the_peak_is_of_what_lives_at_once_and_did_not_before() -> None:
+    before = [torch.zeros(64 * KIB)]
+
+    def work() -> None:
+        first = torch.zeros(KIB)  # 4 KiB
+        second = torch.zeros(3 * KIB)  # 16 KiB together
+        del first
+        before.clear()  # counts 0, not less
+        third = torch.zeros(2 * KIB)  # 20 KiB
+        del second, third
+        torch.zeros(4 * KIB)  # 16 KiB
+
+    assert peak_tensor_bytes(work) == 20 * KIB
+
+
+def test_temporaries_inside_operators_count() -> None:
+    values = torch.zeros(KIB)
+    assert peak_tensor_bytes(lambda: values.sort()) >= (4 + 8) * KIB
+
+
+def test_work_that_allocates_nothing_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="allocated no CPU tensor"):
+        peak_tensor_bytes(lambda: None)
+
+
+def test_gradients_that_the_first_update_makes_do_not_count() -> None:
+    model = torch.nn.Linear(1000, 500, bias=False)
+
+    def update() -> None:
+        model(torch.ones(1, 1000)).sum().backward()
+
+    table = 4 * 1000 * 500
+    assert table <= peak_of_update(model, update) < 1.01 * table  # this update's, not the kept sum
+
+
+def played(puzzles: int, group_size: int, clues: int) -> Rollout:
+    """A roll-out of 4×4 puzzles with K = 16 - clues + 1."""
+    names = tiny_training.tokenizer()
+    boards = generate(puzzles, size=4, clues=(clues, clues), rule="singles", seed=1).boards
+    prompts = [pre_fill(build_prompt(board, "compact"), names, 1 + 16 + 1) for board in boards]
+    torch.manual_seed(3)
+    batch = PuzzleBatch.collate(prompts, pad_id=names.pad_token_id)
+    return rollout(tiny_training.warm_model(), batch, group_size=group_size, policy=POLICY)
+
+
+def test_masked_positions_are_counted_without_looking_at_the_states() -> None:
+    record = played(puzzles=4, group_size=4, clues=8)
+    for part in (record, record.select(torch.tensor([2, 0]))):
+        assert torch.equal(part.masked, (part.responses == part.problems.layout.mask_id).sum(1))
+
+
+def peaks(record: Rollout) -> tuple[int, int]:
+    """Bytes of the naive and of the lean update; a lean pass holds 4 sequences and 12 masked positions."""
+    model = tiny_training.warm_model()
+    length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
+    lean = {"max_tokens": 4 * length, "max_masked": 12}
+
+    def backward(rl: Tensor, sft: Tensor) -> None:
+        (rl + sft).backward()
+
+    return (
+        peak_of_update(model, lambda: naive_pass(model, record, backward, policy=POLICY, config=CONFIG)),
+        peak_of_update(model, lambda: objective_pass(model, record, backward, policy=POLICY, config=CONFIG, **lean)),
+    )
+
+
+def test_the_lean_peak_stays_where_it_is_when_g_k_or_q_is_four_times_as_large() -> None:
+    """The smallest roll-out fills a pass: 4 states at the start with 3 masked positions each."""
+    small = played(puzzles=4, group_size=2, clues=14)
+    naive, lean = peaks(small)
+    larger = {
+        "G": played(puzzles=4, group_size=8, clues=14),
+        "K": played(puzzles=4, group_size=2, clues=5),
+        "Q": played(puzzles=16, group_size=2, clues=14),
+    }
+    assert [record.decisions[0].item() for record in (small, *larger.values())] == [3, 3, 12, 3]
+    for name, record in larger.items():
+        naive_larger, lean_larger = peaks(record)
+        assert lean_larger < 1.03 * lean, name
+        if name != "K":  # a naive step costs the same; there are more of them
+            assert naive_larger > 3 * naive, name

@@ -1,0 +1,137 @@
+"""The naive update and the versions in between give the lean update's gradient; the benchmark runs at a tiny size."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+ROOT = Path(__file__).parents[3]
+
+from dllm_rl.objective import ObjectiveConfig  # noqa: E402
+from dllm_rl.policy import PolicyConfig  # noqa: E402
+from dllm_rl.rollout import Rollout, rollout  # noqa: E402
+from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
+from dllm_rl.update import Backward, objective_pass  # noqa: E402
+from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
+from scripts.benchmarks.naive_update import naive_pass  # noqa: E402
+from tests.dllm_rl.helpers import tiny_training  # noqa: E402
+
+torch.set_num_threads(1)
+POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
+CONFIGS = [
+    ObjectiveConfig(),
+    ObjectiveConfig(baseline="leave_one_out", scale="none", reduction="mean", lam=0.2, rl_weight=0.3, sft_weight=2.0),
+]
+
+
+def played(group_size: int) -> tuple[PreTrainedModel, Rollout]:
+    """A roll-out of puzzles of different K and prompts of different length, with and without errors."""
+    model = tiny_training.warm_model()
+    puzzles = [*tiny_training.puzzles(2), *tiny_training.puzzles(1, seed=2, template="short")]
+    batch = PuzzleBatch.collate(puzzles, pad_id=tiny_training.tokenizer().pad_token_id)
+    torch.manual_seed(3)
+    record = rollout(model, batch, group_size=group_size, policy=POLICY)
+    assert batch.prompt_mask is not None and len(record.decisions.unique()) > 1
+    return model, record
+
+
+def gradient(model: nn.Module, work: Callable[[Backward], object], weights: tuple[float, float]) -> Tensor:
+    """Gradient of weights[0]·J_1 + weights[1]·J_2 as one vector."""
+    model.zero_grad()
+
+    def backward(rl: Tensor, sft: Tensor) -> None:
+        (weights[0] * rl + weights[1] * sft).backward()
+
+    work(backward)
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None])
+
+
+def assert_same(got: Tensor, expected: Tensor) -> None:
+    assert float((got - expected).abs().max()) < 1e-5 * float(expected.abs().max())
+
+
+@pytest.mark.parametrize("group_size", [2, 8])
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("update", [0, 1])
+def test_the_naive_gradient_is_the_lean_one(group_size: int, config: ObjectiveConfig, update: int) -> None:
+    """Each term on its own and both; at the second update on a roll-out the ratios differ from 1 and some are cut."""
+    model, record = played(group_size)
+    assert bool((~record.live).any()) and bool(record.errors.any())
+    common = {"policy": POLICY, "config": config}
+    if update:
+        ascent = gradient(model, lambda backward: objective_pass(model, record, backward, **common), (1.0, 1.0))
+        vector = nn.utils.parameters_to_vector(model.parameters())
+        nn.utils.vector_to_parameters(vector + 0.05 * ascent / ascent.norm(), model.parameters())
+    result = objective_pass(model, record, lambda rl, sft: None, **common)
+    moved = (result.logprobs - record.old_logprobs)[record.live].abs().max()
+    assert float(moved) > 0.2 if update else float(moved) < 1e-5
+    for weights in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)):
+        expected = gradient(
+            model, lambda backward: objective_pass(model, record, backward, **common, max_masked=50), weights
+        )
+        for drop_ended in (False, True):
+            values = []
+            got = gradient(
+                model,
+                lambda backward, drop=drop_ended, values=values: values.append(
+                    naive_pass(model, record, backward, **common, drop_ended=drop)
+                ),
+                weights,
+            )
+            assert_same(got, expected)
+            assert values[0] == pytest.approx((result.rl, result.sft), rel=5e-6, abs=1e-5)
+
+
+def test_the_versions_in_between_give_the_same_gradient_from_more_states() -> None:
+    model, record = played(8)
+    alone = unshared(record)
+    assert len(alone.responses) == int(record.live.sum()) > len(record.responses)
+    common = {"policy": POLICY, "config": ObjectiveConfig()}
+    expected = gradient(model, lambda backward: objective_pass(model, record, backward, **common), (1.0, 1.0))
+    for forwarded in (model, LogitsEverywhere(model)):
+        got = gradient(
+            model,
+            lambda backward, body=forwarded: objective_pass(body, alone, backward, **common, max_tokens=2000),
+            (1.0, 1.0),
+        )
+        assert_same(got, expected)
+
+
+def test_the_reference_does_not_go_through_the_lean_policy() -> None:
+    """Guards the comparison: a change of temperature in one of the two is seen."""
+    model, record = played(8)
+    config = ObjectiveConfig()
+    other = replace(POLICY, token_temperature=1.0)
+    expected = gradient(model, lambda b: objective_pass(model, record, b, policy=POLICY, config=config), (1.0, 1.0))
+    got = gradient(model, lambda b: naive_pass(model, record, b, policy=other, config=config), (1.0, 1.0))
+    assert float((got - expected).abs().max()) > 1e-2 * float(expected.abs().max())
+
+
+@pytest.mark.slow
+def test_the_benchmark_writes_its_tables_and_figure(tmp_path: Path) -> None:
+    words = (
+        "--cases shipped wide --puzzles 1 --group_size 2 --rounds 1 --vocabulary 500 --memory_vocabulary 4000 "
+        "--position_temperatures 0.4 --memory_group_sizes 2 --memory_clues 28 --memory_puzzles 2 "
+        "--max_tokens 300"
+    ).split()
+    subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "benchmarks" / "update.py"), *words, "--output_dir", str(tmp_path)],
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+    )
+    times = pd.read_csv(tmp_path / "update_time.csv").set_index("task")
+    assert list(times.index) == ["shipped, T_pos 0.4", "wide, T_pos 0.4"]
+    assert (times["distinct"] <= times["visited"]).all() and (times["gradient error"] < 1e-5).all()
+    memory = pd.read_csv(tmp_path / "update_memory.csv")
+    assert memory[["curve", "Q", "G", "clues"]].values.tolist() == [["G", 1, 2, 28], ["K", 1, 2, 28], ["Q", 2, 2, 28]]
+    assert (memory[["naive", "lean"]] > 0).all(axis=None)
+    assert (tmp_path / "update.png").stat().st_size > 1000

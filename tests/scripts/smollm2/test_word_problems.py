@@ -1,0 +1,145 @@
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_rl.raro import extract_answer
+from scripts.smollm2.word_problems import (
+    SPLITS,
+    WORDINGS,
+    Sizes,
+    WordProblem,
+    correct,
+    draw_problem,
+    result_reward,
+    split_of,
+    word_problem_sets,
+)
+
+PROBLEM = WordProblem(12, (("add", 6), ("divide", 3), ("multiply", 4), ("subtract", 5)), 0, 6, (0, 0, 1, 1))
+
+
+def numbers(text):
+    return [int(number) for number in re.findall(r"[0-9]+", text)]
+
+
+def test_a_problem_in_full():
+    assert PROBLEM.row() == {
+        "question": "Ada has 12 shells. She finds 6 more shells. She splits the shells into 3 equal piles and keeps "
+        "one pile. A spell turns each of the shells into 4. She gives 5 shells away. "
+        "How many shells does Ada have now?",
+        "answer": "<REASONING>\n12 + 6 = 18\n18 / 3 = 6\n6 * 4 = 24\n24 - 5 = 19\n</REASONING>\nThe answer is 19.",
+        "result": "19",
+    }
+    assert PROBLEM.key == "12 + 6 / 3 * 4 - 5"
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    fewest=st.integers(1, 4),
+    more=st.integers(0, 3),
+    sizes=st.builds(Sizes, st.integers(2, 60), st.integers(10, 1200)),
+)
+def test_the_expert_is_right(seed, fewest, more, sizes):
+    problem = draw_problem(np.random.default_rng(seed), (fewest, fewest + more), sizes)
+    row = problem.row()
+    equations = re.findall(r"(\d+) ([-+*/]) (\d+) = (\d+)", row["answer"])
+    assert fewest <= len(equations) == len(problem.steps) <= fewest + more
+    value = numbers(row["question"])[0]
+    for before, sign, number, after in equations:
+        assert int(before) == value
+        value = {"+": value + int(number), "-": value - int(number), "*": value * int(number)}.get(
+            sign, value // int(number)
+        )
+        assert sign != "/" or int(before) % int(number) == 0
+        assert 2 <= value == int(after) <= sizes.largest_count
+        assert int(number) <= (sizes.largest_number if sign in "+-" else 9)
+    assert numbers(row["question"])[1:] == [int(number) for _, _, number, _ in equations]
+    assert numbers(extract_answer(row["answer"])) == [value] == [int(row["result"])]
+    assert correct(row["answer"], row)
+    assert not correct(row["answer"].replace(f"is {value}.", f"is {value + 1}."), row)
+    assert value <= sizes.largest_count and problem.start <= sizes.largest_count
+    assert draw_problem(np.random.default_rng(seed), (fewest, fewest + more), sizes) == problem
+
+
+@pytest.mark.parametrize("sizes", [(1, 100), (12, 9)])
+def test_sizes_without_problems_raise(sizes):
+    with pytest.raises(ValueError, match=rf"largest_number={sizes[0]}, largest_count={sizes[1]}\) is too small"):
+        Sizes(*sizes)
+
+
+def test_splits_share_no_arithmetic():
+    sets = word_problem_sets((120, 40, 40), seed=3)
+    assert {split: len(rows) for split, rows in sets.items()} == dict(zip(SPLITS, (120, 40, 40), strict=True))
+    keys = [tuple(re.findall(r"[-+*/] \d+|^\S+\n\d+", row["answer"])) for rows in sets.values() for row in rows]
+    assert len(set(keys)) == 200
+    assert word_problem_sets((120, 40, 40), seed=3) == sets != word_problem_sets((120, 40, 40), seed=4)
+    text = " ".join(row["question"] for row in sets["train"])
+    for action in WORDINGS.values():
+        for wording in action:
+            assert re.search(re.sub(r"\{\w+\}", r"\\w+", wording), text), wording
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32), person=st.integers(0, 5), thing=st.integers(0, 7))
+def test_other_words_are_in_the_same_split(seed, person, thing):
+    problem = draw_problem(np.random.default_rng(seed))
+    same = WordProblem(problem.start, problem.steps, person, thing)
+    assert split_of(same) == split_of(problem) in SPLITS
+    assert same.row()["result"] == problem.row()["result"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ("19", True),
+        ("<REASONING>12 + 6 = 18</REASONING>It is **19**.", True),
+        ("She had 12, so it is 19.0 shells.", True),
+        ("19 of 20", False),
+        ("19.5", False),
+        ("-19", False),
+        ("nineteen", False),
+        ("", False),
+        ("<REASONING>The answer is 19.", False),
+        ("<REASONING>18</REASONING>", False),
+        ("1" * 500, False),
+    ],
+)
+def test_answers(answer, wanted):
+    assert correct(answer, PROBLEM.row()) is wanted
+    assert (
+        result_reward([answer, [{"role": "assistant", "content": answer}]], result=["19", "19"], other=[1, 2])
+        == [float(wanted)] * 2
+    )
+
+
+def test_thousands_have_commas():
+    assert correct("1,234", {"result": "1234"}) and not correct("1,23", {"result": "123"})
+
+
+@given(st.text(max_size=80))
+def test_no_text_raises(answer):
+    assert correct(answer, PROBLEM.row()) in (True, False)
+
+
+def test_what_cannot_be_had():
+    with pytest.raises(ValueError, match="different problems turned up; ask for fewer"):
+        word_problem_sets((10, 10, 1000), seed=0, steps=(1, 1))
+    for steps in ((0, 2), (3, 2)):
+        with pytest.raises(ValueError, match=r"give the fewest"):
+            draw_problem(np.random.default_rng(0), steps)
+    with pytest.raises(ValueError, match="7 cannot be split into 3"):
+        WordProblem(7, (("divide", 3),)).row()
+
+
+def test_a_message_without_content_is_no_answer():
+    empty = [[{"role": "assistant", "content": None}], [{"role": "assistant"}], [], None]
+    assert result_reward(empty, result=["0"] * 4) == [0.0] * 4
+
+
+def test_a_message_in_parts_is_refused_with_a_remedy():
+    with pytest.raises(TypeError, match="join its parts"):
+        result_reward([[{"role": "assistant", "content": [{"type": "text", "text": "19"}]}]], result=["19"])

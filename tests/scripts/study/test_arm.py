@@ -1,0 +1,192 @@
+"""A whole 4×4 study in one process: training, results, comparisons and the report."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM
+
+from dllm_rl.decode import decode
+from dllm_rl.decoding import get_strategy
+from dllm_rl.statistics import estimate
+from dllm_rl.sudoku import PuzzleBatch
+from scripts.study.arm import ArmRun
+from scripts.study.config import BASES, Regime, StudyConfigError, load_study
+from scripts.study.report import markdown_table, write_report
+from scripts.study.results import RegimeResults, jobs, read_result, result_folder, sweeps
+from sudoku_env.order import ladder_rounds
+from sudoku_env.prompts.text import parse_puzzle
+from sudoku_env.prompts.tokens import pre_fill
+from sudoku_env.puzzles import read_prompts
+from tests.dllm_rl.helpers.tiny_training import tokenizer
+from tests.scripts.helpers.tiny_study import regime, write_data, write_study
+
+LABELS = ["margin", "policy", "margin k=3", "margin ≥1"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study")
+    write_data(path)
+    write_study(path / "study.yaml", tiny=regime(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def tiny(folder: Path) -> Regime:
+    return load_study(folder / "study.yaml")[0]["tiny"]
+
+
+@pytest.fixture(scope="module")
+def results(folder: Path, tiny: Regime) -> RegimeResults:
+    runs = folder / "runs"
+    for arm, seed in jobs(tiny):
+        budget = None
+        if arm not in BASES:
+            spec = tiny.arms[arm].budget
+            lent = spec.same_as and read_result(
+                result_folder(runs, "tiny", spec.same_as, seed), tiny.settings(spec.same_as)
+            )
+            budget = spec.resolve(lent or None)
+        ArmRun(tiny, arm, seed, result_folder(runs, "tiny", arm, seed)).run(budget, machine="a machine")
+    return RegimeResults.load(runs, "tiny", tiny)
+
+
+def test_budgets_are_kept(results: RegimeResults) -> None:
+    for seed in (0, 1):
+        rl, ce, sft = (results.results[arm][seed] for arm in ("rl", "ce", "sft"))
+        assert rl["updates"] == 4 and rl["puzzles_seen"] == 16
+        assert ce["cpu_seconds"] >= 0.2 and ce["puzzles_seen"] == -(-ce["updates"] // 2) * 4
+        assert sft["budget"] == {"by": "puzzles", "amount": 16} and sft["updates"] == 2
+        assert 0 < rl["distinct_states"] <= 1 and sft["distinct_states"] is None
+        assert [share for share, _ in rl["validations"]] == [0.5, 1.0]
+    base = results.results["base"]
+    assert list(base) == [0] and base[0]["cpu_seconds"] == 0
+
+
+def test_outcomes_are_those_of_the_model_that_was_kept(folder: Path, results: RegimeResults) -> None:
+    names = tokenizer()
+    prompts = read_prompts(folder / "hard_test.jsonl")
+    batch = PuzzleBatch.collate([pre_fill(prompt, names, 19) for prompt in prompts], pad_id=names.pad_token_id)
+    model = AutoModelForMaskedLM.from_pretrained(folder / "runs/tiny/ce/seed1/model")
+    record = decode(model, batch, get_strategy("margin"), tokens_per_step=3)
+    solved = (torch.where(batch.judged[0], record.responses, 0) == torch.where(batch.judged[0], batch.answers, 0)).all(
+        1
+    )
+    kept = results.outcomes["ce"][1]
+    np.testing.assert_array_equal(kept["hard_test/margin k=3/solved"], solved.numpy())
+    np.testing.assert_array_equal(kept["hard_test/margin k=3/forward_passes"], record.forward_passes.numpy())
+    summary = results.results["ce"][1]["sets"]["hard_test"]["decodings"]["margin k=3"]
+    assert summary["solved"] == pytest.approx(float(solved.double().mean()))
+    assert list(results.results["rl"][0]["sets"]["test"]["decodings"]) == LABELS
+    assert 0 < results.mean("base", "test", "margin", "solved") < 1
+
+
+def test_seeds_and_arms_are_different_models(folder: Path, results: RegimeResults) -> None:
+    runs = folder / "runs" / "tiny"
+    weights = [
+        load_file(runs / arm / f"seed{seed}/model/model.safetensors") for arm in ("rl", "sft") for seed in (0, 1)
+    ]
+    weights.append(load_file(folder / "base" / "model.safetensors"))
+    assert len({float(each["model.transformer.blocks.0.q_proj.weight"].sum()) for each in weights}) == 5
+    lines = (runs / "rl" / "seed0" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[-1])["step"] == 4
+
+
+def test_comparisons_pair_puzzles_and_seeds(results: RegimeResults) -> None:
+    assert list(results.pairs()) == [("rl", "ce"), ("rl", "sft"), ("rl", "base"), ("ce", "base"), ("sft", "base")]
+    solved = {
+        arm: np.stack([results.outcomes[arm][seed]["test/margin/solved"] for seed in seeds]).astype(float)
+        for arm, seeds in {"rl": (0, 1), "sft": (0, 1), "base": (0, 0)}.items()
+    }
+    assert results.difference("rl", "sft", "test", ("margin",) * 2) == estimate(solved["rl"] - solved["sft"])
+    assert results.difference("rl", "base", "test", ("margin",) * 2) == estimate(solved["rl"] - solved["base"])
+    assert results.solved("base", "test", "margin").seeds is None
+    ((name, each),) = sweeps(results.regime).items()
+    assert name == "margin by tokens per step" and [one.label for one in each] == ["margin", "margin k=3"]
+    common, (passes, found), (beyond, nothing) = results.sweep_differences("rl", "base", "test", each)
+    assert isinstance(common[0], tuple) and common[1] is not None
+    assert passes == 4 and found is not None and (beyond, nothing) == (100, None)
+
+
+def test_the_hard_tail_is_the_puzzles_with_most_rounds(folder: Path, results: RegimeResults) -> None:
+    hard, fewest = results.hardest(0.4)
+    boards = [parse_puzzle(prompt) for prompt in read_prompts(folder / "test.jsonl")]
+    rounds = [int(np.nanmax(ladder_rounds(board[None]))) + 1 for board in boards]
+    every = results.outcomes["rl"][1]["test/margin/solved"]
+    kept = sorted(sorted(range(len(boards)), key=lambda row: (-rounds[row], row))[: round(0.4 * len(boards))])
+    assert hard.outcomes["rl"][1]["test/margin/solved"].tolist() == every[kept].tolist()
+    assert fewest == min(rounds[row] for row in kept) and 0 < len(kept) < len(boards)
+    assert hard.solved("rl", "test", "margin") == estimate(
+        np.stack([results.outcomes["rl"][seed]["test/margin/solved"][kept] for seed in (0, 1)]).astype(float)
+    )
+
+
+def test_the_report(folder: Path, results: RegimeResults) -> None:
+    path = folder / "docs" / "results.md"
+    empty = RegimeResults("later", results.regime, {}, {})
+    write_report([results, empty], path, remarks="First.", command="python study")
+    text = path.read_text(encoding="utf-8")
+    for part in (
+        "First.",
+        "What was *found*.",
+        "## tiny",
+        "## later",
+        "Not run yet.",
+        "### Differences, hard test",
+        "### The hard tail",
+    ):
+        assert part in text
+
+    def rows(title: str) -> list[list[str]]:
+        section = text.split(f"### {title}\n")[1].split("\n###")[0]
+        lines = [line for line in section.splitlines() if line.startswith("|")]
+        return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+    found = results.solved("rl", "test", "margin k=3")
+    halves = [50 * (high - low) for low, high in (found.puzzles, found.seeds or (0, 0))]
+    (row,) = (row for row in rows("Solved") if row[0] == "rl")
+    assert row[3] == f"{100 * found.mean:.1f} ± {halves[0]:.1f} / ± {halves[1]:.1f}"
+    assert [row[0] for row in rows("Solved")] == ["base", "rl", "ce", "sft"]
+    each = len(LABELS) + 1  # the last one is that of the order
+    assert [row[0] for row in rows("Differences")][::each] == [
+        "rl − ce", "rl − sft", "rl − base", "ce − base", "sft − base",
+    ]  # fmt: skip
+    order = results.order_difference("rl", "sft", "test", "margin")
+    pooled = [results.mean(arm, "test", "margin", "greedy_forced") for arm in ("rl", "sft")]
+    assert order.mean == pytest.approx(pooled[0] - pooled[1])
+    assert rows("Differences")[2 * each - 1][1] == "`greedy_forced`, margin"
+    assert rows("Differences")[2 * each - 1][2].strip("*").startswith(f"{100 * order.mean:+.1f} ")
+    assert [row[0] for row in rows("Room for order")] == ["margin", "margin k=3", "margin ≥1"]
+    assert [row[3] == "not reached" for row in rows("At equal forward passes")] == [False, False, True] * 5
+    assert [row[3] for row in rows("Cost")] == ["0", "4", rows("Cost")[2][3], "2"]
+    with Image.open(folder / "docs" / "images" / "study_tiny.png") as picture:
+        assert picture.width > 800
+
+
+def test_results_of_other_settings_are_refused(folder: Path, results: RegimeResults) -> None:
+    given: dict[str, Any] = {**regime(folder), "warmup_share": 0.2}
+    other = load_study(write_study(folder / "other.yaml", tiny=given))[0]["tiny"]
+    with pytest.raises(StudyConfigError, match=r"other settings \(warmup_share differ\); remove its folder"):
+        RegimeResults.load(folder / "runs", "tiny", other)
+
+
+def test_held_out_grids_in_training_are_refused(folder: Path) -> None:
+    given: dict[str, Any] = {**regime(folder), "train": str(folder / "validation.jsonl")}
+    leaky = load_study(write_study(folder / "leaky.yaml", tiny=given))[0]["tiny"]
+    with pytest.raises(ValueError, match=r"validation: (\d+) of \1 solution grids occur in training"):
+        ArmRun(leaky, "rl", 0, folder / "leaky")
+
+
+def test_an_arm_needs_its_budget(folder: Path, tiny: Regime) -> None:
+    with pytest.raises(ValueError, match="'rl' with budget None: bases have none, all other arms need one"):
+        ArmRun(tiny, "rl", 0, folder / "none").run(None, machine="")
+
+
+def test_markdown_table_by_hand() -> None:
+    assert markdown_table(["", "a"], [["x", "1"], ["y", "2"]]) == "|  | a |\n| --- | --- |\n| x | 1 |\n| y | 2 |\n"

@@ -1,0 +1,132 @@
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import TrainerCallback, TrainingArguments
+
+from dllm_rl.sft import SftDataset, SftTrainer
+from scripts.study.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
+from tests.dllm_rl.helpers.tiny_training import arguments, new_model, puzzles, sudoku_task, trainer, warm_model
+
+
+class Rates(TrainerCallback):
+    """The learning rate that each update used."""
+
+    def __init__(self) -> None:
+        self.found: list[float] = []
+
+    def on_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        self.found.append(kwargs["optimizer"].param_groups[0]["lr"])
+
+
+def sft(folder: Path, *callbacks: TrainerCallback, **changes: Any) -> SftTrainer:
+    chosen = {
+        **arguments(folder).to_dict(),
+        "max_steps": UNLIMITED_STEPS,
+        "per_device_train_batch_size": 4,
+        "logging_steps": 1000,
+        **changes,
+    }
+    known = {name: value for name, value in chosen.items() if name in TrainingArguments.__dataclass_fields__}
+    data = SftDataset(sudoku_task(with_tail=True).batch(puzzles(8)))
+    known["remove_unused_columns"] = False
+    return SftTrainer(model=new_model(), args=TrainingArguments(**known), train_dataset=data, callbacks=list(callbacks))
+
+
+def test_trapezoid_by_hand() -> None:
+    factor = trapezoid(0.2, 0.4)
+    assert [factor(share) for share in (0.0, 0.1, 0.2, 0.6, 0.8, 1.0, 1.1)] == pytest.approx([0, 0.5, 1, 1, 0.5, 0, 0])
+    assert [trapezoid(0.0, 0.0)(share) for share in (0.0, 0.5, 1.0)] == [1, 1, 1]
+    with pytest.raises(ValueError, match=r"warmup_share=0.7 and decay_share=0.4"):
+        trapezoid(0.7, 0.4)
+
+
+def test_a_budget_of_steps(tmp_path: Path) -> None:
+    """Share 0 to 9 tenths before the ten updates: the rate rises over two, falls over four."""
+    rates, callback = Rates(), BudgetCallback(Budget("steps", 10), lambda step: 4 * step)
+    run = sft(tmp_path, rates)
+    train_to_budget(run, callback, trapezoid(0.2, 0.4))
+    assert run.state.global_step == 10
+    assert rates.found == pytest.approx([1e-3 * f for f in (0, 0.5, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25)])
+    assert callback.best is None and callback.validations == [] and callback.cpu_seconds > 0
+
+
+def test_a_budget_of_puzzles(tmp_path: Path) -> None:
+    """Two updates on each roll-out of two puzzles: five puzzles are seen in the fifth update."""
+    rates = Rates()
+    run = trainer(tmp_path, callbacks=[rates], max_steps=UNLIMITED_STEPS, updates_per_rollout=2)
+    callback = BudgetCallback(Budget("puzzles", 5), lambda step: -(-step // 2) * 2)
+    train_to_budget(run, callback, trapezoid(0.0, 1.0))
+    assert run.state.global_step == 5
+    assert rates.found == pytest.approx([1e-3 * (1 - seen / 5) for seen in (0, 2, 2, 4, 4)])
+
+
+def test_two_rates_follow_the_budget(tmp_path: Path) -> None:
+    run = trainer(tmp_path, max_steps=UNLIMITED_STEPS, rl_learning_rate=1e-4, sft_learning_rate=1e-2)
+    train_to_budget(run, BudgetCallback(Budget("steps", 4), lambda step: step), trapezoid(0.0, 1.0))
+    assert run.state.global_step == 4
+    assert {round(group["lr"], 12) for group in run.optimizer.param_groups} == {0.0}
+
+
+def test_a_budget_of_cpu_seconds_counts_no_validation(tmp_path: Path) -> None:
+    spins = []
+
+    def validate(model: nn.Module) -> float:
+        until = time.process_time() + 0.3
+        while time.process_time() < until:
+            pass
+        spins.append(0.3)
+        return 0.0
+
+    rates = Rates()
+    callback = BudgetCallback(Budget("cpu_seconds", 0.5), lambda step: step, validate=validate, validate_share=0.5)
+    before = time.process_time()
+    run = sft(tmp_path, rates)
+    train_to_budget(run, callback, trapezoid(0.0, 0.4))
+    whole = time.process_time() - before
+    assert 0.5 <= callback.cpu_seconds <= whole - sum(spins)
+    assert len(spins) == len(callback.validations) >= 1 and callback.validations[-1][0] >= 1
+    assert rates.found[0] == 1e-3 and rates.found == sorted(rates.found, reverse=True)
+    assert run.state.max_steps == run.state.global_step
+
+
+def test_best_weights_are_kept(tmp_path: Path) -> None:
+    scores = iter([0.2, 0.6, 0.6, 0.5])
+    seen: list[torch.Tensor] = []
+
+    def validate(model: nn.Module) -> float:
+        seen.append(next(model.parameters()).detach().clone())
+        return next(scores)
+
+    run = trainer(tmp_path, warm_model(), max_steps=UNLIMITED_STEPS)
+    callback = BudgetCallback(Budget("steps", 8), lambda step: step, validate=validate, validate_share=0.25)
+    train_to_budget(run, callback, trapezoid(0.0, 0.0))
+    assert callback.validations == [(0.25, 0.2), (0.5, 0.6), (0.75, 0.6), (1.0, 0.5)]
+    assert torch.equal(next(run.model.parameters()), seen[2])
+    assert not torch.equal(seen[2], seen[3]) and not torch.equal(seen[2], seen[1])
+
+
+def test_the_projected_number_of_steps(tmp_path: Path) -> None:
+    planned: list[int] = []
+
+    class Plan(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            planned.append(state.max_steps)
+
+    run = sft(tmp_path, Plan())
+    train_to_budget(run, BudgetCallback(Budget("puzzles", 24), lambda step: 4 * step), trapezoid(0.0, 0.4))
+    assert planned[1:] == [6] * 5 and run.state.global_step == 6
+
+
+@pytest.mark.parametrize(("by", "amount"), [("hours", 1), ("steps", 0), ("puzzles", float("nan"))])
+def test_budgets_that_are_none_are_refused(by: Any, amount: float) -> None:
+    with pytest.raises(ValueError, match="positive amount of cpu_seconds, puzzles or steps"):
+        Budget(by, amount)
+
+
+def test_a_share_between_validations_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="validate_share=0"):
+        BudgetCallback(Budget("steps", 1), lambda step: step, validate_share=0)

@@ -1,0 +1,131 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.study.budget import Budget
+from scripts.study.config import ArmBudget, Decoding, StudyConfigError, load_study
+from tests.scripts.helpers.tiny_study import UNMASK, regime, write_study
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+
+def test_a_study_is_read(tmp_path: Path) -> None:
+    regimes, remarks = load_study(write_study(tmp_path / "study.yaml", tiny=regime(tmp_path)))
+    tiny = regimes["tiny"]
+    assert remarks == "First." and tiny.seeds == (0, 1) and tiny.passes == (4, 100)
+    assert tiny.arms["sft"].budget == ArmBudget(same_as="rl", by="puzzles") and tiny.arms["ce"].control
+    assert [one.label for one in tiny.evaluation] == ["margin", "policy", "margin k=3", "margin ≥1"]
+    assert tiny.room_settings == [(1, None), (3, None), (None, 1.0)]
+    oracles = ["forced_first", "forced_first k=3", "forced_first ≥1"]
+    assert [one.label for one in tiny.decodings("base")][4:] == oracles
+    assert tiny.decodings("rl") == list(tiny.evaluation)
+    assert tiny.bases == {"base": str(tmp_path / "base")}
+
+
+def test_the_example_of_the_repository_is_read() -> None:
+    regimes, _ = load_study(CONFIGS / "study.yaml")
+    assert {"both", "f_only", "rl_only", "f_ce", "masked_ce", "sft_time", "sft_puzzles"} <= set(
+        regimes["fewer_clues"].arms
+    )
+
+
+def test_labels_tell_all_decodings_apart() -> None:
+    labels = [
+        Decoding("policy", **changes).label
+        for changes in (
+            {},
+            {"tokens_per_step": 2},
+            {"tokens_per_step": None},
+            {"position_temperature": 1.0},
+            {"token_temperature": 1.0},
+        )
+    ]
+    labels += [Decoding("margin", count, 2.0).label for count in (None, 1, 4)]
+    assert labels[:3] == ["policy", "policy k=2", "policy k=∞"]
+    assert len(set(labels)) == len(labels) - 1  # a threshold with one token a step is that with no bound
+    assert labels[5:] == ["margin ≥2", "margin ≥2", "margin k=4 ≥2"]
+
+
+def test_budgets() -> None:
+    other = {"cpu_seconds": 12.5, "puzzles_seen": 640}
+    assert ArmBudget(seconds=3).resolve(None) == Budget("cpu_seconds", 3)
+    assert ArmBudget(steps=3).resolve(None) == Budget("steps", 3)
+    assert ArmBudget(same_as="rl").resolve(other) == Budget("cpu_seconds", 12.5)
+    assert ArmBudget(same_as="rl", by="puzzles").resolve(other) == Budget("puzzles", 640)
+    with pytest.raises(ValueError, match="needs the result of arm 'rl'"):
+        ArmBudget(same_as="rl").resolve(None)
+
+
+def test_settings_hold_what_a_result_depends_on(tmp_path: Path) -> None:
+    def settings(arm: str, **changes: Any) -> str:
+        loaded = load_study(write_study(tmp_path / "study.yaml", tiny={**regime(tmp_path), **changes}))[0]["tiny"]
+        return json.dumps(loaded.settings(arm), sort_keys=True)
+
+    assert settings("rl") == settings("rl", seeds=[0, 1, 2], remarks="Other.", passes=[], save=False)
+    assert settings("rl") != settings("rl", select="last") != settings("rl", test_puzzles=3)
+    arms = regime(tmp_path)["arms"]
+    faster = {**arms, "rl": {**arms["rl"], "arguments": {**UNMASK, "learning_rate": 2e-3}}}
+    assert settings("rl") != settings("rl", arms=faster) and settings("sft") == settings("sft", arms=faster)
+    assert settings("base") == settings("base", arms=faster) != settings("base", base="elsewhere")
+
+
+def changed(**changes: Any) -> Any:
+    return lambda given: {**given, **changes}
+
+
+def arm(**changes: Any) -> Any:
+    return lambda given: {**given, "arms": {"x": {"kind": "sft", "budget": {"steps": 1}, **changes}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda given: [given], "must be a mapping"),
+        (lambda given: {name: value for name, value in given.items() if name != "test"}, r"\['test'\] missing"),
+        (changed(tests="x"), r"unknown keys \['tests'\]"),
+        (changed(seeds=0), "seeds must be a list"),
+        (changed(seeds=[]), "must not be empty"),
+        (changed(seeds=[1, 1]), "must differ from each other"),
+        (changed(evaluation=[{"strategy": "best"}]), "'best' is unknown"),
+        (changed(evaluation=[{"strategy": "policy", "threshold": 0.5}]), "takes no threshold"),
+        (changed(evaluation=[{"strategy": "margin", "tokens_per_step": 0}]), "tokens_per_step=0"),
+        (changed(select="best"), "select='best'"),
+        (changed(decay_share=0.99), "at most 1 in sum"),
+        (changed(arms=["sft"]), "arms must be a mapping"),
+        (arm(kind="rl"), "kind='rl'"),
+        (arm(budget={"seconds": 1, "steps": 1}), "one of seconds, steps and same_as"),
+        (arm(budget={"seconds": -1}), "positive amount"),
+        (arm(budget={"hours": 1}), r"unknown keys \['hours'\]"),
+        (arm(budget={"same_as": "y"}), "same_as='y' must be an arm"),
+        (arm(budget={"same_as": "x"}), "same_as='x' must be an arm of the regime with a budget of its own"),
+        (arm(budget={"steps": 1, "by": "hours"}), "by='hours'"),
+        (arm(arguments={"lam": 1.0}), r"unknown arguments \['lam'\] of kind sft"),
+        (arm(arguments={"max_steps": 1}), r"\['max_steps'\] are set by the study"),
+        (lambda given: {**given, "arms": {"base": {"kind": "sft", "budget": {"steps": 1}}}}, "name of a base"),
+        (lambda given: {**given, "arms": {"a/b": {"kind": "sft", "budget": {"steps": 1}}}}, "becomes a folder"),
+        (lambda given: {**given, "arms": {"..": {"kind": "sft", "budget": {"steps": 1}}}}, "begin with no dot"),
+        (lambda given: {**given, "arms": {"-x": {"kind": "sft", "budget": {"steps": 1}}}}, "or a dash"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, change: Any, message: str) -> None:
+    path = write_study(tmp_path / "study.yaml", tiny=change(regime(tmp_path)))
+    with pytest.raises(StudyConfigError, match=message) as error:
+        load_study(path)
+    assert "study.yaml: regime 'tiny'" in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["regimes: [1]", "a: 1", "regimes: {", "{regimes: {a: {}}, other: 1}"])
+def test_files_that_are_no_study(tmp_path: Path, text: str) -> None:
+    (tmp_path / "study.yaml").write_text(text)
+    with pytest.raises(StudyConfigError, match=r"study\.yaml"):
+        load_study(tmp_path / "study.yaml")
+
+
+def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = write_study(tmp_path / "study.yaml", tiny=regime(tmp_path))
+    _, regimes = path.read_text(encoding="utf-8").split("regimes:\n")
+    path.write_text(f"regimes:\n{regimes}{regimes}", encoding="utf-8")
+    with pytest.raises(StudyConfigError, match=r"\['tiny'\] stand there twice"):
+        load_study(path)

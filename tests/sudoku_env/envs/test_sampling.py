@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sudoku_env.envs.sampling import sample_legal
+from sudoku_env.errors import SudokuError
+
+
+class Fixed:
+    """A generator that always returns one number."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def random(self, size=None):
+        return self.value if size is None else np.full(size, self.value)
+
+
+@settings(deadline=None)
+@given(
+    legal=st.lists(st.booleans(), min_size=1, max_size=300),
+    share=st.floats(0, 1, exclude_max=True),
+    dtype=st.sampled_from([np.int8, bool]),
+)
+def test_the_share_picks_from_the_list_of_legal_actions(legal, share, dtype):
+    mask = np.array(legal, dtype=dtype)
+    choices = np.flatnonzero(legal)
+    expected = choices[int(share * len(choices))] if len(choices) else 0
+    assert sample_legal(mask, Fixed(share)) == expected
+    batch = sample_legal(np.stack([mask, ~mask.astype(bool)]).astype(dtype), Fixed(share))
+    assert batch.dtype == np.int64 and batch[0] == expected
+    others = np.flatnonzero(~np.array(legal))
+    assert batch[1] == (others[int(share * len(others))] if len(others) else 0)
+
+
+def test_the_last_share_below_one_stays_inside():
+    below = np.nextafter(1.0, 0.0)
+    for count in range(1, 4097, 5):
+        assert sample_legal(np.ones(count, dtype=np.int8), Fixed(below)) == count - 1
+
+
+def test_uniform_and_seeded():
+    mask = np.zeros(729, dtype=np.int8)
+    mask[[3, 70, 200, 728]] = 1
+    drawn = sample_legal(np.repeat(mask[None], 8000, axis=0), np.random.default_rng(0))
+    actions, counts = np.unique(drawn, return_counts=True)
+    assert actions.tolist() == [3, 70, 200, 728]
+    assert abs(counts - 2000).max() < 5 * np.sqrt(1500)
+    again = np.random.default_rng(0)
+    assert [sample_legal(mask, again) for _ in range(50)] == drawn[:50].tolist()
+
+
+def test_strided_masks():
+    wide = np.zeros((6, 40), dtype=np.int8)
+    wide[:, 11] = 1
+    assert sample_legal(wide[:, 1::2], np.random.default_rng(0)).tolist() == [5] * 6
+    assert sample_legal(wide[0, 1::2], np.random.default_rng(0)) == 5
+
+
+@pytest.mark.parametrize("mask", [np.zeros((1, 2, 3), dtype=np.int8), np.int8(1), [1, 0]])
+def test_other_shapes_are_refused(mask):
+    with pytest.raises(SudokuError, match=r"\(A,\) or \(B, A\)"):
+        sample_legal(mask, np.random.default_rng(0))

@@ -1,0 +1,344 @@
+import copy
+import pickle
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env, data_equivalence
+
+from sudoku_env.board import SIZES, parse_board
+from sudoku_env.envs.unmask_env import UnmaskEnv
+from sudoku_env.errors import SudokuError, TokenLayoutError
+from sudoku_env.logic import forced_digits, singles_rounds
+from sudoku_env.prompts.char_tokenizer import CharTokenizer
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import detect_definite, judge_error
+from sudoku_env.puzzles import default_puzzles
+from sudoku_env.solver import count_solutions
+
+ID = "sudoku_env:SudokuUnmask-v0"
+LOOSE = parse_board("1...|..3.|.1..|...2")
+PROMPTS = [build_prompt(LOOSE, "compact"), build_prompt(parse_board("1..4|..12|21..|.3.."), "short")]
+
+
+def make(**arguments):
+    return gymnasium.make(ID, disable_env_checker=True, **arguments).unwrapped
+
+
+def cell_action(env, cell, digit):
+    return np.array([env.layout.cell_positions[cell], env.layout.digit_ids[digit - 1]])
+
+
+def legal_action(env, info, rng):
+    """A masked position with the solution's digit, or now and then any token."""
+    position = rng.choice(np.flatnonzero(info["masked"]))
+    cell = np.flatnonzero(env.layout.cell_positions == position)
+    if len(cell) and rng.random() < 0.9:
+        return np.array([position, env.layout.solution_ids[cell[0]]])
+    token = rng.integers(env.vocabulary - 1)
+    return np.array([position, token + (token >= env.mask_id)])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("arguments", [{"size": size} for size in SIZES] + [{"prompts": PROMPTS, "lam": 0.25}])
+def test_gymnasium_checker_has_nothing_to_say(arguments):
+    check_env(gymnasium.make(ID, **arguments).unwrapped)
+
+
+def test_rewards_by_hand():
+    env = make(prompts=PROMPTS, lam=0.25)
+    obs, info = env.reset(seed=0, options={"index": 0})
+    assert info["steps"] == 0 and not info["error"] and not info["illegal"]
+    forced = np.flatnonzero(forced_digits(LOOSE))
+    assert np.flatnonzero(info["forced"]).tolist() == env.layout.cell_positions[forced].tolist()
+    loose = int(np.setdiff1d(np.flatnonzero(LOOSE == 0), forced)[0])
+    solution = info["solution"]
+
+    obs, reward, terminated, truncated, info = env.step(cell_action(env, loose, solution[loose]))
+    assert (reward, terminated, truncated) == (0.0, False, False)  # right, but not forced
+    assert obs[-env.max_gen_length :][env.layout.cell_positions[loose]] == env.layout.digit_ids[solution[loose] - 1]
+    cell = int(np.flatnonzero(info["forced"][env.layout.cell_positions])[0])
+    assert env.step(cell_action(env, cell, solution[cell]))[1:3] == (1.0, False)  # forced and right
+    assert env.step(np.array([env.max_gen_length - 1, 50]))[1:3] == (0.25, False)  # outside the map
+    blank = int(np.flatnonzero(env.state[-env.max_gen_length :][env.layout.cell_positions] == env.mask_id)[0])
+    wrong = solution[blank] % 4 + 1
+    _, reward, terminated, truncated, info = env.step(cell_action(env, blank, wrong))
+    assert (reward, terminated, truncated) == (0.0, True, False)
+    assert info["error"] and info["steps"] == 4 and not info["forced"].any()
+
+
+def test_a_token_that_is_no_digit_is_an_error_in_the_map():
+    env = make(prompts=PROMPTS)
+    _, info = env.reset(seed=0)
+    position = env.layout.cell_positions[np.flatnonzero(info["forced"][env.layout.cell_positions])[0]]
+    _, reward, terminated, _, info = env.step(np.array([position, env.tokenizer.encode("a")[0]]))
+    assert (reward, terminated, info["error"]) == (0.0, True, True)
+
+
+def test_illegal_actions_end_the_episode_and_change_nothing():
+    env = make(prompts=PROMPTS, illegal_reward=-3.0)
+    for action in ("filled", "mask"):
+        obs, info = env.reset(seed=0)
+        position = np.flatnonzero(info["masked"] == (action == "mask"))[0]
+        after, reward, terminated, truncated, info = env.step(
+            np.array([position, env.mask_id if action == "mask" else 7])
+        )
+        assert (reward, terminated, truncated) == (-3.0, True, False)
+        assert info["illegal"] and not info["error"] and info["steps"] == 0
+        np.testing.assert_array_equal(after, obs)
+
+
+def test_actions_outside_the_space_and_after_the_end_are_refused():
+    env = make(prompts=PROMPTS)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.array([0, 5]))
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        _ = env.state
+    env.reset(seed=0)
+    for action in ([-1, 5], [env.max_gen_length, 5], [0, -1], [0, env.vocabulary]):
+        with pytest.raises(gymnasium.error.InvalidAction, match="outside"):
+            env.step(np.array(action))
+    with pytest.raises(gymnasium.error.InvalidAction, match="expected integers"):
+        env.step(np.array([0.5, 5.0]))
+    env.step(np.array([0, env.mask_id]))
+    with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):
+        env.step(np.array([0, 5]))
+
+
+@pytest.mark.parametrize("size", [4, 6, 9])
+def test_filling_forced_cells_first_solves_it_with_full_reward(size):
+    env = make(size=size)
+    for seed in range(3):
+        _, info = env.reset(seed=seed)
+        assert singles_rounds(env.layout.puzzle) > 0 and count_solutions(env.layout.puzzle) == 1
+        blanks = int((env.layout.puzzle == 0).sum())
+        total, terminated = 0.0, False
+        while not terminated:
+            forced = np.flatnonzero(info["forced"])
+            position = forced[0] if len(forced) else np.flatnonzero(info["masked"])[0]
+            cell = np.flatnonzero(env.layout.cell_positions == position)
+            token = env.layout.solution_ids[cell[0]] if len(cell) else env.tokenizer.eos_token_id
+            _, reward, terminated, _, info = env.step(np.array([position, token]))
+            total += reward
+        assert total == blanks + 4 * 0.5
+        assert not info["error"] and not info["masked"].any() and info["steps"] == blanks + 4
+
+
+def test_info_agrees_with_the_functions_on_states():
+    rng = np.random.default_rng(3)
+    env = make(prompts=PROMPTS)
+    ends = set()
+    for seed in range(12):
+        obs, info = env.reset(seed=seed)
+        over = False
+        while not over:
+            obs, _, over, _, info = env.step(legal_action(env, info, rng))
+            state = obs[-(info["prompt_length"] + env.max_gen_length) :]
+            np.testing.assert_array_equal(state, env.state)
+            assert judge_error(state, env.layout) == info["error"]
+            assert info["map_range"] == env.layout.map_range
+            np.testing.assert_array_equal(info["masked"], obs[-env.max_gen_length :] == env.mask_id)
+            if not info["error"]:
+                assert np.flatnonzero(info["forced"]).tolist() == detect_definite(state, env.layout)
+        ends.add(info["error"])
+    assert ends == {True, False}
+
+
+def test_prompts_of_different_length_share_one_space():
+    env = make(prompts=PROMPTS)
+    lengths = []
+    for index in (0, 1):
+        obs, info = env.reset(seed=0, options={"index": index})
+        lengths.append(info["prompt_length"])
+        padding = len(obs) - env.max_gen_length - info["prompt_length"]
+        assert (obs[:padding] == env.tokenizer.pad_token_id).all()
+        assert obs[padding] != env.tokenizer.pad_token_id
+        assert obs in env.observation_space
+        assert PROMPTS[index] in env.tokenizer.decode(obs[padding : -env.max_gen_length].tolist())
+    assert lengths[0] != lengths[1] and max(lengths) == env.max_prompt_length
+
+
+def test_expected_reward_over_all_actions_is_f():
+    """Every legal action is really taken; the mean under a random tabular policy must be f(s) of seed 001."""
+    rng = np.random.default_rng(11)
+    env = make(prompts=PROMPTS[:1], lam=0.3)
+    for filled in (0, 3, 9):
+        _, info = env.reset(seed=0)
+        prefix = []
+        for _ in range(filled):
+            cells = np.flatnonzero(info["masked"][env.layout.cell_positions])
+            positions = [*env.layout.cell_positions[cells], *range(env.max_gen_length - 4, env.max_gen_length)]
+            position = rng.choice([p for p in positions if info["masked"][p]])
+            cell = np.flatnonzero(env.layout.cell_positions == position)
+            prefix.append(np.array([position, env.layout.solution_ids[cell[0]] if len(cell) else 5]))
+            _, _, over, _, info = env.step(prefix[-1])
+            assert not over
+        masked, forced = np.flatnonzero(info["masked"]), info["forced"]
+        tokens = [token for token in range(env.vocabulary) if token != env.mask_id]
+        position_policy = rng.dirichlet(np.ones(len(masked)))
+        token_policy = np.zeros((len(masked), env.vocabulary))
+        token_policy[:, tokens] = rng.dirichlet(np.ones(len(tokens)), size=len(masked))
+
+        mean = 0.0
+        for row, position in enumerate(masked):
+            for token in tokens:
+                env.reset()
+                for action in prefix:
+                    env.step(action)
+                reward = env.step(np.array([position, token]))[1]
+                mean += position_policy[row] * token_policy[row, token] * reward
+
+        f = 0.0
+        for row, position in enumerate(masked):
+            if position not in env.layout.cell_positions:
+                f += 0.3 * position_policy[row]
+            elif forced[position]:
+                right = env.layout.solution_ids[env.layout.cell_positions.tolist().index(position)]
+                f += position_policy[row] * token_policy[row, right]
+        assert f > 0
+        assert mean == pytest.approx(f, abs=1e-12)
+
+
+def test_seeds_alone_decide():
+    first, second = make(), make()
+    rng = np.random.default_rng(0)
+    for seed in (7, None, None):
+        np.random.seed(int(rng.integers(1000)))  # the global generator has no say
+        one, two = first.reset(seed=seed), second.reset(seed=seed)
+        over = False
+        while not over:
+            assert data_equivalence(one, two, exact=True)
+            action = legal_action(first, one[-1], rng)
+            one, two = first.step(action), second.step(action)
+            over = one[2]
+        assert data_equivalence(one, two, exact=True)
+    puzzles = {first.reset(seed=seed)[0].tobytes() for seed in range(5)}
+    assert len(puzzles) == 5
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_copies_go_on_alike_and_apart(duplicate):
+    env = make(prompts=PROMPTS)
+    _, info = env.reset(seed=5)
+    info = env.step(np.array([env.max_gen_length - 1, 7]))[-1]
+    twin = duplicate(env)
+    position = np.flatnonzero(info["forced"])[0]
+    cell = env.layout.cell_positions.tolist().index(position)
+    action = cell_action(env, cell, info["solution"][cell])
+    assert data_equivalence(env.step(action), twin.step(action), exact=True)
+    env.reset(seed=1)
+    assert twin.state[-env.max_gen_length :][position] == action[1]
+    assert data_equivalence(env.reset(seed=2), twin.reset(seed=2), exact=True)
+
+
+def test_spec_round_trip():
+    env = gymnasium.make(ID, size=4, clues=6, lam=0.1)
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert again.unwrapped.lam == 0.1
+    assert again.observation_space == env.observation_space and again.action_space == env.action_space
+    assert data_equivalence(env.reset(seed=3), again.reset(seed=3), exact=True)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rendering(size):
+    env = make(size=size, render_mode="rgb_array")
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.render()
+    env.reset(seed=0)
+    picture = env.render()
+    assert picture.dtype == np.uint8 and picture.ndim == 3
+    text = make(size=size, render_mode="ansi")
+    text.reset(seed=0)
+    assert len([line for line in text.render().splitlines() if "─" not in line]) == size
+    silent = make(size=size)
+    silent.reset(seed=0)
+    assert silent.render() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"prompts": []}, "at least one text"),
+        ({"prompts": PROMPTS[0]}, "must be a list"),
+        ({"prompts": PROMPTS, "clues": 5}, "clues 5 has no effect"),
+        ({"prompts": PROMPTS, "pool_size": 5}, "nor has pool_size"),
+        ({"pool_size": 5}, "pool_size 5 has no effect without clues"),
+        ({"size": 5}, "size 5 is not supported"),
+        ({"render_mode": "svg"}, "'svg' is unknown"),
+        ({"prompts": PROMPTS, "max_gen_length": 12}, "max_gen_length=12"),
+        ({"prompts": ["nothing here"]}, "puzzle"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(SudokuError, match=message):
+        UnmaskEnv(**arguments)
+
+
+def test_puzzles_come_from_a_pool():
+    env = make(size=4)
+    shipped = {board.tobytes() for board in default_puzzles(4).boards}
+    drawn = []
+    for seed in range(30):
+        env.reset(seed=seed)
+        drawn.append(env.layout.puzzle.tobytes())
+    assert set(drawn) <= shipped and len(set(drawn)) > 20
+    few = make(size=4, clues=(6, 7), pool_size=2)
+    puzzles = set()
+    for _ in range(30):
+        few.reset()
+        assert 6 <= (few.layout.puzzle > 0).sum() <= 7
+        puzzles.add(few.layout.puzzle.tobytes())
+    assert len(puzzles) == 2
+    assert env.reset(seed=1)[1]["prompt_length"] <= env.max_prompt_length
+
+
+def test_masks_for_other_libraries():
+    env = make(prompts=PROMPTS)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.action_masks()
+    _, info = env.reset(seed=0)
+    mask = env.action_masks()
+    assert mask.dtype == bool and mask.shape == (env.action_space.nvec.sum(),)
+    np.testing.assert_array_equal(mask[: env.max_gen_length], info["masked"])
+    assert np.flatnonzero(~mask[env.max_gen_length :]).tolist() == [env.mask_id]
+
+
+def test_nothing_returned_is_shared():
+    env, twin = make(prompts=PROMPTS), make(prompts=PROMPTS)
+    one, two = env.reset(seed=0), twin.reset(seed=0)
+    rng = np.random.default_rng(0)
+    over = False
+    while not over:
+        action = legal_action(twin, two[-1], rng)
+        for array in (one[0], env.state, env.action_masks(), *one[-1].values()):
+            if isinstance(array, np.ndarray):
+                array[...] = 1
+        one, two = env.step(action), twin.step(action)
+        assert data_equivalence(one, two, exact=True)
+        over = one[2]
+
+
+def test_bad_reset_options_and_lengths():
+    env = make(prompts=PROMPTS)
+    with pytest.raises(SudokuError, match="index 2 is outside the 2 given puzzles"):
+        env.reset(options={"index": 2})
+    with pytest.raises(SudokuError, match="'prompt'"):
+        env.reset(options={"prompt": 0})
+    for arguments in ({}, {"prompts": PROMPTS}):
+        with pytest.raises(TokenLayoutError, match="larger max_prompt_length"):
+            make(max_prompt_length=10, **arguments)
+
+
+def test_padding_token():
+    class NoPad(CharTokenizer):
+        pad_token_id = None
+
+    class Neither(NoPad):
+        eos_token_id = None
+
+    env = make(prompts=PROMPTS, tokenizer=NoPad())
+    obs, _ = env.reset(options={"index": int(np.argmin([len(prompt) for prompt in PROMPTS]))})
+    assert obs[0] == NoPad.eos_token_id
+    with pytest.raises(TokenLayoutError, match="pad_token"):
+        make(prompts=PROMPTS, tokenizer=Neither())

