@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from quiet import quiet_libraries
 from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
@@ -52,6 +51,7 @@ from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_mode
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.lora import add_lora
 from llm_rl.training.output_folder import LAST, RunFolder
+from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.storage import write_text_whole
 from sudoku_env.envs.rendering import decode_gif
 from sudoku_env.errors import SudokuError

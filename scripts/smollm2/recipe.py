@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 import torch
 from peft import PeftModel
-from quiet import quiet_libraries
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -30,6 +29,7 @@ from llm_rl.training.command_line import need_model, user_errors
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.lora import add_lora
 from llm_rl.training.output_folder import LAST, RunFolder
+from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.storage import save_figure, whole_folder, write_text_whole
 from scripts.smollm2.loader import load_smollm2
 from scripts.smollm2.run_state import Judgements, StepClock

@@ -89,7 +89,7 @@ def test_our_side_runs_step_by_step_with_completions_of_one_length(
         for unit in ("s", "CPU s"):
             step, generation, update = (line[f"{part} {unit}"] for part in ("step", "generation", "update"))
             assert 0 < generation and 0 < update and generation + update < step
-        assert 0 <= line["rss_net"] < line["rss"]
+        assert line["rss"] > 0 and line["rss_net"] < line["rss"]  # the growth may be negative: pages are given back
     check_lengths(trainer, "ours", 5)
     with pytest.raises(RuntimeError, match=r"completions of ours have \[5.0, 5.0\] tokens, not 6"):
         check_lengths(trainer, "ours", 6)
