@@ -23,11 +23,11 @@ class BoardState:
     Args:
         count: B.
         size: n.
-        clues: See `SudokuEnv`.
-        boards: See `SudokuEnv`.
-        pool_size: See `SudokuEnv`.
-        end_on: See `SudokuEnv`.
-        illegal_reward: See `SudokuEnv`.
+        clues: The number of clues, as in `SudokuEnv`.
+        boards: The boards to draw from, as in `SudokuEnv`.
+        pool_size: The size of the pool of generated puzzles, as in `SudokuEnv`.
+        end_on: What ends an episode, as in `SudokuEnv`.
+        illegal_reward: The reward of an illegal action, as in `SudokuEnv`.
 
     Attributes:
         size: n.

@@ -34,7 +34,7 @@ class Recipe(NamedTuple):
         floor: The hardest rule needed is at least this one.
         ceiling: The hardest rule needed is at most this one.
         orbits: int64 `(m, w)`, the cells that are clues or blank together; rows are padded with −1.
-        reduced: See `kernels.grids.random_grid`.
+        reduced: uint8 `(M, n²)`, the reduced grids that `kernels.grids.random_grid` takes.
         attempts: Grids to try for a puzzle.
     """
 
