@@ -162,7 +162,7 @@ def write_sets(folder: Path, tiers: dict[int, tuple[Tier, ...]], *, seed: int, t
 
 
 def write_package_sets(folder: Path, *, seed: int) -> None:
-    """Write the sets that travel in the package; see `puzzles.default_puzzles`.
+    """Write the sets that travel in the package, which `puzzles.default_puzzles` reads.
 
     Raises:
         SudokuError: Too few of the puzzles drawn are distinct.

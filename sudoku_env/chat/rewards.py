@@ -30,10 +30,10 @@ def format_reward(
     Whether the digits are right is not looked at.
 
     Args:
-        prompts: Not read; trainers pass them.
-        completions: One for each sample.
+        prompts: Prompts that trainers pass, not read.
+        completions: Completions, one for each sample.
         puzzle: Column of puzzles, which tell the size.
-        columns: Not read.
+        columns: The other columns, not read.
 
     Raises:
         SudokuError: The lists differ in length.
@@ -60,11 +60,11 @@ def cells_reward(
     `read_answer`.
 
     Args:
-        prompts: Not read; trainers pass them.
-        completions: One for each sample.
+        prompts: Prompts that trainers pass, not read.
+        completions: Completions, one for each sample.
         puzzle: Column of puzzles.
         solution: Column of their solutions.
-        columns: Not read.
+        columns: The other columns, not read.
 
     Raises:
         SudokuError: The lists differ in length.

@@ -109,7 +109,7 @@ class ResponseState:
 
     Args:
         count: B.
-        source: The source that the responses come from.
+        source: The pre-filled responses to deal.
         layout: A layout that all of them share but for the puzzle and the prompt's length.
         lam: λ, the reward outside the map.
         illegal_reward: The reward of an illegal action.

@@ -73,7 +73,7 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
 
     @property
     def layouts(self) -> list[TokenLayout]:
-        """Where each puzzle's cells and digits lie, B of them; see `UnmaskEnv.layout`."""
+        """Where each puzzle's cells and digits lie, B layouts as in `UnmaskEnv.layout`."""
         self._require_episodes()
         return list(self._state.layouts)
 
@@ -90,7 +90,7 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         return self._state.solutions.astype(np.int64)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """bool `(B, max_gen_length + vocabulary)`, a new array; see `UnmaskEnv.action_masks`."""
+        """bool `(B, max_gen_length + vocabulary)`, a new array: the masks as in `UnmaskEnv.action_masks`."""
         self._require_episodes()
         return self._state.action_masks()
 

@@ -6,7 +6,7 @@ in one test without changing the outcome.
 
 Shared arguments: `board` uint8 `(n²,)`; `ceiling`, an index in the ladder's `RULES`: the hardest rule allowed, where
 under `BACKBONE` every puzzle with one solution passes; `table`, `ladder_table(n)`; `ladder`, `new_work(n)`, or None if
-the ladder is not needed, which saves compiling it: for `HIDDEN_SINGLE` and `BACKBONE`; `bench`, see there.
+the ladder is not needed, which saves compiling it: for `HIDDEN_SINGLE` and `BACKBONE`; `bench`, the work space `Bench`.
 """
 
 from typing import NamedTuple

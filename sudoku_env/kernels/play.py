@@ -163,7 +163,7 @@ def move(
     The reward is that of `dynamics.unmask_reward` inside the map. Once a digit is wrong, no cell is definite.
 
     Args:
-        row: The row.
+        row: The row to play.
         action: `cell * n + digit - 1`, in [0, n³).
         boards: uint8 `(B, n²)`, the boards; with the arrays down to `status` the module's state of play.
         solutions: uint8 `(B, n²)`, their solutions.
