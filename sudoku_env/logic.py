@@ -1,7 +1,7 @@
-"""Candidates and forced cells: what the digits on a board imply, by singles alone or by a ladder of rules.
+"""Candidates and definite cells: what the digits on a board imply, by singles alone or by a ladder of rules.
 
 A naked single is a blank cell with one candidate left; a hidden single is the one blank cell of a row, column or box
-where a digit can still go. Both are read off the digits now on the board (mdp: seed 001, the set S1).
+where a digit can still go. Both are read off the digits now on the board (docs/objective.md, the set S1).
 
 `RULES` is the ladder, from easy to hard. Singles and "backbone" (the digit is the same in every solution; found by the
 solver) place digits, the rules between eliminate candidates:
@@ -69,7 +69,7 @@ def forced_digits(boards: NDArray[np.integer]) -> Board:
         boards: `(n²,)` or `(N, n²)` integers, 0 for a blank.
 
     Returns:
-        uint8 of the same shape: the forced digit, 0 where none is forced and in filled cells.
+        uint8 of the same shape: the digit, 0 in cells that are not definite and in filled cells.
 
     Raises:
         BoardError: Wrong shape or a value out of range.
@@ -128,7 +128,7 @@ def definite_cells(boards: NDArray[np.integer], rule: str = "singles") -> Board:
 
 
 def solve_by_singles(board: BoardLike) -> Board:
-    """The board with singles filled in, round by round, until none is forced.
+    """The board with singles filled in, round by round, until no cell is definite.
 
     On a contradictory board the result may hold a clash; on any other every digit filled in stands in every solution.
 
@@ -139,7 +139,7 @@ def solve_by_singles(board: BoardLike) -> Board:
 
 
 def singles_rounds(board: BoardLike) -> int:
-    """Rounds of "fill all forced cells at once" that solve the board: 0 if it is solved, −1 if singles do not do it.
+    """Rounds of "fill all definite cells at once" that solve the board: 0 if it is solved, −1 if singles do not do it.
 
     Raises:
         BoardError: Wrong shape or a value out of range.

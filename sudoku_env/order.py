@@ -13,14 +13,14 @@ TIERS = (*RULE_GROUPS, "beyond")
 
 
 def random_order_floor(boards: Board, solutions: Board, *, seed: int, orders: int = 1) -> float:
-    """Share of decisions that fall on a forced cell when blanks are filled correctly in uniformly random order.
+    """Share of decisions that fall on a definite cell when blanks are filled correctly in uniformly random order.
 
     The floor of `greedy_forced`: an order that knows no logic scores this much.
 
     Args:
         boards: uint8 `(N, n²)`, puzzles with at least one blank in all.
         solutions: uint8 `(N, n²)`.
-        seed: Of the orders.
+        seed: Random seed of the orders.
         orders: Random orders for each puzzle.
 
     Raises:
@@ -83,8 +83,8 @@ def random_order_tiers(
         cell_steps: float64 `(N, n²)`, steps that fill the blank cells of a decode: as many cells are filled at once, in
             the same succession. None: one at a time.
         live_cells: int64 `(N,)`, look at the first so many cells of each puzzle. Early cells are harder than late ones,
-            so decodes that end early need a floor that ends as early. None: at all.
-        seed: Of the orders.
+            so decodes that end early need a floor that ends as early. None: at all of them.
+        seed: Random seed of the orders.
 
     Returns:
         int64 `(F,)`, the tier (index in `TIERS`) of every cell, judged before the step that fills it.

@@ -84,16 +84,16 @@ def draw_by_split(
     Args:
         size: n.
         counts: Puzzles wanted for train, validation and test.
-        clues: See `generate`.
-        rule: See `generate`.
-        exact: See `generate`.
+        clues: The number of clues, as in `generate`.
+        rule: The hardest rule allowed, as in `generate`.
+        exact: Whether a puzzle has to need that rule, as in `generate`.
         seed: Seed of the first round; the next one takes the next.
         threads: Threads to share the work.
         rounds: How often to generate as many as are wanted in all before giving up.
 
     Raises:
         SudokuError: A split did not fill up.
-        BoardError: See `generate`.
+        BoardError: `generate` refuses an argument, or finds too few such puzzles.
     """
     boards: dict[str, list[np.ndarray]] = {name: [] for name in SPLITS}
     wanted = dict(zip(SPLITS, counts, strict=True))
@@ -162,7 +162,7 @@ def write_sets(folder: Path, tiers: dict[int, tuple[Tier, ...]], *, seed: int, t
 
 
 def write_package_sets(folder: Path, *, seed: int) -> None:
-    """Write the sets that travel in the package; see `puzzles.default_puzzles`.
+    """Write the sets that travel in the package, which `puzzles.default_puzzles` reads.
 
     Raises:
         SudokuError: Too few of the puzzles drawn are distinct.

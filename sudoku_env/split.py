@@ -27,7 +27,7 @@ def split_of(solution: BoardLike, shares: Sequence[float] = (0.6, 0.2, 0.2), *, 
 
     Raises:
         SudokuError: The shares are not three numbers that add up to 1.
-        BoardError: See `canonical_grid`.
+        BoardError: `canonical_grid` refuses the grid.
     """
     if len(shares) != len(SPLITS) or min(shares) < 0 or abs(sum(shares) - 1) > 1e-9:
         raise SudokuError(f"shares {tuple(shares)} must be three non-negative numbers that add up to 1")
@@ -40,7 +40,7 @@ def grid_key(solution: BoardLike, up_to_symmetry: bool = True) -> bytes:
     """What `split_of` hashes: the canonical grid, or the grid itself.
 
     Raises:
-        BoardError: See `canonical_grid`; a board that is not full is refused either way.
+        BoardError: `canonical_grid` refuses the grid; a board that is not full is refused either way.
     """
     if up_to_symmetry:
         return canonical_grid(solution)
@@ -51,7 +51,7 @@ def grid_key(solution: BoardLike, up_to_symmetry: bool = True) -> bytes:
 
 
 def in_split(solutions: Board, name: str, *, up_to_symmetry: bool = True) -> NDArray[np.bool_]:
-    """Which of the solution grids `(N, n²)` belong to a split, bool `(N,)`; see `split_of`.
+    """Which of the solution grids `(N, n²)` belong to a split, bool `(N,)`, as `split_of` deals them.
 
     Raises:
         SudokuError: No split has that name.

@@ -17,7 +17,7 @@ class Derivation:
     """A full grid and the steps that lead to it; `str` gives the steps, a line each.
 
     Attributes:
-        steps: In order; every blank of the puzzle is filled by one of them.
+        steps: The steps in order; every blank of the puzzle is filled by one of them.
         grid: uint8 `(n²,)`, the puzzle with the digits of the steps.
         fault: Index of the step that is false, None if all are sound.
     """
@@ -41,7 +41,7 @@ def derive(board: BoardLike) -> Derivation:
     """The solution by logic that `explain` tells, up to its hardest pattern.
 
     Raises:
-        BoardError: See `explain`.
+        BoardError: `explain` refuses the board.
         SudokuError: The rules do not fill the board.
     """
     flat = as_board(board)
@@ -67,14 +67,14 @@ def derive_with_fault(board: BoardLike, rng: np.random.Generator) -> Derivation:
 
     Args:
         board: A puzzle with one solution that `derive` finds, and at least one blank.
-        rng: Where the choice comes from.
+        rng: The generator that the choice comes from.
 
     Returns:
         As many placements as the sound derivation has (the same length where singles solve the puzzle); the cell of the
         fault holds a wrong digit.
 
     Raises:
-        BoardError: See `explain`.
+        BoardError: `explain` refuses the board.
         SudokuError: The rules do not fill the board, or it has no blank.
     """
     flat = as_board(board)

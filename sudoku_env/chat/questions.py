@@ -31,7 +31,7 @@ def question_rows(puzzles: Puzzles, form: Form = "brief") -> list[QuestionRow]:
 
     Args:
         puzzles: Puzzles that `derive` solves.
-        form: See `chat_prompt` and `chat_answer`.
+        form: The form of prompt and answer, as in `chat_prompt` and `chat_answer`.
 
     Raises:
         BoardError: A board is malformed.
@@ -52,11 +52,11 @@ def question_rows(puzzles: Puzzles, form: Form = "brief") -> list[QuestionRow]:
 
 
 def correct(answer: str, row: Mapping[str, str]) -> bool:
-    """Whether an answer's grid is the solution; see `exact_reward`. No text makes it raise.
+    """Whether an answer's grid is the solution, as `exact_reward` reads it. No text makes it raise.
 
     Args:
         answer: A completion.
-        row: With "puzzle" and "solution".
+        row: A mapping with "puzzle" and "solution".
     """
     columns = {name: [row[name]] for name in ("puzzle", "solution")}
     return exact_reward([None], [answer], **columns) == [1.0]

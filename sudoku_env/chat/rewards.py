@@ -30,10 +30,10 @@ def format_reward(
     Whether the digits are right is not looked at.
 
     Args:
-        prompts: Not read; trainers pass them.
-        completions: One for each sample.
+        prompts: Prompts that trainers pass, not read.
+        completions: Completions, one for each sample.
         puzzle: Column of puzzles, which tell the size.
-        columns: Not read.
+        columns: The other columns, not read.
 
     Raises:
         SudokuError: The lists differ in length.
@@ -60,15 +60,15 @@ def cells_reward(
     `read_answer`.
 
     Args:
-        prompts: Not read; trainers pass them.
-        completions: One for each sample.
+        prompts: Prompts that trainers pass, not read.
+        completions: Completions, one for each sample.
         puzzle: Column of puzzles.
         solution: Column of their solutions.
-        columns: Not read.
+        columns: The other columns, not read.
 
     Raises:
         SudokuError: The lists differ in length.
-        BoardError: See `score_answer`.
+        BoardError: `score_answer` refuses a puzzle or its solution.
         TypeError: A message's content is neither text nor None.
     """
     return [score.per_cell for score in _scores(completions, puzzle, solution)]
@@ -106,7 +106,7 @@ def reasoning_reward(
     """The share of the puzzle's blanks that the reasoning concludes rightly and never wrongly.
 
     A conclusion is `so row r, column c is d`, as the steps of `explain` end, in what follows the last `<REASONING>` up
-    to its end tag. This is the reward for a verifiable part that holds the reasoning alone (seed 000, section 3.2).
+    to its end tag. This is the reward for a verifiable part that holds the reasoning alone (docs/vapor.md).
     The arguments and errors are those of `cells_reward`.
     """
     _check_lengths(completions, puzzle=puzzle, solution=solution)

@@ -39,7 +39,7 @@ class Message(TypedDict):
 
 
 class ChatRow(TypedDict):
-    """One row of a chat data set; seed 000, section 2, asks for the first three columns.
+    """One row of a chat data set; its first three columns are those that VAPOR asks for (docs/vapor.md).
 
     Attributes:
         prompt: The conversation so far, up to the user's turn.
@@ -89,7 +89,7 @@ def chat_answer(derivation: Derivation, form: Form = "full") -> str:
     """The assistant's turn: the steps between `REASONING_TAGS`, the grid between `RESPONSE_TAGS`.
 
     Args:
-        derivation: Sound or not.
+        derivation: The derivation, sound or not.
         form: "full", steps with their reasons; "brief", conclusions alone and a packed grid; "response", that grid
             without reasoning.
 
@@ -111,13 +111,13 @@ def chat_row(board: Board, rng: np.random.Generator, template: str | None = None
 
     Args:
         board: uint8 `(n²,)`, a puzzle with one solution that `derive` finds, and at least one blank.
-        rng: Draws the fault; see `derive_with_fault`.
-        template: See `chat_prompt`.
-        form: See `chat_prompt` and `chat_answer`.
+        rng: The generator that draws the fault, as in `derive_with_fault`.
+        template: The wording of the puzzle, as in `chat_prompt`.
+        form: The form of prompt and answer, as in `chat_prompt` and `chat_answer`.
 
     Raises:
         BoardError: The board is malformed.
-        SudokuError: The rules do not fill the board, it has no blank, or see `chat_prompt`.
+        SudokuError: The rules do not fill the board, it has no blank, or `chat_prompt` refuses template or form.
     """
     sound = derive(board)
     return {
@@ -135,11 +135,11 @@ def chat_rows(puzzles: Puzzles, seed: int, template: str | None = None, form: Fo
     Args:
         puzzles: Puzzles that `derive` solves, such as those of `default_puzzles` or `generate(rule="patterns")`.
         seed: Any non-negative integer.
-        template: See `chat_prompt`.
-        form: See `chat_prompt` and `chat_answer`.
+        template: The wording of the puzzle, as in `chat_prompt`.
+        form: The form of prompt and answer, as in `chat_prompt` and `chat_answer`.
 
     Raises:
         BoardError: A board is malformed.
-        SudokuError: See `chat_row`.
+        SudokuError: `chat_row` refuses a puzzle, the template or the form.
     """
     return [chat_row(board, np.random.default_rng([seed, k]), template, form) for k, board in enumerate(puzzles.boards)]

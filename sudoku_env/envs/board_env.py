@@ -31,12 +31,12 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
 
     ## Rewards
 
-    - 1 for the right digit in a cell that is logically forced (naked or hidden single);
-    - 0 for the right digit in a cell that is not, and for a wrong digit;
+    - 1 for the right digit in a definite cell (naked or hidden single);
+    - 0 for the right digit in any other cell, and for a wrong digit;
     - `illegal_reward` for an action outside the mask.
 
     These are the rewards of `SudokuUnmask-v0` inside the map; there is no bonus for finishing. Once a digit is wrong,
-    nothing is forced any more.
+    no cell is definite any more (docs/environments.md, "The reward of an action").
 
     ## Episode End
 
@@ -108,7 +108,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
 
     @property
     def forced(self) -> NDArray[np.bool_]:
-        """bool `(n²,)`, a new array: the blank cells that are logically forced (S1); none once a digit is wrong.
+        """bool `(n²,)`, a new array: the blank cells that are definite (S1); none once a digit is wrong.
 
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.
@@ -138,7 +138,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-        """Start with the next puzzle; see the class.
+        """Start with the next puzzle, as the class says.
 
         Raises:
             SudokuError: An option is unknown, or the index is outside the given boards.
@@ -153,7 +153,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
         return state.boards[0].copy(), info
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
-        """Write one digit; see the class.
+        """Write one digit, as the class says.
 
         Raises:
             gymnasium.error.ResetNeeded: The episode is over, or none has begun.

@@ -23,11 +23,11 @@ class BoardState:
     Args:
         count: B.
         size: n.
-        clues: See `SudokuEnv`.
-        boards: See `SudokuEnv`.
-        pool_size: See `SudokuEnv`.
-        end_on: See `SudokuEnv`.
-        illegal_reward: See `SudokuEnv`.
+        clues: The number of clues, as in `SudokuEnv`.
+        boards: The boards to draw from, as in `SudokuEnv`.
+        pool_size: The size of the pool of generated puzzles, as in `SudokuEnv`.
+        end_on: What ends an episode, as in `SudokuEnv`.
+        illegal_reward: The reward of an illegal action, as in `SudokuEnv`.
 
     Attributes:
         size: n.
@@ -83,13 +83,13 @@ class BoardState:
         play.deal(rows, choice, *self._dealing)
 
     def play(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The rewards, float64 `(B,)`, of one move on every board that is not over; see `kernels.play.play`."""
+        """The rewards, float64 `(B,)`, of one move on every board that is not over, by `kernels.play.play`."""
         rewards = np.empty(len(actions))
         play.play(actions, rewards, *self.rules)
         return rewards
 
     def forced(self) -> NDArray[np.bool_]:
-        """bool `(B, n²)`, the blank cells that singles force; none on a board with a wrong digit."""
+        """bool `(B, n²)`, the blank cells that are definite (S1); none on a board with a wrong digit."""
         return (forced_digits(self.boards) > 0) & (self.status[:, play.ERROR] == 0)[:, None]
 
     def view(self, row: int) -> BoardView:

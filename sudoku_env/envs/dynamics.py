@@ -1,7 +1,7 @@
 """One decision of the unmasking process: transition, reward and termination, for a batch of responses.
 
 The environments call `step_batch`; the roll-out of `dllm_rl` pays the same rewards on its own device, and a test holds
-the two to each other. Source of the rules: seed 001, the reward behind f (sets S1 and S2).
+the two to each other. The rules: docs/environments.md, "The reward of an action".
 """
 
 from math import inf
@@ -42,11 +42,11 @@ def check_lam(lam: float) -> float:
 
 
 def unmask_reward(in_map: ArrayLike, forced: ArrayLike, correct: ArrayLike, lam: float) -> NDArray[np.float64]:
-    """Reward of an action: λ outside the map, 1 for the right digit in a forced cell, else 0.
+    """Reward of an action: λ outside the map, 1 for the right digit in a definite cell, else 0.
 
     Args:
         in_map: bool `(...)`, whether the position is a cell of the Sudoku map.
-        forced: bool `(...)`, whether that cell is logically forced before the action (S1); ignored outside the map.
+        forced: bool `(...)`, whether that cell is definite before the action (S1); ignored outside the map.
         correct: bool `(...)`, whether the token is the solution's digit; ignored outside the map.
         lam: λ, the reward of any token at a position outside the map (S2).
 
@@ -78,12 +78,12 @@ def step_batch(
         digit_ids: int64 `(n,)`, token id of each digit 1..n.
         mask_id: Token id of the mask.
         solutions: uint8 `(B, n²)`, the digits 1..n that solve each puzzle.
-        forced: bool `(B, n²)`, the cells that are logically forced before the action (S1).
+        forced: bool `(B, n²)`, the cells that are definite before the action (S1).
         lam: λ, the reward outside the map.
 
     Raises:
         SudokuError: A position lies outside the response or is filled already, a token is the mask, a solution holds a
-            0, or see `check_lam`.
+            0, or `check_lam` refuses λ.
     """
     lam = check_lam(lam)
     batch, length = responses.shape

@@ -115,7 +115,7 @@ def as_integers(action: Any, shape: tuple[int, ...], entries: str) -> NDArray[An
 
     Args:
         action: What a caller passed, anything at all.
-        shape: That it must have.
+        shape: The shape that it must have.
         entries: What the entries are, for the message.
 
     Raises:
@@ -137,7 +137,7 @@ def check_render_mode(mode: str | None) -> str | None:
     """The render mode, if it is one.
 
     Raises:
-        SudokuError: It is not.
+        SudokuError: The mode is unknown.
     """
     if mode not in (None, "ansi", "rgb_array"):
         raise SudokuError(f"render mode {mode!r} is unknown; choose 'ansi', 'rgb_array' or None")

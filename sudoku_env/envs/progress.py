@@ -1,4 +1,4 @@
-"""A puzzle while it is being filled: what stands where, since which step, and what is forced now (S1)."""
+"""A puzzle while it is being filled: what stands where, since which step, and which cells are definite now (S1)."""
 
 from dataclasses import dataclass, field
 
@@ -16,8 +16,8 @@ class BoardView:
     Attributes:
         board: integers `(n²,)`: 0 blank, 1..n a digit, `NOT_A_DIGIT` for any other token.
         givens: bool `(n²,)`, the puzzle's own digits.
-        forced: bool `(n²,)`, blank cells whose digit is forced now (S1); none once a cell is wrong.
-        guessed: bool `(n²,)`, cells that were filled before they were forced.
+        forced: bool `(n²,)`, blank cells that are definite now (S1); none once a cell is wrong.
+        guessed: bool `(n²,)`, cells that were filled before they were definite.
         wrong: bool `(n²,)`, cells that differ from the solution.
         order: integers `(n²,)`, the step that filled each cell, from 1; 0 for givens and blanks.
         last: The cell that the last step filled; None if it filled none or several.
@@ -47,11 +47,11 @@ def view_of(
     """A snapshot of a puzzle that is filled one cell a step.
 
     Args:
-        board: integers `(n²,)`, see `BoardView`.
+        board: integers `(n²,)`, the board as in `BoardView`.
         solution: integers `(n²,)`, the digits 1..n.
-        order: integers `(n²,)`, the step that filled each cell, from 1, negative where the cell was not forced; 0 for
+        order: integers `(n²,)`, the step that filled each cell, from 1, negative where the cell was not definite; 0 for
             givens and blanks.
-        forced: bool `(n²,)`, see `BoardView`.
+        forced: bool `(n²,)`, the definite cells as in `BoardView`.
         steps: Steps taken, those that filled no cell included.
 
     Returns:
@@ -79,10 +79,10 @@ class Progress:
         solution: uint8 `(n²,)`, the digits 1..n.
         board: int16 `(n²,)`, the puzzle and what was filled in.
         forced: bool `(n²,)`, S1 of the board; a new array after each step, none once a cell is wrong.
-        guessed: bool `(n²,)`, see `BoardView`.
-        order: int64 `(n²,)`, see `BoardView`.
+        guessed: bool `(n²,)`, the guessed cells as in `BoardView`.
+        order: int64 `(n²,)`, the step that filled each cell, as in `BoardView`.
         steps: Steps taken, those outside the map included.
-        last: See `BoardView`.
+        last: The cell that the last step filled, as in `BoardView`.
         error: Whether a cell is wrong.
     """
 

@@ -1,8 +1,8 @@
 """Pictures of a board: terminal text, an RGB array, and an animated GIF of one decode.
 
 A `BoardView` says what is known of each cell; the functions here only draw it. Colors: gray givens, green blanks that
-are forced now (S1), blue digits that were forced when they were filled, amber ones that were right but not forced yet,
-red errors; an outline marks the last move.
+are definite now (S1; "forced" in the legend), blue digits in cells that were definite when they were filled, amber ones
+that were right but not definite yet, red errors; an outline marks the last move.
 """
 
 import io
@@ -30,7 +30,7 @@ def render_ansi(view: BoardView, *, color: bool = True) -> str:
 
     Args:
         view: What to show.
-        color: Use terminal colors. Without them, `+` is a forced blank, `.` another blank, and a digit is followed by
+        color: Use terminal colors. Without them, `+` is a definite blank, `.` another blank, and a digit is followed by
             `!` when it is wrong, `<` when it was filled last.
 
     Returns:
@@ -64,7 +64,7 @@ def render_rgb(view: BoardView, *, pixels: int | None = None) -> NDArray[np.uint
 
 
 def trace_views(boards: NDArray[np.integer], solution: NDArray[np.integer]) -> list[BoardView]:
-    """One view for each board of a recorded decode.
+    """The views of a recorded decode, one for each board.
 
     Args:
         boards: integers `(K + 1, n²)`, the puzzle and the board after each of K steps, as `TokenLayout.read_boards`
@@ -99,13 +99,13 @@ def decode_gif(
     seconds: float = 0.6,
     hold: float = 3.0,
 ) -> Path:
-    """Write an animated GIF of one decode: each cell's step number, what was forced (S1) at every step, and errors.
+    """Write an animated GIF of one decode: each cell's step number, what was definite (S1) at every step, and errors.
 
     The file appears whole or not at all.
 
     Args:
         path: Where to write; its folder must exist.
-        boards: integers `(K + 1, n²)`, see `trace_views`.
+        boards: integers `(K + 1, n²)`, the puzzle and the board after each step, as in `trace_views`.
         solution: integers `(n²,)`, the digits 1..n.
         pixels: Width aimed at; None takes 480, or 768 for 16×16.
         seconds: How long each step is shown.
@@ -115,7 +115,7 @@ def decode_gif(
         The path written.
 
     Raises:
-        BoardError: See `trace_views`.
+        BoardError: `trace_views` refuses the boards.
     """
     views = trace_views(boards, solution)
     frames = [_frame(view, step, len(views) - 1, pixels) for step, view in enumerate(views)]

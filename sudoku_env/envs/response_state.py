@@ -109,7 +109,7 @@ class ResponseState:
 
     Args:
         count: B.
-        source: Where the responses come from.
+        source: The pre-filled responses to deal.
         layout: A layout that all of them share but for the puzzle and the prompt's length.
         lam: λ, the reward outside the map.
         illegal_reward: The reward of an illegal action.
@@ -118,10 +118,10 @@ class ResponseState:
         layouts: The layout of each row's response.
         tokens: int64 `(B, max_prompt_length + max_gen_length)`, the prompts, padded on the left, and the responses.
         solutions: uint8 `(B, n²)`.
-        forced: bool `(B, n²)`, the cells that are forced now (S1); none once a cell is wrong.
+        forced: bool `(B, n²)`, the cells that are definite now (S1); none once a cell is wrong.
         error: bool `(B,)`, whether a cell is wrong.
         illegal: bool `(B,)`, whether the last action was illegal.
-        over: bool `(B,)`, whether the episode is.
+        over: bool `(B,)`, whether the episode is over.
         steps: int64 `(B,)`, tokens written.
     """
 

@@ -26,7 +26,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     """Unmask a pre-filled response, one position at a time, in an order that logic allows.
 
     The response holds an opening sentence, the Sudoku map with the puzzle's digits already in place, and, after the
-    map, free positions. The process, its reward and its end are those of seed 001 (h, S1, S2, λ and a*).
+    map, free positions. The process, its reward and its end are those of docs/objective.md (S1, S2, λ and y*).
 
     ## Action Space
 
@@ -42,11 +42,11 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     ## Rewards
 
     - λ (`lam`) for any token at a position outside the map;
-    - 1 for the solution's digit in a cell that is logically forced (naked or hidden single);
-    - 0 for the solution's digit in a cell that is not, and for any other token in a cell;
+    - 1 for the solution's digit in a definite cell (naked or hidden single);
+    - 0 for the solution's digit in any other cell, and for any other token in a cell;
     - `illegal_reward` for an illegal action: a position that is filled already, or the mask token.
 
-    Averaged over a policy's actions the first three give f(s) of seed 001.
+    Averaged over a policy's actions the first three give f(s) of docs/objective.md, "Reward".
 
     ## Episode End
 
@@ -72,7 +72,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     - `max_gen_length` (default: up to the end of the longest map, and four free positions): length of the response.
     - `max_prompt_length` (default: the longest prompt): tokens reserved for the prompt.
     - `lam` (default 0.5), at least 0, and `illegal_reward` (default -1.0), both finite.
-    - `system_prompt`, `opening` and `answer_layout`: see `pre_fill`.
+    - `system_prompt`, `opening` and `answer_layout`: arguments of `pre_fill`.
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
     Every reset draws a prompt; a response is pre-filled when its prompt first comes up. `reset(options={"index": i})`
@@ -170,7 +170,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.int64], dict[str, Any]]:
-        """Start with the next prompt; see the class.
+        """Start with the next prompt, as the class says.
 
         Raises:
             SudokuError: An option is unknown, or the index is outside the given prompts.
@@ -184,7 +184,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         return self._state.tokens[0].copy(), self._info(self._state)
 
     def step(self, action: NDArray[np.int64]) -> tuple[NDArray[np.int64], float, bool, bool, dict[str, Any]]:
-        """Write one token; see the class.
+        """Write one token, as the class says.
 
         Raises:
             gymnasium.error.ResetNeeded: The episode is over, or none has begun.

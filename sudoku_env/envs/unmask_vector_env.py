@@ -26,13 +26,13 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
 
     Args:
         num_envs: B.
-        prompts: See `UnmaskEnv`, as the next three.
-        tokenizer: See `UnmaskEnv`.
-        max_gen_length: See `UnmaskEnv`.
-        lam: See `UnmaskEnv`.
-        illegal_reward: See `UnmaskEnv`.
-        render_mode: See `UnmaskEnv`.
-        autoreset_mode: See `SudokuVectorEnv`.
+        prompts: The texts with a puzzle each, as in `UnmaskEnv`.
+        tokenizer: The tokenizer, as in `UnmaskEnv`.
+        max_gen_length: The length of a response, as in `UnmaskEnv`.
+        lam: λ, the reward of any token outside the map.
+        illegal_reward: The reward of an illegal action, as in `UnmaskEnv`.
+        render_mode: How `render` draws, as in `UnmaskEnv`.
+        autoreset_mode: When the next episode begins, as in `SudokuVectorEnv`.
         **options: The other arguments of `UnmaskEnv`, from `size` to `answer_layout`.
 
     Raises:
@@ -73,13 +73,13 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
 
     @property
     def layouts(self) -> list[TokenLayout]:
-        """Where each puzzle's cells and digits lie, B of them; see `UnmaskEnv.layout`."""
+        """Where each puzzle's cells and digits lie, B layouts as in `UnmaskEnv.layout`."""
         self._require_episodes()
         return list(self._state.layouts)
 
     @property
     def forced(self) -> NDArray[np.bool_]:
-        """bool `(B, n²)`, a new array: the masked cells that are logically forced (S1); none once a cell is wrong."""
+        """bool `(B, n²)`, a new array: the masked cells that are definite (S1); none once a cell is wrong."""
         self._require_episodes()
         return self._state.forced.copy()
 
@@ -90,7 +90,7 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         return self._state.solutions.astype(np.int64)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """bool `(B, max_gen_length + vocabulary)`, a new array; see `UnmaskEnv.action_masks`."""
+        """bool `(B, max_gen_length + vocabulary)`, a new array: the masks as in `UnmaskEnv.action_masks`."""
         self._require_episodes()
         return self._state.action_masks()
 

@@ -60,7 +60,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
     @property
     @abstractmethod
     def forced(self) -> NDArray[np.bool_]:
-        """bool `(B, n²)`, a new array: the blank cells that are logically forced (S1); none once a cell is wrong."""
+        """bool `(B, n²)`, a new array: the blank cells that are definite (S1); none once a cell is wrong."""
 
     @property
     @abstractmethod
@@ -95,7 +95,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
     def step(
         self, actions: NDArray[np.int64]
     ) -> tuple[NDArray[Observation], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """One action in each environment.
+        """Take one action in each environment.
 
         Args:
             actions: integers of the shape of `action_space`; ignored where an environment resets instead.
@@ -219,13 +219,13 @@ class SudokuVectorEnv(BatchEnv[np.uint8]):
 
     Args:
         num_envs: B.
-        size: See `SudokuEnv`, as the other arguments down to `render_mode`.
-        clues: See `SudokuEnv`.
-        boards: See `SudokuEnv`.
-        pool_size: See `SudokuEnv`.
-        end_on: See `SudokuEnv`.
-        illegal_reward: See `SudokuEnv`.
-        render_mode: See `SudokuEnv`.
+        size: n.
+        clues: The number of clues, as in `SudokuEnv`.
+        boards: The boards to draw from, as in `SudokuEnv`.
+        pool_size: The size of the pool of generated puzzles, as in `SudokuEnv`.
+        end_on: What ends an episode, as in `SudokuEnv`.
+        illegal_reward: The reward of an illegal action, as in `SudokuEnv`.
+        render_mode: How `render` draws, as in `SudokuEnv`.
         autoreset_mode: `"NextStep"`: the step after the end resets and ignores the action. `"SameStep"`: the step that
             ends an episode returns the next one's beginning, and the end in `infos["final_obs"]` and `"final_info"`.
             `"Disabled"`: `reset(options={"reset_mask": terminated})` is yours to call.
@@ -252,7 +252,7 @@ class SudokuVectorEnv(BatchEnv[np.uint8]):
 
     @property
     def forced(self) -> NDArray[np.bool_]:
-        """bool `(B, n²)`, a new array: the blank cells that are logically forced (S1); none once a digit is wrong."""
+        """bool `(B, n²)`, a new array: the blank cells that are definite (S1); none once a digit is wrong."""
         self._require_episodes()
         return self._state.forced()
 

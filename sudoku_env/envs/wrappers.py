@@ -48,8 +48,8 @@ class FlatActions:
         """The table of an environment's responses.
 
         Args:
-            source: `env.unwrapped.source`. Of given prompts only the cells that are blank in one of them count, of
-                puzzles from a pool all.
+            source: The environment's responses, `env.unwrapped.source`. Of given prompts only the cells that are blank
+                in one of them count, of puzzles from a pool all.
             tail_tokens: Tokens allowed outside the map; None for the tokenizer's end-of-text token, or its pad token
                 where it has none.
 
@@ -119,7 +119,7 @@ class FlatActions:
         return np.where(shown.any(-1), shown.argmax(-1) + 1, 0)
 
     def observation_space(self) -> spaces.MultiDiscrete:
-        """Of one compact observation."""
+        """The space of one compact observation."""
         return spaces.MultiDiscrete([len(self.tokens) + 1] * len(self.positions))
 
 
@@ -138,12 +138,12 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     Args:
         env: A `SudokuUnmask-v0`.
-        tail_tokens: See `FlatActions.of`.
+        tail_tokens: The tokens allowed outside the map, as in `FlatActions.of`.
         observation: "tokens" keeps the environment's. "compact" is `MultiDiscrete([n + T + 1] * P)`, see
             `FlatActions.compact`: what stands in the cells and the free positions, without prompt and separators.
 
     Raises:
-        SudokuError: The environment is another one, the observation is unknown, or see `FlatActions.of`.
+        SudokuError: The environment is another one, the observation is unknown, or `FlatActions.of` refuses the rest.
     """
 
     def __init__(
@@ -235,12 +235,12 @@ class FlatUnmaskVector(VectorWrapper):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin episodes; see `SudokuUnmaskVectorEnv`."""
+        """Begin episodes, as `SudokuUnmaskVectorEnv` does."""
         obs, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         return self._observe(obs), self._extend(infos)
 
     def step(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """One token in each environment; see `SudokuUnmaskVectorEnv`."""
+        """Write one token in each environment, as `SudokuUnmaskVectorEnv` does."""
         obs, rewards, terminated, truncated, infos = self.env.step(self.actions.decode(actions))
         return self._observe(obs), rewards, terminated, truncated, self._extend(infos)
 

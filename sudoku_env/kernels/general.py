@@ -58,7 +58,7 @@ def find_singles(board: Board, units: Ints, units_of: Ints, used: Ints, masks: I
     On a contradictory board a cell may be a hidden single for two digits; the first unit's, then the lowest, counts.
 
     Returns:
-        How many cells are forced, and False if a blank cell has no candidate or a digit has no place in a unit.
+        How many cells are definite, and False if a blank cell has no candidate or a digit has no place in a unit.
     """
     possible = find_candidates(board, units_of, used, masks)
     full = (np.int64(1) << units.shape[1]) - 1
@@ -157,8 +157,8 @@ def search(
 
     Args:
         board: uint8 `(n²,)`; left as it is.
-        units: See the module.
-        units_of: See the module.
+        units: int64 `(3n, n)`, the cells of each unit.
+        units_of: int64 `(n², 3)`, the units of each cell.
         limit: Stop after that many solutions.
         max_branches: Give up after that many guesses; 0 for never.
         rng: uint64 `(1,)` state for random cells and digits, `(0,)` for the fixed order.
@@ -234,7 +234,7 @@ def candidates_batch(boards: Board, units: Ints, units_of: Ints, out: Ints) -> N
 
 @kernel(nogil=True)
 def forced_batch(boards: Board, units: Ints, units_of: Ints, out: Board) -> None:
-    """Forced digits, uint8 `(N, n²)` with 0 for none, of `(N, n²)` boards."""
+    """The digits of definite cells, uint8 `(N, n²)` with 0 for none, of `(N, n²)` boards."""
     used = np.empty(units.shape[0], np.int64)
     masks = np.empty(boards.shape[1], np.int64)
     forced = np.empty(boards.shape[1], np.int64)

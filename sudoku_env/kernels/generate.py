@@ -6,7 +6,7 @@ in one test without changing the outcome.
 
 Shared arguments: `board` uint8 `(n²,)`; `ceiling`, an index in the ladder's `RULES`: the hardest rule allowed, where
 under `BACKBONE` every puzzle with one solution passes; `table`, `ladder_table(n)`; `ladder`, `new_work(n)`, or None if
-the ladder is not needed, which saves compiling it: for `HIDDEN_SINGLE` and `BACKBONE`; `bench`, see there.
+the ladder is not needed, which saves compiling it: for `HIDDEN_SINGLE` and `BACKBONE`; `bench`, the work space `Bench`.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class Recipe(NamedTuple):
         floor: The hardest rule needed is at least this one.
         ceiling: The hardest rule needed is at most this one.
         orbits: int64 `(m, w)`, the cells that are clues or blank together; rows are padded with −1.
-        reduced: See `kernels.grids.random_grid`.
+        reduced: uint8 `(M, n²)`, the reduced grids that `kernels.grids.random_grid` takes.
         attempts: Grids to try for a puzzle.
     """
 

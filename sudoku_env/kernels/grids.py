@@ -33,9 +33,9 @@ def random_grid(rng: State, units: Ints, units_of: Ints, reduced: Board, places:
     """A random filled grid.
 
     Args:
-        rng: See the module.
-        units: See the module.
-        units_of: See the module.
+        rng: uint64 `(1,)`, the state of the random numbers.
+        units: int64 `(3n, n)`, the cells of each unit.
+        units_of: int64 `(n², 3)`, the units of each cell.
         reduced: uint8 `(M, n²)`, all reduced grids of the size (see `random_image`), `(0, n²)` for 9×9 and 16×16.
         places: int64 `(2, 9, 9)`, work space for 9×9.
         grid: uint8 `(n²,)`, gets the grid.
@@ -76,7 +76,7 @@ def fill_all(board: Board, units_of: Ints, used: Ints, out: Board) -> Int:
 
     Args:
         board: uint8 `(n²,)`, without a clash; holds its clues again at the end.
-        units_of: See the module.
+        units_of: int64 `(n², 3)`, the units of each cell.
         used: int64 `(3n,)`, work space.
         out: Solutions beyond its length are counted only.
     """
@@ -140,7 +140,7 @@ def random_grid9(rng: State, places: Ints, grid: Board) -> Int:
     5. Box 8: all is left over. It fails if two digits share a place.
 
     Args:
-        rng: See the module.
+        rng: uint64 `(1,)`, the state of the random numbers.
         places: int64 `(2, 9, 9)`, work space: row 0..2 and column 0..2 within each box of each digit.
         grid: uint8 `(81,)`, gets the grid.
 
@@ -199,7 +199,7 @@ def draw_rest(
     """Step 3 of `random_grid9`, or step 4 if it gets columns for rows; False if it fails.
 
     Args:
-        rng: See the module.
+        rng: uint64 `(1,)`, the state of the random numbers.
         first: Rows 0..2 of the digits in box 0.
         second: Rows in box 1.
         third: Gets the rows in box 2.

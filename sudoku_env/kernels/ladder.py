@@ -147,7 +147,7 @@ def fill_singles(table: Table, work: Work, ceiling: Int) -> None:
 
 @kernel
 def eliminate(table: Table, work: Work, rule: Int) -> bool:
-    """Apply a rule between `POINTING` and `TURBOT_FISH`; see `kernels.patterns`."""
+    """Apply a rule between `POINTING` and `TURBOT_FISH`, by `kernels.patterns` and `kernels.wings`."""
     if rule <= CLAIMING:
         return locked(table, work, rule == POINTING)
     if rule <= HIDDEN_QUAD:
@@ -262,7 +262,7 @@ def grade_batch(boards: Board, table: Table, ceiling: Int, hardest: Ints, uses: 
 
 @kernel(nogil=True)
 def definite_batch(boards: Board, table: Table, ceiling: Int, out: Board) -> None:
-    """Fill `out`, uint8 `(N, n²)`, with the digits that are single after eliminations; see `logic.definite_cells`."""
+    """Fill `out`, uint8 `(N, n²)`, with the digits that are single after eliminations, for `logic.definite_cells`."""
     work = new_work(table.units.shape[1])
     for k in range(boards.shape[0]):
         if ceiling == BACKBONE:

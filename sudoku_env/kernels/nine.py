@@ -106,7 +106,7 @@ def _choose_cell(work: Words, start: Int, two0: np.uint32, two1: np.uint32, two2
 
 @kernel
 def _choose_place(work: Words, start: Int, two0: np.uint32, two1: np.uint32, two2: np.uint32) -> tuple[Int, Int]:
-    """Of the digits with two places in a row, the one whose places have the largest product of impacts.
+    """The digit, of those with two places in a row, whose places have the largest product of impacts.
 
     Returns:
         The place with more impact and the digit 0..8; cell −1 if no digit has two places in a row.
@@ -164,7 +164,7 @@ def search_planes(work: Words, limit: Int, solution: Board) -> Int:
     """Depth-first search from the state at the start of `work`.
 
     Args:
-        work: See the module.
+        work: uint32 `(WORK,)`, the stack of states.
         limit: Stop after that many solutions.
         solution: uint8 `(81,)`, gets the first solution, if there is one.
 
@@ -205,10 +205,10 @@ def other_solution9(board: Board, cell: Int, digit: Int, scratch: Board, work: W
 
     Args:
         board: uint8 `(81,)` of 0..9, without the clue.
-        cell: Its cell.
-        digit: Its digit.
+        cell: The clue's cell.
+        digit: The clue's digit.
         scratch: uint8 `(81,)`, gets the other solution.
-        work: See the module.
+        work: uint32 `(WORK,)`, work space.
     """
     read_board(board, work)
     work[word_of(cell // 27, digit - 1)] &= ~np.uint32(ONE << np.uint32(cell % 27))

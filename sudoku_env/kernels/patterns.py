@@ -177,7 +177,7 @@ def hidden_subset(table: Table, work: Work, k: Int) -> bool:
 def fish(table: Table, work: Work, k: Int) -> bool:
     """Fish of size k: in k rows a digit has its places in k columns, so the rest of those columns loses it.
 
-    The same with rows and columns exchanged.
+    Fish in columns are found in the same way, with rows and columns exchanged.
     Record: the places in the k lines; the k lines, then the k lines that cross them; the digit.
     """
     places, items, labels, chosen = work.places, work.items, work.labels, work.chosen

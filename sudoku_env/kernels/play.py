@@ -5,7 +5,7 @@ The state of play, a row for each board:
 - `boards` uint8 `(B, n²)`, 0 for a blank, and `solutions` uint8 `(B, n²)`;
 - `candidates` uint16 `(B, n²)`: bit d−1 is set where digit d stands in no peer of a blank cell; 0 in filled cells;
 - `masks` int8 `(B, n³)`: the same, one entry for each action `cell * n + digit - 1`;
-- `orders` int16 `(B, n²)`: the step, from 1, that filled a cell, negative where it was not forced; 0 elsewhere;
+- `orders` int16 `(B, n²)`: the step, from 1, that filled a cell, negative where it was not definite; 0 elsewhere;
 - `status` int64 `(B, 5)`: the columns named below.
 
 `neighbors` uint8 `(n², 3, n−1)` holds the other cells of the row, column and box of each cell.
@@ -52,13 +52,13 @@ def deal(
         pool: uint8 `(2, P, n²)`, puzzles and their solutions.
         shuffled: Deal the image of the puzzle under a random symmetry.
         streams: uint64 `(B,)`, the random state of each row.
-        boards: See the module, as the other arrays down to `status`.
-        solutions: See the module.
-        candidates: See the module.
-        masks: See the module.
-        orders: See the module.
-        status: See the module.
-        units_of: As in `kernels.general`.
+        boards: uint8 `(B, n²)`, the boards; with the arrays down to `status` the module's state of play.
+        solutions: uint8 `(B, n²)`, their solutions.
+        candidates: uint16 `(B, n²)`, the candidates of each cell as bits.
+        masks: int8 `(B, n³)`, the legal actions.
+        orders: int16 `(B, n²)`, the step that filled each cell, signed.
+        status: int64 `(B, 5)`, the columns `STEPS` to `OVER`.
+        units_of: int64 `(n², 3)`, the units of each cell.
         box_rows: Rows of a box.
         box_columns: Columns of a box.
     """
@@ -110,7 +110,7 @@ def find_actions(board: Board, units_of: Ints, used: Ints, candidates: Bits, mas
 
 @kernel
 def is_forced(candidates: Bits, neighbors: Board, cell: Int, bit: Int) -> bool:
-    """Whether a digit that is a candidate of a cell is forced there: a naked single, or hidden in one of its units."""
+    """Whether a candidate makes its cell definite: it is a naked single, or hidden in one of its units."""
     if candidates[cell] == bit:
         return True
     for unit in range(3):
@@ -158,20 +158,20 @@ def move(
     end_on_error: bool,
     illegal_reward: float,
 ) -> float:
-    """One move on the board of a row whose episode is not over.
+    """Make one move on the board of a row whose episode is not over.
 
-    The reward is that of `dynamics.unmask_reward` inside the map. Once a digit is wrong, nothing is forced.
+    The reward is that of `dynamics.unmask_reward` inside the map. Once a digit is wrong, no cell is definite.
 
     Args:
-        row: The row.
+        row: The row to play.
         action: `cell * n + digit - 1`, in [0, n³).
-        boards: See the module, as the other arrays down to `neighbors`.
-        solutions: See the module.
-        candidates: See the module.
-        masks: See the module.
-        orders: See the module.
-        status: See the module.
-        neighbors: See the module.
+        boards: uint8 `(B, n²)`, the boards; with the arrays down to `status` the module's state of play.
+        solutions: uint8 `(B, n²)`, their solutions.
+        candidates: uint16 `(B, n²)`, the candidates of each cell as bits.
+        masks: int8 `(B, n³)`, the legal actions.
+        orders: int16 `(B, n²)`, the step that filled each cell, signed.
+        status: int64 `(B, 5)`, the columns `STEPS` to `OVER`.
+        neighbors: uint8 `(n², 3, n−1)`, the other cells of each cell's units.
         end_on_error: A wrong digit ends the episode; otherwise a blank cell without candidates does.
         illegal_reward: Reward of an action outside the mask.
 
@@ -212,20 +212,20 @@ def play(
     end_on_error: bool,
     illegal_reward: float,
 ) -> None:
-    """`move` in every row whose episode is not over.
+    """Do `move` in every row whose episode is not over.
 
     Args:
         actions: int64 `(B,)`.
         rewards: float64 `(B,)`, gets the rewards, 0 where the episode was over.
-        boards: As in `move`, like the rest.
-        solutions: As in `move`.
-        candidates: As in `move`.
-        masks: As in `move`.
-        orders: As in `move`.
-        status: As in `move`.
-        neighbors: As in `move`.
-        end_on_error: As in `move`.
-        illegal_reward: As in `move`.
+        boards: uint8 `(B, n²)`, the boards; with the arrays down to `status` the module's state of play.
+        solutions: uint8 `(B, n²)`, their solutions.
+        candidates: uint16 `(B, n²)`, the candidates of each cell as bits.
+        masks: int8 `(B, n³)`, the legal actions.
+        orders: int16 `(B, n²)`, the step that filled each cell, signed.
+        status: int64 `(B, 5)`, the columns `STEPS` to `OVER`.
+        neighbors: uint8 `(n², 3, n−1)`, the other cells of each cell's units.
+        end_on_error: A wrong digit ends the episode; otherwise a blank cell without candidates does.
+        illegal_reward: Reward of an action outside the mask.
     """
     for b in range(actions.size):
         rewards[b] = 0.0
@@ -260,21 +260,21 @@ def play_one(
     end_on_error: bool,
     illegal_reward: float,
 ) -> tuple[float, Int, bool, bool, bool]:
-    """`move` in the only row, and what there is to tell of it, in one call.
+    """Do `move` in the only row, and tell what came of it, in one call.
 
     Args:
-        action: As in `move`.
+        action: `cell * n + digit - 1`, in [0, n³).
         board: uint8 `(n²,)`, gets the board.
         mask: int8 `(n³,)`, gets the action mask.
-        boards: As in `move`, like the rest.
-        solutions: As in `move`.
-        candidates: As in `move`.
-        masks: As in `move`.
-        orders: As in `move`.
-        status: As in `move`.
-        neighbors: As in `move`.
-        end_on_error: As in `move`.
-        illegal_reward: As in `move`.
+        boards: uint8 `(B, n²)`, the boards; with the arrays down to `status` the module's state of play.
+        solutions: uint8 `(B, n²)`, their solutions.
+        candidates: uint16 `(B, n²)`, the candidates of each cell as bits.
+        masks: int8 `(B, n³)`, the legal actions.
+        orders: int16 `(B, n²)`, the step that filled each cell, signed.
+        status: int64 `(B, 5)`, the columns `STEPS` to `OVER`.
+        neighbors: uint8 `(n², 3, n−1)`, the other cells of each cell's units.
+        end_on_error: A wrong digit ends the episode; otherwise a blank cell without candidates does.
+        illegal_reward: Reward of an action outside the mask.
 
     Returns:
         The reward, the steps taken, and whether a digit is wrong, the action was illegal and the episode is over.

@@ -52,7 +52,7 @@ def forced9(board: Board, forced: Board, state: Words) -> bool:
         state: uint32 `(32,)`, work space.
 
     Returns:
-        False if two digits are forced in one cell, on contradictory boards only; `forced` is then of no use.
+        False if one cell is a single for two digits, on contradictory boards only; `forced` is then of no use.
     """
     for word in range(27, STATE_WORDS):
         state[word] = ZERO
@@ -94,7 +94,7 @@ def forced9(board: Board, forced: Board, state: Words) -> bool:
 
 @kernel(nogil=True)
 def forced9_batch(boards: Board, units: Ints, units_of: Ints, forced: Board) -> None:
-    """Forced digits, uint8 `(N, 81)` with 0 for none, of `(N, 81)` boards; see `kernels.general.find_singles`."""
+    """The digits of definite cells, uint8 `(N, 81)` with 0 for none, of `(N, 81)` boards, as by `find_singles`."""
     state = np.empty(STATE_WORDS, np.uint32)
     used = np.empty(27, np.int64)
     masks = np.empty(81, np.int64)

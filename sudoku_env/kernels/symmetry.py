@@ -45,7 +45,7 @@ def shuffle_puzzle(
         size: n.
         box_rows: Rows of a box.
         box_columns: Columns of a box.
-        rng: See `kernels.random`.
+        rng: uint64 `(1,)`, the state of the random numbers (`kernels.random`).
         work: int64 `(3, n + 1)`, work space.
     """
     down, across, digits = work[0, :size], work[1, :size], work[2]

@@ -51,7 +51,7 @@ def write_cells(
     units: Ints,
     units_of: Ints,
 ) -> None:
-    """Bring boards, orders and forced cells up to date after a step.
+    """Bring boards, orders and definite cells up to date after a step.
 
     Args:
         cells: int64 `(B,)`, the cell that a row has filled, −1 for none.
@@ -59,11 +59,11 @@ def write_cells(
         digit_ids: int64 `(n,)`, the token of each digit.
         boards: int16 `(B, n²)`, 0 for a mask, 1..n for a digit, −1 for any other token.
         orders: int64 `(B, n²)`, as in `kernels.play`.
-        forced: bool `(B, n²)`, the cells that are forced; none once a cell is wrong.
+        forced: bool `(B, n²)`, the cells that are definite; none once a cell is wrong.
         steps: int64 `(B,)`, steps taken, this one included.
         error: bool `(B,)`, whether a cell is wrong.
-        units: As in `kernels.general`.
-        units_of: As in `kernels.general`.
+        units: int64 `(3n, n)`, the cells of each unit.
+        units_of: int64 `(n², 3)`, the units of each cell.
     """
     used = np.empty(units.shape[0], np.int64)
     masks = np.empty(boards.shape[1], np.int64)

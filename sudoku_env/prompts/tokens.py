@@ -1,6 +1,6 @@
 """Cells, response positions and token ids: the pre-filled response and what its states mean.
 
-Functions of seed 001, "code": `pre_fill`, `detect_definite`, `judge_error`. Cells are read by fixed position, never by
+States, S1 and what counts as an error are those of docs/objective.md. Cells are read by fixed position, never by
 decoding a state to text: a token that is no digit cannot shift the cells behind it.
 """
 
@@ -123,10 +123,10 @@ class TokenLayout:
         Args:
             state: int `(L,)`, prompt and response.
             tokenizer: The tokenizer that `pre_fill` was given.
-            mask_token_id: As in `pre_fill`.
+            mask_token_id: The mask token, as in `pre_fill`.
             prompt_length: Where the response begins, if known.
-            opening: As in `pre_fill`.
-            layout: As in `pre_fill`.
+            opening: First words of the response, as in `pre_fill`.
+            layout: The answer layout, as in `pre_fill`.
 
         Raises:
             TokenLayoutError: The state is no such state.
@@ -229,13 +229,13 @@ def pre_fill(
     mask_token_id: int | None = None,
     layout: str | None = None,
 ) -> PreFilled:
-    """Tokenize a prompt and a response in which all that is known beforehand is filled (seed 001, "code", 3.1).
+    """Tokenize a prompt and a response in which all that is known beforehand is filled.
 
     The response is the opening, the separators of the grid and the givens, and masks everywhere else up to
     `max_gen_length`. Prompt and response are tokenized separately.
 
     Args:
-        prompt: Holds one puzzle in words; see `parse_puzzle`.
+        prompt: A text with one puzzle that `parse_puzzle` reads.
         tokenizer: Its chat template is applied where it has one; else the system prompt, the prompt and a line end go
             in as text, after the bos token if there is one.
         max_gen_length: Number of response tokens.
@@ -302,13 +302,13 @@ def detect_definite(state: Any, layout: Sequence[TokenLayout]) -> list[list[int]
 @overload
 def detect_definite(state: Any, layout: TokenLayout) -> Any: ...
 def detect_definite(state: Any, layout: TokenLayout | Sequence[TokenLayout]) -> list[int] | list[list[int]]:
-    """The masked cells that are logically forced, S1 of seed 001: naked and hidden singles, see `forced_digits`.
+    """The masked cells that are definite, S1 of docs/objective.md: naked and hidden singles, as in `forced_digits`.
 
     In a state with errors they follow from the digits as they stand, a token that is no digit counting as a blank.
 
     Args:
         state: int `(L,)`, or a batch: `(B, L)` with one layout, or B states with a sequence of B layouts.
-        layout: Of the state, or one a state.
+        layout: The layout of the state, or one a state.
 
     Returns:
         Response-relative positions, ascending; one list a state for a batch.
@@ -333,11 +333,11 @@ def judge_error(state: Any, layout: Sequence[TokenLayout]) -> NDArray[np.bool_]:
 @overload
 def judge_error(state: Any, layout: TokenLayout) -> Any: ...
 def judge_error(state: Any, layout: TokenLayout | Sequence[TokenLayout]) -> bool | NDArray[np.bool_]:
-    """Whether a filled cell differs from the solution, be it by a digit or by a token that is none (seed 001, "code").
+    """Whether a filled cell differs from the solution, be it by a digit or by a token that is none.
 
     Args:
         state: int `(L,)`, or a batch: `(B, L)` with one layout, or B states with a sequence of B layouts.
-        layout: Of the state, or one a state.
+        layout: The layout of the state, or one a state.
 
     Returns:
         One bool, or bool `(B,)` for a batch.

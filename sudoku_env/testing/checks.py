@@ -35,7 +35,7 @@ def check_seeding(make: Make, act: Act = legal_action, *, varied: bool = True) -
 
     Args:
         make: Gives a new environment.
-        act: Chooses actions.
+        act: Function that chooses actions.
         varied: Whether the environment has more than one start.
     """
     first, second = make(), make()

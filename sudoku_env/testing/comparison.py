@@ -66,7 +66,7 @@ def arrays_in(value: Any, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def assert_same(expected: Any, got: Any, message: str, *, subset: bool = False) -> None:
-    """Raise `AssertionError` with the message and the place if the two differ; see `difference`."""
+    """Raise `AssertionError` with the message and the place if the two differ (`difference`)."""
     found = difference(expected, got, "result", subset=subset)
     assert found is None, f"{message} ({found})"
 

@@ -34,39 +34,39 @@ class EnvConformance:
         return legal_action(env, info, rng)
 
     def test_gymnasium_checker(self) -> None:
-        """See `check_gymnasium`."""
+        """Gymnasium's own checker has nothing to say (`check_gymnasium`)."""
         check_gymnasium(self.make)
 
     def test_seeding(self) -> None:
-        """See `check_seeding`."""
+        """Equal seeds give equal roll-outs (`check_seeding`)."""
         check_seeding(self.make, self.act, varied=self.varied)
 
     def test_masks(self) -> None:
-        """See `check_masks`."""
+        """The masks say which actions are illegal (`check_masks`)."""
         check_masks(self.make, self.act)
 
     def test_illegal_actions(self) -> None:
-        """See `check_illegal_actions`."""
+        """An illegal action is punished, not raised (`check_illegal_actions`)."""
         check_illegal_actions(self.make, self.act)
 
     def test_termination(self) -> None:
-        """See `check_termination`."""
+        """Episodes end as they should (`check_termination`)."""
         check_termination(self.make, self.act)
 
     def test_no_sharing(self) -> None:
-        """See `check_no_sharing`."""
+        """No array is shared (`check_no_sharing`)."""
         check_no_sharing(self.make, self.act)
 
     def test_pickle(self) -> None:
-        """See `check_pickle`."""
+        """Copies go on like the original (`check_pickle`)."""
         check_pickle(self.make, self.act)
 
     def test_spec(self) -> None:
-        """See `check_spec`."""
+        """The spec makes the same environment (`check_spec`)."""
         check_spec(self.make, self.act)
 
     def test_render(self) -> None:
-        """See `check_render`."""
+        """Every declared render mode works (`check_render`)."""
         check_render(self.make, self.act)
 
 
@@ -78,9 +78,9 @@ class VectorEnvConformance(EnvConformance):
         raise NotImplementedError("define make_vec() in the subclass of VectorEnvConformance")
 
     def test_vector_matches_single(self) -> None:
-        """See `check_vector_matches_single`."""
+        """A vector roll-out equals single ones (`check_vector_matches_single`)."""
         check_vector_matches_single(self.make_vec, self.make, self.act)
 
     def test_vector_no_sharing(self) -> None:
-        """See `check_vector_no_sharing`."""
+        """No array of the vector environment is shared (`check_vector_no_sharing`)."""
         check_vector_no_sharing(self.make_vec, self.make, self.act)

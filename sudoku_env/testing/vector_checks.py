@@ -21,8 +21,8 @@ def check_vector_matches_single(
         make_vec: Gives a new vector environment of a number of environments, with any `AutoresetMode`.
         make: Gives a new single one.
         act: Chooses actions, for the single environments.
-        num_envs: Environments.
-        steps: Steps.
+        num_envs: Number of environments.
+        steps: Number of steps.
     """
     vector, singles = make_vec(num_envs), [make() for _ in range(num_envs)]
     assert isinstance(vector.metadata.get("autoreset_mode"), AutoresetMode), "metadata['autoreset_mode'] is missing"

@@ -246,7 +246,7 @@ def test_an_interrupt_stops_between_chunks(monkeypatch):
 
 
 def test_recorded_puzzles():
-    """The same on any machine; a change here changes every data set made from a seed."""
+    """The puzzles are the same on any machine; a change here changes every data set made from a seed."""
     puzzle = generate(1, size=6, clues=16, rule="singles", seed=0)
     assert to_string(puzzle.boards[0]) == "13.42.246......23......1..2..345.1.2"
     assert to_string(puzzle.solutions[0]) == "135426246315561234324651612543453162"

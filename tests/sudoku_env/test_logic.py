@@ -75,7 +75,7 @@ def test_two_hidden_singles_in_one_cell():
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([4, 6, 9]), st.floats(0, 1), seeds)
 def test_against_the_definitions(size, share, seed):
-    """On boards of random digits, nearly all of them contradictory."""
+    """Candidates and singles agree with the reference on boards of random digits, nearly all of them contradictory."""
     rng = np.random.default_rng(seed)
     board = np.where(rng.random(size * size) < share, rng.integers(1, size + 1, size * size), 0)
     found = candidates(board)
@@ -163,7 +163,7 @@ def opened(size, rng):
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from([4, 6, 9]), st.floats(0, 1), seeds)
 def test_definite_cells_by_singles_are_the_forced_digits(size, share, seed):
-    """On any board, the contradictory ones included; and no rule trips over those."""
+    """The claim holds on any board, the contradictory ones included; and no rule trips over those."""
     rng = np.random.default_rng(seed)
     boards = np.where(rng.random((4, size * size)) < share, rng.integers(1, size + 1, (4, size * size)), 0)
     assert (definite_cells(boards) == forced_digits(boards)).all()

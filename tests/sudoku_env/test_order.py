@@ -24,7 +24,7 @@ EASY = generate(5, size=6, clues=(14, 18), rule="singles", seed=2).boards
 
 
 def exact_floor(board, solution):
-    """Mean over all orders of the share of decisions on forced cells, by enumeration."""
+    """Mean over all orders of the share of decisions on definite cells, by enumeration."""
     blanks = np.flatnonzero(board == 0)
     shares = []
     for order in permutations(blanks):
@@ -116,7 +116,7 @@ def test_floor_of_the_first_cells_against_enumeration() -> None:
 
 
 def test_floor_with_the_steps_of_a_decode_against_loops() -> None:
-    """One cell, then three, one, three …: the same random order as one at a time, judged at the start of its step."""
+    """Cells filled one, then three, one, three …: the random order of one at a time, judged at the start of a step."""
     solutions = solve_batch(HARD)[0]
     steps = np.full(HARD.shape, np.nan)
     for row, board in enumerate(HARD):

@@ -15,7 +15,7 @@ LIMIT = 3
 
 
 def read(path, most, rng):
-    """At most so many puzzles, chosen at random, of a file with one packed 9×9 puzzle a line."""
+    """The puzzles, at most so many, chosen at random, of a file with one packed 9×9 puzzle a line."""
     lines = [line[:81] for line in path.read_text().splitlines() if len(line.rstrip()) >= 81]
     chosen = rng.permutation(len(lines))[:most]
     return np.stack([parse_board(lines[k], 9) for k in chosen])

@@ -73,7 +73,7 @@ def test_a_wrong_digit_goes_on_to_a_dead_end():
 @pytest.mark.parametrize("end_on", ["error", "dead_end"])
 @pytest.mark.parametrize("size", [4, 6, 9])
 def test_random_play_against_a_slow_reference(size, end_on):
-    """Masks, forced cells, rewards and ends of legal and illegal play, all from the definition."""
+    """Masks, definite cells, rewards and ends of legal and illegal play, all from the definition."""
     rng = np.random.default_rng(size)
     env = make(size=size, end_on=end_on)
     ends = set()
@@ -156,7 +156,7 @@ def test_nothing_returned_is_shared():
     arrays += [step[0], step[-1]["action_mask"], env.forced, env.solution, env.action_masks()]
     for array in arrays:
         array[...] = 1 - array.astype(np.int64) % 2
-    obs, reward, _, _, info = env.step(7 * 4 + 0)  # a forced 1
+    obs, reward, _, _, info = env.step(7 * 4 + 0)  # a 1 in a definite cell
     assert reward == 1.0 and obs.tolist() == [1, 0, 0, 4, 0, 0, 3, 1, 0, 1, 0, 0, 0, 0, 0, 2]
     assert info["action_mask"].tolist() == slow_mask(obs)
     assert env.solution.tolist() == [1, 3, 2, 4, 4, 2, 3, 1, 2, 1, 4, 3, 3, 4, 1, 2]
@@ -245,14 +245,14 @@ def test_what_is_rendered():
     env = make(size=4, boards=[LOOSE])
     env.reset(seed=0)
     assert env._state.view(0).last is None
-    env.step(4 * 4 + 3)  # right, not forced
-    env.step(3 * 4 + 3)  # forced
+    env.step(4 * 4 + 3)  # right, not definite
+    env.step(3 * 4 + 3)  # definite
     view = env._state.view(0)
     assert np.flatnonzero(view.givens).tolist() == [0, 6, 9, 15]
     assert view.order.tolist() == [0, 0, 0, 2, 1] + [0] * 11
     assert np.flatnonzero(view.guessed).tolist() == [4] and view.last == 3
     np.testing.assert_array_equal(view.forced, env.forced)
-    env.step(1 * 4 + 1)  # wrong in a forced cell
+    env.step(1 * 4 + 1)  # wrong in a definite cell
     view = env._state.view(0)
     assert np.flatnonzero(view.guessed).tolist() == [4]
     assert np.flatnonzero(view.wrong).tolist() == [1] and view.last == 1 and not view.forced.any()

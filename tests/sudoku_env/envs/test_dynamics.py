@@ -38,10 +38,10 @@ def test_reward_by_hand():
     [
         (0, SPACE, 0.25, False),  # outside the map, anything goes
         (0, 6, 0.25, False),
-        (3, 6, 1.0, False),  # forced and right
-        (3, 5, 0.0, True),  # forced and wrong
+        (3, 6, 1.0, False),  # definite and right
+        (3, 5, 0.0, True),  # definite and wrong
         (3, SPACE, 0.0, True),  # no digit
-        (5, 6, 0.0, False),  # right but not forced
+        (5, 6, 0.0, False),  # right but not definite
         (5, 5, 0.0, True),
     ],
 )

@@ -93,7 +93,7 @@ def test_the_sixteen_symbols_look_different():
 
 
 def test_small_cells_go_without_step_numbers():
-    """With its step's number a cell holds ink in the upper left corner."""
+    """A cell with its step's number holds ink in the upper left corner."""
 
     def corner_has_ink(pixels):
         picture = render_rgb(trace_views(boards_of([(1, 2)]), SOLUTION)[1], pixels=pixels)

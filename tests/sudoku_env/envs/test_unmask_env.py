@@ -56,10 +56,10 @@ def test_rewards_by_hand():
     solution = info["solution"]
 
     obs, reward, terminated, truncated, info = env.step(cell_action(env, loose, solution[loose]))
-    assert (reward, terminated, truncated) == (0.0, False, False)  # right, but not forced
+    assert (reward, terminated, truncated) == (0.0, False, False)  # right, but not definite
     assert obs[-env.max_gen_length :][env.layout.cell_positions[loose]] == env.layout.digit_ids[solution[loose] - 1]
     cell = int(np.flatnonzero(info["forced"][env.layout.cell_positions])[0])
-    assert env.step(cell_action(env, cell, solution[cell]))[1:3] == (1.0, False)  # forced and right
+    assert env.step(cell_action(env, cell, solution[cell]))[1:3] == (1.0, False)  # definite and right
     assert env.step(np.array([env.max_gen_length - 1, 50]))[1:3] == (0.25, False)  # outside the map
     blank = int(np.flatnonzero(env.state[-env.max_gen_length :][env.layout.cell_positions] == env.mask_id)[0])
     wrong = solution[blank] % 4 + 1
@@ -160,7 +160,7 @@ def test_prompts_of_different_length_share_one_space():
 
 
 def test_expected_reward_over_all_actions_is_f():
-    """Every legal action is really taken; the mean under a random tabular policy must be f(s) of seed 001."""
+    """Every legal action is really taken; the mean under a random tabular policy must be f(s) of docs/objective.md."""
     rng = np.random.default_rng(11)
     env = make(prompts=PROMPTS[:1], lam=0.3)
     for filled in (0, 3, 9):

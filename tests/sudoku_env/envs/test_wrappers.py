@@ -69,7 +69,7 @@ def test_an_episode_by_hand():
     assert info["action_mask"].dtype == np.int8 and info["action_mask"].all()
     layout = env.unwrapped.layout
 
-    obs, reward, terminated, truncated, info = env.step(1)  # the first blank is cell 1, and its 2 is forced
+    obs, reward, terminated, truncated, info = env.step(1)  # the first blank is cell 1, a definite 2
     assert (reward, terminated, truncated) == (1.0, False, False)
     assert obs[1] == 2
     assert info["action_mask"][:4].sum() == 0 and info["action_mask"][4:].all()
