@@ -113,8 +113,8 @@ def ema_update(values: Tensor, means: Tensor, decay: float) -> Tensor:
 
     Args:
         values: Any shape, the averages so far; NaN where there is none yet.
-        means: Same shape, the new means; NaN where there is nothing new.
-        decay: In [0, 1).
+        means: The new means, same shape; NaN where there is nothing new.
+        decay: Weight of the value before, in [0, 1).
 
     Returns:
         The new averages, of the shape and dtype of `values`: the mean itself where there was no average, the old

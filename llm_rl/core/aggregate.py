@@ -90,7 +90,7 @@ def aggregate(values: Tensor, mask: Tensor, reduction: Reduction) -> Tensor:
     Args:
         values: `(…, T)`, one value an action.
         mask: bool `(…, T)`: the actions that count.
-        reduction: See `loss_weights`.
+        reduction: Name of the normalizer, one of those of `loss_weights`.
 
     Returns:
         Scalar, float32 (float64 for float64 values).

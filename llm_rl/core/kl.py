@@ -44,7 +44,7 @@ def approx_kl(
 
     Args:
         logprobs_p: Any shape, finite; log p(x) of the sampled actions, p the distribution that they were sampled from.
-        logprobs_q: Same shape, finite; log q(x) of the same actions.
+        logprobs_q: log q(x) of the same actions; same shape, finite.
         estimator: "k1", "k2" or "k3".
         max_log_ratio: Clamp on |d|, see `surrogate.log_ratio`.
 

@@ -83,7 +83,7 @@ def loss_type_weights(
     Args:
         mask: bool `(…, T)`: the entries of this micro-batch that count.
         loss_type: One of the names above.
-        counts: Of the whole step, see `loss_counts`. None: this mask is the whole step.
+        counts: Counts of the whole step, from `loss_counts`. None: this mask is the whole step.
         max_length: L, the longest completion allowed, ≥ 1; for "dr_grpo", which needs it, alone.
         dtype: Floating-point type of the weights.
 
@@ -126,9 +126,9 @@ def aggregate_loss(
     Args:
         values: `(…, T)`, one value a token; outside the mask anything, NaN included.
         mask: bool `(…, T)`.
-        loss_type: See `loss_type_weights`.
-        counts: See `loss_type_weights`.
-        max_length: See `loss_type_weights`.
+        loss_type: Name of the loss type, one of those of `loss_type_weights`.
+        counts: Counts of the whole step; None: this mask is the whole step.
+        max_length: L, the longest completion allowed, for "dr_grpo" alone.
 
     Returns:
         Scalar, float32 (float64 for float64 values).

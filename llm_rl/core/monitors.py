@@ -23,10 +23,10 @@ class PolicyTensors:
     Attributes:
         logprobs: Under the policy being trained.
         old_logprobs: Under the policy that acted.
-        surrogate: Of these tokens.
+        surrogate: What `clipped_surrogate` gave for these tokens.
         mask: bool, the tokens that count in the loss.
         generated: bool, the tokens that were generated; `mask` lies within it.
-        entropy: Of the distribution that each token was drawn from. None: not known, and not recorded.
+        entropy: Entropy of the distribution that each token was drawn from. None: not known, and not recorded.
     """
 
     logprobs: Tensor
@@ -59,7 +59,7 @@ def record_monitors(
         rewards: `(P, G)`: P groups of G completions.
         flat_groups: bool, any shape: which groups have advantages 0, where advantages are made from something else (one
             a step). None: those whose rewards have no spread.
-        policy: Of one micro-batch.
+        policy: The tensors of one micro-batch.
         grad_norm: Before clipping.
 
     Raises:

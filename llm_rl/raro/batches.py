@@ -39,7 +39,7 @@ class RoleBatch(RolloutBatch):
         is_critic: bool `(B,)`.
         policy_counts: int64 `(2,)`, the policy's sequences and tokens in the whole optimizer step of all processes.
         critic_counts: int64 `(2,)`, the critic's.
-        dropped_tokens: Of this process's completions that the optimizer step leaves out; in its first batch alone.
+        dropped_tokens: Tokens of this process's completions that the step leaves out; in its first batch alone.
     """
 
     is_critic: Tensor | None = None
@@ -125,7 +125,7 @@ class TokenBudgetEngine(TransformersEngine):
     Args:
         max_tokens: Sequences × (longest prompt + `max_new_tokens`), at most.
         batch_size: Sequences at a time, at most. None: as many as fit.
-        share_prompts: See `TransformersEngine`.
+        share_prompts: Whether a prompt is read once for all its completions, as in `TransformersEngine`.
     """
 
     def __init__(self, max_tokens: int, batch_size: int | None = None, share_prompts: bool = False) -> None:

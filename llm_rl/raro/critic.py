@@ -24,10 +24,10 @@ class CriticPass:
         args: Arguments.
         tokenizer: Decodes what the critic wrote; its control tokens are kept out of what the critic is shown.
         sample: Completions of each row with a "prompt", a row's side by side.
-        count_tokens: Of a prompt.
+        count_tokens: The number of tokens of a prompt.
 
     Attributes:
-        decoder: Of the completions of both roles.
+        decoder: The decoder of the completions of both roles.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class CriticPass:
         """For each of this process's pairs the completions of each of its prompts; nothing where there is no pair.
 
         Args:
-            pairs: As many in every process.
+            pairs: This process's pairs, as many as in every other one.
             judgements: Orders drawn for each pair, a prompt each (two with `judge_both_orders`).
-            completions: Of each prompt.
-            step: Of the roll-out.
+            completions: How many completions each prompt gets.
+            step: The step of the roll-out.
             metrics: Where to add.
             attempt: 0 for the first time.
         """
@@ -110,7 +110,7 @@ class CriticPass:
 
         Args:
             requests: Prompts.
-            completions: Of each.
+            completions: How many completions each prompt gets.
             metrics: Where to add, see `record_critiques`.
         """
         if not requests:

@@ -28,7 +28,7 @@ def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) 
 
     Args:
         metrics: Where to add.
-        critiques: Of one pass.
+        critiques: The critiques of one pass.
     """
     ended = [critique for critique in critiques if not critique.sample.truncated]
     labeled = [critique for critique in ended if critique.verdict is not None]

@@ -23,7 +23,7 @@ class RaroConfig:
         lambda_pol: λ_pol ≥ 0.
         lambda_crit: λ_crit ≥ 0.
         beta: β ≥ 0.
-        loss_type: See `core.loss_type_weights`.
+        loss_type: Normalizer of each role's surrogate, one of those of `core.loss_type_weights`.
         max_lengths: Longest completion of policy and critic, for "dr_grpo" alone; the divergence takes the longer one.
     """
 
@@ -53,7 +53,7 @@ class RaroLoss(NamedTuple):
     """Scalars with gradient; `loss` is λ_pol · policy + λ_crit · critic + β · kl.
 
     Attributes:
-        loss: To be minimized.
+        loss: The scalar to be minimized.
         policy: −J_pol.
         critic: −J_crit.
         kl: The divergence; 0 without one.
@@ -81,7 +81,7 @@ def joint_loss(
         mask: bool `(B, T)`, the tokens that count; outside it anything, NaN included.
         is_critic: bool `(B,)`, the critic's completions; the others are the policy's.
         config: Parameters.
-        counts: Of the whole step, so that the shares of its micro-batches add up. None: of this batch.
+        counts: Counts of the whole step, so that the shares of its micro-batches add up. None: those of this batch.
 
     Returns:
         The loss and its parts before their weights. A role without a token that counts adds 0.
@@ -113,7 +113,7 @@ def role_advantages(rewards: Tensor, valid: Tensor, *, baseline: Baseline = "mea
     Args:
         rewards: `(P, G)`; anything where `valid` is False.
         valid: bool `(P, G)`.
-        baseline: See `core.group_relative_advantage`.
+        baseline: What rewards are compared with, as in `core.group_relative_advantage`.
         scale: Likewise.
 
     Returns:

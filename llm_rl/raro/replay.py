@@ -20,9 +20,9 @@ class Pair:
     """An expert's and a policy's answer to one question, both without hidden reasoning.
 
     Attributes:
-        question_id: Of the question; several pairs may have it, with other expert answers as well.
+        question_id: Identifier of the question; several pairs may have it, with other expert answers as well.
         question: Its text.
-        expert_answer: Of the data set.
+        expert_answer: The answer of the data set.
         policy_answer: Sampled.
         step: Optimizer steps done when it was sampled.
     """
@@ -54,7 +54,7 @@ class ReplayBuffer:
         capacity: Largest number of pairs, ≥ 1.
         mode: "fifo" keeps the latest; "reservoir" a uniform sample of all that were ever added (algorithm R, Vitter
             1985).
-        seed: Of what is drawn and, in a reservoir, kept.
+        seed: Seed of what is drawn and, in a reservoir, kept.
 
     Raises:
         ValueError: The capacity is below 1 or the mode unknown.

@@ -53,10 +53,10 @@ class RAROTrainer(RolloutTrainer):
         verifiers: Reward functions (`llm_rl.rollout.rewards`) that score the policy's completions for the log and in
             `evaluate` as "verified/<name>". Training never sees them.
         eval_dataset: Rows for `evaluate`.
-        ref_model: As in `RolloutTrainer`.
+        ref_model: The reference model, as in `RolloutTrainer`.
         engine: What samples. None: `TokenBudgetEngine`; another one bounds its own memory.
-        callbacks: As in `transformers.Trainer`.
-        optimizers: As in `transformers.Trainer`.
+        callbacks: Callbacks, as in `transformers.Trainer`.
+        optimizers: Optimizer and scheduler, as in `transformers.Trainer`.
 
     Raises:
         ValueError: A row is none of RARO's; else as in `RolloutTrainer`.
@@ -239,7 +239,7 @@ class RAROTrainer(RolloutTrainer):
         """Micro-batches of the completions that count, with log-probabilities and the counts of the optimizer step.
 
         Args:
-            kept: Of both roles.
+            kept: The completions of both roles that count.
             generated: All that training could have used, for "masked_frac".
         """
         dropped = sum(len(s.completion_ids) for s in generated) - sum(len(s.completion_ids) for s in kept)
@@ -341,7 +341,7 @@ class RAROTrainer(RolloutTrainer):
         Args:
             eval_dataset: Rows. None: those given to the trainer.
             ignore_keys: Not used.
-            metric_key_prefix: Of the metrics' names.
+            metric_key_prefix: Prefix of the metrics' names.
 
         Returns:
             "<prefix>_verified/<name>", "<prefix>_policy/…" and "<prefix>_critic/…"; over all processes.

@@ -14,7 +14,7 @@ class Sample:
     """A prompt and one completion of it. Token in, token out: nothing is encoded again.
 
     Attributes:
-        row: Of the data set; `row["prompt"]` is a text or a list of messages.
+        row: The row of the data set; `row["prompt"]` is a text or a list of messages.
         prompt_ids: Tokens of the prompt.
         completion_ids: Sampled tokens up to and including the first end token.
         truncated: Whether there is no end token.

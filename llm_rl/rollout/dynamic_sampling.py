@@ -27,7 +27,7 @@ def replace_groups(
         samples: P · G completions, a group's side by side.
         rewards: `(P, G)`.
         attempts: How often groups may be drawn, ≥ 1.
-        draw: From a number of groups to so many fresh ones, completions and rewards.
+        draw: Gives, for a number of groups, so many fresh ones, completions and rewards.
         metrics: Where to add.
 
     Returns:

@@ -26,7 +26,7 @@ class SupervisedDataset(Dataset[dict[str, list[int]]]):
     An item is {"input_ids": prompt, answer and end token, "labels": the same with −100 at the prompt}.
 
     Args:
-        rows: With a "prompt" (text or messages) and the answer, a text.
+        rows: Rows with a "prompt" (text or messages) and the answer, a text.
         tokenizer: Encodes prompts as trainers do (`llm_rl.rollout.data.encode_prompt`).
         column: Where the answer is.
 

@@ -107,7 +107,7 @@ def incremental_offsets(token_ids: Sequence[int], tokenizer: Any) -> DecodedToke
 
     Args:
         token_ids: The sampled ids, special ones included.
-        tokenizer: With transformers' `decode(ids, skip_special_tokens=…, clean_up_tokenization_spaces=…)`.
+        tokenizer: A tokenizer with transformers' `decode(ids, skip_special_tokens=…, clean_up_tokenization_spaces=…)`.
 
     Returns:
         `tokenizer.decode(token_ids)` without clean-up, and one pair of offsets a token; every character belongs to a

@@ -50,7 +50,7 @@ def check_resume(
         folder: A new folder for the runs (`reference`, `killed`), what they print (`*.log`), `report.txt` and
             `report.json`.
         kills: How many.
-        seed: Of the moments.
+        seed: Seed of the moments.
         timeout: Seconds that one start may take.
         ignore: Patterns of further fields that may differ, such as "train_loss".
 

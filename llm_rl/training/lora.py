@@ -34,8 +34,8 @@ def add_lora(
         model: The base, changed in place; its names and weights stay those of its folder.
         r: Rank.
         alpha: Scale; the adapters' product counts alpha / r.
-        dropout: On the adapters' inputs in training mode, in [0, 1). Roll-outs run without, so the ratio of a fresh
-            roll-out is 1 at 0 only.
+        dropout: Dropout on the adapters' inputs in training mode, in [0, 1). Roll-outs run without, so the ratio of a
+            fresh roll-out is 1 at 0 only.
         target_modules: Last names of the linear layers to adapt; the default is every matrix of LLaDA's blocks.
 
     Returns:

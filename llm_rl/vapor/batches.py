@@ -59,11 +59,11 @@ def encode_response(row: Mapping[str, Any], name: str, tokenizer: Any, tags: Seq
     """The tokens of a row's chosen or rejected completion, without special tokens around, and its tagged response.
 
     Args:
-        row: Of the data set; `row[name]` is a text, or a list of one message.
+        row: A row of the data set; `row[name]` is a text, or a list of one message.
         name: "chosen" or "rejected".
         tokenizer: Encodes it.
         tags: Start and end tag.
-        rule: See `spans.find_and_map_token_indices`.
+        rule: Which tokens a tagged part has, as in `spans.find_and_map_token_indices`.
 
     Raises:
         ValueError: The row has no such text.
@@ -120,10 +120,10 @@ def collate_pairs(
     Args:
         samples: N completions.
         pairs: N pairs, each of the sample's prompt.
-        context: See `place_response`.
-        pad_id: For padding.
+        context: What responses stand behind, as in `place_response`.
+        pad_id: The token that pads.
         room: Positions of the model. None: no bound.
-        device: Of the tensors.
+        device: Device of the tensors.
 
     Returns:
         2 N rows.
@@ -153,7 +153,7 @@ def preference_pair(pairs: RolloutBatch, logprobs: Tensor, prompts: int) -> Pref
     """The halves of a batch of pairs, `(P, C, T)` each.
 
     Args:
-        pairs: Of `collate_pairs`, with the reference's log-probabilities.
+        pairs: A batch of `collate_pairs`, with the reference's log-probabilities.
         logprobs: `(2 P C, T)`, log π of its tokens.
         prompts: P.
 
@@ -175,7 +175,7 @@ class VaporRolloutBatch(RolloutBatch):
 
     Attributes:
         spans: bool `(B, T)`, the tokens of s_i.
-        pairs: See `collate_pairs`; P (static) or B (generated) chosen responses, then as many rejected ones.
+        pairs: A batch of `collate_pairs`: P (static) or B (generated) chosen responses, then as many rejected ones.
         pairs_found: int64 scalar, pairs of which both responses were found in the whole optimizer step, over
             micro-batches and processes.
     """

@@ -22,8 +22,8 @@ def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatc
 
     Args:
         metrics: Where to add.
-        terms: Of the batch.
-        batch: With `old_logprobs`.
+        terms: The terms of the batch.
+        batch: The micro-batch, with `old_logprobs`.
         entropy: `(P, G, T)` of the distribution that each token was drawn from.
 
     Raises:
@@ -53,7 +53,7 @@ def record_preferences(metrics: MetricAccumulator, pair: PreferencePair) -> None
 
     Args:
         metrics: Where to add.
-        pair: Of a micro-batch.
+        pair: The pairs of a micro-batch.
     """
     margin, found = preference_margin(pair), pair.found
     metrics.add_ratio("preference_margin", margin.sum(), found.sum())
@@ -82,7 +82,7 @@ class GradientShares:
             loss: The micro-batch's share of the loss.
             batch: Whose log-probabilities the loss was made from.
             kl_weight: w₁.
-            pref_loss_weight: Of the direct preference term.
+            pref_loss_weight: Weight of the direct preference term.
         """
         completions, pairs = [batch.logprobs], [batch.pair.chosen, batch.pair.rejected]
         self._add("verifiable", -loss.surrogate, completions)

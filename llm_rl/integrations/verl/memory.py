@@ -14,7 +14,7 @@ class WorkerMemory:
     """Of one worker process; verl saves it with no checkpoint.
 
     Args:
-        capacity: See `ReplayBuffer`.
+        capacity: Most pairs held, as in `ReplayBuffer`.
         mode: Likewise.
         seed: Likewise.
     """

@@ -23,10 +23,10 @@ def policy_row(row: Mapping[str, Any], index: int, split: str, tags: Sequence[st
     """The policy's row of a question.
 
     Args:
-        row: Of `PolicyRows`: with "question", "answer" and "prompt"; "question_id" may be there.
+        row: A row of `PolicyRows`, with "question", "answer" and "prompt"; "question_id" may be there.
         index: Number of the row in its file.
         split: "train", or another name: what the policy writes there is not remembered.
-        tags: Of hidden reasoning in the expert's answer.
+        tags: Start and end tag of hidden reasoning in the expert's answer.
     """
     return _verl_row("policy", row, index, split, tags)
 
@@ -41,7 +41,7 @@ def critic_row(
     """A row of the critic, to judge an answer that the policy writes during training.
 
     Args:
-        row: See `policy_row`.
+        row: A row of `PolicyRows`, as for `policy_row`.
         index: Likewise.
         split: Likewise.
         tags: Likewise.
@@ -64,10 +64,10 @@ def stored_row(
     Args:
         pair: The pair.
         expert_first: Whether the expert's answer is Answer 1.
-        index: See `policy_row`.
+        index: The row's number, as for `policy_row`.
         split: Likewise.
-        prompts: Of both roles, as messages.
-        control_tokens: See `Prompts.for_critic`. `RAROAgentLoop` writes the prompt anew with its tokenizer's.
+        prompts: The prompts of both roles, as messages.
+        control_tokens: Those of `Prompts.for_critic`. `RAROAgentLoop` writes the prompt anew with its tokenizer's.
     """
     row = {
         "question": pair.question,
@@ -98,7 +98,7 @@ def both_roles(rows: PolicyRows, split: str, seed: int) -> list[dict[str, Any]]:
     Args:
         rows: Questions and expert answers.
         split: "train", or another name: then every critic row is fresh.
-        seed: Of the order.
+        seed: Seed of the order.
 
     Raises:
         ValueError: The prompts are text, which verl does not take, or a row is none of RARO's.
