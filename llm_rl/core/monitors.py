@@ -1,6 +1,6 @@
 """The numbers to watch in every run, and what explains a loss near zero.
 
-Source: seed 004, 'Monitor These 6 Scalars'. A loss near zero is no fault in itself: advantages have mean 0 by
+docs/grpo.md, 'Reading the log', lists them. A loss near zero is no fault in itself: advantages have mean 0 by
 construction. It teaches nothing where groups have no spread, tokens are masked or clipping acts, which is recorded too.
 """
 

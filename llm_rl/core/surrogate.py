@@ -1,7 +1,7 @@
 """The clipped surrogate objective of proximal policy optimization.
 
-Sources: PPO, arXiv:1707.06347, equation 7; seed 001, first term of the training objective; mdp.md, 'The objective';
-the two-sided bound δ, arXiv:2505.07291 (as `delta` in TRL). Ratios of sequences and spans: `ratio_levels`.
+Sources: PPO, arXiv:1707.06347, equation 7; the first sum of J in docs/objective.md; the two-sided bound δ,
+arXiv:2505.07291 (as `delta` in TRL). Ratios of sequences and spans: `ratio_levels`.
 """
 
 from typing import NamedTuple

@@ -18,8 +18,8 @@ class RoleSample(Sample):
     """A completion that counts in the loss.
 
     Attributes:
-        is_critic: Whose it is.
-        advantage: Within its group.
+        is_critic: Whether the critic wrote it, not the policy.
+        advantage: Its advantage within its group.
     """
 
     is_critic: bool = False
@@ -57,7 +57,7 @@ class RoleBatch(RolloutBatch):
 
     @property
     def of_critic(self) -> bool:
-        """Whose completions these are."""
+        """Whether these are the critic's completions."""
         return self.is_critic is not None and bool(self.is_critic[0])
 
     @property
@@ -133,7 +133,7 @@ class TokenBudgetEngine(TransformersEngine):
         self.max_tokens = max_tokens
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
-        """See `GenerationEngine.generate`.
+        """One completion for each prompt, as `GenerationEngine.generate` documents it.
 
         Raises:
             ValueError: One prompt and its longest completion have more tokens.

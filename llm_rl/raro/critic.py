@@ -1,4 +1,4 @@
-"""The critic's pass: from pairs of answers to completions with labels. Source: seed 002, 2.1, steps 2 to 4."""
+"""The critic's pass: from pairs of answers to completions with labels. Source: docs/raro.md, 'What a step does'."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ class CriticPass:
     """Asks the critic. What is random depends on the seed, the step and a pair's number among those of all processes.
 
     Args:
-        args: Arguments.
+        args: Arguments of the trainer.
         tokenizer: Decodes what the critic wrote; its control tokens are kept out of what the critic is shown.
         sample: Completions of each row with a "prompt", a row's side by side.
         count_tokens: The number of tokens of a prompt.
@@ -109,7 +109,7 @@ class CriticPass:
         """The critic's completions of each prompt, with their labels.
 
         Args:
-            requests: Prompts.
+            requests: The prompts to complete.
             completions: How many completions each prompt gets.
             metrics: Where to add, see `record_critiques`.
         """

@@ -1,4 +1,4 @@
-"""RARO's metrics, and warnings that say what to do. Source: seed 002, section 4 (sanity check) and section 5.
+"""RARO's metrics, and warnings that say what to do. Source: docs/raro.md, 'Reading the log'.
 
 Shares are exact over micro-batches and processes. Accuracy is among labels that name an answer: 0.5 is guessing,
 however many ties there are.
@@ -73,7 +73,7 @@ class Symptom(NamedTuple):
     """Something wrong that log lines show.
 
     Attributes:
-        metric: Its name in a line.
+        metric: Name of the metric in a line.
         is_wrong: Whether its mean over several lines is.
         says: What that means.
         remedy: What to do.

@@ -1,4 +1,4 @@
-"""RARO's joint objective: two roles of one model in one optimizer step. Source: seed 002, 2.1, step 5.
+"""RARO's joint objective: two roles of one model in one optimizer step. Source: docs/raro.md.
 
 J = λ_pol J_pol + λ_crit J_crit − β KL. Each role's clipped surrogate is normalized by that role's own sequences and
 tokens of the whole step, so that neither weighs more for being longer or sampled more often; the divergence is of all
@@ -42,7 +42,7 @@ class RoleCounts(NamedTuple):
 
     @property
     def together(self) -> LossCounts:
-        """Of both roles."""
+        """The counts of both roles together."""
         return LossCounts(
             self.policy.sequences + self.critic.sequences,
             self.policy.tokens + self.critic.tokens,
@@ -80,7 +80,7 @@ def joint_loss(
         kl: `(B, T)`, the divergence of each token. None: there is no reference.
         mask: bool `(B, T)`, the tokens that count; outside it anything, NaN included.
         is_critic: bool `(B,)`, the critic's completions; the others are the policy's.
-        config: Parameters.
+        config: Parameters of the joint loss.
         counts: Counts of the whole step, so that the shares of its micro-batches add up. None: those of this batch.
 
     Returns:
@@ -114,7 +114,7 @@ def role_advantages(rewards: Tensor, valid: Tensor, *, baseline: Baseline = "mea
         rewards: `(P, G)`; anything where `valid` is False.
         valid: bool `(P, G)`.
         baseline: What rewards are compared with, as in `core.group_relative_advantage`.
-        scale: Likewise.
+        scale: What a difference is divided by, as in `core.group_relative_advantage`.
 
     Returns:
         `(P, G)`; 0 for members that do not count, and in groups with fewer than two that do or without spread.

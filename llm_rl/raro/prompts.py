@@ -1,4 +1,4 @@
-"""What each role is asked, and what a critic is shown of an answer. Source: seed 002, 2.2 A."""
+"""What each role is asked, and what a critic is shown of an answer. See docs/raro.md."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The critic's memory: pairs of earlier steps, bounded, seeded, and saved with checkpoints. Source: seed 002, 2.2 B."""
+"""The critic's memory: pairs of earlier steps, bounded, seeded, and saved with checkpoints. See docs/raro.md."""
 
 import hashlib
 from collections import Counter
@@ -21,9 +21,9 @@ class Pair:
 
     Attributes:
         question_id: Identifier of the question; several pairs may have it, with other expert answers as well.
-        question: Its text.
+        question: The question's text.
         expert_answer: The answer of the data set.
-        policy_answer: Sampled.
+        policy_answer: The answer that the policy sampled.
         step: Optimizer steps done when it was sampled.
     """
 
@@ -45,7 +45,7 @@ def question_key(question: str, expert_answer: str) -> str:
 
 
 class ReplayBuffer:
-    """At most `capacity` pairs. What is drawn depends on the seed and on what was added and drawn before.
+    """A memory of at most `capacity` pairs. What is drawn depends on the seed and on what was added and drawn before.
 
     A question's text and expert answer are held once, however many pairs have them, so memory is about the bytes of the
     policy's answers (`text_bytes`): 50,000 answers of 4 kB take 200 MB.
@@ -76,7 +76,7 @@ class ReplayBuffer:
 
     @property
     def pairs(self) -> list[Pair]:
-        """All that are held, in no order that means anything."""
+        """All pairs that are held, in no order that means anything."""
         return [self._pair(entry) for entry in self._entries]
 
     @property

@@ -31,7 +31,7 @@ class Room:
             role: "policy" or "critic".
             prompt: Tokens of its prompt, the critic's without an answer of the policy.
             completion: Tokens of its longest completion.
-            question: Its text.
+            question: The question's text.
 
         Raises:
             ValueError: It does not fit.

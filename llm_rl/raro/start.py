@@ -32,7 +32,7 @@ def start_rows(
     expert shows reasoning, and to judge.
 
     Args:
-        rows: RARO's.
+        rows: Rows with a question and an expert's answer.
         prompts: The prompts of both roles.
         tags: Start and end tag of hidden reasoning.
         labels: "random" draws judgments, so that the critic knows the format and no more; "true" gives the right ones:

@@ -1,4 +1,4 @@
-"""What a critic said: its judgment in a text, and the label that it stands for. Source: seed 002, 1.2 and 2.2 C.
+"""What a critic said: its judgment in a text, and the label that it stands for. See docs/raro.md.
 
 A judgment is the last `[Answer 1]`, `[Answer 2]` or `[Tie]` that the critic wrote itself. An answer may hold such a
 string, or tell the critic what to write; so what is quoted does not count, and what a critic is shown of an answer

@@ -1,4 +1,4 @@
-"""Prompts as text or chat messages, and what is kept of each completion. Source: seed 003, steps 2.1 to 2.3."""
+"""Prompts as text or chat messages, and what is kept of each completion. See docs/grpo.md."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -127,7 +127,7 @@ class RolloutBatch:
         rewards: float32 `(B,)`, what the advantages are made from.
         advantages: float32 `(B,)`.
         sequences: int64 scalar, rows that count in the whole optimizer step, over micro-batches and processes.
-        tokens: int64 scalar, likewise.
+        tokens: int64 scalar, tokens that count in the whole optimizer step.
     """
 
     prompt_ids: Tensor

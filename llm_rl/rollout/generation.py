@@ -92,7 +92,7 @@ class TransformersEngine:
         self._model = model
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
-        """See `GenerationEngine.generate`.
+        """One completion for each list of ids, as `GenerationEngine.generate` documents it.
 
         Raises:
             RuntimeError: `load_weights` was not called.

@@ -1,6 +1,6 @@
-"""`RolloutTrainer`: prompts → completions → rewards → batches that serve several updates. Source: seed 003.
+"""`RolloutTrainer`: prompts → completions → rewards → batches that serve several updates. See docs/grpo.md.
 
-Steps have the names of the seed's road map. Subclasses say what an advantage is and what the loss is.
+Methods have the names of the table there. Subclasses say what an advantage is and what the loss is.
 """
 
 from collections.abc import Mapping, Sequence

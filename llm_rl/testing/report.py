@@ -35,7 +35,7 @@ class ResumeReport:
 
     @property
     def kills(self) -> tuple[Kill, ...]:
-        """In their order."""
+        """The kills of the run, in their order."""
         return self.interrupted.kills
 
     @property

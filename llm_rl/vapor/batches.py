@@ -1,6 +1,6 @@
 """What VAPOR keeps beyond a common roll-out: tagged parts of completions, and preference pairs as token batches.
 
-Source: seed 000, steps 3.1, 4 and 6.
+Source: docs/vapor.md, 'What a step does'.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def place_response(
 ) -> VaporSample:
     """One response of a pair as a completion to be scored, up to the end of its tagged part.
 
-    "static": it stands behind the prompt with the text that it has before its tags. "generated", section 4.1: the
+    "static": it stands behind the prompt with the text that it has before its tags. "generated": the
     tagged part alone stands behind the prompt and the completion up to the end of s_i.
 
     Args:

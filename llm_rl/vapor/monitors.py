@@ -13,7 +13,7 @@ from llm_rl.vapor.ratios import PreferencePair, preference_margin
 
 @torch.no_grad()
 def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatch, entropy: Tensor) -> None:
-    """Adds the terms of a micro-batch and the monitors of seed 004; exact over any split of a step.
+    """Adds the terms of a micro-batch and the monitors of every trainer; exact over any split of a step.
 
     "surrogate", "kl" and "preference_loss" are the parts of the loss before their weights. "verifiable_ratio" is the
     mean of the verifiable term where s_i was found, "preference_term" that of the preference term where the pair was.
@@ -24,7 +24,7 @@ def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatc
         metrics: Where to add.
         terms: The terms of the batch.
         batch: The micro-batch, with `old_logprobs`.
-        entropy: `(P, G, T)` of the distribution that each token was drawn from.
+        entropy: `(P, G, T)`, entropy of the distribution that each token was drawn from.
 
     Raises:
         ValueError: `old_logprobs` is None.
@@ -68,7 +68,7 @@ class GradientShares:
     goes through the first ("verifiable") and what goes through the second ("preference").
 
     Args:
-        parameters: Those that are trained.
+        parameters: The parameters that are trained.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
@@ -107,7 +107,7 @@ class GradientShares:
 
         Args:
             metrics: Where to add; nothing is added where every gradient is 0.
-            processes: Their number.
+            processes: Number of processes.
         """
         norms = {}
         for name, sums in self._sums.items():

@@ -1,6 +1,6 @@
 """VAPOR's objective: a verifiable ratio and a preference term in one clipped surrogate, averaged over a whole step.
 
-Source: seed 000, section 3.2 and section 4; its form is the default of `VaporConfig`, and every field is a departure
+Source: docs/vapor.md, 'The objective'; the form there is the default of `VaporConfig`, and every field is a departure
 that can be asked for. Shapes as in `ratios`.
 
 The preference term multiplies all completions of a prompt alike. At the first update every ratio is 1 and the
@@ -121,7 +121,7 @@ class VaporTerms(NamedTuple):
 
 
 def vapor_terms(batch: VaporBatch, config: VaporConfig) -> VaporTerms:
-    """Every term of seed 000's objective for each completion and pair; failures are neutral as in steps 4 and 6.
+    """Every term of the objective for each completion and pair; what was not found is neutral.
 
     Args:
         batch: Log-probabilities, masks and rewards.
@@ -210,7 +210,7 @@ def vapor_counts(batch: VaporBatch) -> VaporCounts:
 def vapor_loss(
     terms: VaporTerms, batch: VaporBatch, config: VaporConfig, counts: VaporCounts | None = None
 ) -> VaporLoss:
-    """The loss of section 4.2, or a micro-batch's share of it.
+    """The loss −J of docs/vapor.md, or a micro-batch's share of it.
 
     Args:
         terms: The terms of `batch`.

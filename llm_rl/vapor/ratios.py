@@ -1,6 +1,6 @@
 """The factors of VAPOR's objective in log space: verifiable term, preference term, advantage, clipped product.
 
-Source: seed 000, section 3.2, steps 4 to 7, and section 4. Shapes: P prompts, G completions of each, T tokens of a
+Source: docs/vapor.md, 'The objective'. Shapes: P prompts, G completions of each, T tokens of a
 completion; C is 1 where a prompt's preference pair stands alone (static) and G where it follows each completion's own
 s_i. Logarithms are clamped to ±20 (`core.MAX_LOG_RATIO`) before an exponential, so no finite log-probability overflows;
 beyond the clamp a gradient is 0.
@@ -46,7 +46,7 @@ def span_mask(spans: Sequence[tuple[int, int] | None], length: int, device: torc
 
 
 def vapor_advantage(rewards: Tensor, found: Tensor, scale: Scale = "none") -> Tensor:
-    """Step 5: reward minus group mean, where a completion without s_i has reward 0 and takes part.
+    """The advantage A: reward minus group mean, where a completion without s_i has reward 0 and takes part.
 
     Args:
         rewards: `(P, G)`; anything where `found` is False, NaN included.
@@ -64,7 +64,7 @@ def vapor_advantage(rewards: Tensor, found: Tensor, scale: Scale = "none") -> Te
 
 
 def verifiable_log_ratio(logprobs: Tensor, base_logprobs: Tensor, spans: Tensor, level: RatioLevel = "sum") -> Tensor:
-    """log π(s_i|p) − log π_base(s_i|p): the logarithm of the verifiable term, steps 4 and section 4.1.
+    """log π(s_i|p) − log π_base(s_i|p): the logarithm of the verifiable term.
 
     Args:
         logprobs: `(…, T)`; outside the spans anything.
@@ -112,7 +112,7 @@ class PreferencePair(NamedTuple):
 
 
 def preference_margin(pair: PreferencePair) -> Tensor:
-    """log π/π_ref(y_w) − log π/π_ref(y_l), step 6 and section 4.1: above 0 the policy moved to the preferred response.
+    """log π/π_ref(y_w) − log π/π_ref(y_l): above 0 the policy moved to the preferred response.
 
     Args:
         pair: The log-probabilities and spans.
@@ -143,7 +143,7 @@ def vapor_surrogate(
     clip_high: float,
     clip_on: ClipOn = "product",
 ) -> tuple[Tensor, Tensor]:
-    """min(r′A, clip(r′)A) with r′ = verifiable · preference, step 7 and section 4.2; clip on "verifiable": see below.
+    """min(r′A, clip(r′)A) with r′ = verifiable · preference; clip on "verifiable": see below.
 
     With the clip on the verifiable ratio v alone and the preference term f outside, it is f · min(v·A, clip(v)·A).
 

@@ -1,4 +1,4 @@
-"""RARO's roll-outs on verl: the policy answers and is judged; the critic judges. Source: seed 002, 2.1.
+"""RARO's roll-outs on verl: the policy answers and is judged; the critic judges. Source: docs/raro.md.
 
 verl makes an agent loop for each roll-out and takes from it one output with one reward. An agent loop that returns a
 list has one reward copied to every output, so policy and critic have rows of their own (`rows`), and the judgments that

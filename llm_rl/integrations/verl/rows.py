@@ -1,4 +1,4 @@
-"""The data set of both roles as verl reads it: a parquet file with a row for each prompt. Source: seed 002, 2.2 A.
+"""The data set of both roles as verl reads it: a parquet file with a row for each prompt. See docs/verl.md.
 
 Columns are verl's: `data_source`, `agent_name`, `prompt`, `ability`, `reward_model` and `extra_info`. A row of the
 critic without a stored answer of the policy holds the policy's prompt: the agent loop asks the policy first.
@@ -42,9 +42,9 @@ def critic_row(
 
     Args:
         row: A row of `PolicyRows`, as for `policy_row`.
-        index: Likewise.
-        split: Likewise.
-        tags: Likewise.
+        index: Number of the row in its file.
+        split: "train", or another name, as for `policy_row`.
+        tags: Start and end tag of hidden reasoning in the expert's answer.
         source: "fresh", an answer to this question by the current policy; "history", a pair of an earlier step, of any
             question, and a fresh one where there is none.
 
@@ -64,8 +64,8 @@ def stored_row(
     Args:
         pair: The pair.
         expert_first: Whether the expert's answer is Answer 1.
-        index: The row's number, as for `policy_row`.
-        split: Likewise.
+        index: Number of the row in its file.
+        split: "train", or another name, as for `policy_row`.
         prompts: The prompts of both roles, as messages.
         control_tokens: Those of `Prompts.for_critic`. `RAROAgentLoop` writes the prompt anew with its tokenizer's.
     """

@@ -44,7 +44,7 @@ class Outcome:
 
     Attributes:
         reward: The completion's reward in [0, 1]; None where it is left out of training.
-        verdicts: The labels that it is of.
+        verdicts: The labels that the reward is the mean of.
     """
 
     reward: float | None
@@ -71,7 +71,7 @@ def policy_outcome(
         truncated: Whether it ended without an end token; then it is left out.
         info: Its row's `extra_info`.
         critiques: Judgments of its answer. Without any label it is left out.
-        matrix: Rewards.
+        matrix: What each label is worth.
         tags: Tags of hidden reasoning. A completion that ended without an answer has lost: its reward is 0.
     """
     if truncated:
