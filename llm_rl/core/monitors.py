@@ -55,7 +55,7 @@ def record_monitors(
     - `grad_norm`: "grad_norm", once an optimizer step.
 
     Args:
-        metrics: Where to add.
+        metrics: The accumulator to add to.
         rewards: `(P, G)`: P groups of G completions.
         flat_groups: bool, any shape: which groups have advantages 0, where advantages are made from something else (one
             a step). None: those whose rewards have no spread.

@@ -72,7 +72,7 @@ class CriticPass:
             judgements: Orders drawn for each pair, a prompt each (two with `judge_both_orders`).
             completions: How many completions each prompt gets.
             step: The step of the roll-out.
-            metrics: Where to add.
+            metrics: The accumulator to add to.
             attempt: 0 for the first time.
         """
         shape = (self.args.world_size, len(pairs), judgements)
@@ -111,7 +111,7 @@ class CriticPass:
         Args:
             requests: The prompts to complete.
             completions: How many completions each prompt gets.
-            metrics: Where to add, see `record_critiques`.
+            metrics: The accumulator to add to, see `record_critiques`.
         """
         if not requests:
             return []

@@ -27,7 +27,7 @@ def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) 
     "critic/accuracy_distinct" and "critic/tie_rate_distinct" are of the other pairs.
 
     Args:
-        metrics: Where to add.
+        metrics: The accumulator to add to.
         critiques: The critiques of one pass.
     """
     ended = [critique for critique in critiques if not critique.sample.truncated]
@@ -56,7 +56,7 @@ def record_groups(metrics: MetricAccumulator, role: str, rewards: Tensor, valid:
     """Adds "<role>/reward_mean", "/reward_std" (within groups), "/groups_without_spread" and "/dropped_frac".
 
     Args:
-        metrics: Where to add.
+        metrics: The accumulator to add to.
         role: "policy" or "critic".
         rewards: `(P, G)`; anything where `valid` is False.
         valid: bool `(P, G)`. A group with fewer than two that count has no spread.

@@ -353,7 +353,7 @@ class RAROTrainer(RolloutTrainer):
         return super().evaluate(rows, ignore_keys, metric_key_prefix)
 
     def _record_evaluation(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
-        """Without "reward_mean"; adds "policy/reward_mean", 0 for completions without an answer, and the critic's."""
+        """Adds no "reward_mean" but "policy/reward_mean", 0 for completions without an answer, and the critic's."""
         self._record_samples(metrics, samples, per_function)
         answers = [self._pair(sample) for sample in samples]
         pairs = [pair for pair in self._with_room(answers, metrics) if pair is not None]

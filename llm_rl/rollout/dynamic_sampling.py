@@ -28,7 +28,7 @@ def replace_groups(
         rewards: `(P, G)`.
         attempts: How often groups may be drawn, ≥ 1.
         draw: Gives, for a number of groups, so many fresh ones, completions and rewards.
-        metrics: Where to add.
+        metrics: The accumulator to add to.
 
     Returns:
         Completions and rewards.

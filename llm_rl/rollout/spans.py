@@ -31,7 +31,8 @@ def find_and_map_token_indices(
     Tokens and tags need not share boundaries. "overlap" takes every token that holds a character of the span, so none
     at its ends is lost. "containment" is the rule of VAPOR's source: from the first token that starts at or after the
     span's start, to the last that ends at or before its end. There `</REASONING` + `>.` loses the second token, and a
-    span whose first token began earlier loses that. The end tag is searched behind the start tag, so the two may be equal.
+    span whose first token began earlier loses that. The end tag is searched behind the start tag, so the two may be
+    equal.
 
     Args:
         full_text: The decoded text.

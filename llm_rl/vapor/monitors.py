@@ -21,7 +21,7 @@ def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatc
     "masked_frac" is the share of tokens outside s_i, which count in the divergence alone.
 
     Args:
-        metrics: Where to add.
+        metrics: The accumulator to add to.
         terms: The terms of the batch.
         batch: The micro-batch, with `old_logprobs`.
         entropy: `(P, G, T)`, entropy of the distribution that each token was drawn from.
@@ -52,7 +52,7 @@ def record_preferences(metrics: MetricAccumulator, pair: PreferencePair) -> None
     The margin is without β. It is 0, and so is the accuracy, where the policy is the reference.
 
     Args:
-        metrics: Where to add.
+        metrics: The accumulator to add to.
         pair: The pairs of a micro-batch.
     """
     margin, found = preference_margin(pair), pair.found
@@ -106,7 +106,7 @@ class GradientShares:
         """Adds "gradient_share/<term>", its norm over the sum of all terms' norms, and starts anew; a collective call.
 
         Args:
-            metrics: Where to add; nothing is added where every gradient is 0.
+            metrics: The accumulator to add to; nothing is added where every gradient is 0.
             processes: Number of processes.
         """
         norms = {}

@@ -55,7 +55,7 @@ class RAROAgentLoop(AgentLoopBase):
     that are left out (over-length, without a label) get a response mask of 0.
 
     Args:
-        *args: Of `AgentLoopBase`.
+        *args: Arguments of `AgentLoopBase`.
         judgements: How many judgments each answer of the policy gets.
         rejudge_attempts: How often at most an answer without a label is judged again.
         replay_capacity: Pairs of earlier steps that each worker remembers.
@@ -64,7 +64,7 @@ class RAROAgentLoop(AgentLoopBase):
         critic_system: The critic's system prompt.
         critic_user: The critic's user template.
         reasoning_tags: Start and end tag of hidden reasoning.
-        **kwargs: Of `AgentLoopBase`.
+        **kwargs: Further arguments of `AgentLoopBase`.
 
     Raises:
         ValueError: A template lacks a field, or see `ReplayBuffer`.
