@@ -17,7 +17,7 @@ def truncated_importance_weight(trainer_logps: Tensor, engine_logps: Tensor, mas
         trainer_logps: `(B, T)`, log-probabilities at sampling as the trainer computes them.
         engine_logps: `(B, T)`, as the engine sampled them.
         mask: bool `(B, T)`; elsewhere anything.
-        cap: > 0.
+        cap: Largest weight, > 0.
 
     Returns:
         `(B, T)` without gradient; 1, at most `cap`, outside the mask.

@@ -108,7 +108,7 @@ class Prompts:
         Args:
             question: The question.
             expert_answer: The expert's answer.
-            policy_answer: The policy's.
+            policy_answer: The policy's answer.
             expert_first: Whether the expert's answer is Answer 1.
             control_tokens: Those of the critic's tokenizer, from `control_tokens`. They are broken, and judgments
                 escaped, by `break_tokens` and `escape_answer`.

@@ -72,7 +72,7 @@ def draw_moments(rhythm: Rhythm, kills: int, seed: int) -> list[Moment]:
 
     Args:
         rhythm: The rhythm of the run that was left alone.
-        kills: How many.
+        kills: How many moments to draw.
         seed: Seed of the draws.
     """
     source, starting, last = random.Random(seed), rhythm.starting_seconds, max(rhythm.seen.values())

@@ -36,7 +36,7 @@ class Response(NamedTuple):
     """A chosen or rejected completion of the data set.
 
     Attributes:
-        token_ids: Encoded once.
+        token_ids: The token ids, encoded once.
         span: Start and stop of the tagged response among them; None where it was not found.
     """
 
@@ -61,7 +61,7 @@ def encode_response(row: Mapping[str, Any], name: str, tokenizer: Any, tags: Seq
     Args:
         row: A row of the data set; `row[name]` is a text, or a list of one message.
         name: "chosen" or "rejected".
-        tokenizer: Encodes it.
+        tokenizer: The tokenizer, which encodes it.
         tags: Start and end tag.
         rule: Which tokens a tagged part has, as in `spans.find_and_map_token_indices`.
 
@@ -155,7 +155,7 @@ def preference_pair(pairs: RolloutBatch, logprobs: Tensor, prompts: int) -> Pref
     Args:
         pairs: A batch of `collate_pairs`, with the reference's log-probabilities.
         logprobs: `(2 P C, T)`, log π of its tokens.
-        prompts: P.
+        prompts: P, the number of prompts.
 
     Raises:
         ValueError: There are no reference log-probabilities.
@@ -193,7 +193,7 @@ class VaporRolloutBatch(RolloutBatch):
             logprobs: `(B, T)`, log π of the completions' tokens.
             old_logprobs: `(B, T)`, the same under the policy that sampled.
             pair_logprobs: log π of the tokens of `pairs`.
-            num_generations: G.
+            num_generations: G, the completions of each prompt.
 
         Raises:
             ValueError: There are no rewards or reference log-probabilities yet.

@@ -125,7 +125,7 @@ def vapor_terms(batch: VaporBatch, config: VaporConfig) -> VaporTerms:
 
     Args:
         batch: Log-probabilities, masks and rewards.
-        config: Parameters.
+        config: Parameters of the objective.
 
     Returns:
         The terms, not yet averaged.
@@ -215,7 +215,7 @@ def vapor_loss(
     Args:
         terms: The terms of `batch`.
         batch: What the terms were made from by `vapor_terms`.
-        config: Parameters.
+        config: Parameters of the objective.
         counts: Counts of the whole optimizer step, so that the shares of its micro-batches add up. None: of `batch`.
 
     Returns:
