@@ -54,7 +54,7 @@ class FromLogits(torch.autograd.Function):
 
 
 class FromHidden(torch.autograd.Function):
-    """The same from hidden states `(N, D)`, a head `(V, D)` and a bias `(V,)` or None, without the logits."""
+    """Log-probabilities and entropies from hidden states `(N, D)`, a head `(V, D)` and a bias `(V,)` or None."""
 
     @staticmethod
     def forward(

@@ -1,8 +1,8 @@
 """Discounted returns and group-relative advantages.
 
-Sources: seed 001 (the return r(τ, t, q) and the advantage A(τ, t, q), per step over a group); mdp.md, 'Return,
-advantage, ratio' (the same in forward time); GRPO, arXiv:2402.03300; without the division by the standard deviation,
-arXiv:2503.20783; by that of the batch, arXiv:2508.08221; the leave-one-out baseline, arXiv:2402.14740.
+Sources: docs/objective.md, 'Return, advantage, objective' (one return a step, compared per step over a group); GRPO,
+arXiv:2402.03300 (docs/grpo.md); without the division by the standard deviation, arXiv:2503.20783; by that of the batch,
+arXiv:2508.08221; the leave-one-out baseline, arXiv:2402.14740.
 """
 
 from typing import Literal, NamedTuple
@@ -46,9 +46,9 @@ def discounted_return_to_go(rewards: Tensor, gamma: float) -> Tensor:
 def return_after_action(rewards: Tensor, gamma: float) -> Tensor:
     """The return credited to each action where r_k belongs to the state *before* action k: G_{k+1}, and 0 for the last.
 
-    In seed 001 the reward f(s_k) is a function of the state, so what action k brings about starts at s_{k+1}: its
-    r(τ, t, q) sums from the state that the action leads to, and its sum over actions leaves the last one out (mdp.md,
-    'Return, advantage, ratio').
+    In the unmasking objective (docs/objective.md) the reward f(s_k) is a function of the state, so what action k brings
+    about starts at s_{k+1}: its return sums from the state that the action leads to, and the objective's sum over
+    actions leaves the last one out.
 
     Args:
         rewards: `(…, K)`, the rewards of the states s_0 … s_{K−1}. States after the end of a trajectory hold 0.
@@ -58,7 +58,7 @@ def return_after_action(rewards: Tensor, gamma: float) -> Tensor:
         `(…, K)` float32 (float64 for float64 rewards); entry k is G_{k+1}, entry K−1 is 0.
 
     Raises:
-        ValueError: As in `discounted_return_to_go`.
+        ValueError: For the reasons of `discounted_return_to_go`.
     """
     return torch.nn.functional.pad(discounted_return_to_go(rewards, gamma)[..., 1:], (0, 1))
 
@@ -113,8 +113,8 @@ def ema_update(values: Tensor, means: Tensor, decay: float) -> Tensor:
 
     Args:
         values: Any shape, the averages so far; NaN where there is none yet.
-        means: Same shape, the new means; NaN where there is nothing new.
-        decay: In [0, 1).
+        means: The new means, same shape; NaN where there is nothing new.
+        decay: Weight of the value before, in [0, 1).
 
     Returns:
         The new averages, of the shape and dtype of `values`: the mean itself where there was no average, the old
@@ -174,14 +174,14 @@ def group_relative_advantage(
 ) -> Tensor:
     """How much better each member of a group did than expected, A = (G − baseline) / (max(std, std_floor) + std_eps).
 
-    The defaults are seed 001's; those of seeds 003 and 004 are `std_eps=1e-4, correction=1`. One trajectory that
-    returns 1 among zeros gets √(G−1): a positive `std_eps`, a `std_floor` or `scale="none"` bounds it. Where a group
-    has no spread (std < `min_std`, without a floor above it) a scaled advantage is 0; `share_without_spread` counts
-    such groups.
+    The defaults are those of docs/objective.md; GRPO's (docs/grpo.md) are `std_eps=1e-4, correction=1`. One trajectory
+    that returns 1 among zeros gets √(G−1): a positive `std_eps`, a `std_floor` or `scale="none"` bounds it. Where a
+    group has no spread (std < `min_std`, without a floor above it) a scaled advantage is 0; `share_without_spread`
+    counts such groups.
 
     Args:
-        returns: `(P, G)` (one return a sample, as in GRPO) or `(P, G, K)` (one a step, as in seed 001): P groups of G
-            members.
+        returns: `(P, G)` (one return a sample, as in GRPO) or `(P, G, K)` (one a step, as in the unmasking
+            objective): P groups of G members.
         baseline: "mean" of the group, "leave_one_out", the mean of the other members, or "ema", the values in `ema`.
         scale: "std" divides by the standard deviation of the group (all members, with either baseline);
             "batch_std" by that of all members of all groups that are passed (step by step where there are steps), so
@@ -191,7 +191,7 @@ def group_relative_advantage(
         min_std: Smallest population standard deviation that is told from none, > 0. Unused with `scale="none"`.
         correction: 0 divides by the population standard deviation, 1 by that of a sample (n − 1 in place of n).
         mask: bool, shape of `returns`: the entries that enter the statistics; the others get 0. Trajectories that
-            ended early in seed 001 enter with their zero returns, so there the mask stays True for them.
+            ended early in the unmasking objective enter with their zero returns, so there the mask stays True for them.
         ema: Moving averages of earlier returns, broadcastable to `returns`, needed with "ema" alone; NaN where there is
             none, and there the group's mean is the baseline. See `ema_update`.
 

@@ -50,7 +50,7 @@ def loss_weights(mask: Tensor, reduction: Reduction, dtype: torch.dtype = torch.
 
     - "sum": 1.
     - "mean": 1 / n. Every token of the batch weighs the same.
-    - "seq_mean_token_sum": 1 / N. Sum over a trajectory, mean over trajectories: seed 001's.
+    - "seq_mean_token_sum": 1 / N. Sum over a trajectory, mean over trajectories: that of docs/objective.md.
     - "seq_mean_token_mean": 1 / (N · n_i). Mean over a sequence, mean over sequences: GRPO's.
 
     A row in which nothing counts adds 0 and still counts in N: masking a sequence out does not make the others weigh
@@ -90,7 +90,7 @@ def aggregate(values: Tensor, mask: Tensor, reduction: Reduction) -> Tensor:
     Args:
         values: `(…, T)`, one value an action.
         mask: bool `(…, T)`: the actions that count.
-        reduction: See `loss_weights`.
+        reduction: Name of the normalizer, one of those of `loss_weights`.
 
     Returns:
         Scalar, float32 (float64 for float64 values).

@@ -36,7 +36,7 @@ def approx_kl(
     Two uses:
 
     - How far training has moved since the roll-out: `approx_kl(old_logprobs, logprobs)` estimates KL(π_old ‖ π). With
-      "k2" it is seed 004's approx_kl for logging, ½ (log π − log π_old)².
+      "k2" it is the `approx_kl` that every trainer logs, ½ (log π − log π_old)².
     - A penalty that keeps the policy near a reference: `approx_kl(logprobs, reference_logprobs)` estimates KL(π ‖
       π_ref) on samples from π. As a loss its gradient depends on the estimator, since none of them differentiates the
       sampling: in expectation it is 0 for "k1", that of KL(π ‖ π_ref) for "k2", and that of KL(π_ref ‖ π) for "k3"
@@ -44,7 +44,7 @@ def approx_kl(
 
     Args:
         logprobs_p: Any shape, finite; log p(x) of the sampled actions, p the distribution that they were sampled from.
-        logprobs_q: Same shape, finite; log q(x) of the same actions.
+        logprobs_q: log q(x) of the same actions; same shape, finite.
         estimator: "k1", "k2" or "k3".
         max_log_ratio: Clamp on |d|, see `surrogate.log_ratio`.
 
@@ -134,9 +134,9 @@ def chunked_kl_divergence(
 def rewards_with_kl(scores: Tensor, kl: Tensor, mask: Tensor, coefficient: float) -> Tensor:
     """Rewards a token, −coefficient · KL at each and the score on top at the last: the penalty in the reward.
 
-    In the loss it is `objective − coefficient · kl` a token instead, before aggregation (seed 003, 4.4). Source:
-    arXiv:1909.08593, section 2; seed 004, 'Algorithm Comparison'. The sum over a row is score − coefficient · Σ KL, the
-    reward of the whole completion for methods without time.
+    In the loss it is `objective − coefficient · kl` a token instead, before aggregation, see docs/grpo.md.
+    Source: arXiv:1909.08593, section 2. The sum over a row is score − coefficient · Σ KL, the reward of the whole
+    completion for methods without time.
 
     Args:
         scores: `(…)`, the reward of each completion.

@@ -90,7 +90,7 @@ def next_token_logprobs(logits: Tensor, input_ids: Tensor, *, temperature: float
         it as `mask[:, 1:]`.
 
     Raises:
-        ValueError: As in `selective_log_softmax`, or there are fewer than two tokens.
+        ValueError: For the reasons of `selective_log_softmax`, or there are fewer than two tokens.
     """
     if logits.ndim != 3:
         raise ValueError(f"logits has shape {tuple(logits.shape)}; expected (B, T, V)")

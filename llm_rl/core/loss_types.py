@@ -1,13 +1,13 @@
 """The loss types of group-relative policy optimization, normalized over a whole optimizer step.
 
-Names as in TRL's `loss_type`. Sources: "grpo", arXiv:2402.03300, equation 3, and seed 003, 4.5; "dapo",
-arXiv:2503.14476, equation 8; "dr_grpo", arXiv:2503.20783; "bnpo", TRL's `GRPOConfig`.
+Names as in TRL's `loss_type`. Sources: "grpo", arXiv:2402.03300, equation 3 (docs/grpo.md); "dapo", arXiv:2503.14476,
+equation 8; "dr_grpo", arXiv:2503.20783; "bnpo", TRL's `GRPOConfig`.
 
-How these differ from `aggregate.loss_weights`: there, a row in which nothing counts still counts as a row (in seed 001
-a trajectory without a step is a trajectory), and the sums are over what is passed. Here **a fully masked row is left
-out**: a completion that a filter removed neither adds to the loss nor thins it out, and the counts are those of the
-optimizer step. "grpo" and "dr_grpo" so depart from the code of seed 003, 4.5, and of TRL, which divide by all rows;
-without such a row they agree.
+How these differ from `aggregate.loss_weights`: there, a row in which nothing counts still counts as a row (in the
+unmasking objective a trajectory without a step is a trajectory), and the sums are over what is passed. Here **a fully
+masked row is left out**: a completion that a filter removed neither adds to the loss nor thins it out, and the counts
+are those of the optimizer step. "grpo" and "dr_grpo" so depart from usual code, TRL's for one, which divides by all
+rows; without such a row they agree.
 """
 
 from typing import Literal, NamedTuple
@@ -83,7 +83,7 @@ def loss_type_weights(
     Args:
         mask: bool `(…, T)`: the entries of this micro-batch that count.
         loss_type: One of the names above.
-        counts: Of the whole step, see `loss_counts`. None: this mask is the whole step.
+        counts: Counts of the whole step, from `loss_counts`. None: this mask is the whole step.
         max_length: L, the longest completion allowed, ≥ 1; for "dr_grpo", which needs it, alone.
         dtype: Floating-point type of the weights.
 
@@ -126,15 +126,15 @@ def aggregate_loss(
     Args:
         values: `(…, T)`, one value a token; outside the mask anything, NaN included.
         mask: bool `(…, T)`.
-        loss_type: See `loss_type_weights`.
-        counts: See `loss_type_weights`.
-        max_length: See `loss_type_weights`.
+        loss_type: Name of the loss type, one of those of `loss_type_weights`.
+        counts: Counts of the whole step; None: this mask is the whole step.
+        max_length: L, the longest completion allowed, for "dr_grpo" alone.
 
     Returns:
         Scalar, float32 (float64 for float64 values).
 
     Raises:
-        ValueError: As in `loss_type_weights`, or the mask does not have the shape of the values.
+        ValueError: For the reasons of `loss_type_weights`, or the mask does not have the shape of the values.
     """
     check_mask(mask, "values", values)
     values = promote(values)

@@ -1,8 +1,8 @@
 """How far the engine that sampled and the trainer disagree on the same tokens, and a bounded correction.
 
 Kernels, precision and caches differ, so the policy that acted is not quite the one whose log-probabilities the trainer
-computes. Source: seed 003, part 5 of the list ("rollout importance sampling"); the truncated weight is that of IMPALA,
-arXiv:1802.01561, used a token.
+computes. This is `importance_correction_cap` of docs/grpo.md; the truncated weight is that of IMPALA, arXiv:1802.01561,
+used a token.
 """
 
 from torch import Tensor
@@ -17,7 +17,7 @@ def truncated_importance_weight(trainer_logps: Tensor, engine_logps: Tensor, mas
         trainer_logps: `(B, T)`, log-probabilities at sampling as the trainer computes them.
         engine_logps: `(B, T)`, as the engine sampled them.
         mask: bool `(B, T)`; elsewhere anything.
-        cap: > 0.
+        cap: Largest weight, > 0.
 
     Returns:
         `(B, T)` without gradient; 1, at most `cap`, outside the mask.

@@ -1,6 +1,6 @@
 """The numbers to watch in every run, and what explains a loss near zero.
 
-Source: seed 004, 'Monitor These 6 Scalars'. A loss near zero is no fault in itself: advantages have mean 0 by
+docs/grpo.md, 'Reading the log', lists them. A loss near zero is no fault in itself: advantages have mean 0 by
 construction. It teaches nothing where groups have no spread, tokens are masked or clipping acts, which is recorded too.
 """
 
@@ -23,10 +23,10 @@ class PolicyTensors:
     Attributes:
         logprobs: Under the policy being trained.
         old_logprobs: Under the policy that acted.
-        surrogate: Of these tokens.
+        surrogate: What `clipped_surrogate` gave for these tokens.
         mask: bool, the tokens that count in the loss.
         generated: bool, the tokens that were generated; `mask` lies within it.
-        entropy: Of the distribution that each token was drawn from. None: not known, and not recorded.
+        entropy: Entropy of the distribution that each token was drawn from. None: not known, and not recorded.
     """
 
     logprobs: Tensor
@@ -55,11 +55,11 @@ def record_monitors(
     - `grad_norm`: "grad_norm", once an optimizer step.
 
     Args:
-        metrics: Where to add.
+        metrics: The accumulator to add to.
         rewards: `(P, G)`: P groups of G completions.
         flat_groups: bool, any shape: which groups have advantages 0, where advantages are made from something else (one
             a step). None: those whose rewards have no spread.
-        policy: Of one micro-batch.
+        policy: The tensors of one micro-batch.
         grad_norm: Before clipping.
 
     Raises:

@@ -1,7 +1,7 @@
 """The clipped surrogate objective of proximal policy optimization.
 
-Sources: PPO, arXiv:1707.06347, equation 7; seed 001, first term of the training objective; mdp.md, 'The objective';
-the two-sided bound δ, arXiv:2505.07291 (as `delta` in TRL). Ratios of sequences and spans: `ratio_levels`.
+Sources: PPO, arXiv:1707.06347, equation 7; the first sum of J in docs/objective.md; the two-sided bound δ,
+arXiv:2505.07291 (as `delta` in TRL). Ratios of sequences and spans: `ratio_levels`.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ def log_ratio(logprobs: Tensor, old_logprobs: Tensor, *, max_log_ratio: float = 
 
     Args:
         logprobs: Any shape, finite; log-probabilities of the actions taken.
-        old_logprobs: Same shape, finite; the same under the distribution to compare with.
+        old_logprobs: Those under the distribution to compare with; same shape, finite.
         max_log_ratio: Bound that keeps the exponential finite; beyond it the gradient is 0. 20 stands for a ratio of
             5e8, which no healthy run reaches; `math.inf` turns it off.
 
@@ -74,13 +74,13 @@ def clipped_surrogate(
     Args:
         logprobs: Any shape, finite; log π(a|s) under the policy being trained. The factors of a composed action (a
             position and a token; the tokens of a span) are added up before.
-        old_logprobs: Same shape, without gradient; the same under the policy that acted, or under a reference.
+        old_logprobs: Those under the policy that acted, or under a reference; same shape, without gradient.
         advantages: Rank of `logprobs` and broadcastable to it, without gradient: `(N, 1)` against `(N, T)` for one
             advantage a sequence.
         clip_low: How far R may fall below 1, in [0, 1].
         clip_high: How far R may rise above 1, ≥ 0. `clip_low=1, clip_high=math.inf` is no clipping.
         delta: δ > 1 + clip_high, the largest ratio where A < 0, which the minimum leaves unbounded. None: no bound.
-        max_log_ratio: See `log_ratio`.
+        max_log_ratio: Clamp on the magnitude of the log-ratio, as in `log_ratio`.
 
     Returns:
         Objective, ratio and clip indicator for each action.

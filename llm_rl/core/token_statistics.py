@@ -124,7 +124,7 @@ def next_token_statistics(
 ) -> TokenStatistics:
     """Statistics of the last `keep` tokens given those before them: position t of an autoregressive model predicts t+1.
 
-    Source: seed 004, 'The Alignment Problem'; seed 003, 2.3 (`logits_to_keep`).
+    Source: docs/sources.md, 'Tools and PPO' (the alignment) and 'GRPO' (`keep`, there `logits_to_keep`).
 
     Args:
         hidden_states: `(B, T, D)`, see `linear_token_statistics`.
@@ -140,7 +140,7 @@ def next_token_statistics(
         Tensors `(B, keep)`; column j belongs to token T − keep + j, so a token mask pairs with it as `mask[:, -keep:]`.
 
     Raises:
-        ValueError: As in `linear_token_statistics`, or `keep` is out of range.
+        ValueError: For the reasons of `linear_token_statistics`, or `keep` is out of range.
     """
     if hidden_states.ndim != 3:
         raise ValueError(f"hidden_states has shape {tuple(hidden_states.shape)}; expected (B, T, D)")

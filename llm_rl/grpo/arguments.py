@@ -15,23 +15,27 @@ ImportanceLevel = Literal["token", "sequence"]
 
 @dataclass
 class GRPOArguments(RolloutArguments):
-    """Arguments of `GRPOTrainer`; names and defaults are those of seed 003 where it has one.
+    """Arguments of `GRPOTrainer`; names and defaults are those of docs/grpo.md.
 
     Raises:
         ValueError: A value is out of range or a name unknown.
     """
 
-    loss_type: str = field(default="grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo; see core.loss_types."})
+    loss_type: str = field(default="grpo", metadata={"help": "Normalizer of the loss: grpo, bnpo, dr_grpo or dapo."})
     epsilon: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - epsilon."})
     epsilon_high: float | None = field(
         default=None, metadata={"help": "The ratio is clipped above at 1 + epsilon_high; None: epsilon."}
     )
     delta: float | None = field(default=None, metadata={"help": "Largest ratio where the advantage is negative."})
-    importance_sampling_level: str = field(default="token", metadata={"help": "token, or sequence (GSPO)."})
+    importance_sampling_level: str = field(
+        default="token", metadata={"help": "Unit of a ratio: token, or sequence (GSPO)."}
+    )
     scale_rewards: str = field(
         default="group", metadata={"help": "Advantages over the standard deviation of: group, batch or none."}
     )
-    advantage_baseline: str = field(default="mean", metadata={"help": "mean of the group, or leave_one_out."})
+    advantage_baseline: str = field(
+        default="mean", metadata={"help": "Rewards are compared with the group's mean, or leave_one_out."}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""`GRPOTrainer`: group-relative policy optimization (arXiv:2402.03300) on `RolloutTrainer`; seed 003, steps 3 and 4."""
+"""`GRPOTrainer`: group-relative policy optimization (arXiv:2402.03300) on `RolloutTrainer`; see docs/grpo.md."""
 
 import torch
 from torch import Tensor, nn
@@ -48,9 +48,9 @@ def grpo_surrogate(
 class GRPOTrainer(RolloutTrainer):
     """Trains a causal language model on rewards that are compared within groups of completions of one prompt.
 
-    Where this departs from seed 003 and TRL: the loss is normalized over the whole optimizer step of all processes for
-    every `loss_type`; completions without a token that counts are left out of its means; a group without spread has
-    advantage 0 exactly. Arguments as in `RolloutTrainer`, with `GRPOArguments`.
+    Where this departs from usual code, such as TRL's: the loss is normalized over the whole optimizer step of all
+    processes for every `loss_type`; completions without a token that counts are left out of its means; a group without
+    spread has advantage 0 exactly. Arguments as in `RolloutTrainer`, with `GRPOArguments`.
     """
 
     args: GRPOArguments

@@ -1,4 +1,4 @@
-"""RARO, seed 002: one model as policy and as critic, trained on expert answers without a verifier."""
+"""RARO (arXiv:2511.21667): one model as policy and as critic, trained on expert answers without a verifier."""
 
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.objective import RaroConfig, RaroLoss, RoleCounts, joint_loss, role_advantages

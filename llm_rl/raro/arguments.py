@@ -1,4 +1,4 @@
-"""Arguments of `RAROTrainer`; defaults are the table of seed 002, section 3."""
+"""Arguments of `RAROTrainer`; defaults are those of docs/raro.md, 'Options'."""
 
 import math
 from dataclasses import dataclass, field
@@ -82,7 +82,9 @@ class RAROArguments(GRPOArguments):
     on_unparsable: str = field(
         default="rejudge", metadata={"help": "A policy answer without any label is judged again (rejudge), or dropped."}
     )
-    rejudge_attempts: int = field(default=2, metadata={"help": "How often at most; then it is dropped."})
+    rejudge_attempts: int = field(
+        default=2, metadata={"help": "How often at most it is judged again; then it is dropped."}
+    )
     unparsable_reward: float | None = field(
         default=None,
         metadata={"help": "The critic's reward for a completion that ended without a label; None: it is left out."},
@@ -95,7 +97,7 @@ class RAROArguments(GRPOArguments):
     )
     replay_capacity: int = field(default=10_000, metadata={"help": "Pairs that the replay buffer holds."})
     replay_mode: str = field(
-        default="fifo", metadata={"help": "It keeps the latest (fifo), or a uniform sample (reservoir)."}
+        default="fifo", metadata={"help": "The buffer keeps the latest (fifo), or a uniform sample (reservoir)."}
     )
     max_tokens_per_batch: int = field(
         default=16_384,

@@ -18,8 +18,8 @@ class RoleSample(Sample):
     """A completion that counts in the loss.
 
     Attributes:
-        is_critic: Whose it is.
-        advantage: Within its group.
+        is_critic: Whether the critic wrote it, not the policy.
+        advantage: Its advantage within its group.
     """
 
     is_critic: bool = False
@@ -39,7 +39,7 @@ class RoleBatch(RolloutBatch):
         is_critic: bool `(B,)`.
         policy_counts: int64 `(2,)`, the policy's sequences and tokens in the whole optimizer step of all processes.
         critic_counts: int64 `(2,)`, the critic's.
-        dropped_tokens: Of this process's completions that the optimizer step leaves out; in its first batch alone.
+        dropped_tokens: Tokens of this process's completions that the step leaves out; in its first batch alone.
     """
 
     is_critic: Tensor | None = None
@@ -57,7 +57,7 @@ class RoleBatch(RolloutBatch):
 
     @property
     def of_critic(self) -> bool:
-        """Whose completions these are."""
+        """Whether these are the critic's completions."""
         return self.is_critic is not None and bool(self.is_critic[0])
 
     @property
@@ -125,7 +125,7 @@ class TokenBudgetEngine(TransformersEngine):
     Args:
         max_tokens: Sequences × (longest prompt + `max_new_tokens`), at most.
         batch_size: Sequences at a time, at most. None: as many as fit.
-        share_prompts: See `TransformersEngine`.
+        share_prompts: Whether a prompt is read once for all its completions, as in `TransformersEngine`.
     """
 
     def __init__(self, max_tokens: int, batch_size: int | None = None, share_prompts: bool = False) -> None:
@@ -133,7 +133,7 @@ class TokenBudgetEngine(TransformersEngine):
         self.max_tokens = max_tokens
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
-        """See `GenerationEngine.generate`.
+        """One completion for each prompt, as `GenerationEngine.generate` documents it.
 
         Raises:
             ValueError: One prompt and its longest completion have more tokens.

@@ -1,4 +1,4 @@
-"""The critic's pass: from pairs of answers to completions with labels. Source: seed 002, 2.1, steps 2 to 4."""
+"""The critic's pass: from pairs of answers to completions with labels. Source: docs/raro.md, 'What a step does'."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,13 +21,13 @@ class CriticPass:
     """Asks the critic. What is random depends on the seed, the step and a pair's number among those of all processes.
 
     Args:
-        args: Arguments.
+        args: Arguments of the trainer.
         tokenizer: Decodes what the critic wrote; its control tokens are kept out of what the critic is shown.
         sample: Completions of each row with a "prompt", a row's side by side.
-        count_tokens: Of a prompt.
+        count_tokens: The number of tokens of a prompt.
 
     Attributes:
-        decoder: Of the completions of both roles.
+        decoder: The decoder of the completions of both roles.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class CriticPass:
         """For each of this process's pairs the completions of each of its prompts; nothing where there is no pair.
 
         Args:
-            pairs: As many in every process.
+            pairs: This process's pairs, as many as in every other one.
             judgements: Orders drawn for each pair, a prompt each (two with `judge_both_orders`).
-            completions: Of each prompt.
-            step: Of the roll-out.
-            metrics: Where to add.
+            completions: How many completions each prompt gets.
+            step: The step of the roll-out.
+            metrics: The accumulator to add to.
             attempt: 0 for the first time.
         """
         shape = (self.args.world_size, len(pairs), judgements)
@@ -109,9 +109,9 @@ class CriticPass:
         """The critic's completions of each prompt, with their labels.
 
         Args:
-            requests: Prompts.
-            completions: Of each.
-            metrics: Where to add, see `record_critiques`.
+            requests: The prompts to complete.
+            completions: How many completions each prompt gets.
+            metrics: The accumulator to add to, see `record_critiques`.
         """
         if not requests:
             return []

@@ -13,7 +13,7 @@ class CompletionDecoder:
     part of the answer, and leave no label.
 
     Args:
-        tokenizer: Of transformers.
+        tokenizer: A tokenizer of transformers.
         tags: Start and end tag of hidden reasoning.
     """
 
@@ -33,7 +33,7 @@ class CompletionDecoder:
         """The text.
 
         Args:
-            token_ids: Of a completion.
+            token_ids: The token ids of a completion.
             skip_special_tokens: Whether to drop end tokens and the like; False drops nothing.
         """
         kept = [index for index in token_ids if not (skip_special_tokens and index in self._dropped)]

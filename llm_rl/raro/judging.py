@@ -20,7 +20,7 @@ class Request:
     """One prompt for the critic.
 
     Attributes:
-        pair: To be judged.
+        pair: The pair to be judged.
         expert_first: Whether the expert's answer is Answer 1.
         replayed: Whether the pair comes from the replay buffer.
     """

@@ -1,4 +1,4 @@
-"""RARO's metrics, and warnings that say what to do. Source: seed 002, section 4 (sanity check) and section 5.
+"""RARO's metrics, and warnings that say what to do. Source: docs/raro.md, 'Reading the log'.
 
 Shares are exact over micro-batches and processes. Accuracy is among labels that name an answer: 0.5 is guessing,
 however many ties there are.
@@ -27,8 +27,8 @@ def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) 
     "critic/accuracy_distinct" and "critic/tie_rate_distinct" are of the other pairs.
 
     Args:
-        metrics: Where to add.
-        critiques: Of one pass.
+        metrics: The accumulator to add to.
+        critiques: The critiques of one pass.
     """
     ended = [critique for critique in critiques if not critique.sample.truncated]
     labeled = [critique for critique in ended if critique.verdict is not None]
@@ -56,7 +56,7 @@ def record_groups(metrics: MetricAccumulator, role: str, rewards: Tensor, valid:
     """Adds "<role>/reward_mean", "/reward_std" (within groups), "/groups_without_spread" and "/dropped_frac".
 
     Args:
-        metrics: Where to add.
+        metrics: The accumulator to add to.
         role: "policy" or "critic".
         rewards: `(P, G)`; anything where `valid` is False.
         valid: bool `(P, G)`. A group with fewer than two that count has no spread.
@@ -73,7 +73,7 @@ class Symptom(NamedTuple):
     """Something wrong that log lines show.
 
     Attributes:
-        metric: Its name in a line.
+        metric: Name of the metric in a line.
         is_wrong: Whether its mean over several lines is.
         says: What that means.
         remedy: What to do.

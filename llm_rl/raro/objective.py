@@ -1,4 +1,4 @@
-"""RARO's joint objective: two roles of one model in one optimizer step. Source: seed 002, 2.1, step 5.
+"""RARO's joint objective: two roles of one model in one optimizer step. Source: docs/raro.md.
 
 J = λ_pol J_pol + λ_crit J_crit − β KL. Each role's clipped surrogate is normalized by that role's own sequences and
 tokens of the whole step, so that neither weighs more for being longer or sampled more often; the divergence is of all
@@ -23,7 +23,7 @@ class RaroConfig:
         lambda_pol: λ_pol ≥ 0.
         lambda_crit: λ_crit ≥ 0.
         beta: β ≥ 0.
-        loss_type: See `core.loss_type_weights`.
+        loss_type: Normalizer of each role's surrogate, one of those of `core.loss_type_weights`.
         max_lengths: Longest completion of policy and critic, for "dr_grpo" alone; the divergence takes the longer one.
     """
 
@@ -42,7 +42,7 @@ class RoleCounts(NamedTuple):
 
     @property
     def together(self) -> LossCounts:
-        """Of both roles."""
+        """The counts of both roles together."""
         return LossCounts(
             self.policy.sequences + self.critic.sequences,
             self.policy.tokens + self.critic.tokens,
@@ -53,7 +53,7 @@ class RaroLoss(NamedTuple):
     """Scalars with gradient; `loss` is λ_pol · policy + λ_crit · critic + β · kl.
 
     Attributes:
-        loss: To be minimized.
+        loss: The scalar to be minimized.
         policy: −J_pol.
         critic: −J_crit.
         kl: The divergence; 0 without one.
@@ -80,8 +80,8 @@ def joint_loss(
         kl: `(B, T)`, the divergence of each token. None: there is no reference.
         mask: bool `(B, T)`, the tokens that count; outside it anything, NaN included.
         is_critic: bool `(B,)`, the critic's completions; the others are the policy's.
-        config: Parameters.
-        counts: Of the whole step, so that the shares of its micro-batches add up. None: of this batch.
+        config: Parameters of the joint loss.
+        counts: Counts of the whole step, so that the shares of its micro-batches add up. None: those of this batch.
 
     Returns:
         The loss and its parts before their weights. A role without a token that counts adds 0.
@@ -113,8 +113,8 @@ def role_advantages(rewards: Tensor, valid: Tensor, *, baseline: Baseline = "mea
     Args:
         rewards: `(P, G)`; anything where `valid` is False.
         valid: bool `(P, G)`.
-        baseline: See `core.group_relative_advantage`.
-        scale: Likewise.
+        baseline: What rewards are compared with, as in `core.group_relative_advantage`.
+        scale: What a difference is divided by, as in `core.group_relative_advantage`.
 
     Returns:
         `(P, G)`; 0 for members that do not count, and in groups with fewer than two that do or without spread.

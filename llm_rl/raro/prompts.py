@@ -1,4 +1,4 @@
-"""What each role is asked, and what a critic is shown of an answer. Source: seed 002, 2.2 A."""
+"""What each role is asked, and what a critic is shown of an answer. See docs/raro.md."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,8 +35,8 @@ class RoleTemplate:
     """The prompt of a role.
 
     Attributes:
-        system: Of the system prompt; "" for none.
-        user: Of the user's turn, with `{field}` where the fields go; other braces stay as they are.
+        system: Text of the system prompt; "" for none.
+        user: Text of the user's turn, with `{field}` where the fields go; other braces stay as they are.
     """
 
     system: str
@@ -75,9 +75,9 @@ class Prompts:
     """The prompts of both roles.
 
     Attributes:
-        policy: With the field `question`.
-        critic: With the fields `question`, `answer_1` and `answer_2`.
-        kind: See `RoleTemplate.format`.
+        policy: The policy's template, with the field `question`.
+        critic: The critic's template, with the fields `question`, `answer_1` and `answer_2`.
+        kind: The form of a prompt, as in `RoleTemplate.format`.
 
     Raises:
         ValueError: A template lacks a field.
@@ -108,10 +108,10 @@ class Prompts:
         Args:
             question: The question.
             expert_answer: The expert's answer.
-            policy_answer: The policy's.
+            policy_answer: The policy's answer.
             expert_first: Whether the expert's answer is Answer 1.
-            control_tokens: Of the critic's tokenizer, see `control_tokens`. They are broken, and judgments escaped, see
-                `break_tokens` and `escape_answer`.
+            control_tokens: Those of the critic's tokenizer, from `control_tokens`. They are broken, and judgments
+                escaped, by `break_tokens` and `escape_answer`.
         """
         shown = (break_tokens(escape_answer(text), control_tokens) for text in (question, expert_answer, policy_answer))
         asked, expert, policy = shown
@@ -139,9 +139,10 @@ class PolicyRows:
     """A data set of questions and expert answers, with the policy's prompt as a column.
 
     Args:
-        rows: With a length and indices; each a mapping with "question" and "answer", texts, and other columns at will.
-        prompts: Of the policy.
-        tags: Of hidden reasoning, which an expert's answer may begin with.
+        rows: Anything with a length and indices; each row a mapping with "question" and "answer", texts, and other
+            columns at will.
+        prompts: The prompts of both roles, of which the policy's are used.
+        tags: Tags of hidden reasoning, which an expert's answer may begin with.
 
     Raises:
         ValueError: It has no length and indices, or a row, when it is read, is no such row.

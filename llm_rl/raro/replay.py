@@ -1,4 +1,4 @@
-"""The critic's memory: pairs of earlier steps, bounded, seeded, and saved with checkpoints. Source: seed 002, 2.2 B."""
+"""The critic's memory: pairs of earlier steps, bounded, seeded, and saved with checkpoints. See docs/raro.md."""
 
 import hashlib
 from collections import Counter
@@ -20,10 +20,10 @@ class Pair:
     """An expert's and a policy's answer to one question, both without hidden reasoning.
 
     Attributes:
-        question_id: Of the question; several pairs may have it, with other expert answers as well.
-        question: Its text.
-        expert_answer: Of the data set.
-        policy_answer: Sampled.
+        question_id: Identifier of the question; several pairs may have it, with other expert answers as well.
+        question: The question's text.
+        expert_answer: The answer of the data set.
+        policy_answer: The answer that the policy sampled.
         step: Optimizer steps done when it was sampled.
     """
 
@@ -45,7 +45,7 @@ def question_key(question: str, expert_answer: str) -> str:
 
 
 class ReplayBuffer:
-    """At most `capacity` pairs. What is drawn depends on the seed and on what was added and drawn before.
+    """A memory of at most `capacity` pairs. What is drawn depends on the seed and on what was added and drawn before.
 
     A question's text and expert answer are held once, however many pairs have them, so memory is about the bytes of the
     policy's answers (`text_bytes`): 50,000 answers of 4 kB take 200 MB.
@@ -54,7 +54,7 @@ class ReplayBuffer:
         capacity: Largest number of pairs, ≥ 1.
         mode: "fifo" keeps the latest; "reservoir" a uniform sample of all that were ever added (algorithm R, Vitter
             1985).
-        seed: Of what is drawn and, in a reservoir, kept.
+        seed: Seed of what is drawn and, in a reservoir, kept.
 
     Raises:
         ValueError: The capacity is below 1 or the mode unknown.
@@ -76,7 +76,7 @@ class ReplayBuffer:
 
     @property
     def pairs(self) -> list[Pair]:
-        """All that are held, in no order that means anything."""
+        """All pairs that are held, in no order that means anything."""
         return [self._pair(entry) for entry in self._entries]
 
     @property

@@ -1,4 +1,4 @@
-"""RARO's reward matrix. Source: seed 002, 1.3."""
+"""RARO's reward matrix. Source: docs/raro.md, 'What a step does'."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

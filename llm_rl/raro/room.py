@@ -14,7 +14,7 @@ class Room:
 
     Attributes:
         max_tokens: `max_tokens_per_batch`.
-        positions: Of the model; None where it has no bound.
+        positions: Positions of the model; None where it has no bound.
     """
 
     max_tokens: int
@@ -30,8 +30,8 @@ class Room:
         Args:
             role: "policy" or "critic".
             prompt: Tokens of its prompt, the critic's without an answer of the policy.
-            completion: Of its longest completion.
-            question: Its text.
+            completion: Tokens of its longest completion.
+            question: The question's text.
 
         Raises:
             ValueError: It does not fit.

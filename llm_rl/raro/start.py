@@ -32,16 +32,16 @@ def start_rows(
     expert shows reasoning, and to judge.
 
     Args:
-        rows: RARO's.
-        prompts: Of both roles.
-        tags: Of hidden reasoning.
+        rows: Rows with a question and an expert's answer.
+        prompts: The prompts of both roles.
+        tags: Start and end tag of hidden reasoning.
         labels: "random" draws judgments, so that the critic knows the format and no more; "true" gives the right ones:
             the expert's answer to this question, a tie between equal answers.
         tie_share: Share of the critic's rows with equal answers, and of ties among random judgments.
         critiques: The critic's rows for each question.
         foreign: Least and greatest share of another question's answer in the one that is not the expert's, drawn
             uniformly for each.
-        seed: Of all that is drawn.
+        seed: Seed of all that is drawn.
 
     Returns:
         {"prompt", "chosen"}, the policy's row of a question before its critic's.

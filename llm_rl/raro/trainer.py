@@ -1,6 +1,6 @@
 """`RAROTrainer`: one model is the policy that answers and the critic that compares its answers with an expert's.
 
-Source: seed 002 ("Escaping the Verifier", arXiv:2511.21667).
+Source: "Escaping the Verifier", arXiv:2511.21667; docs/raro.md says what of it is done here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,19 +48,19 @@ class RAROTrainer(RolloutTrainer):
     Args:
         model: A causal language model of transformers, or PEFT's wrapper of one.
         args: The arguments.
-        train_dataset: Rows.
+        train_dataset: Rows to train on.
         processing_class: The tokenizer.
         verifiers: Reward functions (`llm_rl.rollout.rewards`) that score the policy's completions for the log and in
             `evaluate` as "verified/<name>". Training never sees them.
         eval_dataset: Rows for `evaluate`.
-        ref_model: As in `RolloutTrainer`.
+        ref_model: The reference model, as in `RolloutTrainer`.
         engine: What samples. None: `TokenBudgetEngine`; another one bounds its own memory.
-        callbacks: As in `transformers.Trainer`.
-        optimizers: As in `transformers.Trainer`.
+        callbacks: Callbacks, as in `transformers.Trainer`.
+        optimizers: Optimizer and scheduler, as in `transformers.Trainer`.
 
     Raises:
-        ValueError: A row is none of RARO's; else as in `RolloutTrainer`.
-        RuntimeError: As in `RolloutTrainer`.
+        ValueError: A row is none of RARO's, or one of the reasons of `RolloutTrainer`.
+        RuntimeError: For the reasons of `RolloutTrainer`.
     """
 
     args: RAROArguments
@@ -114,7 +114,7 @@ class RAROTrainer(RolloutTrainer):
     # A roll-out
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> list[RoleBatch]:  # type: ignore[override]
-        """All micro-batches of the optimizer step: of a fresh roll-out of these rows, or of the one in the buffer."""
+        """All micro-batches of the optimizer step: those of a fresh roll-out, or of the one in the buffer."""
         if self._step % self.args.num_iterations == 0:
             self._buffered_inputs = self._roll_out(generation_batch)
         self._step += 1
@@ -124,7 +124,7 @@ class RAROTrainer(RolloutTrainer):
 
     @torch.no_grad()
     def _roll_out(self, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
-        """Policy pass, critic passes, rewards; seed 002, 2.1, steps 1 to 4."""
+        """Policy pass, critic passes, rewards: all of a step (docs/raro.md) but the joint update."""
         self._check_room(rows)
         samples = self._generate_completions(rows, self.args.num_generations)
         self._record_samples(self.metrics, samples, self._compute_rewards_per_func(samples))
@@ -196,7 +196,7 @@ class RAROTrainer(RolloutTrainer):
         has `overlength_reward`. One without a reward, such as one whose pair has no label, is left out.
 
         Args:
-            samples: All.
+            samples: All completions of the policy.
             answers: Their pairs, None where there is no answer.
             verdicts: Their labels; none where the critic was not asked.
         """
@@ -239,7 +239,7 @@ class RAROTrainer(RolloutTrainer):
         """Micro-batches of the completions that count, with log-probabilities and the counts of the optimizer step.
 
         Args:
-            kept: Of both roles.
+            kept: The completions of both roles that count.
             generated: All that training could have used, for "masked_frac".
         """
         dropped = sum(len(s.completion_ids) for s in generated) - sum(len(s.completion_ids) for s in kept)
@@ -341,7 +341,7 @@ class RAROTrainer(RolloutTrainer):
         Args:
             eval_dataset: Rows. None: those given to the trainer.
             ignore_keys: Not used.
-            metric_key_prefix: Of the metrics' names.
+            metric_key_prefix: Prefix of the metrics' names.
 
         Returns:
             "<prefix>_verified/<name>", "<prefix>_policy/…" and "<prefix>_critic/…"; over all processes.
@@ -353,7 +353,7 @@ class RAROTrainer(RolloutTrainer):
         return super().evaluate(rows, ignore_keys, metric_key_prefix)
 
     def _record_evaluation(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
-        """Without "reward_mean"; adds "policy/reward_mean", 0 for completions without an answer, and the critic's."""
+        """Adds no "reward_mean" but "policy/reward_mean", 0 for completions without an answer, and the critic's."""
         self._record_samples(metrics, samples, per_function)
         answers = [self._pair(sample) for sample in samples]
         pairs = [pair for pair in self._with_room(answers, metrics) if pair is not None]

@@ -1,4 +1,4 @@
-"""What a critic said: its judgment in a text, and the label that it stands for. Source: seed 002, 1.2 and 2.2 C.
+"""What a critic said: its judgment in a text, and the label that it stands for. See docs/raro.md.
 
 A judgment is the last `[Answer 1]`, `[Answer 2]` or `[Tie]` that the critic wrote itself. An answer may hold such a
 string, or tell the critic what to write; so what is quoted does not count, and what a critic is shown of an answer
@@ -91,7 +91,7 @@ def parse_verdict(text: str, expert_first: bool, answers: Sequence[str] = ()) ->
     Args:
         text: What the critic wrote.
         expert_first: Whether Answer 1 was the expert's.
-        answers: See `parse_judgment`.
+        answers: Texts that a critic may quote, as for `parse_judgment`.
     """
     judgment = parse_judgment(text, answers)
     return None if judgment is None else label(judgment, expert_first)
@@ -121,7 +121,7 @@ def _runs(found: Sequence[re.Match[str]], line_breaks: int) -> list[list[re.Matc
 
     Args:
         found: Judgments of a text, in order.
-        line_breaks: At most so many may part two that have nothing else between them.
+        line_breaks: How many line breaks at most may part two that have nothing else between them.
     """
     runs = [[first] for first in found[:1]]
     for left, right in pairwise(found):

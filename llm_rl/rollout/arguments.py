@@ -40,7 +40,7 @@ class RolloutArguments(RunArguments):
     num_iterations: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
     mini_batches: int = field(default=1, metadata={"help": "Optimizer steps of a pass, each on a share of a roll-out."})
     max_completion_length: int = field(default=256, metadata={"help": "Longest completion in tokens."})
-    temperature: float = field(default=1.0, metadata={"help": "Of sampling and of all log-probabilities."})
+    temperature: float = field(default=1.0, metadata={"help": "Temperature of sampling and of all log-probabilities."})
     generation_batch_size: int | None = field(
         default=None, metadata={"help": "Sequences that model.generate samples at a time; None: a whole roll-out."}
     )
@@ -49,9 +49,11 @@ class RolloutArguments(RunArguments):
         metadata={"help": "Read a prompt once for all its completions in a batch, when sampling and when training."},
     )
     chat_template_kwargs: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Passed to the chat template of prompts that are messages."}
+        default=None, metadata={"help": "Arguments of the chat template, for prompts that are messages."}
     )
-    reward_weights: list[float] | None = field(default=None, metadata={"help": "One a reward function; None: all 1."})
+    reward_weights: list[float] | None = field(
+        default=None, metadata={"help": "Weights of the reward functions, one each; None: all 1."}
+    )
     beta: float = field(default=0.0, metadata={"help": "Weight of the divergence from the reference; 0: no reference."})
     kl_estimator: str = field(
         default="k3", metadata={"help": "A token's divergence: k1, k2 or k3 (GRPO's) of the sample, or full."}

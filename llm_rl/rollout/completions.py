@@ -37,10 +37,10 @@ def sample_completions(
         causal: The causal language model, whose weights the engine takes over.
         engine: What samples.
         tokenizer: Encodes the prompts.
-        rows: Of the data set.
+        rows: Rows of the data set.
         num_generations: Completions of each.
         params: How to sample.
-        chat_template_kwargs: See `data.encode_prompt`.
+        chat_template_kwargs: Arguments of the chat template, as for `data.encode_prompt`.
 
     Raises:
         ValueError: A row has no prompt, a prompt leaves no room for the longest completion, or the engine broke its

@@ -1,4 +1,4 @@
-"""Prompts as text or chat messages, and what is kept of each completion. Source: seed 003, steps 2.1 to 2.3."""
+"""Prompts as text or chat messages, and what is kept of each completion. See docs/grpo.md."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Sample:
     """A prompt and one completion of it. Token in, token out: nothing is encoded again.
 
     Attributes:
-        row: Of the data set; `row["prompt"]` is a text or a list of messages.
+        row: The row of the data set; `row["prompt"]` is a text or a list of messages.
         prompt_ids: Tokens of the prompt.
         completion_ids: Sampled tokens up to and including the first end token.
         truncated: Whether there is no end token.
@@ -127,7 +127,7 @@ class RolloutBatch:
         rewards: float32 `(B,)`, what the advantages are made from.
         advantages: float32 `(B,)`.
         sequences: int64 scalar, rows that count in the whole optimizer step, over micro-batches and processes.
-        tokens: int64 scalar, likewise.
+        tokens: int64 scalar, tokens that count in the whole optimizer step.
     """
 
     prompt_ids: Tensor

@@ -27,8 +27,8 @@ def replace_groups(
         samples: P · G completions, a group's side by side.
         rewards: `(P, G)`.
         attempts: How often groups may be drawn, ≥ 1.
-        draw: From a number of groups to so many fresh ones, completions and rewards.
-        metrics: Where to add.
+        draw: Gives, for a number of groups, so many fresh ones, completions and rewards.
+        metrics: The accumulator to add to.
 
     Returns:
         Completions and rewards.

@@ -21,7 +21,7 @@ class SamplingParams:
         max_new_tokens: Longest completion.
         temperature: > 0.
         eos_token_ids: Any of these ends a completion.
-        pad_token_id: For padding; it may be an end token.
+        pad_token_id: The token that pads; it may be an end token.
     """
 
     max_new_tokens: int
@@ -34,7 +34,7 @@ class Completion(NamedTuple):
     """Sampled ids.
 
     Attributes:
-        token_ids: In order; what follows the first end token is dropped by the trainer.
+        token_ids: The ids in order; what follows the first end token is dropped by the trainer.
         logprobs: Log-probability of each token as the engine sampled it. None: not known.
     """
 
@@ -92,7 +92,7 @@ class TransformersEngine:
         self._model = model
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
-        """See `GenerationEngine.generate`.
+        """One completion for each list of ids, as `GenerationEngine.generate` documents it.
 
         Raises:
             RuntimeError: `load_weights` was not called.

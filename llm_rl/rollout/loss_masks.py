@@ -22,7 +22,7 @@ def highest_entropy(
         entropies: `(B, T)` each, ≥ 0.
         masks: bool `(B, T)` each, the tokens that count so far.
         share: ρ in (0, 1]. At least that share stays; tokens as uncertain as the last one stay too.
-        accelerator: Of several processes; a collective call. None: this process alone.
+        accelerator: The accelerator of several processes; a collective call. None: this process alone.
 
     Returns:
         The new masks.

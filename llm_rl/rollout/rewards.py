@@ -107,7 +107,7 @@ class RewardFunctions:
             rewards: `(N, F)`, NaN where a function does not apply.
 
         Returns:
-            float64 `(N,)`. Source: seed 003, step 3.
+            float64 `(N,)`, the reward of each sample.
         """
         return (rewards * self.weights.to(rewards.device)).nansum(1)
 

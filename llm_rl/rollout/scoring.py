@@ -37,7 +37,7 @@ class PolicyScorer:
 
     Args:
         model: A causal language model of transformers, or PEFT's wrapper of one.
-        temperature: Of sampling, > 0.
+        temperature: Temperature of sampling, > 0.
         share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`).
 
     Attributes:
@@ -107,9 +107,9 @@ class ReferenceModel:
 
     Args:
         model: The policy at the start of training.
-        temperature: Of sampling, > 0.
+        temperature: Temperature of sampling, > 0.
         ref_model: Another reference. None: the policy as it is now; with adapters, without them.
-        share_prompts: See `PolicyScorer`.
+        share_prompts: Whether a prompt is read once for all its completions, as in `PolicyScorer`.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class ReferenceModel:
         """KL(π ‖ π_ref) over the whole vocabulary at each completion token, `(B, T)`; anything at padding.
 
         Args:
-            scorer: Of the policy.
+            scorer: The scorer of the policy.
             model: The policy, which the gradient goes to.
             batch: The completions.
         """

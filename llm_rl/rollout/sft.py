@@ -26,9 +26,9 @@ class SupervisedDataset(Dataset[dict[str, list[int]]]):
     An item is {"input_ids": prompt, answer and end token, "labels": the same with −100 at the prompt}.
 
     Args:
-        rows: With a "prompt" (text or messages) and the answer, a text.
+        rows: Rows with a "prompt" (text or messages) and the answer, a text.
         tokenizer: Encodes prompts as trainers do (`llm_rl.rollout.data.encode_prompt`).
-        column: Where the answer is.
+        column: Name of the column that the answer is in.
 
     Raises:
         ValueError: There are no rows, a row has no prompt or no such text, or the tokenizer has no end token.

@@ -2,7 +2,7 @@
 
 A tokenizer knows no tags, and text that is decoded and encoded again need not give the sampled ids: so the ids stay as
 they were sampled, the place of each in the text comes from decoding them one by one, and tags are looked up in the
-text. Source: seed 000, 3.1.
+text. Source: docs/vapor.md, 'The objective'.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,16 +29,17 @@ def find_and_map_token_indices(
     """The tokens of the first `start_tag … end_tag` in a text, both tags included.
 
     Tokens and tags need not share boundaries. "overlap" takes every token that holds a character of the span, so none
-    at its ends is lost. "containment" is seed 000's rule: from the first token that starts at or after the span's
-    start, to the last that ends at or before its end. There `</REASONING` + `>.` loses the second token, and a span
-    whose first token began earlier loses that. The end tag is searched behind the start tag, so the two may be equal.
+    at its ends is lost. "containment" is the rule of VAPOR's source: from the first token that starts at or after the
+    span's start, to the last that ends at or before its end. There `</REASONING` + `>.` loses the second token, and a
+    span whose first token began earlier loses that. The end tag is searched behind the start tag, so the two may be
+    equal.
 
     Args:
         full_text: The decoded text.
         token_offsets: Start and end of each token's characters in it, not decreasing. `(0, 0)` is a token without text,
             such as padding.
-        start_tag: Not empty.
-        end_tag: Not empty.
+        start_tag: The start tag, not empty.
+        end_tag: The end tag, not empty.
         rule: "overlap" or "containment".
 
     Returns:
@@ -65,8 +66,8 @@ def find_tagged_text(full_text: str, start_tag: str, end_tag: str) -> tuple[int,
 
     Args:
         full_text: Any text.
-        start_tag: Not empty.
-        end_tag: Not empty; searched behind the start tag.
+        start_tag: The start tag, not empty.
+        end_tag: The end tag, not empty; searched behind the start tag.
 
     Returns:
         `(start, end)` for slicing the text, or None where a tag is missing or the order is wrong.
@@ -107,7 +108,7 @@ def incremental_offsets(token_ids: Sequence[int], tokenizer: Any) -> DecodedToke
 
     Args:
         token_ids: The sampled ids, special ones included.
-        tokenizer: With transformers' `decode(ids, skip_special_tokens=…, clean_up_tokenization_spaces=…)`.
+        tokenizer: A tokenizer with transformers' `decode(ids, skip_special_tokens=…, clean_up_tokenization_spaces=…)`.
 
     Returns:
         `tokenizer.decode(token_ids)` without clean-up, and one pair of offsets a token; every character belongs to a

@@ -1,6 +1,6 @@
-"""`RolloutTrainer`: prompts → completions → rewards → batches that serve several updates. Source: seed 003.
+"""`RolloutTrainer`: prompts → completions → rewards → batches that serve several updates. See docs/grpo.md.
 
-Steps have the names of the seed's road map. Subclasses say what an advantage is and what the loss is.
+Methods have the names of the table there. Subclasses say what an advantage is and what the loss is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class RolloutTrainer(ExactTrainer):
 
     Args:
         model: A causal language model of transformers, or PEFT's wrapper of one.
-        reward_funcs: See `llm_rl.rollout.rewards`.
+        reward_funcs: Reward functions, as `llm_rl.rollout.rewards` documents them.
         args: The arguments.
         train_dataset: Rows with a "prompt" (text or messages) and any other columns: a list, a `datasets.Dataset`, or
             anything else with a length and indices.
@@ -44,8 +44,8 @@ class RolloutTrainer(ExactTrainer):
         eval_dataset: Rows for `evaluate`.
         ref_model: The reference where `args.beta` > 0. None: the model with its adapters off, or a copy.
         engine: What samples. None: `TransformersEngine`.
-        callbacks: As in `transformers.Trainer`.
-        optimizers: As in `transformers.Trainer`.
+        callbacks: Callbacks, as in `transformers.Trainer`.
+        optimizers: Optimizer and scheduler, as in `transformers.Trainer`.
 
     Raises:
         ValueError: The data set is not indexed or has no prompts, the tokenizer has no end token, `ref_model` comes
@@ -375,7 +375,7 @@ class RolloutTrainer(ExactTrainer):
         Args:
             eval_dataset: Rows. None: those given to the trainer.
             ignore_keys: Not used: there are no model outputs.
-            metric_key_prefix: Of the metrics' names.
+            metric_key_prefix: Prefix of the metrics' names.
 
         Returns:
             "<prefix>_reward_mean", a mean for each reward function, and lengths; over all processes.

@@ -37,8 +37,8 @@ class Difference:
     Attributes:
         part: What it belongs to: "completions", "log", "random state", "optimizer", "schedule", "weights" or "other".
         file: The file's path within the folders.
-        step: Of the log line or the checkpoint; None: at the end.
-        name: Of the field or tensor within the file.
+        step: The step of the log line or the checkpoint; None: at the end.
+        name: The name of the field or tensor within the file.
         expected: What the first run has.
         found: What the second has.
         largest: The largest absolute difference; None: not of numbers of the same shape.
@@ -79,7 +79,7 @@ class Comparison:
     """Two training folders beside each other.
 
     Attributes:
-        parts: By name.
+        parts: What was compared, by name.
         left_over: Files and folders that only the second one has.
         not_compared: Names of the files that were not compared.
     """

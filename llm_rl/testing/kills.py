@@ -38,7 +38,7 @@ class Failure:
 
     Attributes:
         after_kills: How many kills came before.
-        exit_code: Of the program; None: it took longer than it may.
+        exit_code: The exit code of the program; None: it took longer than it may.
         last_line: The end of what it printed.
         removed: The checkpoint that was then taken away, to start again from the one before; None: there was none.
     """
@@ -54,7 +54,7 @@ class Interrupted:
     """What happened to a run.
 
     Attributes:
-        kills: In their order.
+        kills: The kills in their order.
         failures: Starts that did not go on.
         finished: Whether the program ended with exit code 0 at last.
     """
@@ -71,7 +71,7 @@ class KilledRun:
         program: What to start, again after each kill.
         folder: Where it trains.
         log: Where it prints to.
-        rhythm: Of the run that was left alone.
+        rhythm: The rhythm of the run that was left alone.
         timeout: Seconds that a start may take.
     """
 

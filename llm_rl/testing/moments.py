@@ -20,7 +20,7 @@ class Rhythm:
     """When a run that was left alone wrote what.
 
     Attributes:
-        seconds: From start to end.
+        seconds: How long the run took, from start to end.
         seen: Seconds from the start to the first sight of each checkpoint, by step.
         saving_seconds: How long a checkpoint took to write.
         files: Names of the files of a checkpoint.
@@ -71,9 +71,9 @@ def draw_moments(rhythm: Rhythm, kills: int, seed: int) -> list[Moment]:
     About half of them wait for the next checkpoint that is being written; one in ten comes while the program starts.
 
     Args:
-        rhythm: Of the run that was left alone.
-        kills: How many.
-        seed: Of the draws.
+        rhythm: The rhythm of the run that was left alone.
+        kills: How many moments to draw.
+        seed: Seed of the draws.
     """
     source, starting, last = random.Random(seed), rhythm.starting_seconds, max(rhythm.seen.values())
     end = min(rhythm.seconds, last + 2 * rhythm.gap_seconds) if rhythm.gap_seconds else rhythm.seconds
@@ -101,8 +101,8 @@ class Trigger:
     """Says when a moment has come.
 
     Args:
-        moment: As drawn.
-        rhythm: Of the run left alone.
+        moment: The moment, as drawn.
+        rhythm: The rhythm of the run left alone.
         found: Steps of the checkpoints that are there at the start.
         early: Whether it may come before a new checkpoint.
         began: Time of the start.

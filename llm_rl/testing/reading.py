@@ -27,7 +27,7 @@ def read(path: Path, folder: Path) -> Any:
     """Read a file.
 
     Args:
-        path: Its ending says what it is.
+        path: The file, whose ending says what it is.
         folder: The run's; texts that begin with its path begin with `{folder}` afterwards.
 
     Returns:

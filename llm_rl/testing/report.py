@@ -15,13 +15,13 @@ class ResumeReport:
 
     Attributes:
         program: The command or function.
-        seed: Of the moments.
+        seed: Seed of the moments.
         asked: Kills that were asked for; fewer happen where the run ends before.
         reference_seconds: How long the run took that was left alone.
         steps: Optimizer steps of the run left alone and of the killed one; None: not written down.
         interrupted: Kills, failed starts, whether the run came to its end.
-        comparison: Of the two folders; None: the killed run came to no end.
-        repeated: Of two runs that were both left alone, made only if the killed run differs.
+        comparison: The comparison of the two folders; None: the killed run came to no end.
+        repeated: The comparison of two runs that were both left alone, made only if the killed run differs.
     """
 
     program: str
@@ -35,7 +35,7 @@ class ResumeReport:
 
     @property
     def kills(self) -> tuple[Kill, ...]:
-        """In their order."""
+        """The kills of the run, in their order."""
         return self.interrupted.kills
 
     @property

@@ -49,8 +49,8 @@ def check_resume(
             in a new process each time; a script that passes one needs `if __name__ == "__main__":`.
         folder: A new folder for the runs (`reference`, `killed`), what they print (`*.log`), `report.txt` and
             `report.json`.
-        kills: How many.
-        seed: Of the moments.
+        kills: How often the run is killed.
+        seed: Seed of the moments.
         timeout: Seconds that one start may take.
         ignore: Patterns of further fields that may differ, such as "train_loss".
 

@@ -100,7 +100,7 @@ def parse(*classes: Any, description: str | None = None, places: Sequence[str] =
 
     Args:
         classes: Dataclasses; all fields are options.
-        description: For --help, the script's docstring.
+        description: What --help says first, the script's docstring.
         places: Options that the first words give, in this order and without a name, in place of a YAML file; the last
             one takes all that are left if it is a list.
     """

@@ -28,14 +28,14 @@ def add_lora(
     """Freeze a model and put adapters on its linear layers.
 
     Adapters are fp32 even where the model is bfloat16. The output head gets none, although LLaDA's bears the name
-    `ff_out` of the MLPs' last layer: as in the source, the matrices of the blocks are adapted, not the vocabulary's.
+    `ff_out` of the MLPs' last layer: the matrices of the blocks are adapted, not the vocabulary's.
 
     Args:
         model: The base, changed in place; its names and weights stay those of its folder.
-        r: Rank.
+        r: Rank of the adapters.
         alpha: Scale; the adapters' product counts alpha / r.
-        dropout: On the adapters' inputs in training mode, in [0, 1). Roll-outs run without, so the ratio of a fresh
-            roll-out is 1 at 0 only.
+        dropout: Dropout on the adapters' inputs in training mode, in [0, 1). Roll-outs run without, so the ratio of a
+            fresh roll-out is 1 at 0 only.
         target_modules: Last names of the linear layers to adapt; the default is every matrix of LLaDA's blocks.
 
     Returns:

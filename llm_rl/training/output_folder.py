@@ -57,7 +57,7 @@ class RunFolder:
     """Where a run goes, chosen and said before anything is loaded; `open` makes it.
 
     Args:
-        args: Of the script; `output_dir` becomes the folder that is chosen.
+        args: Arguments of the script; `output_dir` becomes the folder that is chosen.
         inputs: Files and folders that the run reads; a run that holds one of them is not overwritten.
     """
 

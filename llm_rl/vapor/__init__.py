@@ -1,4 +1,4 @@
-"""VAPOR, seed 000: verifiable reward and preference in one ratio. Pure functions on tensors, and the trainer."""
+"""VAPOR (docs/vapor.md): verifiable reward and preference in one ratio. Pure functions on tensors, and the trainer."""
 
 from llm_rl.vapor.arguments import VAPORArguments
 from llm_rl.vapor.objective import (

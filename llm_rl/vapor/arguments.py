@@ -15,7 +15,7 @@ RewardOn = Literal["verifiable", "completion"]
 
 @dataclass
 class VAPORArguments(RolloutArguments):
-    """Arguments of `VAPORTrainer`; defaults are the form of seed 000.
+    """Arguments of `VAPORTrainer`; defaults are those of docs/vapor.md, 'Options'.
 
     `beta` is here the strength of the preference term; the weight of the divergence is `kl_weight`. A forward pass
     holds whole groups: `per_device_train_batch_size` is a multiple of `num_generations`.
@@ -33,8 +33,12 @@ class VAPORArguments(RolloutArguments):
         metadata={"help": "Start and end tag of the response in chosen and rejected."},
     )
     beta: float = field(default=VaporConfig.beta, metadata={"help": "Strength of the preference term; 0: it is 1."})
-    clip_low: float = field(default=VaporConfig.clip_low, metadata={"help": "The ratio is clipped at 1 - clip_low."})
-    clip_high: float = field(default=VaporConfig.clip_high, metadata={"help": "And above at 1 + clip_high."})
+    clip_low: float = field(
+        default=VaporConfig.clip_low, metadata={"help": "The ratio is clipped below at 1 - clip_low."}
+    )
+    clip_high: float = field(
+        default=VaporConfig.clip_high, metadata={"help": "The ratio is clipped above at 1 + clip_high."}
+    )
     kl_weight: float = field(
         default=VaporConfig.kl_weight, metadata={"help": "w1: weight of the divergence from the reference."}
     )
@@ -61,7 +65,7 @@ class VAPORArguments(RolloutArguments):
         default="verifiable", metadata={"help": "Reward functions see s_i (verifiable) or the whole completion."}
     )
     span_rule: str = field(
-        default="overlap", metadata={"help": "Tokens of a tagged part: overlap, or containment as in seed 000."}
+        default="overlap", metadata={"help": "Tokens of a tagged part: those that overlap it, or containment."}
     )
     gradient_shares: bool = field(
         default=False, metadata={"help": "Log each term's share of the gradient: up to 4 backward passes a log line."}

@@ -1,6 +1,6 @@
 """What VAPOR keeps beyond a common roll-out: tagged parts of completions, and preference pairs as token batches.
 
-Source: seed 000, steps 3.1, 4 and 6.
+Source: docs/vapor.md, 'What a step does'.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class Response(NamedTuple):
     """A chosen or rejected completion of the data set.
 
     Attributes:
-        token_ids: Encoded once.
+        token_ids: The token ids, encoded once.
         span: Start and stop of the tagged response among them; None where it was not found.
     """
 
@@ -59,11 +59,11 @@ def encode_response(row: Mapping[str, Any], name: str, tokenizer: Any, tags: Seq
     """The tokens of a row's chosen or rejected completion, without special tokens around, and its tagged response.
 
     Args:
-        row: Of the data set; `row[name]` is a text, or a list of one message.
+        row: A row of the data set; `row[name]` is a text, or a list of one message.
         name: "chosen" or "rejected".
-        tokenizer: Encodes it.
+        tokenizer: The tokenizer, which encodes it.
         tags: Start and end tag.
-        rule: See `spans.find_and_map_token_indices`.
+        rule: Which tokens a tagged part has, as in `spans.find_and_map_token_indices`.
 
     Raises:
         ValueError: The row has no such text.
@@ -84,7 +84,7 @@ def place_response(
 ) -> VaporSample:
     """One response of a pair as a completion to be scored, up to the end of its tagged part.
 
-    "static": it stands behind the prompt with the text that it has before its tags. "generated", section 4.1: the
+    "static": it stands behind the prompt with the text that it has before its tags. "generated": the
     tagged part alone stands behind the prompt and the completion up to the end of s_i.
 
     Args:
@@ -120,10 +120,10 @@ def collate_pairs(
     Args:
         samples: N completions.
         pairs: N pairs, each of the sample's prompt.
-        context: See `place_response`.
-        pad_id: For padding.
+        context: What responses stand behind, as in `place_response`.
+        pad_id: The token that pads.
         room: Positions of the model. None: no bound.
-        device: Of the tensors.
+        device: Device of the tensors.
 
     Returns:
         2 N rows.
@@ -153,9 +153,9 @@ def preference_pair(pairs: RolloutBatch, logprobs: Tensor, prompts: int) -> Pref
     """The halves of a batch of pairs, `(P, C, T)` each.
 
     Args:
-        pairs: Of `collate_pairs`, with the reference's log-probabilities.
+        pairs: A batch of `collate_pairs`, with the reference's log-probabilities.
         logprobs: `(2 P C, T)`, log π of its tokens.
-        prompts: P.
+        prompts: P, the number of prompts.
 
     Raises:
         ValueError: There are no reference log-probabilities.
@@ -175,7 +175,7 @@ class VaporRolloutBatch(RolloutBatch):
 
     Attributes:
         spans: bool `(B, T)`, the tokens of s_i.
-        pairs: See `collate_pairs`; P (static) or B (generated) chosen responses, then as many rejected ones.
+        pairs: A batch of `collate_pairs`: P (static) or B (generated) chosen responses, then as many rejected ones.
         pairs_found: int64 scalar, pairs of which both responses were found in the whole optimizer step, over
             micro-batches and processes.
     """
@@ -193,7 +193,7 @@ class VaporRolloutBatch(RolloutBatch):
             logprobs: `(B, T)`, log π of the completions' tokens.
             old_logprobs: `(B, T)`, the same under the policy that sampled.
             pair_logprobs: log π of the tokens of `pairs`.
-            num_generations: G.
+            num_generations: G, the completions of each prompt.
 
         Raises:
             ValueError: There are no rewards or reference log-probabilities yet.

@@ -13,7 +13,7 @@ from llm_rl.vapor.ratios import PreferencePair, preference_margin
 
 @torch.no_grad()
 def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatch, entropy: Tensor) -> None:
-    """Adds the terms of a micro-batch and the monitors of seed 004; exact over any split of a step.
+    """Adds the terms of a micro-batch and the monitors of every trainer; exact over any split of a step.
 
     "surrogate", "kl" and "preference_loss" are the parts of the loss before their weights. "verifiable_ratio" is the
     mean of the verifiable term where s_i was found, "preference_term" that of the preference term where the pair was.
@@ -21,10 +21,10 @@ def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatc
     "masked_frac" is the share of tokens outside s_i, which count in the divergence alone.
 
     Args:
-        metrics: Where to add.
-        terms: Of the batch.
-        batch: With `old_logprobs`.
-        entropy: `(P, G, T)` of the distribution that each token was drawn from.
+        metrics: The accumulator to add to.
+        terms: The terms of the batch.
+        batch: The micro-batch, with `old_logprobs`.
+        entropy: `(P, G, T)`, entropy of the distribution that each token was drawn from.
 
     Raises:
         ValueError: `old_logprobs` is None.
@@ -52,8 +52,8 @@ def record_preferences(metrics: MetricAccumulator, pair: PreferencePair) -> None
     The margin is without β. It is 0, and so is the accuracy, where the policy is the reference.
 
     Args:
-        metrics: Where to add.
-        pair: Of a micro-batch.
+        metrics: The accumulator to add to.
+        pair: The pairs of a micro-batch.
     """
     margin, found = preference_margin(pair), pair.found
     metrics.add_ratio("preference_margin", margin.sum(), found.sum())
@@ -68,7 +68,7 @@ class GradientShares:
     goes through the first ("verifiable") and what goes through the second ("preference").
 
     Args:
-        parameters: Those that are trained.
+        parameters: The parameters that are trained.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
@@ -82,7 +82,7 @@ class GradientShares:
             loss: The micro-batch's share of the loss.
             batch: Whose log-probabilities the loss was made from.
             kl_weight: w₁.
-            pref_loss_weight: Of the direct preference term.
+            pref_loss_weight: Weight of the direct preference term.
         """
         completions, pairs = [batch.logprobs], [batch.pair.chosen, batch.pair.rejected]
         self._add("verifiable", -loss.surrogate, completions)
@@ -106,8 +106,8 @@ class GradientShares:
         """Adds "gradient_share/<term>", its norm over the sum of all terms' norms, and starts anew; a collective call.
 
         Args:
-            metrics: Where to add; nothing is added where every gradient is 0.
-            processes: Their number.
+            metrics: The accumulator to add to; nothing is added where every gradient is 0.
+            processes: Number of processes.
         """
         norms = {}
         for name, sums in self._sums.items():

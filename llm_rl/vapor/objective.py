@@ -1,6 +1,6 @@
 """VAPOR's objective: a verifiable ratio and a preference term in one clipped surrogate, averaged over a whole step.
 
-Source: seed 000, section 3.2 and section 4; its form is the default of `VaporConfig`, and every field is a departure
+Source: docs/vapor.md, 'The objective'; the form there is the default of `VaporConfig`, and every field is a departure
 that can be asked for. Shapes as in `ratios`.
 
 The preference term multiplies all completions of a prompt alike. At the first update every ratio is 1 and the
@@ -38,7 +38,7 @@ class VaporConfig:
         clip_low: How far the ratio may fall below 1, in [0, 1].
         clip_high: How far it may rise above 1, ≥ 0.
         kl_weight: w₁ ≥ 0, weight of the KL to the reference.
-        kl_estimator: See `core.approx_kl`.
+        kl_estimator: Estimator of the divergence, one of those of `core.approx_kl`.
         ratio_base: The verifiable ratio is against the reference ("ref") or the policy that sampled ("old").
         ratio_level: Over the tokens of s_i the log-ratio is added up ("sum"), averaged ("mean"), or each token has its
             own ratio ("token").
@@ -121,11 +121,11 @@ class VaporTerms(NamedTuple):
 
 
 def vapor_terms(batch: VaporBatch, config: VaporConfig) -> VaporTerms:
-    """Every term of seed 000's objective for each completion and pair; failures are neutral as in steps 4 and 6.
+    """Every term of the objective for each completion and pair; what was not found is neutral.
 
     Args:
         batch: Log-probabilities, masks and rewards.
-        config: Parameters.
+        config: Parameters of the objective.
 
     Returns:
         The terms, not yet averaged.
@@ -176,7 +176,7 @@ class VaporCounts(NamedTuple):
 
     Attributes:
         samples: int64 scalar, completions, those without s_i included.
-        completions: For the KL: completions with a token.
+        completions: Completions with a token, which the divergence is averaged over.
         pairs: int64 scalar, preference pairs of which both responses were found.
     """
 
@@ -189,7 +189,7 @@ class VaporLoss(NamedTuple):
     """Scalars; `loss` is −surrogate + w₁ · kl + weight · preference.
 
     Attributes:
-        loss: To be minimized.
+        loss: The scalar to be minimized.
         surrogate: Mean over completions.
         kl: Mean over completions of the mean over tokens.
         preference: Mean over the pairs that were found.
@@ -210,13 +210,13 @@ def vapor_counts(batch: VaporBatch) -> VaporCounts:
 def vapor_loss(
     terms: VaporTerms, batch: VaporBatch, config: VaporConfig, counts: VaporCounts | None = None
 ) -> VaporLoss:
-    """The loss of section 4.2, or a micro-batch's share of it.
+    """The loss −J of docs/vapor.md, or a micro-batch's share of it.
 
     Args:
-        terms: Of `batch`.
-        batch: See `vapor_terms`.
-        config: Parameters.
-        counts: Of the whole optimizer step, so that the shares of its micro-batches add up. None: of this batch.
+        terms: The terms of `batch`.
+        batch: What the terms were made from by `vapor_terms`.
+        config: Parameters of the objective.
+        counts: Counts of the whole optimizer step, so that the shares of its micro-batches add up. None: of `batch`.
 
     Returns:
         The loss and its parts, each with gradient; a term without weight is left out of the loss.

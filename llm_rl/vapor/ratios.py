@@ -1,6 +1,6 @@
 """The factors of VAPOR's objective in log space: verifiable term, preference term, advantage, clipped product.
 
-Source: seed 000, section 3.2, steps 4 to 7, and section 4. Shapes: P prompts, G completions of each, T tokens of a
+Source: docs/vapor.md, 'The objective'. Shapes: P prompts, G completions of each, T tokens of a
 completion; C is 1 where a prompt's preference pair stands alone (static) and G where it follows each completion's own
 s_i. Logarithms are clamped to ±20 (`core.MAX_LOG_RATIO`) before an exponential, so no finite log-probability overflows;
 beyond the clamp a gradient is 0.
@@ -32,7 +32,7 @@ def span_mask(spans: Sequence[tuple[int, int] | None], length: int, device: torc
     Args:
         spans: N pairs `(start, stop)` or None, as `spans.find_and_map_token_indices` returns them.
         length: Columns, at least the largest stop.
-        device: Of the result.
+        device: Device of the result.
 
     Raises:
         ValueError: A span is empty or does not fit into `length`.
@@ -46,12 +46,12 @@ def span_mask(spans: Sequence[tuple[int, int] | None], length: int, device: torc
 
 
 def vapor_advantage(rewards: Tensor, found: Tensor, scale: Scale = "none") -> Tensor:
-    """Step 5: reward minus group mean, where a completion without s_i has reward 0 and takes part.
+    """The advantage A: reward minus group mean, where a completion without s_i has reward 0 and takes part.
 
     Args:
         rewards: `(P, G)`; anything where `found` is False, NaN included.
         found: bool `(P, G)`: whether the verifiable part was found.
-        scale: See `objective.VaporConfig.advantage_scale`.
+        scale: What a difference is divided by, `objective.VaporConfig.advantage_scale`.
 
     Returns:
         `(P, G)` without gradient; 0 in a group without spread.
@@ -64,13 +64,13 @@ def vapor_advantage(rewards: Tensor, found: Tensor, scale: Scale = "none") -> Te
 
 
 def verifiable_log_ratio(logprobs: Tensor, base_logprobs: Tensor, spans: Tensor, level: RatioLevel = "sum") -> Tensor:
-    """log π(s_i|p) − log π_base(s_i|p): the logarithm of the verifiable term, steps 4 and section 4.1.
+    """log π(s_i|p) − log π_base(s_i|p): the logarithm of the verifiable term.
 
     Args:
         logprobs: `(…, T)`; outside the spans anything.
         base_logprobs: `(…, T)`, constants: the reference's, or those of the policy that sampled.
         spans: bool `(…, T)`, the tokens of s_i; a row of False where it was not found.
-        level: See `objective.VaporConfig.ratio_level`.
+        level: What the log-ratio is taken over, `objective.VaporConfig.ratio_level`.
 
     Returns:
         `(…, 1)`, or `(…, T)` for "token"; within ±20; 0 without gradient where there is no span.
@@ -91,10 +91,10 @@ class PreferencePair(NamedTuple):
 
     Attributes:
         chosen: log π of the chosen response's tokens.
-        chosen_ref: The same under the reference, constants.
+        chosen_ref: Those of y_w under the reference, constants.
         chosen_span: bool, the tokens of y_w; a row of False where it was not found.
         rejected: log π of the rejected response's tokens.
-        rejected_ref: The same under the reference, constants.
+        rejected_ref: Those of y_l under the reference, constants.
         rejected_span: bool, the tokens of y_l, likewise.
     """
 
@@ -112,7 +112,7 @@ class PreferencePair(NamedTuple):
 
 
 def preference_margin(pair: PreferencePair) -> Tensor:
-    """log π/π_ref(y_w) − log π/π_ref(y_l), step 6 and section 4.1: above 0 the policy moved to the preferred response.
+    """log π/π_ref(y_w) − log π/π_ref(y_l): above 0 the policy moved to the preferred response.
 
     Args:
         pair: The log-probabilities and spans.
@@ -143,7 +143,7 @@ def vapor_surrogate(
     clip_high: float,
     clip_on: ClipOn = "product",
 ) -> tuple[Tensor, Tensor]:
-    """min(r′A, clip(r′)A) with r′ = verifiable · preference, step 7 and section 4.2; clip on "verifiable": see below.
+    """min(r′A, clip(r′)A) with r′ = verifiable · preference; clip on "verifiable": see below.
 
     With the clip on the verifiable ratio v alone and the preference term f outside, it is f · min(v·A, clip(v)·A).
 
@@ -151,9 +151,9 @@ def vapor_surrogate(
         verifiable: `(P, G, U)`, logarithm of the verifiable term, a column for each unit that has a ratio.
         preference: `(P, C)`, logarithm of the preference term.
         advantages: `(P, G)`, constants, at most 1e20 in magnitude (rewards are, see `rewards.MAX_REWARD`).
-        clip_low: See `objective.VaporConfig`.
-        clip_high: See `objective.VaporConfig`.
-        clip_on: See `objective.VaporConfig`.
+        clip_low: How far below 1 the ratio may fall, `objective.VaporConfig.clip_low`.
+        clip_high: How far above 1 the ratio may rise, `objective.VaporConfig.clip_high`.
+        clip_on: What is clipped, `objective.VaporConfig.clip_on`.
 
     Returns:
         Objective and bool "clipping is what acted", `(P, G, U)` each.

@@ -1,4 +1,4 @@
-"""`VAPORTrainer`: verifiable reward and preference in one ratio, on `RolloutTrainer`. Source: seed 000."""
+"""`VAPORTrainer`: verifiable reward and preference in one ratio, on `RolloutTrainer`. Source: docs/vapor.md."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ class VAPORTrainer(RolloutTrainer):
     found. Arguments as in `RolloutTrainer`, with `VAPORArguments`; there is always a reference.
 
     Raises:
-        ValueError: A row has no pair; else as in `RolloutTrainer`.
+        ValueError: A row has no pair, or one of the reasons of `RolloutTrainer`.
     """
 
     args: VAPORArguments
@@ -52,7 +52,7 @@ class VAPORTrainer(RolloutTrainer):
     # A roll-out
 
     def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
-        """Samples with their verifiable part, step 4; a row's side by side."""
+        """Samples with their verifiable part; a row's side by side."""
         tagged: list[Sample] = []
         for sample in super()._generate_completions(rows, num_generations):
             span, text = find_part(
@@ -133,14 +133,14 @@ class VAPORTrainer(RolloutTrainer):
             batch.pairs.ref_per_token_logps = self.reference.logprobs(batch.pairs)
 
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
-        """A = reward − group mean, step 5, `(P, G)`."""
+        """A = reward − group mean, `(P, G)`."""
         found = torch.ones_like(rewards, dtype=torch.bool)
         return vapor_advantage(rewards, found, self.args.objective.advantage_scale)
 
     # The update
 
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: Any) -> Tensor:
-        """This micro-batch's share of the loss of section 4.2, to be added up over micro-batches and processes."""
+        """This micro-batch's share of the loss −J (docs/vapor.md), to be added up over micro-batches and processes."""
         config = self.args.objective
         logps, entropies = self._get_per_token_logps_and_entropies(model, inputs)  # (B, T) each
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps

@@ -1,4 +1,4 @@
-"""RARO's joint objective as a registered advantage estimator of verl. Source: seed 002, 2.1, step 5.
+"""RARO's joint objective as a registered advantage estimator of verl. Source: docs/raro.md.
 
 verl's policy loss is one mean over the completions of both roles. It is linear in the advantages' scale (a clipped
 surrogate is positively homogeneous), so a factor λ · all / role on a role's advantages makes it λ times the mean over

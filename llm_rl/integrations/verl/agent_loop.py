@@ -1,4 +1,4 @@
-"""RARO's roll-outs on verl: the policy answers and is judged; the critic judges. Source: seed 002, 2.1.
+"""RARO's roll-outs on verl: the policy answers and is judged; the critic judges. Source: docs/raro.md.
 
 verl makes an agent loop for each roll-out and takes from it one output with one reward. An agent loop that returns a
 list has one reward copied to every output, so policy and critic have rows of their own (`rows`), and the judgments that
@@ -33,10 +33,10 @@ class Written:
     Attributes:
         prompt_ids: What was asked.
         ids: What was sampled, end token included.
-        logprobs: Of the samples; None where the server gives none.
+        logprobs: Log-probabilities of the samples; None where the server gives none.
         text: Decoded, see `CompletionDecoder`.
         truncated: Whether it has no end token.
-        extra_fields: Of the server.
+        extra_fields: Extra fields of the server's answer.
     """
 
     prompt_ids: list[int]
@@ -55,16 +55,16 @@ class RAROAgentLoop(AgentLoopBase):
     that are left out (over-length, without a label) get a response mask of 0.
 
     Args:
-        *args: Of `AgentLoopBase`.
-        judgements: Of each answer of the policy.
-        rejudge_attempts: At most.
+        *args: Arguments of `AgentLoopBase`.
+        judgements: How many judgments each answer of the policy gets.
+        rejudge_attempts: How often at most an answer without a label is judged again.
         replay_capacity: Pairs of earlier steps that each worker remembers.
         replay_mode: "fifo" or "reservoir".
-        seed: Of what is drawn.
+        seed: Seed of what is drawn.
         critic_system: The critic's system prompt.
         critic_user: The critic's user template.
-        reasoning_tags: Of hidden reasoning.
-        **kwargs: Of `AgentLoopBase`.
+        reasoning_tags: Start and end tag of hidden reasoning.
+        **kwargs: Further arguments of `AgentLoopBase`.
 
     Raises:
         ValueError: A template lacks a field, or see `ReplayBuffer`.
@@ -95,7 +95,7 @@ class RAROAgentLoop(AgentLoopBase):
         """One completion, and what its reward needs.
 
         Args:
-            sampling_params: Of the server.
+            sampling_params: Sampling parameters of the server.
             **kwargs: The row's columns, with verl's "uid" and "global_steps".
 
         Returns:

@@ -11,12 +11,12 @@ from llm_rl.raro.replay import ReplayMode
 
 
 class WorkerMemory:
-    """Of one worker process; verl saves it with no checkpoint.
+    """The replay memory of one worker process; verl saves it with no checkpoint.
 
     Args:
-        capacity: See `ReplayBuffer`.
-        mode: Likewise.
-        seed: Likewise.
+        capacity: Most pairs held, as in `ReplayBuffer`.
+        mode: Which pairs are kept, as in `ReplayBuffer`.
+        seed: Seed of what is drawn, as in `ReplayBuffer`.
     """
 
     def __init__(self, capacity: int, mode: ReplayMode, seed: int) -> None:

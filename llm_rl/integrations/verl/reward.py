@@ -1,4 +1,4 @@
-"""RARO's reward manager: the last step of a row on verl, from texts to a score. Source: seed 002, 2.2 C.
+"""RARO's reward manager: the last step of a row on verl, from texts to a score. Source: docs/raro.md.
 
 verl loads it by `reward.reward_manager` with `source: importlib`, `module.path:
 pkg://llm_rl.integrations.verl.reward` and `name: RARORewardManager`; that also registers the advantage estimator
@@ -41,7 +41,7 @@ class RARORewardManager(RewardManagerBase):
         tokenizer: Decodes completions.
         compute_score: Not used; verl passes its own.
         reward_router_address: Not used; there is no reward model.
-        reward_model_tokenizer: Likewise.
+        reward_model_tokenizer: Not used, for the same reason.
 
     Raises:
         ValueError: A reward of a tie lies outside [0, 1].

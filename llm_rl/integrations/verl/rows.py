@@ -1,4 +1,4 @@
-"""The data set of both roles as verl reads it: a parquet file with a row for each prompt. Source: seed 002, 2.2 A.
+"""The data set of both roles as verl reads it: a parquet file with a row for each prompt. See docs/verl.md.
 
 Columns are verl's: `data_source`, `agent_name`, `prompt`, `ability`, `reward_model` and `extra_info`. A row of the
 critic without a stored answer of the policy holds the policy's prompt: the agent loop asks the policy first.
@@ -23,10 +23,10 @@ def policy_row(row: Mapping[str, Any], index: int, split: str, tags: Sequence[st
     """The policy's row of a question.
 
     Args:
-        row: Of `PolicyRows`: with "question", "answer" and "prompt"; "question_id" may be there.
+        row: A row of `PolicyRows`, with "question", "answer" and "prompt"; "question_id" may be there.
         index: Number of the row in its file.
         split: "train", or another name: what the policy writes there is not remembered.
-        tags: Of hidden reasoning in the expert's answer.
+        tags: Start and end tag of hidden reasoning in the expert's answer.
     """
     return _verl_row("policy", row, index, split, tags)
 
@@ -41,10 +41,10 @@ def critic_row(
     """A row of the critic, to judge an answer that the policy writes during training.
 
     Args:
-        row: See `policy_row`.
-        index: Likewise.
-        split: Likewise.
-        tags: Likewise.
+        row: A row of `PolicyRows`, as for `policy_row`.
+        index: Number of the row in its file.
+        split: "train", or another name, as for `policy_row`.
+        tags: Start and end tag of hidden reasoning in the expert's answer.
         source: "fresh", an answer to this question by the current policy; "history", a pair of an earlier step, of any
             question, and a fresh one where there is none.
 
@@ -64,10 +64,10 @@ def stored_row(
     Args:
         pair: The pair.
         expert_first: Whether the expert's answer is Answer 1.
-        index: See `policy_row`.
-        split: Likewise.
-        prompts: Of both roles, as messages.
-        control_tokens: See `Prompts.for_critic`. `RAROAgentLoop` writes the prompt anew with its tokenizer's.
+        index: Number of the row in its file.
+        split: "train", or another name, as for `policy_row`.
+        prompts: The prompts of both roles, as messages.
+        control_tokens: Those of `Prompts.for_critic`. `RAROAgentLoop` writes the prompt anew with its tokenizer's.
     """
     row = {
         "question": pair.question,
@@ -98,7 +98,7 @@ def both_roles(rows: PolicyRows, split: str, seed: int) -> list[dict[str, Any]]:
     Args:
         rows: Questions and expert answers.
         split: "train", or another name: then every critic row is fresh.
-        seed: Of the order.
+        seed: Seed of the order.
 
     Raises:
         ValueError: The prompts are text, which verl does not take, or a row is none of RARO's.

@@ -43,8 +43,8 @@ class Outcome:
     """What became of a completion.
 
     Attributes:
-        reward: In [0, 1]; None where it is left out of training.
-        verdicts: The labels that it is of.
+        reward: The completion's reward in [0, 1]; None where it is left out of training.
+        verdicts: The labels that the reward is the mean of.
     """
 
     reward: float | None
@@ -71,8 +71,8 @@ def policy_outcome(
         truncated: Whether it ended without an end token; then it is left out.
         info: Its row's `extra_info`.
         critiques: Judgments of its answer. Without any label it is left out.
-        matrix: Rewards.
-        tags: Of hidden reasoning. A completion that ended without an answer has lost: its reward is 0.
+        matrix: What each label is worth.
+        tags: Tags of hidden reasoning. A completion that ended without an answer has lost: its reward is 0.
     """
     if truncated:
         return Outcome(None)
@@ -95,7 +95,7 @@ def encode_score(role: str, reward: float) -> float:
 
     Args:
         role: "policy" or "critic".
-        reward: In [0, 1].
+        reward: The completion's reward in [0, 1].
 
     Raises:
         ValueError: The role is unknown or the reward out of range.

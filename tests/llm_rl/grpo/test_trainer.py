@@ -47,7 +47,7 @@ class Keep(TrainerCallback):
     ids=lambda changes: "-".join(changes) or "defaults",
 )
 def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """At the first update, where every ratio is 1, and at the second, where some are clipped."""
+    """They agree at the first update, where every ratio is 1, and at the second, where some are clipped."""
     settings = {
         "max_steps": 2,
         "num_iterations": 2,

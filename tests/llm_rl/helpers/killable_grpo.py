@@ -62,7 +62,7 @@ def play(folder: Path, kill_after: int = 0) -> None:
 
 
 def play_vapor(folder: Path, kill_after: int = 0) -> None:
-    """The same with VAPOR."""
+    """Train with VAPOR as `play` does with GRPO."""
     given = {"callbacks": [KillAfter(kill_after)], "engine": TransformersEngine()}
     finish(folder, tiny_vapor.trainer(folder, reward_funcs=lengths, given=given, **VAPOR_SETTINGS))
 

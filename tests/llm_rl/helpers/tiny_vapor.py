@@ -36,7 +36,7 @@ ROWS = [
     {"prompt": "green sea", "chosen": "two", "rejected": "<RESPONSE>sun</RESPONSE>"},
     {"prompt": "two sun", "chosen": "<RESPONSE>sun</RESPONSE>", "rejected": "</RESPONSE>one<RESPONSE>"},
 ]
-"""In the last two the response is not found in one of both."""
+"""Rows of pairs; in the last two the response is not found in one of both."""
 
 
 @cache

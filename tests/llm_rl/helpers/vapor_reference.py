@@ -1,4 +1,4 @@
-"""Seed 000 written out for a trainer: a loop over prompts, completions and tokens, without padding or batches."""
+"""VAPOR's objective written out for a trainer: a loop over prompts, completions and tokens, without padding."""
 
 import re
 import statistics

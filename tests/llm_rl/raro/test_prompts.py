@@ -47,7 +47,7 @@ def test_prompts_of_both_roles() -> None:
 
 @pytest.fixture(scope="module")
 def chat_tokenizer() -> Any:
-    """With special tokens, a turn mark that is an added token only, and an added word."""
+    """A tokenizer with special tokens, a turn mark that is an added token only, and an added word."""
     result = copy.deepcopy(tag_tokenizer())
     result.add_special_tokens({"additional_special_tokens": ["<|im_end|>", "§"]})
     result.add_tokens(["<|im_start|>", "moonlight", "  "])

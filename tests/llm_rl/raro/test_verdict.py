@@ -196,7 +196,7 @@ def test_an_escaped_answer_keeps_all_but_judgments_and_sections() -> None:
     ],
 )
 def test_long_texts_take_linear_time(unit: str) -> None:
-    """Of 200 kB, where a quadratic scan takes minutes."""
+    """Texts of 200 kB, where a quadratic scan takes minutes."""
     text = unit * (200_000 // len(unit))
     assert len(escape_answer(text)) == len(text)
     assert parse_judgment(f"{text}\n\nMine is\n[Answer 2]", [unit]) in {None, TWO}

@@ -39,7 +39,7 @@ def test_a_run_that_has_ended_takes_no_further_step(
 
 @each_trainer
 def test_a_gradient_that_is_not_finite_is_not_stepped_on_and_nothing_is_saved(tmp_path: Path, tiny: ModuleType) -> None:
-    """At the last step, where transformers would end without a word."""
+    """It happens at the last step, where transformers would end without a word."""
     run = tiny.trainer(tmp_path, **SAVING)
     weight, kept = run.model.lm_head.weight, []
 

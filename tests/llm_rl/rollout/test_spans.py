@@ -31,7 +31,7 @@ def byte_level() -> PreTrainedTokenizerFast:
 
 
 def byte_fallback() -> PreTrainedTokenizerFast:
-    """As Llama 2: pieces with ▁ for spaces, single bytes for what the vocabulary lacks."""
+    """A tokenizer like that of Llama 2: pieces with ▁ for spaces, single bytes for what the vocabulary lacks."""
     pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁</>.REASONINGthecellis3abc"]
     backend = Tokenizer(
         models.BPE(
@@ -46,7 +46,7 @@ def byte_fallback() -> PreTrainedTokenizerFast:
 
 
 def unigram() -> PreTrainedTokenizerFast:
-    """As T5: a unigram model with ▁ for spaces, in which pieces hold several words' ends."""
+    """A tokenizer like that of T5: a unigram model with ▁ for spaces, in which pieces hold several words' ends."""
     backend = Tokenizer(models.Unigram())
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.decoder = decoders.Metaspace()
@@ -80,7 +80,7 @@ def decode(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
 
 
 def source_rule(full_text: str, token_offsets: list[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
-    """Seed 000, 3.1, from the characters of the span on: the loop over tokens."""
+    """The rule of containment, from the characters of the span on: the loop over tokens."""
     first, last = -1, -1
     for i, (left, right) in enumerate(token_offsets):
         if right == 0:

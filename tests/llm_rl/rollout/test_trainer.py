@@ -43,7 +43,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_same_run(folder: Path, other: Path) -> None:
-    """Down to the optimizer and the random states of the checkpoints."""
+    """Two runs agree, down to the optimizer and the random states of the checkpoints."""
     found = compare_runs(other, folder)
     assert found.first is None, str(found.first)
     assert found.parts.keys() >= {"weights", "optimizer", "schedule", "random state", "log"}
@@ -171,7 +171,7 @@ def test_truncated_completions_leave_the_loss_and_its_denominators(tmp_path: Pat
 
 
 def wanted_only(prompts: list[str], completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
-    """Without spread for one prompt in three."""
+    """A reward without spread for one prompt in three."""
     return [0.0 if prompt == "red" else float(ids[0]) for prompt, ids in zip(prompts, completion_ids, strict=True)]
 
 

@@ -99,7 +99,7 @@ def test_a_function_runs_in_processes_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_kill_reaches_processes_that_left_the_group(tmp_path: Path) -> None:
-    """As the workers of torchrun do."""
+    """A program leaves the group as the workers of torchrun do."""
     process = Started(["sh", "-c", "setsid sleep 60 & echo $! > {folder}; wait"], tmp_path / "id", tmp_path / "log")
     while not (tmp_path / "id").exists() or not (tmp_path / "id").read_text().strip():
         assert process.exit_code() is None

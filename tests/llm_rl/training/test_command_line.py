@@ -20,7 +20,7 @@ SUDOKU = ROOT / "data" / "sudoku6x6_test.jsonl"
 class Options:
     """Options of several kinds."""
 
-    learning_rate: float = field(default=1e-3, metadata={"help": "Of AdamW."})
+    learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of AdamW."})
     learning_rate_end: float = 0.0
     steps: int = 10
     kind: Literal["one", "two"] = "one"

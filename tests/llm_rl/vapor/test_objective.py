@@ -125,7 +125,7 @@ def random_batch(seed: int, columns: int, scale: float = 0.5) -> VaporBatch:
 
 
 def slow_loss(batch: VaporBatch, config: VaporConfig) -> float:
-    """Seed 000 written out: a loop over prompts, completions and tokens on plain numbers."""
+    """The objective of docs/vapor.md written out: a loop over prompts, completions and tokens on plain numbers."""
     prompts, members, length = batch.logprobs.shape
     new, ref, old = (t.tolist() for t in (batch.logprobs, batch.ref_logprobs, batch.old_logprobs))  # type: ignore[union-attr]
     base = ref if config.ratio_base == "ref" else old

@@ -46,7 +46,7 @@ WHOLE_STEP = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4
     ids=lambda changes: "-".join(changes),
 )
 def test_gradient_equals_a_slow_loop_over_samples(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """At the first update and the second of a roll-out, with a reference that is not the policy that samples."""
+    """They agree at the first and second update of a roll-out, with a reference that is not the policy that samples."""
     kept, model, reference = KeepSteps(), tag_model(torch.float64), shifted_model()
     old = copy.deepcopy(model)
     settings = {**WHOLE_STEP, "max_steps": 2, "num_iterations": 2, **changes}

@@ -98,7 +98,7 @@ def batch_of(tokenizer, rows, texts, attached=(), cut=()):
 
 
 def score(config, tokenizer, batch):
-    """As verl's reward worker: a manager loaded by the configuration, a row at a time."""
+    """The scores of rows as verl's reward worker gets them: a manager loaded by the configuration, a row at a time."""
 
     async def run():
         manager = load_reward_manager(config, tokenizer)
