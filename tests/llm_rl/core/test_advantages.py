@@ -234,7 +234,7 @@ def test_bad_advantage_arguments(returns: torch.Tensor, arguments: dict, message
 GROUPS = torch.tensor([[0.0, 0.0, 1.0, 3.0], [2.0, 2.0, 2.0, 2.0]], dtype=torch.float64)
 
 
-def test_seed_003_and_004_by_their_code() -> None:
+def test_grpo_advantages_by_the_usual_code() -> None:
     """`rewards − mean`, divided by torch's `std` (n − 1) + 1e-4."""
     advantages = group_relative_advantage(GROUPS, std_eps=1e-4, correction=1)
     expected = (GROUPS - GROUPS.mean(1, keepdim=True)) / (GROUPS.std(1, keepdim=True) + 1e-4)
