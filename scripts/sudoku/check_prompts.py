@@ -27,7 +27,7 @@ class Arguments:
     data: str = field(metadata={"help": "Prompt set: jsonl, csv or parquet with a prompt column."})
     tokenizer: str = field(default="char", metadata={"help": "char, a folder, a .gguf file or a tokenizer.json."})
     max_gen_length: int = field(default=128, metadata={"help": "Response tokens."})
-    mask_token_id: int | None = field(default=None, metadata={"help": "For a tokenizer without a mask token."})
+    mask_token_id: int | None = field(default=None, metadata={"help": "Mask token of a tokenizer that names none."})
     layout: str | None = field(
         default=None, metadata={"help": "Answer layout; default: the first that suits the tokenizer."}
     )
@@ -61,7 +61,7 @@ def check(prefilled: PreFilled, tokenizer: Any, rng: np.random.Generator) -> str
     if judge_error(ids, layout):
         return "judge_error is true for the pre-filled state"
     if detect_definite(ids, layout) != layout.cell_positions[forced_digits(layout.puzzle) > 0].tolist():
-        return "detect_definite is not the forced cells of the puzzle"
+        return "detect_definite is not the definite cells of the puzzle"
 
     partly, wrong, garbled = ids.copy(), ids.copy(), ids.copy()
     filled = rng.permutation(blank)[: blank.size // 2]
