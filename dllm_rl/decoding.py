@@ -118,9 +118,9 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy("forced_first", _forced_first, needs_forced=True),
     )
 }
-"""By name: uniform order; highest probability ("confidence"); largest margin, as the log-ratio of docs/objective.md or as
-the difference p₁ − p₂ (arXiv:2502.06768); lowest entropy; left to right; blocks; the policy as trained, drawn or at its
-mode (the same order as the largest margin); and an oracle that fills definite cells first, by margin among them."""
+"""By name: uniform order; highest probability ("confidence"); largest margin, as the log-ratio of docs/objective.md or
+as the difference p₁ − p₂ (arXiv:2502.06768); lowest entropy; left to right; blocks; the policy as trained, drawn or at
+its mode (the same order as the largest margin); and an oracle that fills definite cells first, by margin among them."""
 
 
 def get_strategy(name: str) -> Strategy:

@@ -61,7 +61,7 @@ def check(prefilled: PreFilled, tokenizer: Any, rng: np.random.Generator) -> str
     if judge_error(ids, layout):
         return "judge_error is true for the pre-filled state"
     if detect_definite(ids, layout) != layout.cell_positions[forced_digits(layout.puzzle) > 0].tolist():
-        return "detect_definite is not the definite cells of the puzzle"
+        return "detect_definite is not the forced cells of the puzzle"
 
     partly, wrong, garbled = ids.copy(), ids.copy(), ids.copy()
     filled = rng.permutation(blank)[: blank.size // 2]

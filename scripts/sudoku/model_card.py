@@ -29,7 +29,7 @@ Saved weights on validation grids, {eval_puzzles} puzzles of each kind:
 |---|---|---|
 {figures}
 
-License: Apache-2.0, as the project.
+Licence: Apache-2.0, as the project.
 """
 
 
