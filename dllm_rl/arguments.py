@@ -1,4 +1,4 @@
-"""Arguments of RL training: those of a run and the hyperparameters of seed 001."""
+"""Arguments of RL training: those of a run and the hyperparameters of docs/objective.md."""
 
 import math
 from dataclasses import dataclass, field, fields
@@ -11,7 +11,7 @@ from llm_rl.training.lora import LLADA_TARGETS
 
 @dataclass
 class UnmaskArguments(RunArguments):
-    """Arguments of `UnmaskTrainer`; defaults are seed 001's where it gives one.
+    """Arguments of `UnmaskTrainer`; defaults are those of docs/sources.md where it gives one.
 
     `per_device_train_batch_size` is the number of problems of a roll-out, `max_steps` counts optimizer steps.
     """
@@ -31,23 +31,25 @@ class UnmaskArguments(RunArguments):
         default=None, metadata={"help": "T_pos at the end of training, reached linearly; None: constant."}
     )
     token_temperature: float = field(default=0.6, metadata={"help": "T_tok."})
-    advantage_baseline: str = field(default="mean", metadata={"help": "mean (source), leave_one_out or ema."})
-    advantage_ema_decay: float = field(default=0.9, metadata={"help": "Of the baseline ema, for each roll-out."})
-    advantage_scale: str = field(default="std", metadata={"help": "std (source) or none."})
+    advantage_baseline: str = field(default="mean", metadata={"help": "mean (docs/sources.md), leave_one_out or ema."})
+    advantage_ema_decay: float = field(default=0.9, metadata={"help": "Decay of the baseline ema at each roll-out."})
+    advantage_scale: str = field(default="std", metadata={"help": "std (docs/sources.md) or none."})
     advantage_std_eps: float = field(default=0.0, metadata={"help": "Added to the group's standard deviation."})
     advantage_std_floor: float = field(default=0.0, metadata={"help": "Smallest standard deviation to divide by."})
-    reduction: str = field(default="sum", metadata={"help": "Over the steps of a trajectory: sum (source) or mean."})
+    reduction: str = field(
+        default="sum", metadata={"help": "Over a trajectory's steps: sum (docs/sources.md) or mean."}
+    )
     rl_weight: float = field(default=1.0, metadata={"help": "Weight of the clipped policy-gradient term."})
     sft_weight: float = field(default=1.0, metadata={"help": "Weight of the expected-reward term f."})
     f_weight: str = field(
-        default="one_step", metadata={"help": "Of f at a state: one_step (source), cumulative or none."}
+        default="one_step", metadata={"help": "Weight of f at a state: one_step (docs/sources.md), cumulative or none."}
     )
-    f_weight_cap: float = field(default=math.inf, metadata={"help": "That weight is at most this."})
-    kl_weight: float = field(default=0.0, metadata={"help": "Of the divergence from the model at the start."})
+    f_weight_cap: float = field(default=math.inf, metadata={"help": "Largest weight of f at a state."})
+    kl_weight: float = field(default=0.0, metadata={"help": "Weight of the divergence from the model at the start."})
     kl_target: str = field(default="tokens", metadata={"help": "tokens leaves the order free, actions does not."})
-    entropy_weight: float = field(default=0.0, metadata={"help": "Of the entropy of the position policy."})
+    entropy_weight: float = field(default=0.0, metadata={"help": "Weight of the entropy of the position policy."})
     ce_weight: float = field(
-        default=0.0, metadata={"help": "Of the masked cross-entropy against the answer at visited states."}
+        default=0.0, metadata={"help": "Weight of the masked cross-entropy against the answer at visited states."}
     )
     state_fraction: float = field(
         default=1.0, metadata={"help": "Draw this share of the distinct states for an update, weighted by 1/share."}
@@ -64,7 +66,9 @@ class UnmaskArguments(RunArguments):
     rl_learning_rate: float | None = field(
         default=None, metadata={"help": "Rate of the first term; None: learning_rate."}
     )
-    sft_learning_rate: float | None = field(default=None, metadata={"help": "Rate of the second; None: learning_rate."})
+    sft_learning_rate: float | None = field(
+        default=None, metadata={"help": "Rate of the second term; None: learning_rate."}
+    )
     max_tokens_per_pass: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
     max_masked_per_pass: int | None = field(
         default=None, metadata={"help": "Largest number of masked positions in one forward pass; None: no bound."}
@@ -75,7 +79,8 @@ class UnmaskArguments(RunArguments):
     lora_r: int = field(default=0, metadata={"help": "Rank of LoRA adapters; 0 trains every weight."})
     lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters: alpha / r."})
     lora_dropout: float = field(
-        default=0.0, metadata={"help": "On the adapters' inputs; above 0 the ratio of a fresh roll-out is not 1."}
+        default=0.0,
+        metadata={"help": "Dropout on the adapters' inputs; above 0 the ratio of a fresh roll-out is not 1."},
     )
     lora_target_modules: list[str] = field(
         default_factory=lambda: list(LLADA_TARGETS), metadata={"help": "Last names of the layers that get adapters."}

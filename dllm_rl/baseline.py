@@ -62,7 +62,7 @@ class EmaBaseline:
         return values.masked_fill(left < 0, torch.nan)
 
     def update(self, totals: Tensor) -> None:
-        """Take in a roll-out: fp64 `(2, size)`, see `totals_by_decisions_left`."""
+        """Take in a roll-out: fp64 `(2, size)`, what `totals_by_decisions_left` returns."""
         sums, counts = totals.cpu()
         self.values = ema_update(self.values, sums / counts, self.decay)
 

@@ -21,8 +21,8 @@ class HeldOutCurve(TrainerCallback, ExportableState):
 
     Args:
         path: JSON-lines file; a line is {"step", "seconds", "solved", "greedy_forced", "steps_before_error"}.
-        problems: Held out, decoded by largest margin.
-        task: What they are.
+        problems: Held-out problems, decoded by largest margin.
+        task: What kind of problems they are.
         every: Optimizer steps between two points; 0 is none but the clock.
     """
 

@@ -55,7 +55,7 @@ def decode(
     The positions of a step and their tokens are chosen from one forward pass, so none of them sees the others. Equal
     scores go to the left one. A strategy that samples draws positions without replacement, in proportion to exp(score)
     of those left. A step takes fewer positions where fewer are masked, i.e. the last one, and where the strategy allows
-    fewer: no step leaves its semi-autoregressive block, and as long as a cell is forced, `forced_first` fills forced
+    fewer: no step leaves its semi-autoregressive block, and as long as a cell is definite, `forced_first` fills such
     cells only. Wrong digits stay on the board and decoding goes on.
 
     With a threshold a step fills the positions that score at least so much, the best one in any case and at most
@@ -65,9 +65,9 @@ def decode(
     "entropy".
 
     Args:
-        model: See `score_states` and `dllm_rl.models.adapter.as_policy_model`; it is put in evaluation mode for the
-            call.
-        problems: N problems.
+        model: A model as `score_states` takes it (`dllm_rl.models.adapter.as_policy_model` makes one); it is put in
+            evaluation mode for the call.
+        problems: The N problems to decode.
         strategy: How positions and tokens are chosen.
         tokens_per_step: Most positions to fill at each step; None is no bound.
         threshold: Least score of the positions filled beside the best one; None is no threshold.

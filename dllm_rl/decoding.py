@@ -28,11 +28,11 @@ class Strategy:
     """How to choose the next position and token.
 
     Attributes:
-        name: For tables.
-        score: Maps scores of N states and the forced cells, bool `(N, R)`, to `(N, R)` with -inf where not masked.
+        name: Name of the strategy, in tables too.
+        score: Maps scores of N states and the definite cells, bool `(N, R)`, to `(N, R)` with -inf where not masked.
         sample_position: Draw from softmax(score) rather than take the largest.
         sample_token: Draw the token at the policy's token temperature rather than take the most probable.
-        needs_forced: Whether the score looks at the forced cells.
+        needs_forced: Whether the score looks at the definite cells.
     """
 
     name: str
@@ -85,7 +85,7 @@ def _forced_first(scores: StateScores, forced: Tensor) -> Tensor:
 def semi_autoregressive(block_length: int) -> Strategy:
     """Blocks of response positions from left to right, the highest probability first inside a block.
 
-    Source: semi-autoregressive remasking of LLaDA (arXiv:2502.09992). Blocks start at response positions 0,
+    This is the semi-autoregressive remasking of LLaDA (arXiv:2502.09992). Blocks start at response positions 0,
     `block_length`, 2·`block_length` …; one without a masked position is passed over. No step reaches beyond its block.
 
     Raises:
@@ -118,9 +118,9 @@ STRATEGIES: dict[str, Strategy] = {
         Strategy("forced_first", _forced_first, needs_forced=True),
     )
 }
-"""By name: uniform order; highest probability ("confidence"); largest margin, as the log-ratio of the source or as the
-difference p₁ − p₂ (arXiv:2502.06768); lowest entropy; left to right; blocks; the policy as trained, drawn or at its
-mode (the same order as the largest margin); and an oracle that fills forced cells first, by margin among them."""
+"""By name: uniform order; highest probability ("confidence"); largest margin, as the log-ratio of docs/objective.md or
+as the difference p₁ − p₂ (arXiv:2502.06768); lowest entropy; left to right; blocks; the policy as trained, drawn or at
+its mode (the same order as the largest margin); and an oracle that fills definite cells first, by margin among them."""
 
 
 def get_strategy(name: str) -> Strategy:
@@ -149,6 +149,6 @@ def in_evaluation_mode(function: Callable[Concatenate[nn.Module, P], R]) -> Call
 
 
 def draw(log_weights: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One index `(N,)` a row, drawn from log-weights `(N, C)` that may be -inf; see `inverse_cdf` for errors raised."""
+    """One index `(N,)` a row, drawn from log-weights `(N, C)` that may be -inf; it raises what `inverse_cdf` does."""
     uniforms = torch.rand(len(log_weights), dtype=torch.float64, generator=generator, device=log_weights.device)
     return inverse_cdf(log_weights, uniforms)

@@ -24,7 +24,7 @@ def term_gradients(
 ) -> dict[str, Tensor]:
     """Gradients of the two terms of J apart, at weight 1, one vector `(P,)` each over all trained parameters.
 
-    Gradients kept in the parameters are left alone. Arguments as in `dllm_rl.update.objective_pass`.
+    Gradients kept in the parameters are left alone. The arguments are those of `dllm_rl.update.objective_pass`.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     totals = {name: [torch.zeros_like(parameter) for parameter in parameters] for name in TERMS}

@@ -24,7 +24,7 @@ class Solved(Protocol):
 
     @property
     def solved(self) -> NDArray[np.bool_]:
-        """bool `(N,)`."""
+        """Whether each puzzle was solved, bool `(N,)`."""
 
 
 def rate_ci95(successes: NDArray[np.bool_]) -> float:
@@ -53,7 +53,7 @@ class Evaluation:
 
     @property
     def greedy_forced(self) -> float:
-        """Share of greedy positions inside the map that are logically forced, over all live states; NaN without any."""
+        """Share of greedy positions inside the map that are definite, over all live states; NaN without any."""
         return float(self.forced.sum() / self.in_map.sum()) if self.in_map.sum() else float("nan")
 
     def summary(self) -> dict[str, float]:
@@ -89,12 +89,12 @@ def evaluate(
     """Decode each problem once.
 
     Args:
-        model: See `dllm_rl.policy.score_states`.
-        problems: N problems.
-        task: What they are.
+        model: A model as `dllm_rl.policy.score_states` takes it.
+        problems: The N problems to decode.
+        task: What kind of problems they are.
         strategy: How positions and tokens are chosen.
         policy: Temperatures, for the strategies that draw.
-        seed: Of the strategies that draw.
+        seed: Random seed of the strategies that draw.
         batch_size: Problems decoded together.
         device: Where the model is.
 
@@ -147,7 +147,7 @@ def paired_difference(first: Solved, second: Solved) -> tuple[float, float]:
 
 
 def paired_order_difference(first: Evaluation, second: Evaluation) -> tuple[float, float]:
-    """The same for `greedy_forced`, first - second, its interval by the delta method (`ratio_contributions`).
+    """Difference of `greedy_forced`, first - second, and its interval by the delta method (`ratio_contributions`).
 
     Raises:
         ValueError: The evaluations cover different numbers of puzzles.

@@ -19,7 +19,7 @@ def puzzle_noise(seed: int, step: int, numbers: Sequence[int], group_size: int, 
     depend on the other puzzles, nor on `decisions` beyond their number.
 
     Args:
-        seed: Of the training, 0 or greater.
+        seed: Random seed of the training, 0 or greater.
         step: Optimizer steps before the roll-out.
         numbers: Q numbers of the puzzles in the global batch.
         group_size: G, trajectories for each puzzle.

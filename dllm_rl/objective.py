@@ -1,4 +1,4 @@
-"""The objective of seed 001: a clipped policy-gradient term for the order, and the exact expected reward f.
+"""The objective of docs/objective.md: a clipped policy-gradient term for the order, and the exact expected reward f.
 
     J = 1/G Σ_j Σ_{k≤K−2} min(R_k A_k, clip(R_k) A_k) + 1/G Σ_j Σ_{k≤K−1} sg[R_{k−1}] f(s_k),        R_{−1} = 1
 
@@ -26,27 +26,27 @@ Reduction = Literal["sum", "mean"]
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
-    """Parameters of the objective; the defaults are those of seed 001 where it gives one.
+    """Parameters of the objective; the defaults are those of docs/sources.md where it gives one.
 
     Attributes:
         lam: λ, the reward of choosing a position that is not judged.
         gamma: γ, the discount factor.
         clip_low: The ratio is clipped below at 1 - clip_low.
         clip_high: The ratio is clipped above at 1 + clip_high.
-        baseline: "mean" of the group (source), "leave_one_out" or "ema", see `dllm_rl.baseline`; the last with a
+        baseline: "mean" of the group (docs/sources.md), "leave_one_out" or "ema" (`dllm_rl.baseline`); the last with a
             `std_floor` or without a scale.
         ema_decay: Share of its value that the moving average of "ema" keeps at each roll-out.
-        scale: "std" divides advantages by the group's standard deviation (source), "none" does not.
+        scale: "std" divides advantages by the group's standard deviation (docs/sources.md), "none" does not.
         std_eps: Added to that standard deviation.
         std_floor: Smallest standard deviation to divide by.
-        reduction: "sum" over steps (source), or "mean", which makes the step size independent of K.
+        reduction: "sum" over steps (docs/sources.md), or "mean", which makes the step size independent of K.
         rl_weight: Weight of the first term.
         sft_weight: Weight of the second term.
-        f_weight: What weighs f(s_k): "one_step" is sg[R_{k−1}] (source), "cumulative" the product of all ratios before
-            s_k, "none" is 1.
-        f_weight_cap: That weight is at most this.
+        f_weight: What weighs f(s_k): "one_step" is sg[R_{k−1}] (docs/sources.md), "cumulative" the product of all
+            ratios before s_k, "none" is 1.
+        f_weight_cap: Largest weight of f(s_k).
         kl_weight: Weight of minus the divergence from a reference model; 0 needs no reference.
-        kl_target: "tokens" leaves the order free, "actions" does not; see `state_terms.kl_to_reference`.
+        kl_target: "tokens" leaves the order free, "actions" does not (`state_terms.kl_to_reference`).
         entropy_weight: Weight of the entropy of the position policy.
         ce_weight: Weight of the log-likelihood of the reference answer at the visited states.
         state_fraction: Share p of the distinct states that an update draws; what they contribute counts 1/p.
@@ -104,8 +104,8 @@ def log_expected_reward(
     """log f(s), with f(s) = λ Σ_{ℓ∈S2} π(ℓ|s) + Σ_{ℓ∈S1} π(ℓ|s) π(y*_ℓ|ℓ,s).
 
     Where a position of S2 is scored its term is λ π(ℓ|s) π(y*_ℓ|ℓ,s), as λ is then paid for the answer's token
-    alone. f is the expectation of the environment's reward over the policy's immediate action. Seed 001 asks for a
-    logsumexp over the logarithms of the terms.
+    alone. f is the expectation of the environment's reward over the policy's immediate action. It is computed by
+    logsumexp over the logarithms of the terms, as docs/sources.md asks.
 
     Args:
         position_logprobs: fp32 `(N, R)`, log π(ℓ|s).
@@ -168,10 +168,10 @@ def rollout_advantages(
     in an error take part in the group's statistics with their zeros.
 
     Args:
-        visited_rewards: `(T, K)`.
-        group_size: G.
+        visited_rewards: `(T, K)`, f at each visited state, 0 after the end.
+        group_size: G, trajectories for each problem.
         config: The objective.
-        ema: `(T, K)`, the baseline "ema" at each step, see `EmaBaseline.at`; None with any other.
+        ema: `(T, K)`, the baseline "ema" at each step (`EmaBaseline.at`); None with any other baseline.
     """
     returns = return_after_action(visited_rewards, config.gamma)
     steps = returns.shape[-1]
@@ -208,8 +208,8 @@ def incoming_ratio(ratio: Tensor) -> Tensor:
 def f_weights(ratio: Tensor, kind: FWeight, cap: float = math.inf) -> Tensor:
     """Weight `(T, K)` of f(s_k), without gradient, from ratios R_k `(T, K)`: at most `cap`.
 
-    "one_step" is sg[R_{k−1}] (seed 001). "cumulative" is Π_{i<k} R_i, the exact importance weight of reaching s_k under
-    the current policy when the roll-out's policy acted. "none" is 1.
+    "one_step" is sg[R_{k−1}] (docs/sources.md). "cumulative" is Π_{i<k} R_i, the exact importance weight of reaching
+    s_k under the current policy when the roll-out's policy acted. "none" is 1.
     """
     if kind == "none":
         return torch.ones_like(ratio).clamp(max=cap)

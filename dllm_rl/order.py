@@ -45,7 +45,7 @@ class DecodeMetrics:
 
     @property
     def greedy_forced(self) -> NDArray[np.int64]:
-        """int64 `(N,)`: of `greedy_cells`, how many are forced cells."""
+        """int64 `(N,)`: of `greedy_cells`, how many are definite cells."""
         owner = np.repeat(np.arange(len(self.greedy_cells)), self.greedy_cells)
         return np.bincount(owner[self.greedy_tiers == 0], minlength=len(self.greedy_cells))
 

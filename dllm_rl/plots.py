@@ -15,7 +15,7 @@ PANELS = (
 
 
 def plot_run(metrics: pd.DataFrame, curves: dict[str, pd.DataFrame], floor: float, path: str | Path) -> None:
-    """Draw a run: held-out solve rate and order against training time, then the four metrics that seed 001 asks for.
+    """Draw a run: held-out solve rate and order against training time, then the four metrics of docs/sources.md.
 
     Args:
         metrics: What the trainer logged, with a `step` column.

@@ -1,6 +1,6 @@
 """A masked-diffusion model as a policy: which masked position to fill, then with which token.
 
-Seed 001, "final objective": with p_ℓ the model's distribution at a masked position ℓ (temperature 1, the mask token
+The policy of docs/objective.md: with p_ℓ the model's distribution at a masked position ℓ (temperature 1, the mask token
 excluded),
 
     margin         m_ℓ = log((p_ℓ[1st] + ε) / (p_ℓ[2nd] + ε))
@@ -25,7 +25,7 @@ NEG_INF = float("-inf")
 
 @dataclass(frozen=True)
 class PolicyConfig:
-    """Temperatures and the margin's ε; the defaults are those of seed 001.
+    """Temperatures and the margin's ε; the defaults are those of docs/sources.md.
 
     Attributes:
         position_temperature: T_pos. At 0.05 the choice is nearly greedy and few groups of roll-outs differ.
@@ -99,7 +99,7 @@ def score_states(
     """Run the model on N states and read off the policy; logits are computed at masked positions only.
 
     Args:
-        model: Takes `(input_ids, attention_mask, logits_mask)` and returns `.logits` `(M, V)`; see `LladaForMaskedLM`.
+        model: Takes `(input_ids, attention_mask, logits_mask)` and returns `.logits` `(M, V)`, as `LladaForMaskedLM`.
         prompt_ids: int64 `(N, P)`, padded on the left.
         prompt_mask: bool `(N, P)`, false at padding, or None where there is none.
         responses: int64 `(N, R)`, each with at least one mask.
@@ -150,6 +150,6 @@ def token_logprobs_at(
 def action_logprobs(
     scores: StateScores, states: Tensor, positions: Tensor, tokens: Tensor, config: PolicyConfig
 ) -> Tensor:
-    """log π(a|s) = log π(ℓ|s) + log π(v|ℓ,s) `(A,)` of A actions; arguments as in `token_logprobs_at`."""
+    """log π(a|s) = log π(ℓ|s) + log π(v|ℓ,s) `(A,)` of A actions; the arguments are those of `token_logprobs_at`."""
     token_logprobs = token_logprobs_at(scores, states, positions, tokens, config.token_temperature)
     return scores.position_logprobs[states, positions] + token_logprobs

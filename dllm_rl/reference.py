@@ -21,7 +21,7 @@ class Reference:
     no memory; of any other model a copy is kept.
 
     Args:
-        model: The model at the start of training, see `score_states`.
+        model: The model at the start of training, as `score_states` takes it.
         context: Entered around every forward pass, such as the autocast that the trained model runs in.
     """
 
@@ -39,6 +39,6 @@ class Reference:
         mask_id: int,
         config: PolicyConfig,
     ) -> StateScores:
-        """The reference at N states, in evaluation mode and without gradient; arguments as in `score_states`."""
+        """The reference at N states, in evaluation mode and without gradient; the arguments of `score_states`."""
         with self._context(), self.model.disable_adapter() if self._adapted else nullcontext():
             return _score(self.model, prompt_ids, prompt_mask, responses, mask_id, config)

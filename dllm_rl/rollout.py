@@ -166,8 +166,8 @@ def rollout(
     """Decode every problem `group_size` times until it is complete or holds an error.
 
     Args:
-        model: See `score_states`; it is put in evaluation mode for the call.
-        problems: Q problems.
+        model: A model as `score_states` takes it; it is put in evaluation mode for the call.
+        problems: The Q problems to decode.
         group_size: G, trajectories for each problem.
         policy: Temperatures; they enter f and the log-probabilities whatever the strategy.
         strategy: How positions and tokens are chosen.
@@ -177,7 +177,7 @@ def rollout(
             (`dllm_rl.noise.puzzle_noise`). Decisions then depend on nothing else, however the states are cut into
             passes. Trajectories in one state share its forward pass, not their uniforms.
         max_tokens: Largest number of tokens in one forward pass.
-        max_masked: Largest number of masked positions in one forward pass; see `micro_batches`.
+        max_masked: Largest number of masked positions in one forward pass (`micro_batches`).
 
     Returns:
         The recorded roll-out.

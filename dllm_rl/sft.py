@@ -74,13 +74,13 @@ def masked_diffusion_loss(
     """Masked-diffusion SFT loss of a batch, an upper bound on the negative log-likelihood per maskable position.
 
     Args:
-        model: Takes `(input_ids, attention_mask, logits_mask)`, see `LladaForMaskedLM`.
+        model: Takes `(input_ids, attention_mask, logits_mask)`, as `LladaForMaskedLM` does.
         input_ids: int64 `(B, L)`, prompt and complete response.
         maskable: bool `(B, L)`, positions of the response that may be masked; at least one in each sequence.
         mask_id: The mask token.
         attention_mask: `(B, L)`, or None without padding.
         generator: Source of randomness; None is the global one.
-        order: Which positions are masked; see `mask_tokens`.
+        order: Which positions `mask_tokens` masks.
     """
     corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, generator, order)
     logits = model(input_ids=corrupted, attention_mask=attention_mask, logits_mask=masked).logits
@@ -141,7 +141,7 @@ class SftTrainer(ExactTrainer):
 
     Args:
         args: `SftArguments`, or any `TrainingArguments` for random masks.
-        kwargs: As in `transformers.Trainer`.
+        kwargs: The other arguments of `transformers.Trainer`.
     """
 
     def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:
@@ -155,7 +155,7 @@ class SftTrainer(ExactTrainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
-        """The loss of a batch; see `masked_diffusion_loss`.
+        """The loss of a batch, `masked_diffusion_loss`.
 
         Raises:
             ValueError: The model's outputs are asked for, which this loss does not keep.

@@ -65,7 +65,7 @@ def ratio_contributions(numerators: NDArray[Any], denominators: NDArray[Any]) ->
     so puzzles weigh as their denominators do.
 
     Args:
-        numerators: `(…, N)`, e.g. a puzzle's states whose greedy position is forced.
+        numerators: `(…, N)`, e.g. a puzzle's states whose greedy position is definite.
         denominators: `(…, N)`, e.g. its states whose greedy position lies in the map.
 
     Returns:
@@ -124,7 +124,7 @@ def solve_rate_at(curve: tuple[Floats, Floats], passes: float | tuple[float, flo
     The curve is linear between its points and constant beyond its ends; the mean is the area under it over the width.
 
     Args:
-        curve: Passes, rising, and solve rates, `(P,)` each; see `Sweep.points`.
+        curve: Passes, rising, and solve rates, `(P,)` each, from `Sweep.points`.
         passes: The number, or the two ends of the range.
     """
     if not isinstance(passes, tuple):
@@ -144,7 +144,7 @@ def sweep_difference(
         first: The one model.
         second: The other model, on the same puzzles.
         passes: Where to compare: at a number of passes, or on average over a range (`Sweep.common_range`).
-        seed: Of the bootstrap.
+        seed: Random seed of the bootstrap.
 
     Returns:
         The difference and its percentile bootstrap interval: puzzles are resampled for both models together and both

@@ -60,10 +60,10 @@ class PuzzleBatch(UnmaskBatch):
             puzzles: Pre-filled puzzles of one answer layout.
             pad_id: Padding token.
             device: Where the tensors go.
-            tail_id: Token of the reference answer after the map, usually the end token; see `reference_ids`.
+            tail_id: Token of the reference answer after the map, usually the end token (`reference_ids`).
             tail: What the positions outside the map are: "free", where any token earns λ, "prefill", filled with
                 `tail_id` before the start, or "scored", where `tail_id` alone earns λ.
-            rule: Which cells are definite; see the class.
+            rule: Cells definite under this rule (or group of rules) are S1.
 
         Raises:
             ValueError: No puzzle, puzzles that differ in answer layout, board size or response length, an unknown
@@ -139,7 +139,7 @@ class PuzzleBatch(UnmaskBatch):
     def easiest_tiers(self, states: Tensor, cells: Tensor) -> NDArray[np.int64]:
         """The easiest group of rules, int64 `(N,)`, under which cells int64 `(N,)` are definite in states `(N, R)`.
 
-        See `sudoku_env.order.easiest_tier`.
+        The indices are those of `sudoku_env.order.TIERS`.
         """
         return easiest_tier(self.boards(states), cells.cpu().numpy())
 
@@ -152,7 +152,7 @@ class SudokuTask:
         pad_id: Padding token for prompts of different length.
         tail_id: Token of the reference answer after the map, usually the end token; with it the masked cross-entropy
             counts the tail as well. Needed unless `tail` is "free".
-        tail: What the positions outside the map are; see `PuzzleBatch.collate`.
+        tail: What the positions outside the map are: free, prefill or scored (`PuzzleBatch.collate`).
         rule: Cells definite under this rule (or group of rules) are S1.
 
     Raises:
@@ -171,5 +171,5 @@ class SudokuTask:
         check_tail(self.tail, self.tail_id)
 
     def batch(self, problems: Sequence[PreFilled]) -> PuzzleBatch:
-        """The puzzles as tensors; errors as in `PuzzleBatch.collate`."""
+        """The puzzles as tensors; it raises what `PuzzleBatch.collate` does."""
         return PuzzleBatch.collate(problems, pad_id=self.pad_id, tail_id=self.tail_id, tail=self.tail, rule=self.rule)

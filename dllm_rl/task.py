@@ -81,7 +81,7 @@ class UnmaskBatch(ABC):
         return self.prompt_ids[of], None if self.prompt_mask is None else self.prompt_mask[of]
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        """The same batch with its tensors on a device."""
+        """This batch with its tensors on a device."""
         return self._each(lambda column: column.to(device, non_blocking=non_blocking))
 
     def select(self, problems: Tensor) -> Self:
@@ -113,7 +113,7 @@ class UnmaskTask(Protocol):
 
 
 def check_lam(lam: float) -> None:
-    """Look at λ.
+    """Refuse a λ that is no reward.
 
     Raises:
         ValueError: It is no finite number, or negative.
@@ -133,6 +133,6 @@ def unmask_rewards(
         scored: bool `(N,)`, whether λ is paid for the answer's token alone.
         right: bool `(N,)`, whether the token is the answer's.
         lam: λ.
-        dtype: Of the result.
+        dtype: Type of the result.
     """
     return torch.where(judged, (definite & right).to(dtype), lam * (right | ~scored).to(dtype))

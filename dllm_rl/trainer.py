@@ -1,4 +1,4 @@
-"""`UnmaskTrainer`: the objective of seed 001 on `transformers.Trainer`."""
+"""`UnmaskTrainer`: the objective of docs/objective.md on `transformers.Trainer`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,9 +45,9 @@ class UnmaskTrainer(ExactTrainer):
 
     Args:
         model: A masked language model with the interface of `LladaForMaskedLM`.
-        args: The arguments.
+        args: The arguments of the run and its hyperparameters.
         problems: Problems to train on.
-        task: What they are, such as `dllm_rl.sudoku.SudokuTask`.
+        task: What kind of problems they are, such as `dllm_rl.sudoku.SudokuTask`.
         **kwargs: Passed on, e.g. `callbacks`.
 
     Raises:

@@ -29,8 +29,10 @@ from sudoku_env import generate, sample_legal
 class Arguments:
     """Arguments of `maskable_ppo.py`."""
 
-    seed: int = field(default=0, metadata={"help": "Of the agent; puzzles and split stay the same."})
-    split_seed: int = field(default=1, metadata={"help": "Of the held-out grids; 0 was used to choose the settings."})
+    seed: int = field(default=0, metadata={"help": "Random seed of the agent; puzzles and split stay the same."})
+    split_seed: int = field(
+        default=1, metadata={"help": "Random seed of the held-out grids; 0 was used to choose the settings."}
+    )
     total_steps: int = field(default=400_000, metadata={"help": "Environment steps of training."})
     puzzles: int = field(default=50_000, metadata={"help": "Puzzles before the held-out ones are taken away."})
     clues_low: int = field(default=5, metadata={"help": "Fewest clues of a puzzle."})
@@ -39,8 +41,8 @@ class Arguments:
     test_puzzles: int = field(default=500, metadata={"help": "Held-out puzzles to solve, all different."})
     num_envs: int = field(default=32, metadata={"help": "Environments stepped together."})
     width: int = field(default=256, metadata={"help": "Width of the two hidden layers."})
-    learning_rate: float = field(default=1e-3, metadata={"help": "At the start; it falls to zero linearly."})
-    gamma: float = field(default=0.2, metadata={"help": "Discount; forced cells pay at once, so a low one will do."})
+    learning_rate: float = field(default=1e-3, metadata={"help": "Rate at the start; it falls to zero linearly."})
+    gamma: float = field(default=0.2, metadata={"help": "Discount; definite cells pay at once, so a low one will do."})
     entropy: float = field(default=0.003, metadata={"help": "Weight of the entropy bonus."})
 
 

@@ -1,9 +1,9 @@
 """The main job: teach a converged LLaDA to decode 6×6 Sudoku in a more logical order, beside an honest control.
 
-Loads the base model, evaluates it on held-out puzzles, trains it with the objective of seed 001, trains the control
-(the same base, masked-diffusion SFT on the same puzzles for the same wall time), evaluates both and prints a table. The
-run folder receives the arguments, metrics (JSON lines and TensorBoard), checkpoints, a picture of the curves and a GIF
-of one decode.
+Loads the base model, evaluates it on held-out puzzles, trains it with the objective of docs/objective.md, trains the
+control (the same base, masked-diffusion SFT on the same puzzles for the same wall time), evaluates both and prints a
+table. The run folder receives the arguments, metrics (JSON lines and TensorBoard), checkpoints, a picture of the curves
+and a GIF of one decode.
 
     python scripts/train_sudoku.py [recipe.yaml] [--learning_rate 1e-4 …]
     python scripts/train_sudoku.py [recipe.yaml] --resume_from_checkpoint last
@@ -74,7 +74,7 @@ class ScriptArguments:
         default=str(ROOT / "data" / "models" / "llada-sudoku6x6-converged"),
         metadata={"help": "Folder of model and tokenizer."},
     )
-    dtype: str = field(default="auto", metadata={"help": "Of the weights: auto (as saved), bfloat16 or float32."})
+    dtype: str = field(default="auto", metadata={"help": "Type of the weights: auto (as saved), bfloat16 or float32."})
     data: str = field(
         default=str(ROOT / "data" / "sudoku6x6_train.jsonl"),
         metadata={"help": "Training prompts: .jsonl, .csv or .parquet with a `prompt` column."},
@@ -96,7 +96,7 @@ class ScriptArguments:
     )
     tail: Tail = field(
         default="free",
-        metadata={"help": "Positions outside the map: any token earns lambda (free, source), prefill, or scored."},
+        metadata={"help": "Positions outside the map: any token earns lambda (free), prefill, or scored."},
     )
     max_puzzles: int = field(default=0, metadata={"help": "Train on the first so many prompts; 0 is all."})
     eval_puzzles: int = field(default=1000, metadata={"help": "Held-out puzzles for the table; 0 is all."})
@@ -118,7 +118,7 @@ class ScriptArguments:
 
 @dataclass
 class RecipeArguments(UnmaskArguments):
-    """The main job's recipe; it departs from the library's defaults (seed 001's) where two cores ask for it."""
+    """The main job's recipe; it departs from the library's defaults (docs/objective.md) where two cores ask for it."""
 
     output_dir: str = field(default=str(ROOT / "runs" / "train_sudoku"), metadata={"help": "Run folder."})
     max_steps: int = field(default=200, metadata={"help": "Optimizer steps: about three minutes on two cores."})
@@ -126,7 +126,7 @@ class RecipeArguments(UnmaskArguments):
     group_size: int = field(default=1, metadata={"help": "G: without the first term, more puzzles teach more."})
     position_temperature: float = field(
         default=3.0,
-        metadata={"help": "T_pos at the start: at the source's 0.05 few states are visited and f is nearly flat."},
+        metadata={"help": "T_pos at the start: at the library's 0.05 few states are visited and f is nearly flat."},
     )
     position_temperature_end: float | None = field(
         default=0.3,
@@ -134,17 +134,17 @@ class RecipeArguments(UnmaskArguments):
     )
     ce_weight: float = field(
         default=1.0,
-        metadata={"help": "Of the masked cross-entropy at visited states, which keeps the digits right."},
+        metadata={"help": "Weight of the masked cross-entropy at visited states, which keeps the digits right."},
     )
     state_fraction: float = field(
         default=0.3, metadata={"help": "Share of the states in an update: neighbors in a trajectory teach the same."}
     )
     rl_weight: float = field(
         default=0.0,
-        metadata={"help": "Of the first term, whose gradient is noise at this batch size; above 0 it needs groups."},
+        metadata={"help": "Weight of the first term, whose gradient is noise at this batch; above 0 it needs groups."},
     )
-    reduction: str = field(default="mean", metadata={"help": "sum (source) or mean: independent of the blanks."})
-    learning_rate: float = field(default=3e-4, metadata={"help": "Of both terms, unless given apart."})
+    reduction: str = field(default="mean", metadata={"help": "Over steps: sum, or mean, independent of the blanks."})
+    learning_rate: float = field(default=3e-4, metadata={"help": "Rate of both terms, unless given apart."})
     lr_scheduler_type: str = field(default="warmup_stable_decay", metadata={"help": "Schedule."})
     warmup_steps: float = field(default=10, metadata={"help": "Cold moments damage the base: rise slowly."})
     max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
@@ -256,7 +256,7 @@ print(f"Base model: {parameters:,} parameters, {trained:,} of them trained.")
 print(f"{len(train_set)} training puzzles, {len(test_set)} held out.")
 evaluations = {"base": judge(model, "base")}
 
-# RL: the objective of seed 001.
+# RL: the objective of docs/objective.md.
 if args.lr_scheduler_type == "warmup_stable_decay" and not args.lr_scheduler_kwargs:
     args.lr_scheduler_kwargs = {"num_decay_steps": int(0.4 * args.max_steps)}
 curve = HeldOutCurve(run / "curve_rl.jsonl", curve_set, judged_as, curve_steps(args.max_steps))

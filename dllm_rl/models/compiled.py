@@ -24,7 +24,7 @@ def compile_body(model: nn.Module, rows: int, backend: str | Callable = "inducto
     Args:
         model: A `LladaForMaskedLM`, or a module that holds one, e.g. with LoRA adapters.
         rows: Sequences of a part. Passes of `max_tokens // length` sequences fill parts of that size.
-        backend: Of `torch.compile`; "inductor" needs a C++ compiler on CPU.
+        backend: Backend of `torch.compile`; "inductor" needs a C++ compiler on CPU.
 
     Raises:
         ValueError: `rows` is below 1, or the blocks checkpoint their activations.

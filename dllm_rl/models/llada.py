@@ -46,7 +46,7 @@ class LladaConfig(PreTrainedConfig):
         n_heads: Attention heads; `d_model / n_heads` must be even.
         n_kv_heads: Key-value heads, a divisor of `n_heads`; None means `n_heads`.
         mlp_hidden_size: Width of the gated MLP; None means `mlp_ratio * d_model`.
-        mlp_ratio: See `mlp_hidden_size`.
+        mlp_ratio: Width of the gated MLP over `d_model`, where `mlp_hidden_size` is None.
         vocab_size: Number of token ids.
         embedding_size: Rows of the embedding and of the head; None means `vocab_size`.
         max_sequence_length: Longest input; longer ones raise.
@@ -365,8 +365,8 @@ class LladaForMaskedLM(LladaPreTrainedModel):
 
         Args:
             input_ids: int64 `(B, L)`.
-            attention_mask: `(B, L)`, see `LladaModel.forward`.
-            position_ids: int64 `(B, L)`, see `LladaModel.forward`.
+            attention_mask: `(B, L)`, as `LladaModel.forward` takes it.
+            position_ids: int64 `(B, L)`, as `LladaModel.forward` takes them.
             labels: int64 `(B, L)`, -100 where no loss is wanted: mean cross-entropy over the others.
             logits_mask: bool `(B, L)`: compute logits only where true, in row-major order. Not together with `labels`.
 

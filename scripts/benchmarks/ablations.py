@@ -10,7 +10,7 @@ from dllm_rl.rollout import Rollout
 
 
 def unshared(rollout: Rollout) -> Rollout:
-    """The same roll-out with a state of its own for every visit, in the order of the steps."""
+    """A roll-out with a state of its own for every visit, in the order of the steps."""
     step, trajectory = rollout.live.T.nonzero(as_tuple=True)
     visited = rollout.state_of[trajectory, step]
     state_of = torch.full_like(rollout.state_of, -1)

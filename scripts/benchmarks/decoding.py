@@ -86,7 +86,7 @@ class Arguments:
     )
     gif_puzzle: int = field(default=0, metadata={"help": "Puzzle of the GIF, counted from 0."})
     max_tokens: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
-    seed: int = field(default=0, metadata={"help": "Of the strategies that draw, and of the floor."})
+    seed: int = field(default=0, metadata={"help": "Random seed of the strategies that draw, and of the floor."})
     device: str = field(default="cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."})
 
 

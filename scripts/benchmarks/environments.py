@@ -26,7 +26,7 @@ class EnvBenchmarkArguments:
     num_envs: list[int] = field(default_factory=lambda: [1, 64, 1024], metadata={"help": "Environments at once."})
     steps: int = field(default=200_000, metadata={"help": "Steps in a round of ours; slower contenders take fewer."})
     rounds: int = field(default=7, metadata={"help": "Timed rounds of each measurement."})
-    seed: int = field(default=0, metadata={"help": "Of all environments."})
+    seed: int = field(default=0, metadata={"help": "Random seed of all environments."})
     output_dir: str = field(default="runs/benchmark_env", metadata={"help": "Folder for CSV files and charts."})
 
 

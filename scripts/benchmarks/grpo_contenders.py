@@ -28,16 +28,18 @@ class Setting:
     """What both sides train; a roll-out serves one optimizer step."""
 
     model: str = field(default="smollm2", metadata={"help": "smollm2, tiny, or a folder with model and tokenizer."})
-    template: str = field(default="short", metadata={"help": "Of the prompts: compact, short or rules."})
+    template: str = field(default="short", metadata={"help": "Wording of the prompts: compact, short or rules."})
     batch_size: int = field(default=4, metadata={"help": "Completions in a forward pass."})
     accumulation: int = field(default=1, metadata={"help": "Forward passes of an optimizer step."})
     num_generations: int = field(default=4, metadata={"help": "G."})
     max_completion_length: int = field(default=32, metadata={"help": "Tokens of every completion."})
     beta: float = field(default=0.0, metadata={"help": "Weight of the divergence; above 0 there is a reference."})
     loss_type: str = field(default="grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo."})
-    gradient_checkpointing: bool = field(default=False, metadata={"help": "Of both sides; TRL's own default is True."})
-    share_prompts: bool = field(default=False, metadata={"help": "Of ours: read a prompt once for its completions."})
-    seed: int = field(default=0, metadata={"help": "Of puzzles and sampling."})
+    gradient_checkpointing: bool = field(
+        default=False, metadata={"help": "Checkpoint both sides; TRL's own default is True."}
+    )
+    share_prompts: bool = field(default=False, metadata={"help": "Ours reads a prompt once for its completions."})
+    seed: int = field(default=0, metadata={"help": "Random seed of puzzles and sampling."})
 
 
 def trl_installed() -> bool:

@@ -21,13 +21,13 @@ class Tensors:
 
     Attributes:
         prompt_ids: int64 `(N, P)`, padded on the left.
-        prompt_mask: bool `(N, P)`.
+        prompt_mask: bool `(N, P)`, false at padding.
         completion_ids: int64 `(N, T)`, padded on the right.
         completion_mask: bool `(N, T)`: what was sampled.
         loss_mask: bool `(N, T)`: what counts.
-        advantages: float32 `(N,)`.
-        old_logps: float32 `(N, T)`.
-        ref_logps: float32 `(N, T)`.
+        advantages: float32 `(N,)`, one a completion.
+        old_logps: float32 `(N, T)`, log-probabilities at sampling.
+        ref_logps: float32 `(N, T)`, log-probabilities under the reference.
     """
 
     prompt_ids: Tensor
@@ -46,9 +46,9 @@ class Comparison:
 
     Attributes:
         ours: Our loss.
-        trl: TRL's.
+        trl: TRL's loss.
         gradient_error: Norm of the difference of the gradients over the norm of TRL's.
-        cosine: Between the gradients.
+        cosine: Cosine between the gradients.
         norm_ratio: Norm of our gradient over TRL's.
     """
 
@@ -90,7 +90,7 @@ def make_tensors(model: nn.Module, seed: int = 0) -> Tensors:
 
 
 def drop_row(tensors: Tensors, row: int) -> Tensors:
-    """The same with one completion of which no token counts."""
+    """The tensors with one completion of which no token counts."""
     mask = tensors.loss_mask.clone()
     mask[row] = False
     return replace(tensors, loss_mask=mask)
@@ -104,8 +104,8 @@ def loss_table(ours: Any, trl: Any) -> pd.DataFrame:
     - "TRL's default divergence": TRL multiplies k3 by the importance ratio unless `use_bias_correction_kl=False`.
 
     Args:
-        ours: See `compare`.
-        trl: See `compare`, with `use_bias_correction_kl=False`.
+        ours: Our trainer, as `compare` takes it.
+        trl: TRL's trainer, as `compare` takes it, with `use_bias_correction_kl=False`.
 
     Returns:
         A row a case: its name, loss type and β, the fields of `Comparison`, and `same`: whether both sides mean the
@@ -137,9 +137,9 @@ def compare(ours: Any, trl: Any, tensors: Tensors, loss_type: str, beta: float, 
     Args:
         ours: A `llm_rl.grpo.trainer.GRPOTrainer` with a reference, which is not asked.
         trl: A `trl.GRPOTrainer` of the same weights, likewise.
-        tensors: See there.
-        loss_type: Of both.
-        beta: Of both.
+        tensors: What both losses are functions of.
+        loss_type: Loss type of both.
+        beta: Weight of the divergence in both.
         micro_batches: Into how many parts the step is cut.
     """
     bounds = list(pairwise(range(0, len(tensors.advantages) + 1, len(tensors.advantages) // micro_batches)))

@@ -43,7 +43,7 @@ class StepByStep(TrainerCallback):
     """Waits for a line before each step and answers with the seconds it took, by part.
 
     Args:
-        answers: Where to.
+        answers: Stream that the answers are written to.
     """
 
     def __init__(self, answers: TextIO) -> None:
@@ -116,7 +116,7 @@ if __name__ == "__main__":
         else:
 
             def work() -> None:
-                """From loading the model to the last step."""
+                """Load the model, and train to the last step."""
                 trainer = make_trainer(side, setting, Path(scratch), steps, [])
                 trainer.train()
                 check_lengths(trainer, side, setting.max_completion_length)

@@ -46,7 +46,7 @@ GRPO = {"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_
 
 
 def word_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a word."""
+    """A tokenizer with one token a word."""
     backend = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[pad]"))
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
     return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="[pad]", eos_token="[end]", padding_side="left")
@@ -76,18 +76,18 @@ def low_ids(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
 
 
 def prompts() -> list[dict[str, str]]:
-    """Sixteen texts."""
+    """Sixteen prompts."""
     return [{"prompt": f"{first} {second}"} for first in WORDS[2:6] for second in WORDS[8:12]]
 
 
 def grpo(folder: str, steps: int, iterations: int) -> Trainer:
-    """`llm_rl`'s."""
+    """The GRPO trainer of `llm_rl`."""
     args = GRPOArguments(folder, max_steps=steps, num_iterations=iterations, **GRPO, **COMMON)
     return GRPOTrainer(small_llama(), low_ids, args, prompts(), word_tokenizer())
 
 
 def trl(folder: str, steps: int, iterations: int) -> Trainer:
-    """TRL's."""
+    """The GRPO trainer of TRL."""
     if not trl_installed():
         raise SystemExit(NO_TRL)
     from datasets import Dataset
@@ -101,7 +101,7 @@ def trl(folder: str, steps: int, iterations: int) -> Trainer:
 
 
 def unmask(folder: str, steps: int, iterations: int) -> Trainer:
-    """`dllm_rl`'s."""
+    """The unmasking trainer of `dllm_rl`."""
     names = build_small_tokenizer(4, chunk=1)
     boards = generate(16, size=4, clues=(8, 10), rule="singles", seed=1).boards
     puzzles = [pre_fill(build_prompt(board, "compact"), names, 17) for board in boards]

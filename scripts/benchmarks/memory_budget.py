@@ -36,7 +36,7 @@ class BudgetArguments:
     group_size: int = field(default=8, metadata={"help": "G: trajectories for each puzzle."})
     distinct: float = field(default=0.9, metadata={"help": "Distinct over visited states; `distinct_states` logs it."})
     survival: float = field(default=0.6, metadata={"help": "Mean length of a trajectory over K; errors end some."})
-    peak_flops: float = field(default=989e12, metadata={"help": "Of the card, dense bfloat16."})
+    peak_flops: float = field(default=989e12, metadata={"help": "Peak of the card, dense bfloat16."})
     utilization: float = field(default=0.4, metadata={"help": "Share of the peak that is reached."})
 
 

@@ -30,7 +30,7 @@ class BenchmarkArguments:
 
     repeats: int = field(default=5, metadata={"help": "Timed repeats of each measurement, after one that is not."})
     group_size: int = field(default=8, metadata={"help": "G of the roll-out."})
-    seed: int = field(default=0, metadata={"help": "Of puzzles, model and roll-outs."})
+    seed: int = field(default=0, metadata={"help": "Random seed of puzzles, model and roll-outs."})
 
 
 (args,) = parse(BenchmarkArguments, description=__doc__)

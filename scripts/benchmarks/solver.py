@@ -1,4 +1,4 @@
-"""Speed of the solver, of forced cells and of the generator, beside whatever peers are installed.
+"""Speed of the solver, of definite cells and of the generator, beside whatever peers are installed.
 
 Peers are optional: the packages sudoku (py-sudoku), sudokum, dokusan and reasoning_gym if they can be imported, and
 tdoku with --tdoku path/to/libtdoku.so, a shared library built from its sources, for example with
@@ -40,7 +40,7 @@ class SolverBenchmarkArguments:
     )
     rounds: int = field(default=11, metadata={"help": "Timed rounds of each measurement."})
     threads: int = field(default=2, metadata={"help": "Threads to compare with one."})
-    seed: int = field(default=0, metadata={"help": "Of generated puzzles and removed clues."})
+    seed: int = field(default=0, metadata={"help": "Random seed of generated puzzles and removed clues."})
     output_dir: str = field(default="runs/benchmark_solver", metadata={"help": "Folder for CSV files and charts."})
 
 

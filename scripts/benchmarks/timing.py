@@ -40,8 +40,8 @@ def report(rows: list[dict[str, object]], ours: str, title: str, folder: Path) -
     Args:
         rows: One dictionary a measurement: "task", the labels, and one rate, per second, for each contender.
         ours: Name of the contender that the others are compared with.
-        title: Of the table and the chart; the files are named after it.
-        folder: Where to write.
+        title: Title of the table and the chart; the files are named after it.
+        folder: Folder to write to.
     """
     table = pd.DataFrame(rows).set_index("task")
     for name in [column for column in table.columns if column != ours]:

@@ -68,7 +68,7 @@ class BenchmarkArguments:
     puzzles: int = field(default=1, metadata={"help": "Q of a timed roll-out."})
     group_size: int = field(default=8, metadata={"help": "G of a timed roll-out."})
     rounds: int = field(default=3, metadata={"help": "Timed rounds, after one that is not counted."})
-    vocabulary: int = field(default=30000, metadata={"help": "Of the wide model."})
+    vocabulary: int = field(default=30000, metadata={"help": "Vocabulary of the wide model."})
     width: int = field(default=128, metadata={"help": "d_model of the larger model."})
     max_tokens: int = field(default=2048, metadata={"help": "Largest number of tokens in a lean pass."})
     max_logits: int = field(default=2**21, metadata={"help": "Largest number of logits in a lean pass."})
@@ -79,13 +79,13 @@ class BenchmarkArguments:
         default_factory=lambda: [28, 24, 20, 16, 12], metadata={"help": "Clues of the memory curve; K is the rest."}
     )
     memory_puzzles: list[int] = field(default_factory=lambda: [1, 2, 4, 8], metadata={"help": "Q of the memory curve."})
-    memory_vocabulary: int = field(default=8192, metadata={"help": "Of the model of the memory curve."})
+    memory_vocabulary: int = field(default=8192, metadata={"help": "Vocabulary of the model of the memory curve."})
     memory_tokens: int = field(
         default=208, metadata={"help": "max_tokens of the memory curve: small, so that all points fill a pass."}
     )
     memory_masked: int = field(default=40, metadata={"help": "max_masked of the memory curve, likewise."})
     memory: bool = field(default=True, metadata={"help": "Measure memory as well."})
-    seed: int = field(default=0, metadata={"help": "Of puzzles, models and roll-outs."})
+    seed: int = field(default=0, metadata={"help": "Random seed of puzzles, models and roll-outs."})
     output_dir: str = field(default=str(ROOT / "runs" / "benchmark_update"), metadata={"help": "Tables and figure."})
 
     def __post_init__(self) -> None:

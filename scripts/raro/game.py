@@ -39,10 +39,12 @@ PANELS = {
 class GameArguments:
     """The seeds and the game."""
 
-    seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "Of start, roll-outs and training."})
+    seeds: list[int] = field(
+        default_factory=lambda: [0, 1, 2], metadata={"help": "Random seeds of start, roll-outs and training."}
+    )
     steps: int = field(default=200, metadata={"help": "Optimizer steps."})
     start_steps: int = field(default=150, metadata={"help": "Supervised steps before them."})
-    learning_rate: float = field(default=1e-3, metadata={"help": "Of AdamW."})
+    learning_rate: float = field(default=1e-3, metadata={"help": "Rate of AdamW."})
     tau_crit: float = field(default=RAROArguments.tau_crit, metadata={"help": "The critic's reward for a tie."})
     beta: float = field(default=0.01, metadata={"help": "Weight of the divergence from the start."})
     logging_steps: int = field(default=5, metadata={"help": "Steps between two points of the curves."})

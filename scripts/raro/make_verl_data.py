@@ -19,7 +19,7 @@ class VerlDataArguments:
     train: str = field(metadata={"help": "JSON lines to train on."})
     validation: str = field(metadata={"help": "JSON lines to measure on."})
     output_dir: str = field(default="runs/verl", metadata={"help": "Folder."})
-    seed: int = field(default=0, metadata={"help": "Of the order of questions."})
+    seed: int = field(default=0, metadata={"help": "Random seed of the order of questions."})
 
 
 (args,) = parse(VerlDataArguments, description=__doc__)

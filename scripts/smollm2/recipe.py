@@ -61,13 +61,13 @@ class StartArguments:
     start_only: bool = field(default=False, metadata={"help": "Make the start, and no more."})
     sft_steps: int = field(default=10, metadata={"help": "Optimizer steps of the start."})
     sft_batch_size: int = field(default=8, metadata={"help": "Answers in a batch of the start and of the control."})
-    sft_learning_rate: float = field(default=2e-3, metadata={"help": "Of the start's adapters; it falls to 0."})
-    control_learning_rate: float = field(default=5e-4, metadata={"help": "Of the control, constant."})
+    sft_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of the start's adapters; it falls to 0."})
+    control_learning_rate: float = field(default=5e-4, metadata={"help": "Rate of the control, constant."})
     greedy: bool = field(default=True, metadata={"help": "Judge greedy decoding as well, beside sampling."})
     control: bool = field(
         default=False, metadata={"help": "Train more of the start for the seconds that RL took (control_model)."}
     )
-    dtype: str = field(default="bfloat16", metadata={"help": "Of the frozen weights; adapters are float32."})
+    dtype: str = field(default="bfloat16", metadata={"help": "Type of the frozen weights; adapters are float32."})
     lora_r: int = field(default=16, metadata={"help": "Rank of the adapters of start, RL and control; 0: all weights."})
     lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters."})
 
@@ -78,15 +78,15 @@ class StartArguments:
 
 @dataclass
 class TaskArguments(StartArguments):
-    """The puzzles."""
+    """Arguments of the start and of the puzzles."""
 
-    form: str = field(default="response", metadata={"help": "Of prompts and answers, see sudoku_env.chat.rows.Form."})
+    form: str = field(default="response", metadata={"help": "Form of prompts and answers (sudoku_env.chat.rows.Form)."})
     clues_low: int = field(default=13, metadata={"help": "Fewest clues of a 4x4 puzzle."})
-    clues_high: int = field(default=14, metadata={"help": "Most clues."})
-    puzzle_seed: int = field(default=2026, metadata={"help": "Of the puzzles, the same for all seeds."})
-    train_puzzles: int = field(default=800, metadata={"help": "For the start, RL and the control."})
-    curve_puzzles: int = field(default=32, metadata={"help": "Held out, for the curve."})
-    test_puzzles: int = field(default=48, metadata={"help": "Held out, for the table."})
+    clues_high: int = field(default=14, metadata={"help": "Most clues of a 4x4 puzzle."})
+    puzzle_seed: int = field(default=2026, metadata={"help": "Random seed of the puzzles, the same for all seeds."})
+    train_puzzles: int = field(default=800, metadata={"help": "Puzzles for the start, RL and the control."})
+    curve_puzzles: int = field(default=32, metadata={"help": "Held-out puzzles for the curve."})
+    test_puzzles: int = field(default=48, metadata={"help": "Held-out puzzles for the table."})
 
 
 @dataclass
@@ -96,10 +96,10 @@ class RecipeDefaults:
     per_device_train_batch_size: int = field(default=32, metadata={"help": "The policy's completions of a roll-out."})
     per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
     num_generations: int = field(default=8, metadata={"help": "G: the policy's completions of each prompt."})
-    learning_rate: float = field(default=4e-4, metadata={"help": "Of the adapters."})
+    learning_rate: float = field(default=4e-4, metadata={"help": "Rate of the adapters."})
     lr_scheduler_type: str = field(default="constant_with_warmup", metadata={"help": "Schedule."})
     warmup_steps: float = field(
-        default=4, metadata={"help": "Over which the rate rises; without, Adam's first steps break the format."}
+        default=4, metadata={"help": "Steps while the rate rises; without, Adam's first steps break the format."}
     )
     max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
     eval_strategy: str = field(default="steps", metadata={"help": "When to take a point of the curve."})
@@ -235,10 +235,10 @@ def judge_models(
 
     Args:
         task: The task; what it says of adapters is not used.
-        folders: Of the models with their tokenizers.
-        rows: Held out.
+        folders: Folders of the models with their tokenizers.
+        rows: Held-out rows.
         new_trainer: Makes what judges of a model and a tokenizer.
-        shown: Metrics.
+        shown: Metrics to print.
     """
     for folder in folders:
         found = judge(new_trainer(*trainable(replace(task, lora_r=0), Path(folder))), rows, task.greedy)
@@ -265,14 +265,14 @@ def train_and_judge(
     A run that is resumed takes over what it had finished: the start, judgements, steps and the time that they took.
 
     Args:
-        name: Of the algorithm.
+        name: Name of the algorithm.
         task: The task.
-        args: Of the trainer.
-        folder: From `choose_folder`.
+        args: Arguments of the trainer.
+        folder: The run's folder, from `choose_folder`.
         rows: "train", "validation" for the curve and "test" for the table.
         expert_rows: What start and control learn from, each with "prompt" and "chosen".
         new_trainer: Makes a trainer of a model, a tokenizer, the rows and callbacks.
-        panels: See `report`.
+        panels: Held-out metric → what the picture and the table call it.
         shown: Metrics beside the progress bar.
     """
     run = folder.open({**asdict(task), **args.to_sanitized_dict()})
@@ -305,8 +305,8 @@ def report(run: Path, results: Mapping[str, Any], seed: int, seconds: float, pan
     Args:
         run: The run folder, with `metrics.jsonl`.
         results: Name of a model → what `judge` gives, the start first.
-        seed: Of the run.
-        seconds: That RL's steps took.
+        seed: Random seed of the run.
+        seconds: Seconds that RL's steps took.
         panels: Held-out metric → what the picture and the table call it.
     """
     record = {"seed": seed, "seconds": seconds, "panels": dict(panels), "results": results}

@@ -18,7 +18,7 @@ class StepClock(TrainerCallback, ExportableState):
     Checkpoints hold the seconds: a run that is resumed goes on from those.
 
     Args:
-        budget: Seconds; None: no end.
+        budget: Seconds that training may take; None: no end.
     """
 
     def __init__(self, budget: float | None = None) -> None:

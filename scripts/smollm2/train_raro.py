@@ -6,7 +6,7 @@ do not occur in training. `--data` is `word_problems` (arithmetic, `scripts.smol
 `sudoku_env.chat.questions`; with `--form brief` experts reason by the rule ladder), or a folder with train.jsonl,
 validation.jsonl and test.jsonl, lines of {"question", "answer"}, which the critic alone judges. The run folder receives
 the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`. Defaults are
-for the first kind on a CPU; where they depart from the source's, `--help` says so.
+for the first kind on a CPU; where they depart from docs/raro.md, `--help` says so.
 
     python -m scripts.smollm2.train_raro [recipe.yaml] [--start runs/smollm2/raro_start --seed 1 …]
     python -m scripts.smollm2.train_raro [recipe.yaml] --resume_from_checkpoint last
@@ -38,13 +38,13 @@ from sudoku_env.puzzle_sets import draw_by_split
 
 @dataclass
 class RaroTaskArguments(StartArguments):
-    """The questions."""
+    """Arguments of the start and of the questions."""
 
     data: str = field(default="word_problems", metadata={"help": "word_problems, sudoku, or a folder of JSON lines."})
-    question_seed: int = field(default=2026, metadata={"help": "Of the ready-made questions, the same for all seeds."})
+    question_seed: int = field(default=2026, metadata={"help": "Random seed of the ready-made questions."})
     train_rows: int = field(default=1600, metadata={"help": "Ready-made questions for the start, RL and the control."})
-    curve_rows: int = field(default=48, metadata={"help": "Held out, for the curve."})
-    test_rows: int = field(default=128, metadata={"help": "Held out, for the table."})
+    curve_rows: int = field(default=48, metadata={"help": "Held-out questions for the curve."})
+    test_rows: int = field(default=128, metadata={"help": "Held-out questions for the table."})
     steps_low: int = field(default=2, metadata={"help": "Word problems: fewest steps."})
     steps_high: int = field(default=2, metadata={"help": "Word problems: most steps."})
     largest_number: int = field(default=12, metadata={"help": "Word problems: the most to add or take away."})
@@ -55,7 +55,7 @@ class RaroTaskArguments(StartArguments):
     foreign_low: float = field(
         default=1.0, metadata={"help": "Their faulty answers are at least in this part foreign."}
     )
-    foreign_high: float = field(default=1.0, metadata={"help": "And at most in this."})
+    foreign_high: float = field(default=1.0, metadata={"help": "And they are at most in this part foreign."})
     form: str = field(default="response", metadata={"help": "Sudoku: full, brief or response, the grid alone."})
     judge: list[str] = field(
         default_factory=list,
@@ -75,17 +75,23 @@ class RecipeArguments(RecipeDefaults, RAROArguments):
     critic_pairs: int | None = field(default=12, metadata={"help": "Pairs that the critic trains on, half replayed."})
     critic_generations: int = field(default=8, metadata={"help": "The critic's completions of each pair."})
     critic_equal_pairs: bool = field(
-        default=False, metadata={"help": "Whether these pairs may have equal answers, source: true."}
+        default=False, metadata={"help": "Whether these pairs may have equal answers, docs/raro.md: true."}
     )
-    policy_judgements: int = field(default=2, metadata={"help": "Judgments of an answer, source: 1."})
-    temperature: float = field(default=1.5, metadata={"help": "At 1 the start's samples hardly differ."})
+    policy_judgements: int = field(default=2, metadata={"help": "Judgments of an answer, docs/raro.md: 1."})
+    temperature: float = field(
+        default=1.5, metadata={"help": "Temperature of sampling; at 1 the start's samples hardly differ."}
+    )
     max_completion_length: int = field(default=56, metadata={"help": "Longest answer in tokens."})
     max_critic_completion_length: int | None = field(default=40, metadata={"help": "Longest critique in tokens."})
-    lambda_pol: float = field(default=0.5, metadata={"help": "Weight of the policy's objective, source: 1/9."})
-    lambda_crit: float = field(default=0.5, metadata={"help": "Weight of the critic's objective, source: 8/9."})
-    unparsable_reward: float | None = field(default=0.0, metadata={"help": "Of a critique without label, source: none"})
-    overlength_reward: float | None = field(default=0.0, metadata={"help": "Of over-length text, source: none."})
-    beta: float = field(default=0.0, metadata={"help": "Weight of the divergence, source: 1e-3."})
+    lambda_pol: float = field(default=0.5, metadata={"help": "Weight of the policy's objective, docs/raro.md: 1/9."})
+    lambda_crit: float = field(default=0.5, metadata={"help": "Weight of the critic's objective, docs/raro.md: 8/9."})
+    unparsable_reward: float | None = field(
+        default=0.0, metadata={"help": "Reward of a critique without label, docs/raro.md: none."}
+    )
+    overlength_reward: float | None = field(
+        default=0.0, metadata={"help": "Reward of over-length text, docs/raro.md: none."}
+    )
+    beta: float = field(default=0.0, metadata={"help": "Weight of the divergence, docs/raro.md: 1e-3."})
     prompt_format: str = field(default="text", metadata={"help": "text is shorter than chat."})
     policy_system: str = field(default="", metadata={"help": "The policy's system prompt; empty: none."})
     critic_system: str = field(default="", metadata={"help": "The critic's system prompt; empty: none."})

@@ -5,7 +5,7 @@ reward and on pairs of a sound and a faulty answer, and judges both on puzzles w
 default the grid is both the verifiable part and the response that is preferred; with `--form brief
 --verifiable_term_split "<REASONING>" "</REASONING>"` the reasoning is verified and the grid preferred. The run folder
 receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`.
-Where defaults depart from the source's form, `--help` says so (docs/smollm2.md shows both).
+Where defaults depart from the form of docs/sources.md, `--help` says so (docs/smollm2.md shows both).
 
     python -m scripts.smollm2.train_vapor [recipe.yaml] [--start runs/smollm2/start --seed 1 …]
     python -m scripts.smollm2.train_vapor [recipe.yaml] --resume_from_checkpoint last
@@ -24,8 +24,8 @@ from sudoku_env.chat.rows import REASONING_TAGS, RESPONSE_TAGS
 class VaporTaskArguments(TaskArguments):
     """The task, judged on fewer puzzles: their pairs are scored as well."""
 
-    curve_puzzles: int = field(default=16, metadata={"help": "Held out, for the curve."})
-    test_puzzles: int = field(default=32, metadata={"help": "Held out, for the table."})
+    curve_puzzles: int = field(default=16, metadata={"help": "Held-out puzzles for the curve."})
+    test_puzzles: int = field(default=32, metadata={"help": "Held-out puzzles for the table."})
     greedy: bool = field(default=False, metadata={"help": "Judge greedy decoding as well, beside sampling."})
 
 
@@ -39,11 +39,13 @@ class RecipeArguments(RecipeDefaults, VAPORArguments):
     verifiable_term_split: list[str] = field(
         default_factory=lambda: list(RESPONSE_TAGS), metadata={"help": "Tags of the part that the reward looks at."}
     )
-    ratio_base: str = field(default="old", metadata={"help": "ref (source), or old, at sampling."})
-    ratio_level: str = field(default="token", metadata={"help": "Log-ratio over s_i: sum (source), mean or token."})
-    clip_on: str = field(default="verifiable", metadata={"help": "The clip is on the product (source) or verifiable."})
-    pref_loss_weight: float = field(default=0.05, metadata={"help": "Weight of -log sigmoid(beta * margin), source: 0"})
-    advantage_scale: str = field(default="std", metadata={"help": "Advantages as they are (none, source) or over std."})
+    ratio_base: str = field(default="old", metadata={"help": "ref (docs/sources.md), or old, at sampling."})
+    ratio_level: str = field(
+        default="token", metadata={"help": "Log-ratio over s_i: sum (docs/sources.md), mean, token."}
+    )
+    clip_on: str = field(default="verifiable", metadata={"help": "Clip on product (docs/sources.md) or verifiable."})
+    pref_loss_weight: float = field(default=0.05, metadata={"help": "Weight of -log sigmoid(beta * margin)."})
+    advantage_scale: str = field(default="std", metadata={"help": "Advantages: none (docs/sources.md), or over std."})
 
 
 PANELS = {

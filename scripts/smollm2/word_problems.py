@@ -27,8 +27,8 @@ class Sizes:
     """How large the numbers of a problem are.
 
     Attributes:
-        largest_number: Of what is added or taken away, at most; 2 or more.
-        largest_count: Of the count, at first and after each step; 10 or more.
+        largest_number: Largest number that is added or taken away; 2 or more.
+        largest_count: Largest count, at first and after each step; 10 or more.
 
     Raises:
         ValueError: A number is too small for problems.
@@ -67,8 +67,8 @@ class QuestionRow(TypedDict):
     """A row of a data set of word problems.
 
     Attributes:
-        question: Its text.
-        answer: The expert's, with hidden reasoning.
+        question: Text of the question.
+        answer: The expert's answer, with hidden reasoning.
         result: The number, in digits.
     """
 
@@ -86,7 +86,7 @@ class WordProblem:
         steps: What is done with them, and the number in it.
         person: Index into `PEOPLE`.
         thing: Index into `THINGS`.
-        wordings: For each step, an index into the action's `WORDINGS`.
+        wordings: Index into the action's `WORDINGS` for each step.
     """
 
     start: int
@@ -147,9 +147,9 @@ def draw_problem(
     """A random problem; all counts are 2 or more, the first at most 40.
 
     Args:
-        rng: Draws everything.
-        steps: Fewest and most.
-        sizes: Of its numbers.
+        rng: Generator that everything is drawn from.
+        steps: Fewest and most steps.
+        sizes: How large its numbers are.
 
     Raises:
         ValueError: The range is empty or begins below 1.
@@ -197,11 +197,11 @@ def word_problem_sets(
     Args:
         counts: Rows of train, validation and test.
         seed: Any non-negative integer.
-        steps: See `draw_problem`.
-        sizes: Likewise.
+        steps: Fewest and most steps of a problem.
+        sizes: How large its numbers are.
 
     Raises:
-        ValueError: There are not so many different problems, or see `draw_problem`.
+        ValueError: There are not so many different problems, or `draw_problem` refuses the steps.
     """
     rows: dict[str, list[QuestionRow]] = {split: [] for split in SPLITS}
     wanted = dict(zip(SPLITS, counts, strict=True))
@@ -225,7 +225,7 @@ def correct(answer: str, row: Mapping[str, Any]) -> bool:
 
     Args:
         answer: A completion. No text makes it raise.
-        row: With "result".
+        row: A row with "result".
     """
     said = extract_answer(answer)
     numbers = NUMBER.findall(said) if said is not None else []

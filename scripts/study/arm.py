@@ -75,7 +75,7 @@ class Judged:
     """Puzzles decoded in one way.
 
     Attributes:
-        summary: Means, see `dllm_rl.order.DecodeMetrics.summary`, with "random_floor" (`chosen_forced` of a random
+        summary: Means of `dllm_rl.order.DecodeMetrics.summary`, with "random_floor" (`chosen_forced` of a random
             order) and "rank_correlation" (with the rounds of the rule ladder).
         outcomes: bool `(N,)` "solved", int64 `(N,)` "forward_passes", "greedy_forced" and "greedy_cells".
     """
@@ -88,10 +88,10 @@ def decode_as(model: nn.Module, puzzles: PuzzleBatch, how: Decoding, *, seed: in
     """Decode puzzles once in one way.
 
     Args:
-        model: See `dllm_rl.policy.score_states`.
-        puzzles: N puzzles.
+        model: A model as `dllm_rl.policy.score_states` takes it.
+        puzzles: The N puzzles to decode.
         how: How to decode.
-        seed: Of the strategies that draw.
+        seed: Random seed of the strategies that draw.
     """
     return decode(
         model,
@@ -125,9 +125,9 @@ class ArmRun:
     """One arm of a regime with one seed.
 
     Args:
-        regime: The regime.
+        regime: The regime that the arm belongs to.
         arm: Name of the arm, or of a base.
-        seed: Of training and of decoding.
+        seed: Random seed of training and of decoding.
         folder: Where `result.json`, `outcomes.npz`, metrics and the model go.
 
     Raises:
@@ -162,7 +162,7 @@ class ArmRun:
         """Train unless the arm is a base, decode and write the result.
 
         Args:
-            budget: Of training; None for a base.
+            budget: What training may spend; None for a base.
             machine: What it runs on, for the record.
 
         Raises:

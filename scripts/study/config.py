@@ -33,12 +33,12 @@ class StudyConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Decoding:
-    """One way to decode, see `dllm_rl.decode.decode`.
+    """One way to decode, by `dllm_rl.decode.decode`.
 
     Attributes:
         strategy: Name of a strategy.
         tokens_per_step: Most positions of a step; None is no bound.
-        threshold: Least score, on the scale of the strategy's own.
+        threshold: Least score of a position, on the scale of the strategy's own.
         position_temperature: T_pos of strategy "policy"; the same for all arms, whatever they were trained with.
         token_temperature: T_tok of strategy "policy".
     """
@@ -59,7 +59,7 @@ class Decoding:
 
     @property
     def label(self) -> str:
-        """For tables, e.g. "margin", "margin k=4" or "margin ≥2"."""
+        """The name in tables, e.g. "margin", "margin k=4" or "margin ≥2"."""
         parts = [self.strategy]
         if self.tokens_per_step != 1 and not (self.tokens_per_step is None and self.threshold is not None):
             parts.append(f"k={'∞' if self.tokens_per_step is None else self.tokens_per_step}")
@@ -155,8 +155,8 @@ class Regime:
         base_unannealed: Folder of the base before its learning rate was annealed.
         hard_test: Prompts for a table of its own, e.g. the hard tail.
         train_puzzles: Train on the first so many prompts; 0 is all.
-        validation_puzzles: Likewise.
-        test_puzzles: Likewise, for the test and the hard test.
+        validation_puzzles: Validate on the first so many prompts; 0 is all.
+        test_puzzles: Test on the first so many prompts of the test and of the hard test; 0 is all.
         warmup_share: Share of the budget over which the learning rate rises.
         decay_share: Share of the budget over which it falls to 0 at the end.
         select: "last" keeps the final weights, "validation" those of the best validation result.
@@ -219,7 +219,7 @@ class Regime:
 
     @property
     def room_settings(self) -> list[tuple[int | None, float | None]]:
-        """Tokens per step and threshold at which the base is held against the oracle of forced cells."""
+        """Tokens per step and threshold at which the base is held against the oracle of definite cells."""
         found = [
             (one.tokens_per_step, one.threshold)
             for one in self.evaluation

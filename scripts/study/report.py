@@ -55,7 +55,7 @@ def write_report(found: Sequence[RegimeResults], path: Path, *, remarks: str, co
 
 
 def room_table(results: RegimeResults, puzzles: str) -> str:
-    """The room for order: the base by the oracle that fills forced cells first, against margin decoding."""
+    """The room for order: the base by the oracle that fills definite cells first, against margin decoding."""
     rows = []
     for tokens, threshold in results.regime.room_settings:
         margin, oracle = (Decoding(name, tokens, threshold).label for name in ("margin", "forced_first"))

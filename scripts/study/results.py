@@ -50,8 +50,8 @@ class RegimeResults:
     """What is there of a regime.
 
     Attributes:
-        name: Of the regime.
-        regime: Its configuration.
+        name: Name of the regime.
+        regime: Configuration of the regime.
         results: Arm → seed → result; bases first, with one seed each. Arms without a result are left out.
         outcomes: Arm → seed → "set/decoding/field" → `(N,)`.
     """

@@ -24,7 +24,7 @@ class Arguments:
     config: str = field(metadata={"help": "The study, YAML."})
     regime: str = field(metadata={"help": "Name of the regime."})
     arm: str = field(metadata={"help": "Name of the arm, or of a base."})
-    seed: int = field(metadata={"help": "Of training and of decoding."})
+    seed: int = field(metadata={"help": "Random seed of training and of decoding."})
     output_dir: str = field(default="runs/study", metadata={"help": "Folder of the study's runs."})
 
 

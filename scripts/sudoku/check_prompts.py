@@ -27,7 +27,7 @@ class Arguments:
     data: str = field(metadata={"help": "Prompt set: jsonl, csv or parquet with a prompt column."})
     tokenizer: str = field(default="char", metadata={"help": "char, a folder, a .gguf file or a tokenizer.json."})
     max_gen_length: int = field(default=128, metadata={"help": "Response tokens."})
-    mask_token_id: int | None = field(default=None, metadata={"help": "For a tokenizer without a mask token."})
+    mask_token_id: int | None = field(default=None, metadata={"help": "Mask token of a tokenizer that names none."})
     layout: str | None = field(
         default=None, metadata={"help": "Answer layout; default: the first that suits the tokenizer."}
     )

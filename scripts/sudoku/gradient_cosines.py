@@ -45,14 +45,14 @@ class Arguments:
     max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
     group_size: int = field(default=8, metadata={"help": "G."})
     trajectories: list[int] = field(
-        default_factory=lambda: [32, 128, 512], metadata={"help": "Of a roll-out; multiples of 2 G."}
+        default_factory=lambda: [32, 128, 512], metadata={"help": "Trajectories of a roll-out; multiples of 2 G."}
     )
     position_temperatures: list[float] = field(
         default_factory=lambda: [0.05, 0.4, 1.0, 3.0], metadata={"help": "T_pos."}
     )
     gamma: float = field(default=0.95, metadata={"help": "Discount factor."})
     repeats: int = field(default=3, metadata={"help": "Roll-outs for each row."})
-    seed: int = field(default=0, metadata={"help": "Of puzzles and roll-outs."})
+    seed: int = field(default=0, metadata={"help": "Random seed of puzzles and roll-outs."})
     output_dir: str = field(default="runs/gradient_cosines", metadata={"help": "Folder of the CSV."})
 
 

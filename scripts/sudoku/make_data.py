@@ -48,7 +48,7 @@ class DataArguments:
     )
     audit: bool = field(default=False, metadata={"help": "Check the puzzle sets that are there, write nothing."})
     output_dir: str | None = field(default=None, metadata={"help": f"Folder; by default by kind: {FOLDERS}."})
-    seed: int = field(default=2026, metadata={"help": "Of the generator."})
+    seed: int = field(default=2026, metadata={"help": "Random seed of the generator."})
     threads: int = field(default=1, metadata={"help": "Threads of the generator, not for the package."})
     size: int = field(default=6, metadata={"help": "Prompts and chats: board size."})
     clues_low: int = field(default=14, metadata={"help": "Prompts and chats: fewest clues of a puzzle."})

@@ -50,7 +50,7 @@ class PretrainArguments:
     """Arguments of `scripts/sudoku/pretrain.py`."""
 
     output_dir: str = field(default="runs/pretrain", metadata={"help": "Folder to write to."})
-    name: str | None = field(default=None, metadata={"help": "Of the model, in its card."})
+    name: str | None = field(default=None, metadata={"help": "Name of the model, in its card."})
     size: int = field(default=6, metadata={"help": "Board size."})
     clues_low: int = field(default=28, metadata={"help": "Fewest clues of a training puzzle."})
     clues_high: int = field(default=34, metadata={"help": "Most clues of a training puzzle."})
@@ -86,7 +86,9 @@ class PretrainArguments:
     batch_size: int = field(default=128, metadata={"help": "Puzzles an update."})
     eval_steps: int = field(default=500, metadata={"help": "Updates between two points of the curve."})
     bf16: bool = field(default=False, metadata={"help": "Compute the body in bfloat16; weights and head stay fp32."})
-    save_dtype: Literal["float32", "bfloat16"] = field(default="float32", metadata={"help": "Of the saved weights."})
+    save_dtype: Literal["float32", "bfloat16"] = field(
+        default="float32", metadata={"help": "Type of the saved weights."}
+    )
     checkpoints: int = field(default=1, metadata={"help": "Checkpoints to keep, one for each point of the curve."})
     resume_from_checkpoint: str | None = field(default=None, metadata={"help": "A checkpoint's folder, or last."})
     overwrite_output_dir: bool = field(
@@ -95,7 +97,7 @@ class PretrainArguments:
     resume_with_changes: bool = field(
         default=False, metadata={"help": "Resume although arguments or data differ from the checkpoint's."}
     )
-    seed: int = field(default=0, metadata={"help": "Of puzzles, initialization and masks."})
+    seed: int = field(default=0, metadata={"help": "Random seed of puzzles, initialization and masks."})
 
 
 class CurveCallback(TrainerCallback, ExportableState):

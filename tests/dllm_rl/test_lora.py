@@ -137,7 +137,7 @@ def test_a_resumed_run_ends_with_the_same_adapters(tmp_path: Path) -> None:
 
 
 def test_two_learning_rates_work_with_adapters(tmp_path: Path) -> None:
-    """With the second rate 0 and no first term nothing may move; with it nothing but adapters."""
+    """Nothing may move with the second rate 0 and no first term; with that rate nothing but adapters."""
     for rate, moves in ((0.0, False), (1e-2, True)):
         model = adapted()
         before = {name: parameter.detach().clone() for name, parameter in trained(model).items()}
@@ -147,7 +147,7 @@ def test_two_learning_rates_work_with_adapters(tmp_path: Path) -> None:
 
 
 def gradients(model: PeftModel) -> dict[str, Tensor]:
-    """Of the whole objective, over one roll-out."""
+    """The gradients of the whole objective over one roll-out."""
     batch = PuzzleBatch.collate(puzzles(2), pad_id=tokenizer().pad_token_id)
     policy = PolicyConfig(position_temperature=1.0)
     generator = torch.Generator().manual_seed(0)

@@ -28,7 +28,7 @@ def scored(puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> Puzz
 
 
 def reward(batch: PuzzleBatch, record: Rollout, puzzle: int, state: int, position: int, token: int) -> float:
-    """By definition, with a scored tail and λ = 0.3."""
+    """The reward by definition, with a scored tail and λ = 0.3."""
     right = token == int(batch.answers[puzzle, position])
     if not batch.judged[0][position]:
         return 0.3 if right else 0.0

@@ -32,7 +32,7 @@ def test_divergence_of_tokens_by_hand() -> None:
 
 
 def test_divergence_of_actions_by_hand() -> None:
-    """At temperature 1/2 probabilities are squared: 16 : 1, and 1 : 16 for the reference of the last."""
+    """Probabilities are squared at temperature 1/2: 16 : 1, and 1 : 16 for the reference of the last."""
     positions = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
     sharp = 16 / 17 * math.log(32 / 17) + 1 / 17 * math.log(2 / 17)
     last = 0.5 * math.log(17 / 2) + 0.5 * math.log(17 / 32)
@@ -50,7 +50,7 @@ def test_divergence_from_itself_is_0_without_gradient(target: str) -> None:
 
 
 def test_answer_loglikelihood_by_hand() -> None:
-    """At temperature 1 whatever the policy's; a state in which nothing counts has 0."""
+    """The log-likelihood is at temperature 1 whatever the policy's; a state in which nothing counts has 0."""
     answer = torch.tensor([[0, 1, 9], [9, 9, 0]])
     counted = torch.tensor([[True, True, False], [False, False, True]])
     got = answer_loglikelihood(OURS, answer, counted)

@@ -13,7 +13,7 @@ from llm_rl.training.run_folder import LOCK, run_lock
 
 @dataclass
 class Arguments:
-    """What a script that trains has."""
+    """The arguments that a script that trains has."""
 
     output_dir: str
     overwrite_output_dir: bool = False

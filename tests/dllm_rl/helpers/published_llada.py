@@ -100,8 +100,8 @@ def write_published(folder: Path, **changes: Any) -> dict[str, Tensor]:
     """Write configuration, two shards with their index, and remote code that must not be run; the weights.
 
     Args:
-        folder: Where to write.
-        **changes: Of the configuration.
+        folder: Folder to write to.
+        **changes: Changes of the configuration.
     """
     config = {**PUBLISHED, **changes}
     weights = published_weights(config)

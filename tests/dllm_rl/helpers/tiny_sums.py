@@ -22,7 +22,7 @@ class SumBatch(UnmaskBatch):
 
     Attributes:
         weight: float32 `(Q,)`, a column that the library knows nothing of.
-        name: Nor of this.
+        name: A field that the library knows nothing of either.
     """
 
     weight: Tensor

@@ -140,7 +140,7 @@ class KeepGradients(TrainerCallback):
             self.second.append([gradient.clone() for gradient in inner.second_gradients if gradient is not None])
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """All of them by name."""
+        """All gradients by name."""
         both = {"first": self.first, "second": self.second}
         return {
             f"{name}.{step}.{index}": gradient

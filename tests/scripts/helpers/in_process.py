@@ -32,7 +32,7 @@ def run_here(monkeypatch: pytest.MonkeyPatch, script: str, *words: Any, **option
 
 
 def run_until_checkpoint(monkeypatch: pytest.MonkeyPatch, name: str, script: str, *words: Any, **options: Any) -> None:
-    """The same, stopped as soon as a checkpoint whose path ends so is on the disk."""
+    """Run a script as `run_here` does, stopped as soon as a checkpoint whose path ends so is on the disk."""
     save = ExactTrainer._save_checkpoint
 
     def save_and_stop(trainer: ExactTrainer, *args: Any) -> None:
