@@ -1,7 +1,7 @@
 """Files of a training folder as nested dictionaries and lists, without unpickling what is not plain data."""
 
 import json
-import pickle  # nosec B403: for the name of the error that torch.load raises
+import pickle  # nosec B403 # for the name of the error that torch.load raises
 from pathlib import Path
 from typing import Any
 

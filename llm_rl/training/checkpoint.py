@@ -8,7 +8,7 @@ next save removes. Each checkpoint says what it consists of (`llm_rl.training.ma
 """
 
 import logging
-import pickle  # nosec B403: for the name of the error that torch.load raises
+import pickle  # nosec B403 # for the name of the error that torch.load raises
 import shutil
 import time
 from collections.abc import Callable, Iterator

@@ -257,7 +257,7 @@ def load_study(path: str | Path) -> tuple[dict[str, Regime], str]:
         StudyConfigError: It is no such mapping; the message names the regime, the field and what would be right.
     """
     try:
-        content = yaml.load(Path(path).read_text(encoding="utf-8"), _UniqueKeys)  # nosec B506: a SafeLoader
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), _UniqueKeys)  # nosec B506 # a SafeLoader
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise StudyConfigError(f"{path}: not YAML: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("regimes"), dict) or not content["regimes"]:
