@@ -1,6 +1,8 @@
 """`UnmaskTrainer`: the objective of docs/objective.md on `transformers.Trainer`."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -349,6 +351,11 @@ class UnmaskTrainer(ExactTrainer):
         self.metrics.add_ratio("masked_frac", generated - int(result.in_rl_sum.sum()), generated)
         if fresh and len(old):
             self.metrics.add_max("max_log_ratio_at_update_0", float((logprobs - old).abs().max()))
+
+    def identity(self) -> dict[str, Any]:
+        """Adds the task: its class, and its fields where it is a data class."""
+        told = asdict(self.task) if is_dataclass(self.task) and not isinstance(self.task, type) else {}
+        return {**super().identity(), "task": json.loads(json.dumps([type(self.task).__name__, told], default=str))}
 
     def _harmless(self) -> frozenset[str]:
         # A temperature that is annealed over the run depends on its length.

@@ -103,7 +103,7 @@ def _random_order(
     priority = generator.random(boards.shape)
     rank = np.where(boards == 0, -priority, np.inf).argsort(1).argsort(1)
     sizes = rank if cell_steps is None else np.take_along_axis(np.sort(cell_steps, axis=1), rank, axis=1)
-    step = np.where(boards == 0, sizes, -1)
+    step = np.where(boards == 0, sizes, -1).astype(np.int16)  # a row for each decision: small numbers save gigabytes
     wanted = boards == 0
     if live_cells is not None:
         wanted &= rank < live_cells[:, None]

@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ def test_a_run_that_has_ended_takes_no_further_step(
         ({"learning_rate": 1e-2}, r"learning_rate is 0.01, was 0.001; .*resume_with_changes"),
         ({"gamma": 0.5}, r"gamma is 0.5, was 0.95"),
         ({"count": 9}, r"train_dataset is '\w+', was '\w+'"),
+        ({"task": replace(sudoku_task(), rule="pairs")}, r"task is \['SudokuTask', .*'pairs'.* was .*'singles'"),
         ({"lr_scheduler_type": "cosine", "max_steps": 3}, r"lr_scheduler_type is 'cosine', .*max_steps is 3, was 2"),
         ({"max_steps": 3, "position_temperature_end": 0.5}, r"max_steps is 3, was 2"),
         ({"optim": "sgd", "resume_with_changes": True}, r"another kind of optimizer than sgd; start a new run"),
