@@ -127,7 +127,8 @@ def run_in_two_processes(
     Returns:
         The first exit code that is not 0, or 0, with the outputs of both processes.
     """
-    path = os.pathsep.join(filter(None, [str(script.parent), os.environ.get("PYTHONPATH")]))
+    # The root first: packages are installed that have a folder `tests` of their own.
+    path = os.pathsep.join(filter(None, [str(ROOT), str(script.parent), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     if fresh:
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
