@@ -86,6 +86,11 @@ class WarmProgram:
         return self._outputs[0].read(), self._outputs[1].read()
 
 
+def with_root_first(*further: str | None) -> str:
+    """A PYTHONPATH on which this tree stands before installed packages: verl's wheel has a `scripts` and a `tests`."""
+    return os.pathsep.join(filter(None, [str(ROOT), *further]))
+
+
 def start_script(
     script: Path | str,
     words: Sequence[object] = (),
@@ -98,6 +103,7 @@ def start_script(
     command = [str(script), *map(str, words)]
     environment, folder = dict(os.environ if env is None else env), str(Path.cwd() if cwd is None else cwd)
     if fresh:
+        environment["PYTHONPATH"] = with_root_first(environment.get("PYTHONPATH"))
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen([sys.executable, *command], cwd=folder, env=environment, text=True, **pipes)
     return WarmProgram(command, environment, folder)
@@ -127,8 +133,7 @@ def run_in_two_processes(
     Returns:
         The first exit code that is not 0, or 0, with the outputs of both processes.
     """
-    # The root first: packages are installed that have a folder `tests` of their own.
-    path = os.pathsep.join(filter(None, [str(ROOT), str(script.parent), os.environ.get("PYTHONPATH")]))
+    path = with_root_first(str(script.parent), os.environ.get("PYTHONPATH"))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     if fresh:
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
