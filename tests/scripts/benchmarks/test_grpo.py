@@ -4,7 +4,6 @@ import io
 import json
 import os
 import runpy
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+
+from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]
 
@@ -126,8 +127,8 @@ def test_an_unknown_measure_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_the_script_writes_its_tables(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
     words = "--model tiny --rounds 1 --max_completion_length 4 --beta 0.1".split()
-    command = [sys.executable, str(SCRIPT), *words, "--output_dir", str(tmp_path)]
-    subprocess.run(command, check=True, env=ENVIRONMENT, capture_output=True)
+    done = run_script(SCRIPT, [*words, "--output_dir", tmp_path], env=ENVIRONMENT, fresh=True)
+    assert done.returncode == 0, done.stderr[-3000:]
     cost = pd.read_csv(tmp_path / "cost.csv", index_col="what")
     assert list(cost.columns) == ["ours", "trl", "ours / trl"] and (cost > 0).all(axis=None)
     assert {"step s", "generation s", "update s", "resident MiB", "tensors MiB"} <= set(cost.index)

@@ -1,8 +1,6 @@
 """The naive update and the versions in between give the lean update's gradient; the benchmark runs at a tiny size."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+
+from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]
 
@@ -122,12 +122,11 @@ def test_the_benchmark_writes_its_tables_and_figure(tmp_path: Path) -> None:
         "--position_temperatures 0.4 --memory_group_sizes 2 --memory_clues 28 --memory_puzzles 2 "
         "--max_tokens 300"
     ).split()
-    subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "benchmarks" / "update.py"), *words, "--output_dir", str(tmp_path)],
-        check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
+    script = ROOT / "scripts" / "benchmarks" / "update.py"
+    done = run_script(
+        script, [*words, "--output_dir", tmp_path], env={**os.environ, "OMP_NUM_THREADS": "1"}, fresh=True
     )
+    assert done.returncode == 0, done.stderr[-3000:]
     times = pd.read_csv(tmp_path / "update_time.csv").set_index("task")
     assert list(times.index) == ["shipped, T_pos 0.4", "wide, T_pos 0.4"]
     assert (times["distinct"] <= times["visited"]).all() and (times["gradient error"] < 1e-5).all()
