@@ -84,10 +84,10 @@ class ExactTrainer(CheckedTrainer):
     _began = 0.0
     _earlier_seconds = 0.0
 
-    def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:
-        if args.should_save:
+    def __init__(self, model: Any = None, args: TrainingArguments | None = None, *further: Any, **kwargs: Any) -> None:
+        if args is not None and args.should_save:
             check_writable(Path(args.output_dir))
-        super().__init__(args=args, **kwargs)
+        super().__init__(model, args, *further, **kwargs)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
         """Train as `transformers.Trainer` does; after resuming, speeds and times are those of the whole run.

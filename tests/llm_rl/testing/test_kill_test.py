@@ -19,7 +19,6 @@ from llm_rl.testing.resume import ResumeReport, ResumeTestError, check_resume, m
 from tests.helpers import warm_process  # noqa: F401  (functions then start in processes that have imported what they need)
 from tests.llm_rl.helpers.small_training import train
 
-TRAINER = Path(__file__).parents[3] / "scripts" / "benchmarks" / "kill_test_trainer.py"
 COMMAND = [sys.executable, str(Path(__file__).parents[1] / "helpers" / "small_training.py"), "{folder}"]
 
 
@@ -211,7 +210,16 @@ def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def trained(name: str, folder: Path) -> ResumeReport:
-    command = [sys.executable, str(TRAINER), name, "--max_steps", "16", "--output_dir", "{folder}"]
+    command = [
+        sys.executable,
+        "-m",
+        "scripts.benchmarks.kill_test_trainer",
+        name,
+        "--max_steps",
+        "16",
+        "--output_dir",
+        "{folder}",
+    ]
     return check_resume(command, folder, kills=5, seed=22)
 
 
