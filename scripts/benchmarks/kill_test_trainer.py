@@ -21,6 +21,7 @@ from transformers.utils import logging
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.sudoku import SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
@@ -121,7 +122,7 @@ def unmask(folder: str, steps: int, iterations: int) -> Trainer:
     args = UnmaskArguments(
         folder, max_steps=steps, updates_per_rollout=iterations, per_device_train_batch_size=2, group_size=4, **COMMON
     )
-    return UnmaskTrainer(LladaForMaskedLM(config), args, puzzles, pad_id=names.pad_token_id)
+    return UnmaskTrainer(LladaForMaskedLM(config), args, puzzles, SudokuTask(names.pad_token_id))
 
 
 TRAINERS: dict[str, Callable[[str, int, int], Trainer]] = {"unmask": unmask, "grpo": grpo, "trl": trl}
