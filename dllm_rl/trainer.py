@@ -18,7 +18,6 @@ from dllm_rl.evaluate import greedy_in_forced
 from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.problems import ProblemDataset
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.task import UnmaskBatch, UnmaskTask
@@ -83,7 +82,7 @@ class UnmaskTrainer(ExactTrainer):
         super().__init__(
             model=model,
             args=args,
-            train_dataset=ProblemDataset(problems),
+            train_dataset=problems,
             data_collator=lambda rows: {"problems": task.batch(rows)},
             **kwargs,
         )
@@ -354,7 +353,7 @@ class UnmaskTrainer(ExactTrainer):
 
     def identity(self) -> dict[str, Any]:
         """Adds the task: its class, and its fields where it is a data class."""
-        told = asdict(self.task) if is_dataclass(self.task) and not isinstance(self.task, type) else {}
+        told: dict[str, Any] = asdict(self.task) if is_dataclass(self.task) and not isinstance(self.task, type) else {}
         return {**super().identity(), "task": json.loads(json.dumps([type(self.task).__name__, told], default=str))}
 
     def _harmless(self) -> frozenset[str]:
