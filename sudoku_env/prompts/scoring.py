@@ -94,8 +94,8 @@ def read_answer(text: str, size: int) -> Board | None:
     Returns:
         uint8 `(n²,)`, a new array, or None.
     """
-    if tags := list(_ANSWER_TAG.finditer(text)):
-        text = _ANSWER_END.split(text[tags[-1].end() :], maxsplit=1)[0]
+    if behind_tag := max((tag.end() for tag in _ANSWER_TAG.finditer(text)), default=0):
+        text = _ANSWER_END.split(text[behind_tag:], maxsplit=1)[0]
     for pattern in (_BLANK_RUN, _TAG, _COLON, _TYPESETTING):
         text = pattern.sub(" ", text)
     lines = _join_columns(_split_lettered(text, size), size)

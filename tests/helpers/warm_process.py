@@ -102,8 +102,8 @@ def start_script(
     """Start a Python script with words of its command line; the environment and folder are those of the caller."""
     command = [str(script), *map(str, words)]
     environment, folder = dict(os.environ if env is None else env), str(Path.cwd() if cwd is None else cwd)
+    environment["PYTHONPATH"] = with_root_first(environment.get("PYTHONPATH"))
     if fresh:
-        environment["PYTHONPATH"] = with_root_first(environment.get("PYTHONPATH"))
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen([sys.executable, *command], cwd=folder, env=environment, text=True, **pipes)
     return WarmProgram(command, environment, folder)
