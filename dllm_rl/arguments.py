@@ -16,8 +16,8 @@ class UnmaskArguments(RunArguments):
     `per_device_train_batch_size` is the number of problems of a roll-out, `max_steps` counts optimizer steps.
     """
 
-    group_size: int = field(default=8, metadata={"help": "G: trajectories for each problem."})
-    updates_per_rollout: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
+    num_generations: int = field(default=8, metadata={"help": "G: trajectories for each problem."})
+    num_iterations: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
     mini_batches: int = field(
         default=1, metadata={"help": "Optimizer steps of a pass, each on an equal share of the roll-out's puzzles."}
     )
@@ -99,9 +99,9 @@ class UnmaskArguments(RunArguments):
         # The trainer's batches are puzzles, not model inputs, and a loss that is not finite must be seen.
         self.remove_unused_columns = False
         self.logging_nan_inf_filter = False
-        if self.group_size < 1 or self.updates_per_rollout < 1:
+        if self.num_generations < 1 or self.num_iterations < 1:
             raise ValueError(
-                f"group_size={self.group_size} and updates_per_rollout={self.updates_per_rollout} must be at least 1"
+                f"num_generations={self.num_generations} and num_iterations={self.num_iterations} must be at least 1"
             )
         if self.mini_batches < 1 or self.per_device_train_batch_size % self.mini_batches:
             raise ValueError(
@@ -162,7 +162,7 @@ class UnmaskArguments(RunArguments):
     @property
     def steps_per_rollout(self) -> int:
         """Optimizer steps that a roll-out serves."""
-        return self.updates_per_rollout * self.mini_batches
+        return self.num_iterations * self.mini_batches
 
     def policy_config(self, fraction: float = 0.0) -> PolicyConfig:
         """The policy's part of the arguments, after a share of the training."""

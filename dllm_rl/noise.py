@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 
-def puzzle_noise(seed: int, step: int, numbers: Sequence[int], group_size: int, decisions: int) -> Tensor:
+def puzzle_noise(seed: int, step: int, numbers: Sequence[int], num_generations: int, decisions: int) -> Tensor:
     """Uniforms for the decisions of a roll-out, made on the CPU so that devices agree.
 
     Each puzzle has a Philox stream (Salmon et al. 2011) of its own, decision by decision, so that uniforms do not
@@ -22,7 +22,7 @@ def puzzle_noise(seed: int, step: int, numbers: Sequence[int], group_size: int, 
         seed: Random seed of the training, 0 or greater.
         step: Optimizer steps before the roll-out.
         numbers: Q numbers of the puzzles in the global batch.
-        group_size: G, trajectories for each puzzle.
+        num_generations: G, trajectories for each puzzle.
         decisions: K, the most decisions of a trajectory.
 
     Returns:
@@ -36,7 +36,7 @@ def puzzle_noise(seed: int, step: int, numbers: Sequence[int], group_size: int, 
         if min(seed, step, number) < 0:
             raise ValueError(f"seed={seed}, step={step} and puzzle number {number} must be 0 or greater")
         source = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, step, number))))
-        parts.append(source.random((decisions, group_size, 2)).transpose(1, 0, 2))
+        parts.append(source.random((decisions, num_generations, 2)).transpose(1, 0, 2))
     return torch.from_numpy(np.concatenate(parts))
 
 

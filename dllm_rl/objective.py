@@ -160,7 +160,7 @@ def expected_reward(
 
 
 def rollout_advantages(
-    visited_rewards: Tensor, group_size: int, config: ObjectiveConfig, ema: Tensor | None = None
+    visited_rewards: Tensor, num_generations: int, config: ObjectiveConfig, ema: Tensor | None = None
 ) -> Tensor:
     """Advantages A_k `(T, K)` of T = Q·G trajectories, from f at each visited state `(T, K)`, 0 after the end.
 
@@ -169,19 +169,19 @@ def rollout_advantages(
 
     Args:
         visited_rewards: `(T, K)`, f at each visited state, 0 after the end.
-        group_size: G, trajectories for each problem.
+        num_generations: G, trajectories for each problem.
         config: The objective.
         ema: `(T, K)`, the baseline "ema" at each step (`EmaBaseline.at`); None with any other baseline.
     """
     returns = return_after_action(visited_rewards, config.gamma)
     steps = returns.shape[-1]
     advantages = group_relative_advantage(
-        returns.reshape(-1, group_size, steps),
+        returns.reshape(-1, num_generations, steps),
         baseline=config.baseline,
         scale=config.scale,
         std_eps=config.std_eps,
         std_floor=config.std_floor,
-        ema=None if ema is None else ema.reshape(-1, group_size, steps),
+        ema=None if ema is None else ema.reshape(-1, num_generations, steps),
     )
     return advantages.reshape(returns.shape)
 

@@ -26,7 +26,7 @@ class Rollout:
 
     Attributes:
         problems: The Q problems.
-        group_size: G.
+        num_generations: G.
         responses: int64 `(S, R)`, the distinct states, in the order of their step.
         problem_of: int64 `(S,)`, the problem of each state: one of those with its prompt, response and answer.
         definite: bool `(S, R)`, the open judged positions whose token follows from the state (S1).
@@ -45,7 +45,7 @@ class Rollout:
     """
 
     problems: UnmaskBatch
-    group_size: int
+    num_generations: int
     responses: Tensor
     problem_of: Tensor
     definite: Tensor
@@ -96,11 +96,11 @@ class Rollout:
         Args:
             problems: int64 `(N,)`, numbers of problems without repetition, in the order that they shall have.
         """
-        groups = torch.arange(len(self.state_of), device=self.state_of.device).reshape(-1, self.group_size)
+        groups = torch.arange(len(self.state_of), device=self.state_of.device).reshape(-1, self.num_generations)
         rows = groups[problems].flatten()
         live, state_of = self.live[rows], self.state_of[rows]
         states, of_visit = state_of[live].unique(return_inverse=True)
-        owner = torch.arange(len(problems), device=rows.device).repeat_interleave(self.group_size)
+        owner = torch.arange(len(problems), device=rows.device).repeat_interleave(self.num_generations)
         visitor = owner[live.nonzero()[:, 0]]
         first = visitor.new_full((len(states),), len(problems)).scatter_reduce(0, of_visit, visitor, "amin")
         per_state = ("responses", "definite", "expected_reward", "entropy", "top_prob", "greedy")
@@ -154,7 +154,7 @@ def rollout(
     model: nn.Module,
     problems: UnmaskBatch,
     *,
-    group_size: int = 1,
+    num_generations: int = 1,
     policy: PolicyConfig | None = None,
     strategy: Strategy = STRATEGIES["policy"],
     lam: float = 0.5,
@@ -163,12 +163,12 @@ def rollout(
     max_tokens: int = 65536,
     max_masked: int | None = None,
 ) -> Rollout:
-    """Decode every problem `group_size` times until it is complete or holds an error.
+    """Decode every problem `num_generations` times until it is complete or holds an error.
 
     Args:
         model: A model as `score_states` takes it; it is put in evaluation mode for the call.
         problems: The Q problems to decode.
-        group_size: G, trajectories for each problem.
+        num_generations: G, trajectories for each problem.
         policy: Temperatures; they enter f and the log-probabilities whatever the strategy.
         strategy: How positions and tokens are chosen.
         lam: λ, the reward of a position that is not judged.
@@ -183,15 +183,15 @@ def rollout(
         The recorded roll-out.
 
     Raises:
-        ValueError: `group_size`, `max_tokens` or `max_masked` is too small, a problem has no masked position, `noise`
-            has another shape or comes with a generator, `lam` is negative or not finite, or the strategy chooses a
-            position that is not masked.
+        ValueError: `num_generations`, `max_tokens` or `max_masked` is too small, a problem has no masked position,
+            `noise` has another shape or comes with a generator, `lam` is negative or not finite, or the strategy
+            chooses a position that is not masked.
     """
     policy = policy or PolicyConfig()
-    if group_size < 1:
-        raise ValueError(f"group_size={group_size} must be at least 1")
+    if num_generations < 1:
+        raise ValueError(f"num_generations={num_generations} must be at least 1")
     check_lam(lam)
-    record = _Record(problems, group_size, policy)
+    record = _Record(problems, num_generations, policy)
     uniforms = _uniforms(strategy, record.old_logprobs, generator, noise)
     while len(record.alive):
         responses, problem_of, inverse = record.distinct_states()
@@ -259,14 +259,14 @@ def _choose(
 class _Record:
     """A roll-out while it runs: the live trajectories, and what has been seen so far."""
 
-    def __init__(self, problems: UnmaskBatch, group_size: int, policy: PolicyConfig) -> None:
+    def __init__(self, problems: UnmaskBatch, num_generations: int, policy: PolicyConfig) -> None:
         device = problems.responses.device
         masked = (problems.responses == problems.mask_id).sum(1)
-        self.problems, self.group_size, self.policy = problems, group_size, policy
-        self.decisions = masked.repeat_interleave(group_size)  # (T,)
-        self.problem_of_trajectory = torch.arange(len(problems), device=device).repeat_interleave(group_size)
+        self.problems, self.num_generations, self.policy = problems, num_generations, policy
+        self.decisions = masked.repeat_interleave(num_generations)  # (T,)
+        self.problem_of_trajectory = torch.arange(len(problems), device=device).repeat_interleave(num_generations)
         self.first_alike = _first_alike(problems)  # (Q,)
-        self.current = problems.responses.repeat_interleave(group_size, dim=0)  # (T, R)
+        self.current = problems.responses.repeat_interleave(num_generations, dim=0)  # (T, R)
         self.alive = torch.arange(len(self.current), device=device)
         self.errors = torch.zeros(len(self.current), dtype=torch.bool, device=device)
         table = (len(self.current), int(masked.max()))
@@ -343,7 +343,7 @@ class _Record:
         columns = {name: torch.cat(self.columns.pop(name)) for name in list(self.columns)}  # no two copies of all
         return Rollout(
             problems=self.problems,
-            group_size=self.group_size,
+            num_generations=self.num_generations,
             state_of=self.state_of,
             positions=self.positions,
             tokens=self.tokens,

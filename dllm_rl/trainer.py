@@ -37,7 +37,7 @@ class UnmaskTrainer(ExactTrainer):
     """Trains the decoding order of a masked-diffusion language model.
 
     An optimizer step evaluates the objective on a roll-out of `per_device_train_batch_size` problems with
-    `group_size` trajectories each; a roll-out serves `updates_per_rollout` × `mini_batches` steps. Optimizer, schedule,
+    `num_generations` trajectories each; a roll-out serves `num_iterations` × `mini_batches` steps. Optimizer, schedule,
     logging and seeds are those of `transformers.Trainer`, checkpoints those of `ExactTrainer`.
 
     The global batch is `per_device_train_batch_size` × `gradient_accumulation_steps` × processes problems. Its
@@ -63,8 +63,8 @@ class UnmaskTrainer(ExactTrainer):
         {
             "per_device_train_batch_size",
             "gradient_accumulation_steps",
-            "group_size",
-            "updates_per_rollout",
+            "num_generations",
+            "num_iterations",
             "mini_batches",
         }
     )
@@ -298,14 +298,14 @@ class UnmaskTrainer(ExactTrainer):
             self.args.seed,
             self.state.global_step,
             range(first, first + len(problems)),
-            self.args.group_size,
+            self.args.num_generations,
             int((problems.responses == problems.mask_id).sum(1).max()),
         )
         self.policy = self.args.policy_config(self.state.global_step / self.state.max_steps)
         record = rollout(
             model,
             problems,
-            group_size=self.args.group_size,
+            num_generations=self.args.num_generations,
             policy=self.policy,
             lam=self.args.lam,
             noise=noise,
@@ -324,14 +324,14 @@ class UnmaskTrainer(ExactTrainer):
         self.metrics.add_ratio("distinct_states", len(record.responses), count)
         # One sampled decision estimates the entropy of position and token together without bias.
         self.metrics.add_ratio("entropy", -float(record.old_logprobs[live].sum()), count)
-        totals = record.rewards.sum(1).reshape(-1, record.group_size)
+        totals = record.rewards.sum(1).reshape(-1, record.num_generations)
         record_monitors(self.metrics, rewards=totals, flat_groups=self._flat_groups(record))
         return record
 
     def _flat_groups(self, record: Rollout) -> Tensor:
         """bool: whether all of a group got the same return, at each step with a decision in the first term."""
         returns = return_after_action(record.visited_rewards, self.objective.gamma)
-        groups = (-1, record.group_size, returns.shape[1])
+        groups = (-1, record.num_generations, returns.shape[1])
         steps = torch.arange(returns.shape[1], device=returns.device)
         counted = (record.live & (steps < record.decisions[:, None] - 1)).reshape(groups).any(1)
         return groups_without_spread(returns.reshape(groups))[counted]

@@ -93,7 +93,7 @@ def objective_pass(
         raise ValueError(f"kl_weight={config.kl_weight} needs a reference model; pass Reference(model)")
     problems, live = rollout.problems, rollout.live
     ema = baseline.at(rollout.decisions, live.shape[1]) if baseline is not None else None
-    advantages = rollout_advantages(rollout.visited_rewards, rollout.group_size, config, ema)
+    advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config, ema)
     weights = step_weights(live, rollout.decisions, config.reduction)
     steps = torch.arange(live.shape[1], device=live.device)
 

@@ -143,7 +143,7 @@ def main() -> None:
             f"{folder}/rl",
             max_steps=given.rl_steps,
             per_device_train_batch_size=32,
-            group_size=4,
+            num_generations=4,
             position_temperature=1.0,
             ce_weight=1.0,
             learning_rate=1e-3,

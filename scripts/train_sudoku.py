@@ -123,7 +123,7 @@ class RecipeArguments(UnmaskArguments):
     output_dir: str = field(default=str(ROOT / "runs" / "train_sudoku"), metadata={"help": "Run folder."})
     max_steps: int = field(default=200, metadata={"help": "Optimizer steps: about three minutes on two cores."})
     per_device_train_batch_size: int = field(default=24, metadata={"help": "Puzzles of a roll-out."})
-    group_size: int = field(default=1, metadata={"help": "G: without the first term, more puzzles teach more."})
+    num_generations: int = field(default=1, metadata={"help": "G: without the first term, more puzzles teach more."})
     position_temperature: float = field(
         default=3.0,
         metadata={"help": "T_pos at the start: at the library's 0.05 few states are visited and f is nearly flat."},
@@ -264,7 +264,9 @@ callbacks = [MetricsWriter(run / "metrics.jsonl"), curve]
 with user_errors(CheckpointError, ValueError):
     trainer = UnmaskTrainer(model, args, train_set, task, callbacks=callbacks)
 prepare(trainer, ("solved", "greedy_forced", "position_entropy", "clip_frac"))
-print(f"RL: {args.max_steps} steps of {args.per_device_train_batch_size} puzzles × {args.group_size} trajectories.")
+print(
+    f"RL: {args.max_steps} steps of {args.per_device_train_batch_size} puzzles × {args.num_generations} trajectories."
+)
 with user_errors(CheckpointError):
     trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
 trainer.save_model(str(run / "rl"))

@@ -120,7 +120,7 @@ def unmask(folder: str, steps: int, iterations: int) -> Trainer:
         pad_token_id=names.pad_token_id,
     )
     args = UnmaskArguments(
-        folder, max_steps=steps, updates_per_rollout=iterations, per_device_train_batch_size=2, group_size=4, **COMMON
+        folder, max_steps=steps, num_iterations=iterations, per_device_train_batch_size=2, num_generations=4, **COMMON
     )
     return UnmaskTrainer(LladaForMaskedLM(config), args, puzzles, SudokuTask(names.pad_token_id))
 

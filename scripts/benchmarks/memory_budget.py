@@ -33,7 +33,7 @@ class BudgetArguments:
     max_gen_length: int = field(default=80, metadata={"help": "Tokens of a response."})
     masked: int = field(default=30, metadata={"help": "K: masked positions of a pre-filled response."})
     puzzles: int = field(default=8, metadata={"help": "Q: puzzles of an optimizer step, accumulation included."})
-    group_size: int = field(default=8, metadata={"help": "G: trajectories for each puzzle."})
+    num_generations: int = field(default=8, metadata={"help": "G: trajectories for each puzzle."})
     distinct: float = field(default=0.9, metadata={"help": "Distinct over visited states; `distinct_states` logs it."})
     survival: float = field(default=0.6, metadata={"help": "Mean length of a trajectory over K; errors end some."})
     peak_flops: float = field(default=989e12, metadata={"help": "Peak of the card, dense bfloat16."})
@@ -105,7 +105,7 @@ states_in_pass = args.max_tokens_per_pass // length
 tokens = states_in_pass * length
 row = config.embedding_size * 4
 logits = states_in_pass * args.masked * row
-states = round(args.distinct * args.survival * args.puzzles * args.group_size * args.masked)
+states = round(args.distinct * args.survival * args.puzzles * args.num_generations * args.masked)
 checkpoints = tokens * config.n_layers * config.d_model * 2
 head = config.embedding_size * config.d_model * 4 + (copies + 2) * logits
 block = tokens * (in_block + 2 * config.mlp_hidden_size * 4)
@@ -116,7 +116,7 @@ lines = [
     ("checkpoints: one input for each block", checkpoints),
     ("one block, recomputed, and its backward", block),
     (f"head: fp32 weight, {copies} + 2 tables of logits", head),
-    ("the roll-out's states, worst case", args.puzzles * args.group_size * args.masked * args.max_gen_length * 9),
+    ("the roll-out's states, worst case", args.puzzles * args.num_generations * args.masked * args.max_gen_length * 9),
 ]
 print(f"{frozen:,} frozen and {trained:,} trained parameters; {tokens:,} tokens, {states_in_pass} states in a pass")
 print(f"autograd keeps {in_block / 1e3:.0f} kB a token in a block, {row / 1e6:.2f} MB a table for each masked position")

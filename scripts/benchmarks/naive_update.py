@@ -41,9 +41,9 @@ def naive_pass(
     problems, live = rollout.problems, rollout.live
     count, steps = live.shape
     visited = torch.where(live, rollout.expected_reward[rollout.state_of.clamp_min(0)], 0.0)
-    advantages = rollout_advantages(visited, rollout.group_size, config)
+    advantages = rollout_advantages(visited, rollout.num_generations, config)
     weights = step_weights(live, rollout.decisions, config.reduction)
-    owner = torch.arange(len(problems)).repeat_interleave(rollout.group_size)
+    owner = torch.arange(len(problems)).repeat_interleave(rollout.num_generations)
     last_visit = rollout.state_of[:, 0]
     incoming = torch.ones(count)
     rl_total = sft_total = 0.0

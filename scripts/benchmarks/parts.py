@@ -29,7 +29,7 @@ class BenchmarkArguments:
     """Arguments of `scripts/benchmarks/parts.py`."""
 
     repeats: int = field(default=5, metadata={"help": "Timed repeats of each measurement, after one that is not."})
-    group_size: int = field(default=8, metadata={"help": "G of the roll-out."})
+    num_generations: int = field(default=8, metadata={"help": "G of the roll-out."})
     seed: int = field(default=0, metadata={"help": "Random seed of puzzles, model and roll-outs."})
 
 
@@ -76,13 +76,13 @@ report(
 )
 batch = PuzzleBatch.collate(puzzles[:16], pad_id=tokenizer.pad_token_id)
 policy = PolicyConfig(position_temperature=0.4)
-record = rollout(model, batch, group_size=args.group_size, policy=policy)
+record = rollout(model, batch, num_generations=args.num_generations, policy=policy)
 print(f"roll-out: {len(record.responses)} distinct of {int(record.live.sum())} visited states")
 report(
     "roll-out",
     "states",
     int(record.live.sum()),
-    lambda: rollout(model, batch, group_size=args.group_size, policy=policy),
+    lambda: rollout(model, batch, num_generations=args.num_generations, policy=policy),
 )
 report(
     "update on a roll-out",

@@ -66,7 +66,7 @@ class BenchmarkArguments:
         default_factory=lambda: [0.05, 0.4, 1.0], metadata={"help": "T_pos: the lower, the more states are shared."}
     )
     puzzles: int = field(default=1, metadata={"help": "Q of a timed roll-out."})
-    group_size: int = field(default=8, metadata={"help": "G of a timed roll-out."})
+    num_generations: int = field(default=8, metadata={"help": "G of a timed roll-out."})
     rounds: int = field(default=3, metadata={"help": "Timed rounds, after one that is not counted."})
     vocabulary: int = field(default=30000, metadata={"help": "Vocabulary of the wide model."})
     width: int = field(default=128, metadata={"help": "d_model of the larger model."})
@@ -120,11 +120,11 @@ def random_model(vocabulary: int, width: int, layers: int) -> PreTrainedModel:
     )
 
 
-def play(prompts: list[str], group_size: int, position_temperature: float) -> Rollout:
+def play(prompts: list[str], num_generations: int, position_temperature: float) -> Rollout:
     """A roll-out of the shipped model."""
     batch = PuzzleBatch.collate([pre_fill(p, tokenizer, 40) for p in prompts], pad_id=tokenizer.pad_token_id)
     torch.manual_seed(args.seed)
-    return rollout(player, batch, group_size=group_size, policy=PolicyConfig(position_temperature))
+    return rollout(player, batch, num_generations=num_generations, policy=PolicyConfig(position_temperature))
 
 
 def max_masked(vocabulary: int) -> int:
@@ -171,7 +171,7 @@ for case in args.cases:
     temperatures = args.position_temperatures if case == "shipped" else args.position_temperatures[:1]
     for temperature in temperatures:
         policy = PolicyConfig(temperature)
-        record = play(prompts, args.group_size, temperature)
+        record = play(prompts, args.num_generations, temperature)
         scored = objective_pass(
             model,
             record,
@@ -204,7 +204,7 @@ for case in args.cases:
             raise SystemExit(f"{times[-1]['task']}: the gradients differ by {times[-1]['gradient error']:.1e}")
         time_table = pd.DataFrame(times).set_index("task")
         time_table.to_csv(folder / "update_time.csv")
-print(f"Seconds per update, Q = {args.puzzles}, G = {args.group_size}, medians of {args.rounds}\n{machine()}")
+print(f"Seconds per update, Q = {args.puzzles}, G = {args.num_generations}, medians of {args.rounds}\n{machine()}")
 print(time_table.T.to_string(float_format=lambda value: f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}"))
 
 
@@ -227,8 +227,8 @@ figure, axes = plt.subplots(1, 4 if args.memory else 1, figsize=(19 if args.memo
 if args.memory:
     middle = args.memory_clues[len(args.memory_clues) // 2]
     points = [("G", 1, size, middle) for size in args.memory_group_sizes]
-    points += [("K", 1, args.group_size, clues) for clues in args.memory_clues]
-    points += [("Q", count, args.group_size, middle) for count in args.memory_puzzles]
+    points += [("K", 1, args.num_generations, clues) for clues in args.memory_clues]
+    points += [("Q", count, args.num_generations, middle) for count in args.memory_puzzles]
     memory = []
     model = random_model(args.memory_vocabulary, 64, 2).train()
     for curve, count, size, clues in points:

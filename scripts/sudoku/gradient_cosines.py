@@ -43,7 +43,7 @@ class Arguments:
         default=str(ROOT / "data" / "sudoku6x6_train.jsonl"), metadata={"help": "Prompts, as for training."}
     )
     max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
-    group_size: int = field(default=8, metadata={"help": "G."})
+    num_generations: int = field(default=8, metadata={"help": "G."})
     trajectories: list[int] = field(
         default_factory=lambda: [32, 128, 512], metadata={"help": "Trajectories of a roll-out; multiples of 2 G."}
     )
@@ -57,8 +57,8 @@ class Arguments:
 
 
 (args,) = parse(Arguments, description=__doc__)
-if wrong := [count for count in args.trajectories if count % (2 * args.group_size)]:
-    fail(f"trajectories {wrong} are no multiples of 2 × group_size={args.group_size}")
+if wrong := [count for count in args.trajectories if count % (2 * args.num_generations)]:
+    fail(f"trajectories {wrong} are no multiples of 2 × num_generations={args.num_generations}")
 need_file("data", args.data)
 need_model("model", args.model)
 need_writable("output_dir", args.output_dir)
@@ -78,11 +78,15 @@ for temperature in args.position_temperatures:
         cosines: dict[str, list[float]] = {name: [] for name in TERMS}
         states, visits = 0, 0
         for _ in range(args.repeats):
-            chosen = random.choice(len(prompts), count // args.group_size, replace=False)
+            chosen = random.choice(len(prompts), count // args.num_generations, replace=False)
             puzzles = [pre_fill(prompts[number], tokenizer, args.max_gen_length) for number in chosen]
             batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
             record = rollout(
-                model, batch, group_size=args.group_size, policy=PolicyConfig(temperature), generator=generator
+                model,
+                batch,
+                num_generations=args.num_generations,
+                policy=PolicyConfig(temperature),
+                generator=generator,
             )
             states, visits = states + len(record.responses), visits + int(record.live.sum())
             for name, value in half_batch_cosines(model, record, config=config).items():

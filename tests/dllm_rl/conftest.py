@@ -48,7 +48,7 @@ def fitted(tokenizer: PreTrainedTokenizerFast, puzzles: list[PreFilled]) -> Llad
         generator = torch.Generator().manual_seed(0)
         if (
             step % 3 == 0
-            and rollout(model, probe, group_size=24, policy=policy, generator=generator).solved.sum() >= 24
+            and rollout(model, probe, num_generations=24, policy=policy, generator=generator).solved.sum() >= 24
         ):
             return model.eval()
         loss = masked_diffusion_loss(

@@ -17,7 +17,7 @@ def test_defaults_are_those_of_the_policy_and_the_objective(make):
     args = make()
     assert args.policy_config() == PolicyConfig()
     assert args.objective_config() == ObjectiveConfig()
-    assert (args.group_size, args.updates_per_rollout) == (8, 1)
+    assert (args.num_generations, args.num_iterations) == (8, 1)
     assert args.remove_unused_columns is False and args.logging_nan_inf_filter is False
 
 
@@ -78,7 +78,7 @@ def test_position_temperature_is_annealed(make):
 
 
 def test_steps_per_rollout(make):
-    args = make(updates_per_rollout=2, mini_batches=4, per_device_train_batch_size=8, save_steps=16)
+    args = make(num_iterations=2, mini_batches=4, per_device_train_batch_size=8, save_steps=16)
     assert args.steps_per_rollout == 8
 
 
@@ -90,7 +90,7 @@ def test_yaml_file(tmp_path):
         "advantage_baseline: leave_one_out\n"
     )
     (args,) = HfArgumentParser(UnmaskArguments).parse_yaml_file(str(path))
-    assert (args.max_steps, args.group_size, args.updates_per_rollout, args.save_steps) == (12, 4, 2, 6)
+    assert (args.max_steps, args.num_generations, args.num_iterations, args.save_steps) == (12, 4, 2, 6)
     assert args.rates == (1e-5, 1e-4)  # YAML itself reads 1e-5 as a string
     assert args.policy_config() == PolicyConfig(margin_eps=1e-8)
     assert args.objective_config() == ObjectiveConfig(gamma=1.0, baseline="leave_one_out")
@@ -119,8 +119,8 @@ def test_rates(make):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"group_size": 0}, "group_size=0"),
-        ({"updates_per_rollout": 0}, "updates_per_rollout=0"),
+        ({"num_generations": 0}, "num_generations=0"),
+        ({"num_iterations": 0}, "num_iterations=0"),
         ({"rl_learning_rate": "fast"}, "rl_learning_rate='fast' is no number"),
         ({"position_temperature": 0.0}, "position_temperature must be positive"),
         ({"lam": -0.5}, "lam must be 0 or larger"),

@@ -120,7 +120,7 @@ def test_every_strategy_decodes(
     model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], name: str
 ) -> None:
     generator = torch.Generator().manual_seed(0)
-    record = rollout(model, batch, group_size=3, strategy=get_strategy(name), generator=generator)
+    record = rollout(model, batch, num_generations=3, strategy=get_strategy(name), generator=generator)
     live: Tensor = record.live
     assert not bool((record.tokens[live] == batch.layout.mask_id).any())
     state = record.state_of[live]

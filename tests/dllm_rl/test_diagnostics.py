@@ -20,7 +20,7 @@ CONFIG = ObjectiveConfig(rl_weight=0.3, sft_weight=0.7, baseline="leave_one_out"
 @pytest.fixture
 def record(model: LladaForMaskedLM, batch: PuzzleBatch) -> Rollout:
     generator = torch.Generator().manual_seed(5)
-    return rollout(model, batch, group_size=6, policy=PolicyConfig(0.5, 0.8), generator=generator)
+    return rollout(model, batch, num_generations=6, policy=PolicyConfig(0.5, 0.8), generator=generator)
 
 
 def test_weighted_gradients_add_up_to_that_of_the_objective(model: LladaForMaskedLM, record: Rollout) -> None:
@@ -77,7 +77,7 @@ def test_trainer_logs_cosines_and_closed_terms_train_nothing(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"gate_steps": 3, "updates_per_rollout": 2}, "multiple of the 2"),
+        ({"gate_steps": 3, "num_iterations": 2}, "multiple of the 2"),
         ({"gate_steps": 1, "per_device_train_batch_size": 1}, "two puzzles"),
         ({"gate_cosine": 0.1}, "needs gate_steps"),
     ],

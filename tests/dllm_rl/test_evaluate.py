@@ -142,7 +142,7 @@ def test_a_seed_decides_the_strategies_that_draw(
 
 def test_greedy_in_forced_counts_live_states_only(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     torch.manual_seed(0)
-    record = rollout(model, batch, group_size=6, policy=PolicyConfig(1.0, 1.0))
+    record = rollout(model, batch, num_generations=6, policy=PolicyConfig(1.0, 1.0))
     forced, in_map = greedy_in_forced(record)
     assert not bool(record.live.all())
     for row in range(len(record.state_of)):

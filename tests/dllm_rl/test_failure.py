@@ -13,15 +13,15 @@ BLOW_UP = {"optim": "sgd", "max_grad_norm": 0.0, "max_steps": 6}
 
 
 def test_a_failed_update_can_be_looked_into(tmp_path: Path) -> None:
-    run = trainer(tmp_path, learning_rate=1e30, updates_per_rollout=2, **BLOW_UP)
+    run = trainer(tmp_path, learning_rate=1e30, num_iterations=2, **BLOW_UP)
     with pytest.raises(FloatingPointError, match=r"at step 1; .*failed_step-1\)"):
         run.train()
     failure = load_failure(tmp_path / "failed_step-1", run.task)
-    assert failure.step == 1 and failure.arguments["updates_per_rollout"] == 2 and "gradient norm" in failure.error
+    assert failure.step == 1 and failure.arguments["num_iterations"] == 2 and "gradient norm" in failure.error
     weights = AutoModelForMaskedLM.from_pretrained(tmp_path / "failed_step-1" / "model")
     for name, value in weights.state_dict().items():
         torch.testing.assert_close(value, run.model.state_dict()[name], rtol=0, atol=0, equal_nan=True)
-    assert failure.rollout is not None and failure.rollout.group_size == 4
+    assert failure.rollout is not None and failure.rollout.num_generations == 4
     assert torch.equal(failure.rollout.problems.responses, failure.inputs["problems"].responses)
     with pytest.raises(FloatingPointError):
         objective_pass(weights.train(), failure.rollout, _backward, policy=failure.rollout.policy, config=run.objective)

@@ -151,7 +151,7 @@ def gradients(model: PeftModel) -> dict[str, Tensor]:
     batch = PuzzleBatch.collate(puzzles(2), pad_id=tokenizer().pad_token_id)
     policy = PolicyConfig(position_temperature=1.0)
     generator = torch.Generator().manual_seed(0)
-    record = rollout(model, batch, group_size=4, policy=policy, generator=generator)
+    record = rollout(model, batch, num_generations=4, policy=policy, generator=generator)
     model.train()
     objective_pass(
         model, record, lambda rl, sft: (rl + sft).backward(), policy=policy, config=ObjectiveConfig(), max_tokens=800

@@ -49,7 +49,7 @@ def test_weights_that_are_no_weights(bad: float) -> None:
 
 
 def test_noise_of_a_puzzle_depends_on_seed_step_and_number_alone() -> None:
-    noise = puzzle_noise(3, 7, [4, 0, 5], group_size=2, decisions=6)
+    noise = puzzle_noise(3, 7, [4, 0, 5], num_generations=2, decisions=6)
     assert noise.shape == (6, 6, 2) and noise.dtype == torch.float64
     assert bool((noise >= 0).all() and (noise < 1).all())
     assert torch.equal(puzzle_noise(3, 7, [5], 2, 6), noise[4:])

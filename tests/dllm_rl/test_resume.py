@@ -115,13 +115,13 @@ def test_asked_for_changes_act(tmp_path: Path, rates: dict[str, float]) -> None:
 
 
 def test_changes_between_the_updates_on_a_roll_out_are_refused(tmp_path: Path) -> None:
-    settings = {**SAVING, "updates_per_rollout": 2}
+    settings = {**SAVING, "num_iterations": 2}
     trainer(tmp_path, **{**settings, "max_steps": 1}).train()
-    with pytest.raises(CheckpointError, match=r"step 1 lies between the updates .*\['group_size'\]"):
-        trainer(tmp_path, **settings, group_size=2, resume_with_changes=True).train(resume_from_checkpoint="last")
+    with pytest.raises(CheckpointError, match=r"step 1 lies between the updates .*\['num_generations'\]"):
+        trainer(tmp_path, **settings, num_generations=2, resume_with_changes=True).train(resume_from_checkpoint="last")
     shutil.rmtree(tmp_path)
     trainer(tmp_path, **settings).train()
-    run = trainer(tmp_path, **{**settings, "max_steps": 4}, group_size=2, resume_with_changes=True)
+    run = trainer(tmp_path, **{**settings, "max_steps": 4}, num_generations=2, resume_with_changes=True)
     run.train(resume_from_checkpoint="last")
     assert run.state.global_step == 4
 

@@ -27,7 +27,7 @@ POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
 def assert_replays(model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFilled], lam: float) -> None:
     """Play every trajectory again from its puzzle, one state at a time, and compare all that was recorded."""
     for row in range(len(record.state_of)):
-        puzzle = puzzles[row // record.group_size]
+        puzzle = puzzles[row // record.num_generations]
         layout, state = puzzle.layout, list(puzzle.token_ids)
         right = dict(zip(layout.cell_positions.tolist(), layout.solution_ids.tolist(), strict=True))
         assert int(record.decisions[row]) == state.count(layout.mask_id)
@@ -38,7 +38,7 @@ def assert_replays(model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFi
                 assert float(record.old_logprobs[row, k]) == float(record.rewards[row, k]) == 0.0
                 continue
             assert record.responses[visited].tolist() == state[layout.prompt_length :]
-            assert int(record.problem_of[visited]) == row // record.group_size
+            assert int(record.problem_of[visited]) == row // record.num_generations
             forced = detect_definite(state, layout)
             assert record.definite[visited].nonzero()[:, 0].tolist() == forced
             ell, token = int(record.positions[row, k]), int(record.tokens[row, k])
@@ -65,7 +65,7 @@ def test_every_trajectory_replays_one_state_at_a_time(
     model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]
 ) -> None:
     torch.manual_seed(0)
-    record = rollout(model, batch, group_size=5, policy=POLICY, lam=0.3)
+    record = rollout(model, batch, num_generations=5, policy=POLICY, lam=0.3)
     assert bool(record.errors.any()) and bool(record.solved.any())
     assert_replays(model, record, puzzles, 0.3)
 
@@ -77,11 +77,11 @@ def test_trajectories_on_6x6_replay() -> None:
     model = make_model(vocab_size=len(tokenizer), mask_token_id=tokenizer.mask_token_id)
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
     torch.manual_seed(0)
-    assert_replays(model, rollout(model, batch, group_size=3, policy=POLICY), puzzles, 0.5)
+    assert_replays(model, rollout(model, batch, num_generations=3, policy=POLICY), puzzles, 0.5)
 
 
 def test_distinct_states_are_distinct_shared_and_ordered_by_step(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = rollout(model, batch, group_size=16, policy=POLICY)
+    record = rollout(model, batch, num_generations=16, policy=POLICY)
     keys = {(int(puzzle), *row) for puzzle, row in zip(record.problem_of, record.responses.tolist(), strict=True)}
     assert len(keys) == len(record.responses) < int(record.live.sum())
     assert record.state_of[:, 0].reshape(3, 16).unique(dim=1).shape == (3, 1)
@@ -96,7 +96,7 @@ def test_a_puzzle_that_occurs_twice_shares_its_states(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     twice = [puzzles[1], puzzles[0], puzzles[1]]
-    record = rollout(model, PuzzleBatch.collate(twice, pad_id=tokenizer.pad_token_id), group_size=3, policy=POLICY)
+    record = rollout(model, PuzzleBatch.collate(twice, pad_id=tokenizer.pad_token_id), num_generations=3, policy=POLICY)
     assert record.state_of[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
     assert set(record.problem_of.tolist()) == {0, 1}
     keys = {(int(puzzle), *row) for puzzle, row in zip(record.problem_of, record.responses.tolist(), strict=True)}
@@ -128,7 +128,7 @@ def test_micro_batches_hold_as_many_states_as_both_budgets_allow() -> None:
 def test_recorded_rewards_average_to_f(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     """reward − f is a martingale difference, so its mean is 0 within four standard errors, at each step and overall."""
     torch.manual_seed(2)
-    record = rollout(model, batch, group_size=400, policy=POLICY)
+    record = rollout(model, batch, num_generations=400, policy=POLICY)
     f = torch.where(record.live, record.expected_reward[record.state_of.clamp_min(0)], 0.0)
     difference = (record.rewards - f).double()
     for values in (difference[:, 0], difference[:, 3], difference.sum(1)):
@@ -144,7 +144,7 @@ def test_actions_are_drawn_from_the_policy(
 ) -> None:
     batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id)
     torch.manual_seed(3)
-    record = rollout(model, batch, group_size=2000, policy=POLICY)
+    record = rollout(model, batch, num_generations=2000, policy=POLICY)
     with torch.no_grad():
         policy = policy_at(model, puzzles[0].token_ids, puzzles[0], POLICY)
     for ell, log_prob in policy.position.items():
@@ -167,7 +167,7 @@ def test_passes_of_any_size_give_one_greedy_rollout(model: LladaForMaskedLM, bat
 def test_chunked_sampling_replays(model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
     length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
     torch.manual_seed(4)
-    assert_replays(model, rollout(model, batch, group_size=2, policy=POLICY, max_tokens=2 * length), puzzles, 0.5)
+    assert_replays(model, rollout(model, batch, num_generations=2, policy=POLICY, max_tokens=2 * length), puzzles, 0.5)
 
 
 def test_a_generator_decides_alone(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
@@ -175,7 +175,7 @@ def test_a_generator_decides_alone(model: LladaForMaskedLM, batch: PuzzleBatch) 
     for global_seed, seed in ((0, 5), (1, 5), (0, 6)):
         torch.manual_seed(global_seed)
         generator = torch.Generator().manual_seed(seed)
-        records.append(rollout(model, batch, group_size=4, policy=POLICY, generator=generator))
+        records.append(rollout(model, batch, num_generations=4, policy=POLICY, generator=generator))
     assert torch.equal(records[0].positions, records[1].positions)
     assert torch.equal(records[0].tokens, records[1].tokens)
     assert not torch.equal(records[0].positions, records[2].positions)
@@ -187,15 +187,15 @@ def test_the_models_mode_and_the_puzzles_are_left_as_they_were(
 ) -> None:
     model.train(training)
     before = batch.responses.clone()
-    record = rollout(model, batch, group_size=2, policy=POLICY)
+    record = rollout(model, batch, num_generations=2, policy=POLICY)
     assert model.training is training
     assert torch.equal(batch.responses, before)
     assert not record.old_logprobs.requires_grad and not record.expected_reward.requires_grad
 
 
 def test_bad_sizes_and_finished_puzzles_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    with pytest.raises(ValueError, match="group_size"):
-        rollout(model, batch, group_size=0)
+    with pytest.raises(ValueError, match="num_generations"):
+        rollout(model, batch, num_generations=0)
     with pytest.raises(ValueError, match="max_tokens"):
         rollout(model, batch, max_tokens=40)
     done = replace(batch, responses=torch.zeros_like(batch.responses))
@@ -211,11 +211,11 @@ def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: Puzzl
     noise = puzzle_noise(1, 2, range(3), 6, 10)
     length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
     torch.manual_seed(0)
-    whole = rollout(model, batch, group_size=6, policy=POLICY, noise=noise)
+    whole = rollout(model, batch, num_generations=6, policy=POLICY, noise=noise)
     assert bool(whole.errors.any()) and bool(whole.solved.any())
     torch.manual_seed(1)
     for budgets in ({}, {"max_tokens": length}, {"max_tokens": 5 * length}, {"max_masked": 17}):
-        parts = rollout(model, batch, group_size=6, policy=POLICY, noise=noise, **budgets)
+        parts = rollout(model, batch, num_generations=6, policy=POLICY, noise=noise, **budgets)
         for ours, theirs in zip(decisions_of(parts), decisions_of(whole), strict=True):
             assert torch.equal(ours, theirs)
         for name in ("responses", "problem_of", "state_of", "definite"):
@@ -228,7 +228,7 @@ def test_puzzles_decode_alike_wherever_they_are_dealt(
     def play(numbers: list[int]) -> Rollout:
         batch = PuzzleBatch.collate([puzzles[number] for number in numbers], pad_id=tokenizer.pad_token_id)
         steps = int((batch.responses == batch.layout.mask_id).sum(1).max())
-        return rollout(model, batch, group_size=4, policy=POLICY, noise=puzzle_noise(5, 0, numbers, 4, steps))
+        return rollout(model, batch, num_generations=4, policy=POLICY, noise=puzzle_noise(5, 0, numbers, 4, steps))
 
     whole = play([0, 1, 2, 3, 4, 5])
     for numbers in ([0, 2, 4], [5, 3, 1], [2]):
@@ -240,18 +240,18 @@ def test_puzzles_decode_alike_wherever_they_are_dealt(
 
 
 def test_trajectories_of_one_state_do_not_share_their_noise(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = rollout(model, batch, group_size=32, policy=POLICY, noise=puzzle_noise(0, 0, range(3), 32, 10))
+    record = rollout(model, batch, num_generations=32, policy=POLICY, noise=puzzle_noise(0, 0, range(3), 32, 10))
     assert all(len(group.unique()) > 1 for group in record.positions[:, 0].reshape(3, 32))
 
 
 def test_noise_of_another_shape_or_beside_a_generator_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     noise = puzzle_noise(0, 0, range(3), 2, 10)
     with pytest.raises(ValueError, match=r"torch\.float64 \(6, 10, 2\); give float64 \(3, 10, 2\)"):
-        rollout(model, batch, group_size=1, noise=noise)
+        rollout(model, batch, num_generations=1, noise=noise)
     with pytest.raises(ValueError, match=r"torch\.float32 \(6, 10, 2\)"):
-        rollout(model, batch, group_size=2, noise=noise.float())
+        rollout(model, batch, num_generations=2, noise=noise.float())
     with pytest.raises(ValueError, match="a generator or noise, not both"):
-        rollout(model, batch, group_size=2, noise=noise, generator=torch.Generator())
+        rollout(model, batch, num_generations=2, noise=noise, generator=torch.Generator())
 
 
 @pytest.mark.parametrize("run", [rollout, lambda model, batch: decode(model, batch, get_strategy("margin"))])

@@ -38,7 +38,9 @@ def reward(batch: PuzzleBatch, record: Rollout, puzzle: int, state: int, positio
 def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(
     model: LladaForMaskedLM, scored: PuzzleBatch, puzzles: list[PreFilled]
 ) -> None:
-    record = rollout(model, scored, group_size=4, policy=POLICY, lam=0.3, generator=torch.Generator().manual_seed(0))
+    record = rollout(
+        model, scored, num_generations=4, policy=POLICY, lam=0.3, generator=torch.Generator().manual_seed(0)
+    )
     assert record.policy == POLICY
     for state in range(0, len(record.responses), 3):
         index = int(record.problem_of[state])
@@ -59,7 +61,9 @@ def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(
 
 def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, scored: PuzzleBatch) -> None:
     policy = PolicyConfig(position_temperature=3.0, token_temperature=3.0)
-    record = rollout(model, scored, group_size=60, policy=policy, lam=0.3, generator=torch.Generator().manual_seed(1))
+    record = rollout(
+        model, scored, num_generations=60, policy=policy, lam=0.3, generator=torch.Generator().manual_seed(1)
+    )
     paid = []
     for row, column in record.live.nonzero().tolist():
         state, position = int(record.state_of[row, column]), int(record.positions[row, column])
@@ -73,7 +77,7 @@ def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, s
 @pytest.mark.parametrize("rule", ["naked_single", "singles", "pairs", "backbone"])
 def test_forced_cells_are_those_of_the_rule(model: LladaForMaskedLM, batch: PuzzleBatch, rule: str) -> None:
     generator = torch.Generator().manual_seed(0)
-    record = rollout(model, replace(batch, rule=rule), group_size=4, policy=POLICY, generator=generator)
+    record = rollout(model, replace(batch, rule=rule), num_generations=4, policy=POLICY, generator=generator)
     boards = batch.boards(record.responses)
     cells = record.definite[:, torch.tensor(batch.layout.cell_positions)].numpy()
     assert np.array_equal(cells, definite_cells(boards, rule) > 0)
@@ -92,13 +96,13 @@ def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_v
 ) -> None:
     """Puzzle 3 is puzzle 0 again and shares its states, which belong to puzzle 0 in the whole."""
     twice = PuzzleBatch.collate([*puzzles[:3], puzzles[0]], pad_id=tokenizer.pad_token_id)
-    whole = rollout(model, twice, group_size=3, policy=POLICY, generator=torch.Generator().manual_seed(5))
+    whole = rollout(model, twice, num_generations=3, policy=POLICY, generator=torch.Generator().manual_seed(5))
     chosen = [3, 1]
     part = whole.select(torch.tensor(chosen))
     rows = [number * 3 + member for number in chosen for member in range(3)]
     for name in ("positions", "tokens", "old_logprobs", "rewards", "decisions", "errors", "live"):
         assert torch.equal(getattr(part, name), getattr(whole, name)[rows]), name
-    assert part.policy == whole.policy and part.group_size == 3
+    assert part.policy == whole.policy and part.num_generations == 3
     before, after = whole.state_of[rows], part.state_of
     assert sorted(set(after[part.live].tolist())) == list(range(len(part.responses)))
     for old, new in zip(before[part.live].tolist(), after[part.live].tolist(), strict=True):
@@ -112,7 +116,7 @@ def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_v
 
 
 def test_all_puzzles_in_their_order_are_the_whole(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    whole = rollout(model, batch, group_size=3, policy=POLICY, generator=torch.Generator().manual_seed(5))
+    whole = rollout(model, batch, num_generations=3, policy=POLICY, generator=torch.Generator().manual_seed(5))
     part = whole.select(torch.arange(3))
     for item in fields(whole):
         left, right = getattr(part, item.name), getattr(whole, item.name)

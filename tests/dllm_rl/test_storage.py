@@ -51,7 +51,7 @@ def test_records_come_back_with_their_types(tmp_path: Path) -> None:
 
 
 def test_a_rollout_comes_back(tmp_path: Path, model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = rollout(model, batch, group_size=3)
+    record = rollout(model, batch, num_generations=3)
     save_record(record, tmp_path / "rollout")
     back = load_record(tmp_path / "rollout", (Rollout, PolicyConfig, *SudokuTask.record_classes))
     assert_same(back, record)

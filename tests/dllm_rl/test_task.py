@@ -122,7 +122,7 @@ def test_a_roll_out_steps_as_the_environment_does(puzzles: list[PreFilled]) -> N
         model = as_policy_model(Knowing(batch, seed, float(random.uniform(4.0, 9.0))))
         generator, name = torch.Generator().manual_seed(seed), str(random.choice(["policy", "random"]))
         record = rollout(
-            model, batch, group_size=4, strategy=get_strategy(name), lam=lam, policy=PolicyConfig(1.0, 1.0),
+            model, batch, num_generations=4, strategy=get_strategy(name), lam=lam, policy=PolicyConfig(1.0, 1.0),
             generator=generator,
         )  # fmt: skip
         rows, columns = record.live.nonzero(as_tuple=True)
@@ -169,7 +169,7 @@ def test_a_strategy_that_chooses_a_filled_position_is_refused(model: LladaForMas
 
 def by_definition(record: Rollout, row: int, lam: float) -> tuple[list[float], bool]:
     """Rewards of one trajectory of sums, and whether it ended with an error, from its two digits."""
-    a, b = PAIRS[row // record.group_size]
+    a, b = PAIRS[row // record.num_generations]
     state, rewards, error = [MASK] * LENGTH, [], False
     for ell, token in zip(record.positions[row].tolist(), record.tokens[row].tolist(), strict=True):
         if ell < 0:
@@ -189,7 +189,9 @@ def by_definition(record: Rollout, row: int, lam: float) -> tuple[list[float], b
 def test_sums_are_rolled_out_by_their_definition() -> None:
     batch = SumTask().batch(PAIRS)
     generator = torch.Generator().manual_seed(0)
-    record = rollout(sum_model(), batch, group_size=30, policy=PolicyConfig(1.0, 1.0), lam=0.3, generator=generator)
+    record = rollout(
+        sum_model(), batch, num_generations=30, policy=PolicyConfig(1.0, 1.0), lam=0.3, generator=generator
+    )
     rewards = []
     for row in range(len(record.positions)):
         expected, error = by_definition(record, row, 0.3)
@@ -224,7 +226,7 @@ def test_a_few_sums_are_learned(tmp_path: Path) -> None:
 
 
 def test_a_run_on_sums_goes_on_between_two_updates_on_a_roll_out(tmp_path: Path) -> None:
-    settings = {"max_steps": 4, "updates_per_rollout": 2}
+    settings = {"max_steps": 4, "num_iterations": 2}
     whole = sum_trainer(tmp_path, save_strategy="steps", save_steps=3, **settings)
     whole.train()
     resumed = sum_trainer(tmp_path, **settings)

@@ -110,7 +110,7 @@ def test_sampler_reshuffles_with_epoch_and_seed():
 @pytest.mark.parametrize("accumulated", [1, 2])
 def test_epochs_visit_every_puzzle_in_a_new_order(tmp_path, rollouts, accumulated):
     per_epoch = 8 // (2 * accumulated)
-    run = trainer(tmp_path, max_steps=2 * 2 * per_epoch, updates_per_rollout=2, gradient_accumulation_steps=accumulated)
+    run = trainer(tmp_path, max_steps=2 * 2 * per_epoch, num_iterations=2, gradient_accumulation_steps=accumulated)
     run.train()
     assert len(rollouts) == 8
     seen = [record.problems.layout.puzzle.tobytes() for record in rollouts]  # the first puzzle of each batch
@@ -183,7 +183,7 @@ def discounted_rest(record, trajectory, step, gamma):
 
 
 def test_repeated_updates_move_away_from_the_rollout(tmp_path, rollouts):
-    run = trainer(tmp_path, max_steps=6, updates_per_rollout=3, learning_rate=1e-2)
+    run = trainer(tmp_path, max_steps=6, num_iterations=3, learning_rate=1e-2)
     run.train()
     assert len(rollouts) == 2
     clipped, divergence = logged(run, "clip_frac"), logged(run, "approx_kl")
@@ -236,13 +236,13 @@ def test_accumulated_gradient_is_the_mean_over_both_rollouts(tmp_path, rollouts,
         pytest.param(8, 3, {}, id="plain"),
         pytest.param(4, 3, {}, id="in the second epoch"),
         pytest.param(6, 3, {}, id="between two epochs"),
-        pytest.param(8, 2, {"updates_per_rollout": 2}, id="two updates"),
-        pytest.param(8, 3, {"updates_per_rollout": 2}, id="between two updates on a roll-out"),
+        pytest.param(8, 2, {"num_iterations": 2}, id="two updates"),
+        pytest.param(8, 3, {"num_iterations": 2}, id="between two updates on a roll-out"),
         pytest.param(
             8,
             4,
             {
-                "updates_per_rollout": 2,
+                "num_iterations": 2,
                 "gradient_accumulation_steps": 2,
                 "rl_learning_rate": 2e-3,
                 "sft_learning_rate": 5e-4,
@@ -290,7 +290,7 @@ def test_divergence_is_reported(tmp_path):
     with pytest.raises(FloatingPointError, match="logits are not finite"):
         trainer(tmp_path, **{**settings, "learning_rate": 3e38}).train()
     with pytest.raises(FloatingPointError, match="at step 1; lower the learning rate"):
-        trainer(tmp_path, updates_per_rollout=2, **settings).train()
+        trainer(tmp_path, num_iterations=2, **settings).train()
 
 
 @pytest.mark.parametrize("rates", [{}, {"sft_learning_rate": 1e-4}])
@@ -311,7 +311,7 @@ def test_objective_or_gradient_that_is_not_finite_raises_before_the_step(tmp_pat
 
 
 def test_training_raises_the_expected_reward(tmp_path):
-    run = trainer(tmp_path, max_steps=40, group_size=8, learning_rate=3e-3, rl_learning_rate=1e-3)
+    run = trainer(tmp_path, max_steps=40, num_generations=8, learning_rate=3e-3, rl_learning_rate=1e-3)
     run.train()
     reward = logged(run, "reward_mean")
     assert np.mean(reward[-8:]) > np.mean(reward[:8]) + 0.3

@@ -48,7 +48,7 @@ def with_tail(folder: Any, tail: Tail = "free", **changes: Any) -> UnmaskTrainer
 
 
 def test_position_temperature_falls_linearly_and_stays_for_all_updates_on_a_rollout(tmp_path, passes):
-    run = trainer(tmp_path, max_steps=4, updates_per_rollout=2, position_temperature_end=0.5)
+    run = trainer(tmp_path, max_steps=4, num_iterations=2, position_temperature_end=0.5)
     run.train()
     assert logged(run, "position_temperature") == [1.0, 0.75]
     assert [options["policy"].position_temperature for _, options in passes] == [1.0, 1.0, 0.75, 0.75]
@@ -57,7 +57,7 @@ def test_position_temperature_falls_linearly_and_stays_for_all_updates_on_a_roll
 
 
 def test_mini_batches_deal_the_puzzles_of_a_rollout_anew_in_each_pass(tmp_path, rollouts, passes):
-    changes = {"per_device_train_batch_size": 4, "mini_batches": 2, "updates_per_rollout": 3, "max_steps": 12}
+    changes = {"per_device_train_batch_size": 4, "mini_batches": 2, "num_iterations": 3, "max_steps": 12}
     run = trainer(tmp_path, **changes)
     run.train()
     assert len(rollouts) == 2 and len(passes) == 12
@@ -82,7 +82,7 @@ def test_moving_averages_by_loops(tmp_path, rollouts, passes):
         advantage_baseline="ema",
         advantage_ema_decay=0.75,
         advantage_scale="none",
-        updates_per_rollout=2,
+        num_iterations=2,
         gradient_accumulation_steps=2,
         max_steps=4,
     )
@@ -198,7 +198,7 @@ def test_rule_and_pass_size_reach_the_rollout_and_the_update(tmp_path, rollouts,
 
 def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch):
     results = recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: (args[1], result))
-    run = trainer(tmp_path, state_fraction=0.5, f_weight="none", updates_per_rollout=2, max_steps=2)
+    run = trainer(tmp_path, state_fraction=0.5, f_weight="none", num_iterations=2, max_steps=2)
     run.train()
     (record, first), (same, second) = results
     assert same is record and not torch.equal(first.evaluated, second.evaluated)
@@ -211,7 +211,7 @@ def test_resumed_run_with_options_equals_an_uninterrupted_one(tmp_path):
         "max_steps": 8,
         "per_device_train_batch_size": 4,
         "mini_batches": 2,
-        "updates_per_rollout": 2,
+        "num_iterations": 2,
         "advantage_baseline": "ema",
         "advantage_std_floor": 0.1,
         "position_temperature_end": 0.5,

@@ -70,7 +70,7 @@ def test_gradient_is_that_of_the_enumerated_expectation(
             rows = torch.tensor([i, j])
             pair = replace(
                 one_each,
-                group_size=2,
+                num_generations=2,
                 **{
                     name: getattr(one_each, name)[rows]
                     for name in ("state_of", "positions", "tokens", "old_logprobs", "rewards", "decisions", "errors")
@@ -102,7 +102,7 @@ def test_gradient_by_importance_weights_where_the_first_state_forces_nothing(toy
     old_logprobs = one_each.old_logprobs[pairs] - log_weight[:, None] * (repeated["state_of"] >= 0)
     record = replace(
         one_each,
-        group_size=2,
+        num_generations=2,
         old_logprobs=old_logprobs,
         decisions=torch.full((len(pairs),), 4),
         errors=torch.zeros(len(pairs), dtype=torch.bool),
@@ -132,7 +132,7 @@ def test_one_term_alone_is_not_the_gradient(toy_model: LladaForMaskedLM) -> None
 @pytest.fixture
 def record(model: LladaForMaskedLM, batch: PuzzleBatch) -> Rollout:
     torch.manual_seed(11)
-    return rollout(model, batch, group_size=4, policy=POLICY)
+    return rollout(model, batch, num_generations=4, policy=POLICY)
 
 
 CONFIGS = [
@@ -186,7 +186,7 @@ def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
         only[0, 0] = 0
         alone = replace(
             record,
-            group_size=1,
+            num_generations=1,
             responses=record.responses[state : state + 1],
             problem_of=record.problem_of[state : state + 1],
             definite=record.definite[state : state + 1],

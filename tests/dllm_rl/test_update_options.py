@@ -40,7 +40,7 @@ def play(
     *,
     tail: Tail = "free",
     known: bool = True,
-    group_size: int = 4,
+    num_generations: int = 4,
 ) -> Rollout:
     batch = PuzzleBatch.collate(
         puzzles[:3],
@@ -49,7 +49,7 @@ def play(
         tail=tail,
     )
     generator = torch.Generator().manual_seed(11)
-    return rollout(model, batch, group_size=group_size, policy=POLICY, generator=generator)
+    return rollout(model, batch, num_generations=num_generations, policy=POLICY, generator=generator)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_further_terms(
     changes: dict,
     known: bool,
 ) -> None:
-    record = play(model, puzzles, tokenizer, known=known, group_size=2)
+    record = play(model, puzzles, tokenizer, known=known, num_generations=2)
     base = copy.deepcopy(model)
     moved(model, 0.02)
     config = ObjectiveConfig(rl_weight=0.0, sft_weight=0.0, reduction=reduction, **changes)  # type: ignore[arg-type]
@@ -189,7 +189,7 @@ def test_drawn_states_enumerated_give_the_full_gradient(
     cells = (batch.responses == batch.layout.mask_id) & batch.judged[0]
     filled = torch.where(cells & (cells.cumsum(1) > 2), batch.answers, batch.responses)
     generator = torch.Generator().manual_seed(2)
-    record = rollout(model, replace(batch, responses=filled), group_size=2, policy=POLICY, generator=generator)
+    record = rollout(model, replace(batch, responses=filled), num_generations=2, policy=POLICY, generator=generator)
     count, fraction = len(record.responses), 0.3
     assert 4 <= count <= 7 < int(record.live.sum()) + 1
     config = replace(ALL, f_weight="none")

@@ -260,7 +260,7 @@ WALL_CLOCK = {"seconds", "train_runtime", "train_samples_per_second", "train_ste
 TINY_RUN = {
     "max_steps": 4,
     "per_device_train_batch_size": 2,
-    "group_size": 2,
+    "num_generations": 2,
     "save_steps": 2,
     "eval_puzzles": 6,
     "curve_puzzles": 4,
@@ -307,7 +307,7 @@ def test_main_job_writes_its_run_folder(main_run):
         assert picture.n_frames > 18
     with Image.open(folder / "curves.png") as picture:
         assert picture.width > 800
-    assert json.loads((folder / "arguments.json").read_text())["group_size"] == 2
+    assert json.loads((folder / "arguments.json").read_text())["num_generations"] == 2
     assert list(folder.rglob("events.out.tfevents.*"))
     for name in ("rl", "control", "checkpoint-4"):
         assert AutoModelForMaskedLM.from_pretrained(folder / name).config.model_type == "llada"
@@ -357,7 +357,7 @@ def test_main_job_prints_no_warnings(main_run):
 def test_main_job_reads_a_recipe(tmp_path, monkeypatch, capsys):
     recipe = tmp_path / "recipe.yaml"
     for text, words, message in (
-        ("learning_rate: 1e-4\ngroup_size: 3\n", ["--group_size", 0], "group_size=0"),
+        ("learning_rate: 1e-4\ngroup_size: 3\n", ["--num_generations", 0], "num_generations=0"),
         ("learning_rat: 1e-4\n", [], "learning_rat is unknown; did you mean learning_rate?"),
     ):
         recipe.write_text(text)

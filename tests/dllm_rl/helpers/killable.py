@@ -13,7 +13,7 @@ from tests.dllm_rl.helpers.tiny_training import new_model, puzzles, sudoku_task,
 SETTINGS = {
     "max_steps": 8,
     "count": 8,
-    "updates_per_rollout": 3,
+    "num_iterations": 3,
     "gradient_accumulation_steps": 2,
     "rl_learning_rate": 2e-3,
     "sft_learning_rate": 5e-4,

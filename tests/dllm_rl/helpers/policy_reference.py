@@ -115,11 +115,11 @@ def as_rollout(
     model: nn.Module,
     puzzle: PreFilled,
     played: Sequence[tuple[list[Action], list[float]]],
-    group_size: int,
+    num_generations: int,
     config: PolicyConfig,
     lam: float,
 ) -> Rollout:
-    """Trajectories of one puzzle, in groups of `group_size`, as if a roll-out had recorded them."""
+    """Trajectories of one puzzle, in groups of `num_generations`, as if a roll-out had recorded them."""
     layout, start = puzzle.layout, list(puzzle.token_ids)
     decisions = start.count(layout.mask_id)
     seen: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -146,11 +146,11 @@ def as_rollout(
     with torch.no_grad():
         rewards = [f_of(policy_at(model, state, puzzle, config), state, puzzle, lam) for state in states]
     nothing = torch.zeros(len(states))
-    count = len(played) // group_size
+    count = len(played) // num_generations
     one = PuzzleBatch.collate([puzzle], pad_id=0)
     return Rollout(
         problems=one,
-        group_size=group_size,
+        num_generations=num_generations,
         responses=torch.tensor(states)[:, layout.prompt_length :],
         problem_of=torch.zeros(len(states), dtype=torch.int64),
         definite=forced,
@@ -163,7 +163,7 @@ def as_rollout(
         tokens=tokens,
         old_logprobs=old_logprobs,
         rewards=torch.zeros(shape),
-        decisions=torch.full((count * group_size,), decisions),
+        decisions=torch.full((count * num_generations,), decisions),
         errors=torch.zeros(len(played), dtype=torch.bool),
         policy=config,
     )
@@ -186,7 +186,7 @@ def objective(
     steps = record.positions.shape[1]
     for index in range(len(puzzles)):
         returns = []
-        for trajectory in range(index * record.group_size, (index + 1) * record.group_size):
+        for trajectory in range(index * record.num_generations, (index + 1) * record.num_generations):
             f = [
                 float(record.expected_reward[state]) if state >= 0 else 0.0
                 for state in record.state_of[trajectory].tolist()
@@ -199,10 +199,10 @@ def objective(
     clipped_count = 0
     for index, puzzle in enumerate(puzzles):
         decisions = list(puzzle.token_ids).count(puzzle.layout.mask_id)
-        for member in range(record.group_size):
-            trajectory = index * record.group_size + member
+        for member in range(record.num_generations):
+            trajectory = index * record.num_generations + member
             state, ratios = list(puzzle.token_ids), [1.0]
-            weight = 1 / (len(puzzles) * record.group_size)
+            weight = 1 / (len(puzzles) * record.num_generations)
             if settings.reduction == "mean":
                 weight /= decisions
             for k in range(decisions):
@@ -238,7 +238,7 @@ def further_terms(
     totals = dict.fromkeys(("kl", "entropy", "ce"), torch.zeros((), dtype=torch.float64))
     plain = replace(config, token_temperature=1.0)
     for row, column in record.live.nonzero().tolist():
-        puzzle = puzzles[row // record.group_size]
+        puzzle = puzzles[row // record.num_generations]
         state = [
             *puzzle.token_ids[: puzzle.prompt_length],
             *record.responses[record.state_of[row, column]].tolist(),

@@ -85,7 +85,7 @@ def arguments(folder: Path, **changes: Any) -> UnmaskArguments:
         "output_dir": str(folder),
         "max_steps": 1,
         "per_device_train_batch_size": 2,
-        "group_size": 4,
+        "num_generations": 4,
         "position_temperature": 1.0,
         "learning_rate": 1e-3,
         "lr_scheduler_type": "constant",

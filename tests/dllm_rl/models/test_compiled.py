@@ -44,7 +44,7 @@ def played(model: nn.Module, count: int, seed: int) -> Rollout:
     """A roll-out of prompts of different length, padded to one."""
     prompts = [*puzzles(count), *puzzles(1, seed=2, template="short")]
     batch = PuzzleBatch.collate(prompts, pad_id=tokenizer().pad_token_id)
-    return rollout(model, batch, group_size=4, policy=POLICY, generator=torch.Generator().manual_seed(seed))
+    return rollout(model, batch, num_generations=4, policy=POLICY, generator=torch.Generator().manual_seed(seed))
 
 
 def updated(model: nn.Module, record: Rollout) -> tuple[torch.Tensor, torch.Tensor]:

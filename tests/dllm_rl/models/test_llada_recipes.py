@@ -63,7 +63,7 @@ def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> Non
         "max_steps": 2,
         "save_steps": 1,
         "warmup_steps": 0,
-        "group_size": 4,
+        "num_generations": 4,
         "per_device_train_batch_size": 2,
         "gradient_accumulation_steps": 2,
         "control_batch_size": 2,

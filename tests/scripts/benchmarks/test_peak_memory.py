@@ -56,18 +56,18 @@ def test_gradients_that_the_first_update_makes_do_not_count() -> None:
     assert table <= peak_of_update(model, update) < 1.01 * table  # this update's, not the kept sum
 
 
-def played(puzzles: int, group_size: int, clues: int) -> Rollout:
+def played(puzzles: int, num_generations: int, clues: int) -> Rollout:
     """A roll-out of 4×4 puzzles with K = 16 - clues + 1."""
     names = tiny_training.tokenizer()
     boards = generate(puzzles, size=4, clues=(clues, clues), rule="singles", seed=1).boards
     prompts = [pre_fill(build_prompt(board, "compact"), names, 1 + 16 + 1) for board in boards]
     torch.manual_seed(3)
     batch = PuzzleBatch.collate(prompts, pad_id=names.pad_token_id)
-    return rollout(tiny_training.warm_model(), batch, group_size=group_size, policy=POLICY)
+    return rollout(tiny_training.warm_model(), batch, num_generations=num_generations, policy=POLICY)
 
 
 def test_masked_positions_are_counted_without_looking_at_the_states() -> None:
-    record = played(puzzles=4, group_size=4, clues=8)
+    record = played(puzzles=4, num_generations=4, clues=8)
     for part in (record, record.select(torch.tensor([2, 0]))):
         assert torch.equal(part.masked, (part.responses == part.problems.layout.mask_id).sum(1))
 
@@ -89,12 +89,12 @@ def peaks(record: Rollout) -> tuple[int, int]:
 
 def test_the_lean_peak_stays_where_it_is_when_g_k_or_q_is_four_times_as_large() -> None:
     """The smallest roll-out fills a pass: 4 states at the start with 3 masked positions each."""
-    small = played(puzzles=4, group_size=2, clues=14)
+    small = played(puzzles=4, num_generations=2, clues=14)
     naive, lean = peaks(small)
     larger = {
-        "G": played(puzzles=4, group_size=8, clues=14),
-        "K": played(puzzles=4, group_size=2, clues=5),
-        "Q": played(puzzles=16, group_size=2, clues=14),
+        "G": played(puzzles=4, num_generations=8, clues=14),
+        "K": played(puzzles=4, num_generations=2, clues=5),
+        "Q": played(puzzles=16, num_generations=2, clues=14),
     }
     assert [record.decisions[0].item() for record in (small, *larger.values())] == [3, 3, 12, 3]
     for name, record in larger.items():

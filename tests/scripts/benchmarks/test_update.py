@@ -32,13 +32,13 @@ CONFIGS = [
 ]
 
 
-def played(group_size: int) -> tuple[PreTrainedModel, Rollout]:
+def played(num_generations: int) -> tuple[PreTrainedModel, Rollout]:
     """A roll-out of puzzles of different K and prompts of different length, with and without errors."""
     model = tiny_training.warm_model()
     puzzles = [*tiny_training.puzzles(2), *tiny_training.puzzles(1, seed=2, template="short")]
     batch = PuzzleBatch.collate(puzzles, pad_id=tiny_training.tokenizer().pad_token_id)
     torch.manual_seed(3)
-    record = rollout(model, batch, group_size=group_size, policy=POLICY)
+    record = rollout(model, batch, num_generations=num_generations, policy=POLICY)
     assert batch.prompt_mask is not None and len(record.decisions.unique()) > 1
     return model, record
 
@@ -58,12 +58,12 @@ def assert_same(got: Tensor, expected: Tensor) -> None:
     assert float((got - expected).abs().max()) < 1e-5 * float(expected.abs().max())
 
 
-@pytest.mark.parametrize("group_size", [2, 8])
+@pytest.mark.parametrize("num_generations", [2, 8])
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("update", [0, 1])
-def test_the_naive_gradient_is_the_lean_one(group_size: int, config: ObjectiveConfig, update: int) -> None:
+def test_the_naive_gradient_is_the_lean_one(num_generations: int, config: ObjectiveConfig, update: int) -> None:
     """Each term on its own and both; at the second update on a roll-out the ratios differ from 1 and some are cut."""
-    model, record = played(group_size)
+    model, record = played(num_generations)
     assert bool((~record.live).any()) and bool(record.errors.any())
     common = {"policy": POLICY, "config": config}
     if update:
@@ -118,7 +118,7 @@ def test_the_reference_does_not_go_through_the_lean_policy() -> None:
 @pytest.mark.slow
 def test_the_benchmark_writes_its_tables_and_figure(tmp_path: Path) -> None:
     words = (
-        "--cases shipped wide --puzzles 1 --group_size 2 --rounds 1 --vocabulary 500 --memory_vocabulary 4000 "
+        "--cases shipped wide --puzzles 1 --num_generations 2 --rounds 1 --vocabulary 500 --memory_vocabulary 4000 "
         "--position_temperatures 0.4 --memory_group_sizes 2 --memory_clues 28 --memory_puzzles 2 "
         "--max_tokens 300"
     ).split()

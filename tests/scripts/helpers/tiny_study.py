@@ -22,7 +22,7 @@ EVALUATION = [
     {"strategy": "margin", "tokens_per_step": 3},
     {"strategy": "margin", "tokens_per_step": None, "threshold": 1.0},
 ]
-UNMASK = {"per_device_train_batch_size": 4, "group_size": 2, "learning_rate": 1e-3, "position_temperature": 1.0}
+UNMASK = {"per_device_train_batch_size": 4, "num_generations": 2, "learning_rate": 1e-3, "position_temperature": 1.0}
 PARTS = ("train", "train", "train", "train", "validation", "test", "hard_test")
 
 
@@ -59,7 +59,7 @@ def regime(folder: Path) -> dict[str, Any]:
             "kind": "unmask",
             "control": True,
             "budget": {"seconds": 0.2},
-            "arguments": {**UNMASK, "rl_weight": 0.0, "sft_weight": 0.0, "ce_weight": 1.0, "updates_per_rollout": 2},
+            "arguments": {**UNMASK, "rl_weight": 0.0, "sft_weight": 0.0, "ce_weight": 1.0, "num_iterations": 2},
         },
         "sft": {
             "kind": "sft",

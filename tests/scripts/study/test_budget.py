@@ -57,7 +57,7 @@ def test_a_budget_of_steps(tmp_path: Path) -> None:
 def test_a_budget_of_puzzles(tmp_path: Path) -> None:
     """Two updates on each roll-out of two puzzles: five puzzles are seen in the fifth update."""
     rates = Rates()
-    run = trainer(tmp_path, callbacks=[rates], max_steps=UNLIMITED_STEPS, updates_per_rollout=2)
+    run = trainer(tmp_path, callbacks=[rates], max_steps=UNLIMITED_STEPS, num_iterations=2)
     callback = BudgetCallback(Budget("puzzles", 5), lambda step: -(-step // 2) * 2)
     train_to_budget(run, callback, trapezoid(0.0, 1.0))
     assert run.state.global_step == 5

@@ -13,7 +13,7 @@ from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "data"
-UNMASK = {"per_device_train_batch_size": 2, "group_size": 2, "learning_rate": 1e-4, "position_temperature": 1.0}
+UNMASK = {"per_device_train_batch_size": 2, "num_generations": 2, "learning_rate": 1e-4, "position_temperature": 1.0}
 
 
 def regime(**changes: Any) -> dict[str, Any]:
