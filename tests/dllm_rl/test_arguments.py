@@ -85,7 +85,7 @@ def test_steps_per_rollout(make):
 def test_yaml_file(tmp_path):
     path = tmp_path / "args.yaml"
     path.write_text(
-        f"output_dir: {tmp_path}\nuse_cpu: true\nmax_steps: 12\ngroup_size: 4\nupdates_per_rollout: 2\n"
+        f"output_dir: {tmp_path}\nuse_cpu: true\nmax_steps: 12\nnum_generations: 4\nnum_iterations: 2\n"
         "save_steps: 6\nlearning_rate: 1e-4\nrl_learning_rate: 1e-5\nmargin_eps: 1.0e-8\ngamma: 1\n"
         "advantage_baseline: leave_one_out\n"
     )

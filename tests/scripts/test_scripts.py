@@ -357,7 +357,7 @@ def test_main_job_prints_no_warnings(main_run):
 def test_main_job_reads_a_recipe(tmp_path, monkeypatch, capsys):
     recipe = tmp_path / "recipe.yaml"
     for text, words, message in (
-        ("learning_rate: 1e-4\ngroup_size: 3\n", ["--num_generations", 0], "num_generations=0"),
+        ("learning_rate: 1e-4\nnum_generations: 3\n", ["--num_generations", 0], "num_generations=0"),
         ("learning_rat: 1e-4\n", [], "learning_rat is unknown; did you mean learning_rate?"),
     ):
         recipe.write_text(text)
