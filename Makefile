@@ -49,7 +49,7 @@ measure9x9: $(STAMP)
 	@test -n "$(PUZZLES)" || { echo "set PUZZLES to the folder with $(SETS:=.txt)"; exit 1; }
 	set -e; for set in $(SETS); do \
 		$(BIN)/python -m scripts.benchmarks.decoding --model $(MODEL) --data $(PUZZLES)/$$set.txt --max_gen_length 85 \
-			--max_puzzles 500 --strategies margin probability forced_first --tokens_per_step 1 \
+			--max_puzzles 500 --strategies margin probability definite_first --tokens_per_step 1 \
 			--output_dir runs/measure9x9/$$set; \
 	done
 

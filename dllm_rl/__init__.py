@@ -12,9 +12,6 @@ from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM, LladaModel
 if TYPE_CHECKING:
     from dllm_rl.arguments import UnmaskArguments as UnmaskArguments
     from dllm_rl.callbacks import HeldOutCurve as HeldOutCurve
-    from dllm_rl.decoding import STRATEGIES as STRATEGIES
-    from dllm_rl.decoding import Strategy as Strategy
-    from dllm_rl.decoding import get_strategy as get_strategy
     from dllm_rl.evaluate import Evaluation as Evaluation
     from dllm_rl.models.adapter import LogitsAdapter as LogitsAdapter
     from dllm_rl.models.adapter import as_policy_model as as_policy_model
@@ -24,6 +21,9 @@ if TYPE_CHECKING:
     from dllm_rl.sft import SftDataset as SftDataset
     from dllm_rl.sft import SftTrainer as SftTrainer
     from dllm_rl.sft import masked_diffusion_loss as masked_diffusion_loss
+    from dllm_rl.strategies import STRATEGIES as STRATEGIES
+    from dllm_rl.strategies import Strategy as Strategy
+    from dllm_rl.strategies import get_strategy as get_strategy
     from dllm_rl.sudoku import PuzzleBatch as PuzzleBatch
     from dllm_rl.sudoku import SudokuTask as SudokuTask
     from dllm_rl.task import UnmaskBatch as UnmaskBatch
@@ -38,18 +38,18 @@ _HOMES = {
     "ObjectiveConfig": "dllm_rl.objective",
     "PolicyConfig": "dllm_rl.policy",
     "PuzzleBatch": "dllm_rl.sudoku",
-    "STRATEGIES": "dllm_rl.decoding",
+    "STRATEGIES": "dllm_rl.strategies",
     "SftArguments": "dllm_rl.sft",
     "SftDataset": "dllm_rl.sft",
     "SftTrainer": "dllm_rl.sft",
-    "Strategy": "dllm_rl.decoding",
+    "Strategy": "dllm_rl.strategies",
     "SudokuTask": "dllm_rl.sudoku",
     "UnmaskArguments": "dllm_rl.arguments",
     "UnmaskBatch": "dllm_rl.task",
     "UnmaskTask": "dllm_rl.task",
     "UnmaskTrainer": "dllm_rl.trainer",
     "as_policy_model": "dllm_rl.models.adapter",
-    "get_strategy": "dllm_rl.decoding",
+    "get_strategy": "dllm_rl.strategies",
     "masked_diffusion_loss": "dllm_rl.sft",
     "objective_pass": "dllm_rl.update",
 }

@@ -1,78 +1,103 @@
-"""Solve rate and decoding order of a model on held-out puzzles, by decoding strategy."""
+"""Evaluation: what a model solves when it decodes held-out problems, and whether its order follows logic."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from dllm_rl.decoding import STRATEGIES, Strategy
+from dllm_rl.decode import Decode, decode
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
-from dllm_rl.statistics import ratio_contributions
+from dllm_rl.statistics import estimate, ratio_contributions
+from dllm_rl.strategies import STRATEGIES, Strategy
 from dllm_rl.task import UnmaskTask
+from dllm_rl.trajectories import OnError
 
 DEFAULT_STRATEGIES = ("margin", "probability", "policy")
 
 
-class Solved(Protocol):
-    """What was solved, whichever way it was decoded."""
-
-    @property
-    def solved(self) -> NDArray[np.bool_]:
-        """Whether each puzzle was solved, bool `(N,)`."""
-
-
-def rate_ci95(successes: NDArray[np.bool_]) -> float:
-    """Half-width of the normal 95 % interval of a rate, from bool `(N,)`."""
-    rate = float(successes.mean())
-    return 1.96 * float(np.sqrt(rate * (1 - rate) / len(successes)))
-
-
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """One decode of each of N puzzles.
+    """How N decodes went; states count as live up to and with the one in which the first error was made.
 
     Attributes:
-        strategy: Name of the decoding strategy.
-        solved: bool `(N,)`, complete without an error.
-        steps_before_error: int64 `(N,)`, right decisions before the error, or all of them.
-        forced: int64 `(N,)`, decided states whose greedy position is in S1.
-        in_map: int64 `(N,)`, decided states whose greedy position (largest margin) lies inside the map.
+        solved: bool `(N,)`, whether every judged position is right.
+        right: int64 `(N,)`, judged positions filled rightly.
+        blanks: int64 `(N,)`, judged positions that were open at the start.
+        steps_before_error: int64 `(N,)`, steps before the one with the first error, or all of them.
+        cells_before_error: int64 `(N,)`, judged positions filled in those steps.
+        forward_passes: int64 `(N,)`, steps in all.
+        greedy_definite: int64 `(N,)`, live states whose greedy position (largest margin) is definite (S1).
+        greedy_judged: int64 `(N,)`, live states whose greedy position is judged, i.e. lies in the map.
+        chosen_definite: int64 `(N,)`, judged positions filled in live states that were definite before the step.
+        chosen_judged: int64 `(N,)`, judged positions filled in live states.
     """
 
-    strategy: str
     solved: NDArray[np.bool_]
+    right: NDArray[np.int64]
+    blanks: NDArray[np.int64]
     steps_before_error: NDArray[np.int64]
-    forced: NDArray[np.int64]
-    in_map: NDArray[np.int64]
+    cells_before_error: NDArray[np.int64]
+    forward_passes: NDArray[np.int64]
+    greedy_definite: NDArray[np.int64]
+    greedy_judged: NDArray[np.int64]
+    chosen_definite: NDArray[np.int64]
+    chosen_judged: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, record: Decode) -> "Evaluation":
+        """How the decodes of a record went."""
+        error, chosen, greedy = record.error_step, record.live_choices, record.live_greedy
+        before = record.judged & (record.step_of >= 0) & (record.step_of < error[:, None])
+        columns = (
+            (record.right == record.judged).all(1),
+            record.right.sum(1),
+            record.judged.sum(1),
+            error,
+            before.sum(1),
+            record.forward_passes,
+            (greedy & record.greedy_definite).sum(1),
+            greedy.sum(1),
+            (chosen & record.definite).sum(1),
+            chosen.sum(1),
+        )
+        return cls(*(column.cpu().numpy() for column in columns))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Evaluation"]) -> "Evaluation":
+        """The evaluation of the problems of several parts, one behind the other."""
+        names = [item.name for item in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     @property
     def greedy_forced(self) -> float:
         """Share of greedy positions inside the map that are definite, over all live states; NaN without any."""
-        return float(self.forced.sum() / self.in_map.sum()) if self.in_map.sum() else float("nan")
+        return _share(self.greedy_definite, self.greedy_judged)
+
+    @property
+    def chosen_forced(self) -> float:
+        """Share of the judged positions filled in live states that were definite; NaN without any."""
+        return _share(self.chosen_definite, self.chosen_judged)
 
     def summary(self) -> dict[str, float]:
-        """The metrics of the table; `solved_ci95` is the half-width of a normal 95 % interval over puzzles."""
+        """Means over problems, with the half-width of the 95 % interval of the solve rate over problems.
+
+        Shares are of all positions and states together. "cells" is the share of the blanks that were filled rightly
+        before decoding ended, which counts what is behind an error only where decoding goes on.
+        """
         return {
             "solved": float(self.solved.mean()),
-            "solved_ci95": rate_ci95(self.solved),
-            "greedy_forced": self.greedy_forced,
+            "solved_ci95": _mean_and_half_width(self.solved)[1],
+            "cells": _share(self.right, self.blanks),
             "steps_before_error": float(self.steps_before_error.mean()),
+            "cells_before_error": float(self.cells_before_error.mean()),
+            "greedy_forced": self.greedy_forced,
+            "chosen_forced": self.chosen_forced,
+            "forward_passes": float(self.forward_passes.mean()),
         }
-
-
-def greedy_in_forced(record: Rollout) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where the greedy position is in S1, and where it lies inside the map: bool `(T, K)` each, false where ended."""
-    states = torch.arange(len(record.greedy), device=record.greedy.device)
-    forced = record.definite[states, record.greedy]
-    in_map = record.problems.judged[record.problem_of, record.greedy]
-    visited = record.state_of.clamp_min(0)
-    return forced[visited] & record.live, in_map[visited] & record.live
 
 
 def evaluate(
@@ -81,67 +106,58 @@ def evaluate(
     task: UnmaskTask,
     *,
     strategy: Strategy = STRATEGIES["margin"],
+    tokens_per_step: int | None = 1,
+    threshold: float | None = None,
+    on_error: OnError = "end",
     policy: PolicyConfig | None = None,
     seed: int = 0,
     batch_size: int = 512,
     device: torch.device | str = "cpu",
 ) -> Evaluation:
-    """Decode each problem once.
+    """Decode each problem once and see how that went.
 
     Args:
         model: A model as `dllm_rl.policy.score_states` takes it.
         problems: The N problems to decode.
         task: What kind of problems they are.
         strategy: How positions and tokens are chosen.
+        tokens_per_step: Most positions to fill at each step; None is no bound.
+        threshold: Least score of the positions filled beside the best one (`dllm_rl.decode.decode`); None is none.
+        on_error: "end" a decode after its first error, which saves time, or "continue" to the end.
         policy: Temperatures, for the strategies that draw.
         seed: Random seed of the strategies that draw.
         batch_size: Problems decoded together.
         device: Where the model is.
 
     Raises:
-        ValueError: There is no problem.
+        ValueError: There is no problem, or an option is one that `dllm_rl.decode.decode` refuses.
     """
     if not problems:
         raise ValueError("cannot evaluate on no problems")
     generator = torch.Generator(device=device).manual_seed(seed)
     parts = []
     for first in range(0, len(problems), batch_size):
-        batch = task.batch(problems[first : first + batch_size]).to(device)
-        record = rollout(model, batch, policy=policy, strategy=strategy, generator=generator)
-        forced, in_map = greedy_in_forced(record)
-        columns = (record.solved, record.steps_before_error, forced.sum(1), in_map.sum(1))
-        parts.append([column.cpu().numpy() for column in columns])
-    return Evaluation(strategy.name, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+        record = decode(
+            model,
+            task.batch(problems[first : first + batch_size]).to(device),
+            strategy,
+            tokens_per_step=tokens_per_step,
+            threshold=threshold,
+            on_error=on_error,
+            policy=policy,
+            generator=generator,
+        )
+        parts.append(Evaluation.of(record))
+    return Evaluation.joined(parts)
 
 
-def compare(evaluations: dict[str, dict[str, Evaluation]], floor: float) -> pd.DataFrame:
-    """The closing table: one row a model, solve rate by each strategy and the order metrics of margin decoding.
+def paired_difference(first: Evaluation, second: Evaluation) -> tuple[float, float]:
+    """Difference of solve rates, first - second, and the half-width of its 95 % interval, paired over problems.
 
-    Args:
-        evaluations: Model name → strategy name → evaluation; "margin" must be there.
-        floor: `greedy_forced` of filling cells correctly in random order.
-
-    Returns:
-        A frame indexed by model name, rates in percent.
-    """
-    rows = {}
-    for model, by_strategy in evaluations.items():
-        row = {f"solved {name} %": 100 * result.solved.mean() for name, result in by_strategy.items()}
-        margin = by_strategy["margin"]
-        row["greedy_forced %"] = 100 * margin.greedy_forced
-        row["(random floor)"] = 100 * floor
-        row["steps before error"] = margin.steps_before_error.mean()
-        rows[model] = row
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def paired_difference(first: Solved, second: Solved) -> tuple[float, float]:
-    """Difference of solve rates, first - second, and the half-width of its 95 % interval, paired over puzzles.
-
-    The interval covers the choice of puzzles, not the training seed.
+    The interval covers the choice of problems, not the training seed.
 
     Raises:
-        ValueError: The evaluations cover different numbers of puzzles.
+        ValueError: The evaluations cover different numbers of problems.
     """
     return _paired(first.solved.astype(float), second.solved.astype(float))
 
@@ -150,13 +166,25 @@ def paired_order_difference(first: Evaluation, second: Evaluation) -> tuple[floa
     """Difference of `greedy_forced`, first - second, and its interval by the delta method (`ratio_contributions`).
 
     Raises:
-        ValueError: The evaluations cover different numbers of puzzles.
+        ValueError: The evaluations cover different numbers of problems.
     """
-    return _paired(ratio_contributions(first.forced, first.in_map), ratio_contributions(second.forced, second.in_map))
+    contributions = (ratio_contributions(each.greedy_definite, each.greedy_judged) for each in (first, second))
+    return _paired(*contributions)
 
 
 def _paired(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float]:
     if len(first) != len(second):
-        raise ValueError(f"evaluations of {len(first)} and {len(second)} puzzles cannot be paired")
-    difference = first - second
-    return float(difference.mean()), 1.96 * float(difference.std() / np.sqrt(len(difference)))
+        raise ValueError(f"evaluations of {len(first)} and {len(second)} problems cannot be paired")
+    return _mean_and_half_width(first - second)
+
+
+def _mean_and_half_width(values: NDArray[Any]) -> tuple[float, float]:
+    """The mean of outcomes `(N,)` and the half-width of its 95 % interval, by `estimate`; NaN with one problem."""
+    if len(values) < 2:
+        return float(values.mean()), float("nan")
+    found = estimate(values[None])
+    return found.mean, (found.puzzles[1] - found.puzzles[0]) / 2
+
+
+def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> float:
+    return float(part.sum() / whole.sum()) if whole.sum() else float("nan")

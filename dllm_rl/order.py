@@ -1,70 +1,35 @@
-"""Metrics of a recorded decode: what it got right, and whether its order follows logic."""
+"""The order of recorded decodes of puzzles, against the ladder of rules."""
 
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from dllm_rl.decode import Decode
-from dllm_rl.evaluate import rate_ci95
 from dllm_rl.sudoku import PuzzleBatch
 
 
 @dataclass(frozen=True, eq=False)
-class DecodeMetrics:
-    """How N decodes went; states count as live up to and with the one in which the first wrong cell was filled.
+class LadderOrder:
+    """Which rules the cells of N decodes needed when their turn came, puzzle by puzzle.
+
+    A tier is an index in `sudoku_env.order.TIERS`: the easiest group of rules under which a cell is definite.
 
     Attributes:
-        solved: bool `(N,)`, whether every cell is right.
-        right_cells: int64 `(N,)`, blank cells filled correctly, before or after an error.
-        blank_cells: int64 `(N,)`, blank cells of the puzzle.
-        steps_before_error: int64 `(N,)`, steps before the one with the first wrong cell, or all of them.
-        cells_before_error: int64 `(N,)`, cells filled in those steps.
-        forward_passes: int64 `(N,)`, steps in all.
-        greedy_tiers: int64 `(G,)`, the tier (index in `sudoku_env.order.TIERS`) of the position of the largest
-            margin, for all live states where it lies in the map, puzzle by puzzle.
-        greedy_cells: int64 `(N,)`, how many of those each puzzle has.
-        chosen_tiers: int64 `(C,)`, the tier of every cell filled in a live state, judged before the step.
-        live_cells: int64 `(N,)`, how many of those each puzzle has.
-        cell_steps: float64 `(N, n²)`, the step that filled each cell, NaN at givens.
+        greedy_tiers: int64 `(G,)`, the tier of the greedy position in each live state where it lies in the map.
+        chosen_tiers: int64 `(C,)`, the tier of each cell filled in a live state, before the step.
+        cell_steps: float64 `(N, n²)`, the step that filled each cell, NaN at givens and at cells left open.
     """
 
-    solved: NDArray[np.bool_]
-    right_cells: NDArray[np.int64]
-    blank_cells: NDArray[np.int64]
-    steps_before_error: NDArray[np.int64]
-    cells_before_error: NDArray[np.int64]
-    forward_passes: NDArray[np.int64]
     greedy_tiers: NDArray[np.int64]
-    greedy_cells: NDArray[np.int64]
     chosen_tiers: NDArray[np.int64]
-    live_cells: NDArray[np.int64]
     cell_steps: NDArray[np.float64]
 
-    @property
-    def greedy_forced(self) -> NDArray[np.int64]:
-        """int64 `(N,)`: of `greedy_cells`, how many are definite cells."""
-        owner = np.repeat(np.arange(len(self.greedy_cells)), self.greedy_cells)
-        return np.bincount(owner[self.greedy_tiers == 0], minlength=len(self.greedy_cells))
 
-    def summary(self) -> dict[str, float]:
-        """Means over puzzles; cells and tiers are shares of all cells or live states together."""
-        return {
-            "solved": float(self.solved.mean()),
-            "solved_ci95": rate_ci95(self.solved),
-            "cells": float(self.right_cells.sum() / self.blank_cells.sum()),
-            "steps_before_error": float(self.steps_before_error.mean()),
-            "cells_before_error": float(self.cells_before_error.mean()),
-            "greedy_forced": PuzzleBatch.tier_shares(self.greedy_tiers)["singles"],
-            "chosen_forced": PuzzleBatch.tier_shares(self.chosen_tiers)["singles"],
-            "forward_passes": float(self.forward_passes.mean()),
-        }
-
-
-def judge(record: Decode) -> DecodeMetrics:
-    """Compare decodes of puzzles with the solutions and with the ladder of rules.
+def ladder_order(record: Decode) -> LadderOrder:
+    """Judge the order of decodes of puzzles by the ladder of rules.
 
     Raises:
         TypeError: The problems are no puzzles, so that there is no ladder.
@@ -72,40 +37,20 @@ def judge(record: Decode) -> DecodeMetrics:
     puzzles = record.problems
     if not isinstance(puzzles, PuzzleBatch):
         raise TypeError(f"the ladder of rules is for puzzles, not for a {type(puzzles).__name__}")
-    in_map = puzzles.judged[0]  # (R,), the same for puzzles of one layout
-    step = record.step_of[:, in_map]  # (N, n²)
-    blank = step >= 0
-    right = record.responses[:, in_map] == puzzles.answers[:, in_map]
-    passes = record.forward_passes
-    error = torch.where(blank & ~right, step, passes[:, None]).amin(1)  # the step of the first error, or all steps
+    cells = torch.tensor(puzzles.layout.cell_positions, device=record.step_of.device)
+    cell_of = torch.zeros_like(record.step_of[0]).index_put((cells,), torch.arange(len(cells), device=cells.device))
 
-    def tiers(rows: torch.Tensor, at: torch.Tensor, cells: torch.Tensor) -> NDArray[np.int64]:
-        """Tiers of cells in the states of these rows before these steps, all int64 `(D,)`."""
-        states = torch.where(record.step_of[rows] < at[:, None], record.responses[rows], puzzles.mask_id)
-        return puzzles.easiest_tiers(states, cells)
+    def tiers(rows: torch.Tensor, at: torch.Tensor, positions: torch.Tensor) -> NDArray[np.int64]:
+        """Tiers of positions in the states of these rows before these steps, all int64 `(D,)`."""
+        states = torch.where(record.step_of[rows] < at[:, None], record.responses[rows], puzzles.mask_id)  # (D, R)
+        return puzzles.easiest_tiers(states, cell_of[positions])
 
-    live = blank & (step <= error[:, None])
-    row, cell = live.nonzero(as_tuple=True)
-    chosen = tiers(row, step[row, cell], cell)
-    taken = torch.arange(record.greedy.shape[1], device=step.device)
-    row, at = ((record.greedy >= 0) & (taken <= error[:, None])).nonzero(as_tuple=True)
-    position = record.greedy[row, at]
-    inside = in_map[position]
-    greedy_cells = row[inside].bincount(minlength=len(step)).cpu().numpy()
-    greedy = tiers(row[inside], at[inside], (in_map.long().cumsum(0) - 1)[position[inside]])
-    return DecodeMetrics(
-        solved=right.all(1).cpu().numpy(),
-        right_cells=(right & blank).sum(1).cpu().numpy(),
-        blank_cells=blank.sum(1).cpu().numpy(),
-        steps_before_error=error.cpu().numpy(),
-        cells_before_error=(blank & (step < error[:, None])).sum(1).cpu().numpy(),
-        forward_passes=passes.cpu().numpy(),
-        greedy_tiers=greedy,
-        greedy_cells=greedy_cells,
-        chosen_tiers=chosen,
-        live_cells=live.sum(1).cpu().numpy(),
-        cell_steps=torch.where(blank, step.double(), torch.nan).cpu().numpy(),
-    )
+    row, position = record.live_choices.nonzero(as_tuple=True)
+    chosen = tiers(row, record.step_of[row, position], position)
+    row, at = record.live_greedy.nonzero(as_tuple=True)
+    greedy = tiers(row, at, record.greedy[row, at])
+    step = record.step_of[:, cells]
+    return LadderOrder(greedy, chosen, torch.where(step >= 0, step.double(), torch.nan).cpu().numpy())
 
 
 def rank_correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -128,14 +73,22 @@ def mean_order(steps: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns:
         float64 `(n, n)`, NaN where a cell never has one.
     """
-    ranks = pd.DataFrame(steps).rank(axis=1).to_numpy()
-    last = (~np.isnan(steps)).sum(1, keepdims=True) - 1
-    place = pd.DataFrame((ranks - 1) / np.maximum(last, 1)).mean().to_numpy()
-    size = round(len(place) ** 0.5)
-    return place.reshape(size, size)
+    present = ~np.isnan(steps)
+    last = present.sum(1, keepdims=True) - 1
+    places = (_ranks(steps) - 1) / np.maximum(last, 1)
+    counts = present.sum(0)
+    mean = np.divide(np.nansum(places, axis=0), counts, out=np.full(len(counts), np.nan), where=counts > 0)
+    size = round(len(mean) ** 0.5)
+    return mean.reshape(size, size)
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from 1 within each row, the mean rank where values are equal, NaN where they are NaN."""
+    return np.asarray(rankdata(values, axis=1, nan_policy="omit"), float)
 
 
 def _centered_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks within each row minus their mean, 0 at NaN."""
-    ranks = pd.DataFrame(values).rank(axis=1)
-    return ranks.sub(ranks.mean(axis=1), axis=0).fillna(0.0).to_numpy()
+    ranks, present = _ranks(values), ~np.isnan(values)
+    mean = np.nansum(ranks, axis=1, keepdims=True) / np.maximum(present.sum(1, keepdims=True), 1)
+    return np.where(present, ranks - mean, 0.0)

@@ -9,7 +9,7 @@ from llm_rl.training.storage import save_figure
 PANELS = (
     ("clip_frac", "share of decisions clipped"),
     ("position_entropy", "entropy of the position policy (nats)"),
-    ("greedy_forced", "greedy position is forced (S1)"),
+    ("greedy_forced", "greedy position is definite (S1)"),
     ("position_top_prob", "largest position probability"),
 )
 
@@ -35,7 +35,7 @@ def plot_run(metrics: pd.DataFrame, curves: dict[str, pd.DataFrame], floor: floa
         order.plot(curve.seconds, curve.greedy_forced, marker="o", label=name)
     order.axhline(floor, color="gray", linestyle="--", label="random order")
     solved.set(title="held-out puzzles solved, margin decoding (%)", xlabel="training seconds")
-    order.set(title="held-out: greedy position is forced (S1)", xlabel="training seconds")
+    order.set(title="held-out: greedy position is definite (S1)", xlabel="training seconds")
     for axis in (solved, order):
         axis.legend()
     for axis, (column, title) in zip(axes[:, 1:].flat, PANELS, strict=True):

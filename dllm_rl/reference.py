@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.decoding import in_evaluation_mode
 from dllm_rl.policy import PolicyConfig, StateScores, score_states
+from llm_rl.training.modes import in_evaluation_mode
 
 _score = in_evaluation_mode(score_states)
 

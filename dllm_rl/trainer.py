@@ -14,7 +14,6 @@ from torch.utils.data import Dataset, Sampler
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
 from dllm_rl.diagnostics import TermGate, half_batch_cosines
-from dllm_rl.evaluate import greedy_in_forced
 from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
@@ -315,10 +314,9 @@ class UnmaskTrainer(ExactTrainer):
         self.metrics.add("position_temperature", self.policy.position_temperature)
         live, visited = record.live, record.state_of.clamp_min(0)
         count = int(live.sum())
-        forced, in_map = greedy_in_forced(record)
         self.metrics.add_ratio("position_entropy", float(record.entropy[visited][live].sum()), count)
         self.metrics.add_ratio("position_top_prob", float(record.top_prob[visited][live].sum()), count)
-        self.metrics.add_ratio("greedy_forced", int(forced.sum()), int(in_map.sum()))
+        self.metrics.add_ratio("greedy_forced", int(record.greedy_definite.sum()), int(record.greedy_judged.sum()))
         self.metrics.add_ratio("solved", int(record.solved.sum()), len(record.solved))
         self.metrics.add_ratio("steps_before_error", int(record.steps_before_error.sum()), len(record.solved))
         self.metrics.add_ratio("distinct_states", len(record.responses), count)

@@ -17,8 +17,9 @@ from dllm_rl.baseline import EmaBaseline
 from dllm_rl.objective import ObjectiveConfig, expected_reward, f_weights, rollout_advantages, step_weights
 from dllm_rl.policy import PolicyConfig, action_logprobs, score_states
 from dllm_rl.reference import Reference
-from dllm_rl.rollout import Rollout, micro_batches
+from dllm_rl.rollout import Rollout
 from dllm_rl.state_terms import further_terms
+from dllm_rl.trajectories import micro_batches
 from llm_rl.core.surrogate import clipped_surrogate
 
 Backward = Callable[[Tensor, Tensor], None]

@@ -31,18 +31,17 @@ from transformers import (
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.callbacks import HeldOutCurve
-from dllm_rl.decoding import STRATEGIES
+from dllm_rl.decode import decode
 from dllm_rl.evaluate import (
     DEFAULT_STRATEGIES,
     Evaluation,
-    compare,
     evaluate,
     paired_difference,
     paired_order_difference,
 )
 from dllm_rl.plots import plot_run
-from dllm_rl.rollout import rollout
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import SudokuTask, Tail
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.callbacks import MetricsWriter, QuietProgress
@@ -53,6 +52,7 @@ from llm_rl.training.lora import add_lora
 from llm_rl.training.output_folder import LAST, RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.storage import write_text_whole
+from scripts.sudoku.closing_table import closing_table
 from sudoku_env.envs.rendering import decode_gif
 from sudoku_env.errors import SudokuError
 from sudoku_env.order import random_order_floor
@@ -337,7 +337,7 @@ if script.control:
     evaluations["control"] = judge(control.model, "control")
 
 # Table, curves, one decode.
-table = compare(evaluations, floor)
+table = closing_table(evaluations, floor)
 table.to_csv(run / "table.csv", float_format="%.4f")
 print(f"\nHeld-out puzzles ({len(test_set)}), seed {args.seed}:\n\n{table.to_string(float_format='{:.1f}'.format)}\n")
 for other in [name for name in evaluations if name != "RL"]:
@@ -352,10 +352,6 @@ if script.curve_points:
     plot_run(read_json_lines(run / "metrics.jsonl"), curves, floor, run / "curves.png")
 chosen = test_set[int(np.argmax(evaluations["RL"]["margin"].solved))]
 batch = judged_as.batch([chosen]).to(device)
-record = rollout(model, batch, strategy=STRATEGIES["margin"])
-visited = record.responses[record.state_of[0][record.live[0]]].cpu()
-last = visited[-1:].clone()
-end = int(record.live[0].sum()) - 1
-last[0, record.positions[0, end]] = record.tokens[0, end].cpu()
-decode_gif(run / "decode.gif", batch.boards(torch.cat([visited, last])), chosen.layout.solution)
+record = decode(model, batch, STRATEGIES["margin"], on_error="end")
+decode_gif(run / "decode.gif", batch.boards(record.states_of(0)), chosen.layout.solution)
 print(f"\nRun folder: {run} (table.csv, curves.png, decode.gif, metrics.jsonl, TensorBoard, checkpoints)")

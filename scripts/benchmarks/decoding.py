@@ -4,7 +4,7 @@ Decodes the same puzzles by each strategy with each number of tokens per step, a
 tables and writes them as CSV, with a heat map of the mean order and a GIF of one decode.
 
     python -m scripts.benchmarks.decoding --tokens_per_step 1 2 4
-    python -m scripts.benchmarks.decoding --strategies margin forced_first --threshold 2 4 8
+    python -m scripts.benchmarks.decoding --strategies margin definite_first --threshold 2 4 8
 """
 
 import os
@@ -22,11 +22,11 @@ from transformers.utils import logging as transformers_logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decode import Decode, decode
-from dllm_rl.decoding import STRATEGIES, get_strategy, semi_autoregressive
-from dllm_rl.evaluate import paired_difference
+from dllm_rl.evaluate import Evaluation, paired_difference
 from dllm_rl.models.adapter import as_policy_model
-from dllm_rl.order import DecodeMetrics, judge, mean_order, rank_correlation
+from dllm_rl.order import ladder_order, mean_order, rank_correlation
 from dllm_rl.policy import PolicyConfig
+from dllm_rl.strategies import STRATEGIES, get_strategy, semi_autoregressive
 from dllm_rl.sudoku import PuzzleBatch
 from llm_rl.training.command_line import fail, need_file, need_model, need_writable, parse, user_errors
 from scripts.benchmarks.order_plot import plot_order
@@ -151,16 +151,16 @@ run(gif_strategy, max(counts))  # not timed: the first call pays for what later 
 settings: list[tuple[int | None, float | None]] = [(count, None) for count in counts]
 settings += [(None, threshold) for threshold in sorted(set(args.threshold))]
 for count, threshold in settings:
-    reference: DecodeMetrics | None = None
+    reference: Evaluation | None = None
     for name, strategy in strategies.items():
         if threshold is not None and strategy.sample_position:
             continue
         record, seconds = run(name, count, threshold)
-        metrics = judge(record)
+        metrics, order = Evaluation.of(record), ladder_order(record)
         reference = reference or metrics
         difference, half_width = paired_difference(metrics, reference)
         floor = random_order_tiers(
-            boards, solutions, cell_steps=metrics.cell_steps, live_cells=metrics.live_cells, seed=args.seed
+            boards, solutions, cell_steps=order.cell_steps, live_cells=metrics.chosen_judged, seed=args.seed
         )
         label = {"strategy": name, "tokens_per_step": count, "threshold": threshold}
         rows.append(
@@ -170,15 +170,15 @@ for count, threshold in settings:
                 f"solved - {args.strategies[0]}": difference,
                 "difference_ci95": half_width,
                 "random_floor": tier_shares(floor)["singles"],
-                "rank_corr_steps": float(pd.Series(rank_correlation(metrics.cell_steps, by_step)).mean()),
-                "rank_corr_rounds": float(pd.Series(rank_correlation(metrics.cell_steps, by_round)).mean()),
+                "rank_corr_steps": float(pd.Series(rank_correlation(order.cell_steps, by_step)).mean()),
+                "rank_corr_rounds": float(pd.Series(rank_correlation(order.cell_steps, by_round)).mean()),
                 "seconds": seconds,
             }
         )
-        found = {"greedy": metrics.greedy_tiers, "chosen": metrics.chosen_tiers, "random floor": floor}
+        found = {"greedy": order.greedy_tiers, "chosen": order.chosen_tiers, "random floor": floor}
         tiers += [{**label, "of": of, "count": len(each), **tier_shares(each)} for of, each in found.items()]
         if count == counts[0]:
-            orders[name] = mean_order(metrics.cell_steps)
+            orders[name] = mean_order(order.cell_steps)
             if name == gif_strategy:
                 shown = puzzles.read_states(record.states_of(args.gif_puzzle))
                 decode_gif(folder / "decode.gif", shown, solutions[args.gif_puzzle])

@@ -26,9 +26,10 @@ from transformers import (
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.decode import Decode, decode
-from dllm_rl.decoding import get_strategy
-from dllm_rl.order import judge, rank_correlation
+from dllm_rl.evaluate import Evaluation
+from dllm_rl.order import ladder_order, rank_correlation
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.callbacks import MetricsWriter
@@ -40,7 +41,13 @@ from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
 
 RESULT, OUTCOMES = "result.json", "outcomes.npz"
-OUTCOME_FIELDS = ("solved", "forward_passes", "greedy_forced", "greedy_cells")
+OUTCOME_FIELDS = {
+    "solved": "solved",
+    "forward_passes": "forward_passes",
+    "greedy_forced": "greedy_definite",
+    "greedy_cells": "greedy_judged",
+}
+"""Name in the study's files → column of `Evaluation`."""
 
 
 def training_arguments(arm: Arm, folder: Path, seed: int) -> TrainingArguments:
@@ -75,7 +82,7 @@ class Judged:
     """Puzzles decoded in one way.
 
     Attributes:
-        summary: Means of `dllm_rl.order.DecodeMetrics.summary`, with "random_floor" (`chosen_forced` of a random
+        summary: Means of `dllm_rl.evaluate.Evaluation.summary`, with "random_floor" (`chosen_forced` of a random
             order) and "rank_correlation" (with the rounds of the rule ladder).
         outcomes: bool `(N,)` "solved", int64 `(N,)` "forward_passes", "greedy_forced" and "greedy_cells".
     """
@@ -106,19 +113,19 @@ def decode_as(model: nn.Module, puzzles: PuzzleBatch, how: Decoding, *, seed: in
 
 def judge_decoding(record: Decode, *, seed: int) -> Judged:
     """What the study keeps of a decode; the seed is that of the random floor."""
-    metrics = judge(record)
+    metrics, order = Evaluation.of(record), ladder_order(record)
     puzzles = cast(PuzzleBatch, record.problems)
     boards, solutions = puzzles.boards(puzzles.responses), puzzles.boards(puzzles.answers)
     floor = random_order_tiers(
-        boards, solutions, cell_steps=metrics.cell_steps, live_cells=metrics.live_cells, seed=seed
+        boards, solutions, cell_steps=order.cell_steps, live_cells=metrics.chosen_judged, seed=seed
     )
-    correlation = rank_correlation(metrics.cell_steps, ladder_rounds(boards))
+    correlation = rank_correlation(order.cell_steps, ladder_rounds(boards))
     summary = {
         **metrics.summary(),
         "random_floor": tier_shares(floor)["singles"],
         "rank_correlation": float(pd.Series(correlation).mean()),
     }
-    return Judged(summary, {name: getattr(metrics, name) for name in OUTCOME_FIELDS})
+    return Judged(summary, {name: getattr(metrics, column) for name, column in OUTCOME_FIELDS.items()})
 
 
 class ArmRun:
@@ -236,4 +243,4 @@ class ArmRun:
 
     def _validate(self, model: nn.Module) -> float:
         record = decode_as(model, self._task.batch(self.validation), self.regime.evaluation[0], seed=self.seed)
-        return float(judge(record).solved.mean())
+        return float(Evaluation.of(record).solved.mean())

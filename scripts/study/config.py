@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeVar
 import yaml
 
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.decoding import get_strategy
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sft import SftArguments
+from dllm_rl.strategies import get_strategy
 from scripts.study.budget import Budget, trapezoid
 
 BASES = ("base", "base_unannealed")
@@ -223,13 +223,13 @@ class Regime:
         found = [
             (one.tokens_per_step, one.threshold)
             for one in self.evaluation
-            if one.threshold is None or one.strategy in ("margin", "forced_first")
+            if one.threshold is None or one.strategy in ("margin", "definite_first")
         ]
         return list(dict.fromkeys(found))
 
     def decodings(self, arm: str) -> list[Decoding]:
         """How an arm is judged; the base also by margin beside the oracle."""
-        pairs = [Decoding(name, *setting) for setting in self.room_settings for name in ("margin", "forced_first")]
+        pairs = [Decoding(name, *setting) for setting in self.room_settings for name in ("margin", "definite_first")]
         return list(dict.fromkeys([*self.evaluation, *(pairs if arm == "base" else [])]))
 
     def settings(self, arm: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def room_table(results: RegimeResults, puzzles: str) -> str:
     """The room for order: the base by the oracle that fills definite cells first, against margin decoding."""
     rows = []
     for tokens, threshold in results.regime.room_settings:
-        margin, oracle = (Decoding(name, tokens, threshold).label for name in ("margin", "forced_first"))
+        margin, oracle = (Decoding(name, tokens, threshold).label for name in ("margin", "definite_first"))
         rows.append(
             [
                 margin,
@@ -68,7 +68,7 @@ def room_table(results: RegimeResults, puzzles: str) -> str:
                 *(f"{results.mean('base', puzzles, label, 'forward_passes'):.1f}" for label in (margin, oracle)),
             ]
         )
-    head = ["", "margin", "forced first", "difference, over puzzles", "passes, margin", "passes, forced first"]
+    head = ["", "margin", "definite first", "difference, over puzzles", "passes, margin", "passes, definite first"]
     return markdown_table(head, rows)
 
 
@@ -121,10 +121,10 @@ def _order_table(results: RegimeResults, arms: Sequence[str], puzzles: str) -> s
         row.append(f"{results.mean(arm, puzzles, labels[0], 'rank_correlation'):.3f}")
         row.append(f"{results.mean(arm, puzzles, labels[0], 'steps_before_error'):.1f}")
         for label in labels:
-            forced, chance, passes = (
+            definite, chance, passes = (
                 results.mean(arm, puzzles, label, name) for name in ("chosen_forced", "random_floor", "forward_passes")
             )
-            row.append(f"{_percent(forced)} ({_percent(chance)}), {passes:.1f}")
+            row.append(f"{_percent(definite)} ({_percent(chance)}), {passes:.1f}")
         rows.append(row)
     columns = [f"`{label}`: chosen_forced (random), passes" for label in labels]
     return markdown_table(["", "greedy_forced (random)", "rank correlation", "steps before error", *columns], rows)

@@ -25,10 +25,10 @@ from transformers import (
 )
 from transformers.trainer_callback import ExportableState
 
-from dllm_rl.decoding import STRATEGIES
 from dllm_rl.evaluate import evaluate
 from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.checkpoint import CheckpointError
@@ -134,10 +134,10 @@ class CurveCallback(TrainerCallback, ExportableState):
         if step % self.args.eval_steps == 0:
             line: dict[str, float] = {"step": step}
             for name, puzzles in self.sets.items():
-                for strategy in ("margin",) if name == "in" else ("margin", "probability", "forced_first"):
+                for strategy in ("margin",) if name == "in" else ("margin", "probability", "definite_first"):
                     result = evaluate(model, puzzles, task, strategy=STRATEGIES[strategy], device=model.device)
                     line[f"{name}/{strategy}"] = float(result.solved.mean())
-                    if strategy != "forced_first":
+                    if strategy != "definite_first":
                         line[f"{name}/{strategy}/greedy_forced"] = result.greedy_forced
             self.points.append(line)
             write_json_lines(Path(self.args.output_dir) / "curve.jsonl", self.points)
@@ -255,7 +255,7 @@ figures = {
         evaluate(saved, sets[name], task, strategy=STRATEGIES[strategy], device=saved.device).solved.mean()
     )
     for name, (low, high) in (("in", clues), ("transfer", hard_clues))
-    for strategy in ("margin", "probability", "forced_first")
+    for strategy in ("margin", "probability", "definite_first")
 }
 write_card(
     folder,

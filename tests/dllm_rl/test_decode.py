@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decode import best_positions, decode
-from dllm_rl.decoding import STRATEGIES, Strategy, get_strategy, semi_autoregressive
+from dllm_rl.decode import decode
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig
+from dllm_rl.strategies import STRATEGIES, Strategy, best_positions, draw_positions, get_strategy, semi_autoregressive
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.prompts.tokens import PreFilled, detect_definite
 from tests.dllm_rl.helpers.policy_reference import Policy, policy_at
@@ -29,15 +29,15 @@ def best_is_large(name: str, policy: Policy, ell: int) -> float:
     [
         *(
             (name, count, None)
-            for name in ("margin", "probability", "left_to_right", "forced_first")
+            for name in ("margin", "probability", "left_to_right", "definite_first")
             for count in (1, 2, 3)
         ),
         ("margin", None, 1.5),
         ("margin", 2, 0.5),
         ("probability", None, math.log(0.7)),
         ("probability", None, 1.0),
-        ("forced_first", None, 1.5),
-        ("forced_first", None, None),
+        ("definite_first", None, 1.5),
+        ("definite_first", None, None),
     ],
 )
 def test_against_loops(
@@ -60,7 +60,7 @@ def test_against_loops(
             with torch.no_grad():
                 policy = policy_at(model, state, puzzle, PolicyConfig())
             allowed = list(policy.position)
-            if name == "forced_first":
+            if name == "definite_first":
                 digits = [token if token in layout.digit_ids else layout.mask_id for token in state]
                 allowed = [ell for ell in detect_definite(digits, layout) if ell in policy.position] or allowed
             rank = {ell: best_is_large(name, policy, ell) for ell in allowed}
@@ -97,7 +97,7 @@ def test_every_strategy_fills_everything_once(
     for row, blanks in enumerate(masked.sum(1).tolist()):
         sizes = record.step_of[row][masked[row]].bincount()
         assert int(sizes.max()) <= count and int(sizes.min()) >= 1
-        if name not in ("forced_first", "semi_autoregressive"):
+        if name not in ("definite_first", "semi_autoregressive"):
             assert len(sizes) == -(-blanks // count)
 
 
@@ -134,25 +134,26 @@ def test_boards_of_a_decode(model: LladaForMaskedLM, batch: PuzzleBatch) -> None
 
 def test_ties_go_to_the_left() -> None:
     score = torch.tensor([[1.0, 3.0, 2.0, 3.0, NEG_INF, 3.0], [NEG_INF, 0.0, NEG_INF, NEG_INF, NEG_INF, NEG_INF]])
-    rows, columns = best_positions(score, 2, None, False, None)
+    rows, _, columns = best_positions(score, 2, None)
     assert (rows.tolist(), columns.tolist()) == ([0, 0, 1], [1, 3, 1])
 
 
 def test_threshold_keeps_the_best_and_what_reaches_it() -> None:
     score = torch.tensor([[1.0, 3.0, 2.0, NEG_INF], [NEG_INF, 0.5, 0.0, NEG_INF], [2.0, 2.5, 4.0, 3.0]])
-    rows, columns = best_positions(score, None, 2.0, False, None)
+    rows, _, columns = best_positions(score, None, 2.0)
     assert (rows.tolist(), columns.tolist()) == ([0, 0, 1, 2, 2, 2, 2], [1, 2, 1, 2, 3, 1, 0])
-    rows, columns = best_positions(score, 2, 2.0, False, None)
+    rows, _, columns = best_positions(score, 2, 2.0)
     assert (rows.tolist(), columns.tolist()) == ([0, 0, 1, 2, 2], [1, 2, 1, 2, 3])
-    rows, columns = best_positions(score, None, None, False, None)
+    rows, _, columns = best_positions(score, None, None)
     assert rows.tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2]
 
 
 def test_draws_are_without_replacement_and_in_proportion() -> None:
     """Ordered pairs from weights 0.5, 0.3, 0.2: the second in proportion to what is left."""
     weights = torch.tensor([0.5, 0.0, 0.3, 0.2])
-    rows, columns = best_positions(weights.log().repeat(20000, 1), 2, None, True, torch.Generator().manual_seed(0))
-    assert torch.equal(rows, torch.arange(20000).repeat_interleave(2))
+    uniforms = torch.rand(20000, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    rows, ranks, columns = draw_positions(weights.log().repeat(20000, 1), 2, uniforms)
+    assert torch.equal(rows, torch.arange(20000).repeat_interleave(2)) and ranks.tolist() == [0, 1] * 20000
     pairs = columns.reshape(-1, 2)
     for first in (0, 2, 3):
         for second in {0, 2, 3} - {first}:
@@ -160,6 +161,39 @@ def test_draws_are_without_replacement_and_in_proportion() -> None:
             share = ((pairs[:, 0] == first) & (pairs[:, 1] == second)).double().mean()
             assert abs(float(share - expected)) < 0.012
     assert 1 not in pairs
+
+
+def test_rows_with_fewer_columns_draw_those() -> None:
+    score = torch.tensor([[0.0, NEG_INF, NEG_INF], [0.0, 1.0, NEG_INF]])
+    for count in (3, None):
+        rows, ranks, columns = draw_positions(score, count, torch.zeros(2, 3, dtype=torch.float64))
+        assert (rows.tolist(), ranks.tolist(), columns.tolist()) == ([0, 1, 1], [0, 0, 1], [0, 0, 1])
+    assert all(not len(found) for found in draw_positions(score[:, 2:], 2, torch.zeros(2, 2, dtype=torch.float64)))
+
+
+def test_an_error_ends_a_decode_after_its_step(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    """Up to there it is the decode that goes on, draws included; what was not filled stays masked."""
+    whole, ended = (
+        decode(
+            model,
+            batch,
+            get_strategy("policy"),
+            tokens_per_step=2,
+            on_error=on_error,
+            policy=PolicyConfig(1.0, 5.0),
+            generator=torch.Generator().manual_seed(0),
+        )
+        for on_error in ("continue", "end")
+    )
+    assert torch.equal(whole.error_step, ended.error_step)
+    last = torch.minimum(whole.error_step + 1, whole.forward_passes)
+    assert torch.equal(ended.forward_passes, last) and bool((last < whole.forward_passes).any())
+    filled = (whole.step_of < last[:, None]) & (whole.step_of >= 0)
+    assert torch.equal(ended.step_of, whole.step_of.masked_fill(~filled, -1))
+    opened = (batch.responses == batch.mask_id) & ~filled
+    assert torch.equal(ended.responses, whole.responses.masked_fill(opened, batch.mask_id))
+    with pytest.raises(ValueError, match="on_error='stop' is unknown"):
+        decode(model, batch, get_strategy("margin"), on_error="stop")  # type: ignore[arg-type]
 
 
 class Eos(nn.Module):
@@ -171,8 +205,8 @@ class Eos(nn.Module):
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_cells_without_a_digit_are_not_filled_again(batch: PuzzleBatch, count: int) -> None:
-    """Such cells read as blanks, so logic may force them; the oracle must look at the masked ones only."""
-    record = decode(as_policy_model(Eos()), batch, get_strategy("forced_first"), tokens_per_step=count)
+    """Such cells read as blanks, so logic may decide them; the oracle must look at the masked ones only."""
+    record = decode(as_policy_model(Eos()), batch, get_strategy("definite_first"), tokens_per_step=count)
     masked = batch.responses == batch.layout.mask_id
     assert bool((record.responses[masked] == 1).all())
     boards = batch.read_states(record.states_of(0))
@@ -180,13 +214,13 @@ def test_cells_without_a_digit_are_not_filled_again(batch: PuzzleBatch, count: i
 
 
 def test_a_strategy_that_chooses_nothing_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    nothing = Strategy("nothing", lambda scores, forced: torch.full_like(scores.margins, NEG_INF))
+    nothing = Strategy("nothing", lambda scores, definite: torch.full_like(scores.margins, NEG_INF))
     with pytest.raises(ValueError, match="'nothing' must give every state a finite score"):
         decode(model, batch, nothing)
 
 
 def test_bad_arguments_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    with pytest.raises(ValueError, match="tokens_per_step >= 1"):
+    with pytest.raises(ValueError, match="tokens_per_step=0"):
         decode(model, batch, get_strategy("margin"), tokens_per_step=0)
     with pytest.raises(ValueError, match="max_tokens"):
         decode(model, batch, get_strategy("margin"), max_tokens=8)

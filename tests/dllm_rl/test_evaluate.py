@@ -1,76 +1,65 @@
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import get_strategy
-from dllm_rl.evaluate import (
-    DEFAULT_STRATEGIES,
-    Evaluation,
-    compare,
-    evaluate,
-    greedy_in_forced,
-    paired_difference,
-    paired_order_difference,
-)
+from dllm_rl.evaluate import DEFAULT_STRATEGIES, Evaluation, evaluate, paired_difference, paired_order_difference
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
+from dllm_rl.statistics import estimate
+from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error
+from tests.dllm_rl.helpers.evaluations import FIRST, SECOND, evaluation
 from tests.dllm_rl.helpers.policy_reference import after, is_over, policy_at
 
 
-def evaluation(solved: list[int], steps: list[int], forced: list[int], in_map: list[int]) -> Evaluation:
-    return Evaluation("margin", np.array(solved, dtype=bool), np.array(steps), np.array(forced), np.array(in_map))
-
-
-FIRST = evaluation([1, 1, 1, 0], [9, 9, 9, 3], [4, 5, 6, 1], [5, 5, 8, 2])
-SECOND = evaluation([1, 0, 0, 0], [9, 1, 2, 4], [3, 0, 1, 1], [5, 1, 2, 2])
-
-
 def test_summary_by_hand() -> None:
+    """The interval of 3 of 4 is that of a sample whose deviation is 1/2."""
     summary = FIRST.summary()
     assert summary == pytest.approx(
         {
             "solved": 0.75,
-            "solved_ci95": 1.96 * math.sqrt(0.75 * 0.25 / 4),
-            "greedy_forced": 16 / 20,
+            "solved_ci95": 1.959964 * 0.5 / 2,
+            "cells": 30 / 36,
             "steps_before_error": 7.5,
-        }
+            "cells_before_error": 7.0,
+            "greedy_forced": 16 / 20,
+            "chosen_forced": 21 / 30,
+            "forward_passes": 8.0,
+        },
+        rel=1e-6,
     )
     assert all(type(value) is float for value in summary.values())
+
+
+def test_the_interval_is_that_of_the_study() -> None:
+    found = estimate(FIRST.solved[None])
+    assert FIRST.summary()["solved_ci95"] == pytest.approx(found.puzzles[1] - found.mean)
+
+
+def test_parts_are_joined_in_order() -> None:
+    joined = Evaluation.joined([FIRST, SECOND])
+    for item in fields(Evaluation):
+        expected = [*getattr(FIRST, item.name), *getattr(SECOND, item.name)]
+        assert getattr(joined, item.name).tolist() == expected
 
 
 def test_greedy_forced_has_no_value_where_no_greedy_position_lies_in_the_map() -> None:
     assert math.isnan(evaluation([1], [2], [0], [0]).greedy_forced)
 
 
-def test_table_by_hand() -> None:
-    table = compare({"base": {"margin": FIRST, "policy": SECOND}, "rl": {"margin": SECOND, "policy": FIRST}}, 0.9)
-    assert list(table.index) == ["base", "rl"]
-    assert table.loc["base"].to_dict() == pytest.approx(
-        {
-            "solved margin %": 75.0,
-            "solved policy %": 25.0,
-            "greedy_forced %": 80.0,
-            "(random floor)": 90.0,
-            "steps before error": 7.5,
-        }
-    )
-    assert table.loc["rl", "greedy_forced %"] == pytest.approx(50.0)
-    assert table.loc["rl", "steps before error"] == pytest.approx(4.0)
-
-
 def test_paired_difference_by_hand() -> None:
-    """Differences 0, 1, 1, 0: mean 1/2, deviation 1/2, of four puzzles."""
+    """Differences 0, 1, 1, 0: mean 1/2, squared deviations sum to 1, of four problems."""
     difference, half_width = paired_difference(FIRST, SECOND)
-    assert (difference, half_width) == pytest.approx((0.5, 1.96 * 0.5 / 2))
+    assert (difference, half_width) == pytest.approx((0.5, 1.959964 * (1 / 3) ** 0.5 / 2))
     assert paired_difference(SECOND, FIRST)[0] == pytest.approx(-0.5)
     assert paired_difference(FIRST, FIRST) == (0.0, 0.0)
-    with pytest.raises(ValueError, match="4 and 1 puzzles"):
+    with pytest.raises(ValueError, match="4 and 1 problems"):
         paired_difference(FIRST, evaluation([1], [1], [1], [1]))
 
 
@@ -80,8 +69,8 @@ def test_paired_order_difference_by_hand() -> None:
     assert difference == pytest.approx(16 / 20 - 5 / 10)
     first = 0.8 + (np.array([4, 5, 6, 1]) - 0.8 * np.array([5, 5, 8, 2])) / 5
     second = 0.5 + (np.array([3, 0, 1, 1]) - 0.5 * np.array([5, 1, 2, 2])) / 2.5
-    assert half_width == pytest.approx(1.96 * (first - second).std() / 2)
-    with pytest.raises(ValueError, match="4 and 1 puzzles"):
+    assert half_width == pytest.approx(1.959964 * (first - second).std(ddof=1) / 2)
+    with pytest.raises(ValueError, match="4 and 1 problems"):
         paired_order_difference(FIRST, evaluation([1], [1], [1], [1]))
 
 
@@ -107,8 +96,8 @@ def test_margin_decoding_against_loops(
         got = zip(
             result.solved.tolist(),
             result.steps_before_error.tolist(),
-            result.forced.tolist(),
-            result.in_map.tolist(),
+            result.greedy_definite.tolist(),
+            result.greedy_judged.tolist(),
             strict=True,
         )
         assert list(got) == expected
@@ -121,8 +110,7 @@ def test_an_untrained_model_solves_nothing_and_says_when_it_failed(
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(-1.0)
-    result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), strategy=get_strategy("forced_first"))
-    assert result.strategy == "forced_first"
+    result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), strategy=get_strategy("definite_first"))
     assert not result.solved.any()
     assert result.summary()["solved"] == 0.0
     assert bool((result.steps_before_error >= 0).all()) and result.steps_before_error.max() < 9
@@ -140,17 +128,17 @@ def test_a_seed_decides_the_strategies_that_draw(
     assert steps[0] == steps[1] != steps[2]
 
 
-def test_greedy_in_forced_counts_live_states_only(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_definite_greedy_positions_are_counted_in_live_states_only(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     torch.manual_seed(0)
     record = rollout(model, batch, num_generations=6, policy=PolicyConfig(1.0, 1.0))
-    forced, in_map = greedy_in_forced(record)
+    definite, judged = record.greedy_definite, record.greedy_judged
     assert not bool(record.live.all())
     for row in range(len(record.state_of)):
         for k, state in enumerate(record.state_of[row].tolist()):
             ell = int(record.greedy[state])
-            assert bool(forced[row, k]) == (state >= 0 and bool(record.definite[state, ell]))
-            assert bool(in_map[row, k]) == (state >= 0 and bool(batch.judged[0][ell]))
-    assert bool((forced <= in_map).all())
+            assert bool(definite[row, k]) == (state >= 0 and bool(record.definite[state, ell]))
+            assert bool(judged[row, k]) == (state >= 0 and bool(batch.judged[0][ell]))
+    assert bool((definite <= judged).all())
 
 
 def test_bad_arguments_are_refused(model: LladaForMaskedLM, puzzles: list[PreFilled]) -> None:

@@ -6,40 +6,41 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.decode import Decode, decode
-from dllm_rl.decoding import get_strategy
-from dllm_rl.evaluate import evaluate
+from dllm_rl.evaluate import Evaluation, evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.order import judge, mean_order, rank_correlation
+from dllm_rl.order import ladder_order, mean_order, rank_correlation
+from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_env.order import ladder_rounds
 from sudoku_env.prompts.tokens import PreFilled, detect_definite
 
 
 @pytest.mark.parametrize("name", ["margin", "probability"])
-def test_one_token_a_step_is_judged_like_a_roll_out(
+def test_decodes_that_go_on_after_an_error_are_judged_like_those_that_end(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, name: str
 ) -> None:
     expected = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), strategy=get_strategy(name))
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
-    metrics = judge(decode(model, batch, get_strategy(name)))
-    assert metrics.solved.tolist() == expected.solved.tolist()
-    assert metrics.steps_before_error.tolist() == expected.steps_before_error.tolist()
-    assert len(metrics.greedy_tiers) == expected.in_map.sum()
-    assert (metrics.greedy_tiers == 0).sum() == expected.forced.sum()
-    np.testing.assert_array_equal(metrics.greedy_cells, expected.in_map)
-    np.testing.assert_array_equal(metrics.greedy_forced, expected.forced)
+    record = decode(model, batch, get_strategy(name))
+    metrics, order = Evaluation.of(record), ladder_order(record)
+    for column in ("solved", "steps_before_error", "greedy_judged", "greedy_definite", "chosen_judged"):
+        np.testing.assert_array_equal(getattr(metrics, column), getattr(expected, column))
+    assert len(order.greedy_tiers) == expected.greedy_judged.sum()
+    assert (order.greedy_tiers == 0).sum() == expected.greedy_definite.sum()
+    assert (order.chosen_tiers == 0).sum() == expected.chosen_definite.sum()
     if name == "margin":
-        assert sorted(metrics.greedy_tiers) == sorted(metrics.chosen_tiers)
+        assert sorted(order.greedy_tiers) == sorted(order.chosen_tiers)
     assert 0 < metrics.solved.sum() < len(puzzles)
+    assert metrics.right.sum() > expected.right.sum() and metrics.forward_passes.sum() > expected.forward_passes.sum()
 
 
-@pytest.mark.parametrize(("name", "count"), [("random", 1), ("margin", 2), ("forced_first", 3)])
+@pytest.mark.parametrize(("name", "count"), [("random", 1), ("margin", 2), ("definite_first", 3)])
 def test_against_loops(
     model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], name: str, count: int
 ) -> None:
     generator = torch.Generator().manual_seed(1)
     record = decode(model, batch, get_strategy(name), tokens_per_step=count, generator=generator)
-    metrics = judge(record)
+    metrics, order = Evaluation.of(record), ladder_order(record)
     chosen: list[bool] = []
     greedy: list[bool] = []
     for row in range(3):
@@ -50,12 +51,12 @@ def test_against_loops(
         for step in range(int(record.forward_passes[row])):
             filled = (record.step_of[row] == step).nonzero()[:, 0].tolist()
             cells = [ell for ell in filled if ell in cell_of]
-            forced = detect_definite(state, layout) if not wrong else []
+            definite = detect_definite(state, layout) if not wrong else []
             good = [bool(record.responses[row, ell] == layout.solution_ids[cell_of[ell]]) for ell in cells]
             if not wrong:
-                chosen += [ell in forced for ell in cells]
+                chosen += [ell in definite for ell in cells]
                 largest = int(record.greedy[row, step])
-                greedy += [largest in forced] if largest in cell_of else []
+                greedy += [largest in definite] if largest in cell_of else []
                 before += all(good)
                 undisputed += len(cells) if all(good) else 0
                 live += len(cells)
@@ -64,22 +65,22 @@ def test_against_loops(
             for ell in filled:
                 state[layout.prompt_length + ell] = int(record.responses[row, ell])
         blanks = int((layout.puzzle == 0).sum())
-        assert metrics.right_cells[row] == right and metrics.blank_cells[row] == blanks
+        assert metrics.right[row] == right and metrics.blanks[row] == blanks
         assert metrics.solved[row] == (right == blanks) == (not wrong)
         assert metrics.cells_before_error[row] == undisputed
-        assert metrics.steps_before_error[row] == before and metrics.live_cells[row] == live
+        assert metrics.steps_before_error[row] == before and metrics.chosen_judged[row] == live
         steps = [float(at) if at >= 0 else math.nan for at in record.step_of[row].numpy()[layout.cell_positions]]
-        np.testing.assert_array_equal(metrics.cell_steps[row], steps)
-    assert sorted(metrics.chosen_tiers == 0) == sorted(chosen)
-    assert sorted(metrics.greedy_tiers == 0) == sorted(greedy)
+        np.testing.assert_array_equal(order.cell_steps[row], steps)
+    assert sorted(order.chosen_tiers == 0) == sorted(chosen)
+    assert sorted(order.greedy_tiers == 0) == sorted(greedy)
     summary = metrics.summary()
-    assert summary["cells"] == pytest.approx(metrics.right_cells.sum() / metrics.blank_cells.sum())
+    assert summary["cells"] == pytest.approx(metrics.right.sum() / metrics.blanks.sum())
     assert summary["chosen_forced"] == pytest.approx(np.mean(chosen))
     assert summary["greedy_forced"] == pytest.approx(np.mean(greedy or [math.nan]), nan_ok=True)
     assert summary["forward_passes"] == pytest.approx(float(record.forward_passes.double().mean()))
 
 
-def test_forced_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
+def test_definite_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
     """A record written by hand: rounds of singles with the right digits, then the tail."""
     responses = torch.where(batch.judged[0], batch.answers, 1)
     responses = torch.where(batch.responses == batch.layout.mask_id, responses, batch.responses)
@@ -89,8 +90,10 @@ def test_forced_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, puz
     tail = batch.open_tail(batch.responses, torch.arange(3))
     step_of[tail] = int(rounds[~np.isnan(rounds)].max()) + 1
     greedy = torch.full((3, int(step_of.max()) + 1), int(tail[0].nonzero()[0]))
-    metrics = judge(Decode(batch, responses, step_of, greedy))
-    assert metrics.solved.all() and (metrics.chosen_tiers == 0).all() and len(metrics.greedy_tiers) == 0
+    definite = (step_of >= 0) & batch.judged
+    record = Decode(batch, responses, step_of, definite, greedy, torch.zeros_like(greedy, dtype=torch.bool))
+    metrics, order = Evaluation.of(record), ladder_order(record)
+    assert metrics.solved.all() and (order.chosen_tiers == 0).all() and len(order.greedy_tiers) == 0
     assert metrics.steps_before_error.tolist() == metrics.forward_passes.tolist()
     assert metrics.summary()["chosen_forced"] == 1.0 and math.isnan(metrics.summary()["greedy_forced"])
 

@@ -8,12 +8,13 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.decode import decode
-from dllm_rl.decoding import get_strategy
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, micro_batches, rollout
+from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.trajectories import micro_batches
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.decode import decode
-from dllm_rl.decoding import Strategy, get_strategy
 from dllm_rl.evaluate import evaluate
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.sft import SftDataset
+from dllm_rl.strategies import Strategy, get_strategy
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.task import unmask_rewards
 from dllm_rl.trainer import UnmaskTrainer
@@ -220,7 +220,7 @@ def test_a_few_sums_are_learned(tmp_path: Path) -> None:
     run = sum_trainer(tmp_path, max_steps=40)
     before = evaluate(run.model, FEW, SumTask())
     run.train()
-    after = evaluate(run.model, FEW, SumTask(), strategy=get_strategy("forced_first"))
+    after = evaluate(run.model, FEW, SumTask(), strategy=get_strategy("definite_first"))
     assert not before.solved.any() and after.solved.all()
     assert after.greedy_forced > 0.8 > before.greedy_forced  # of ten states; rounding decides one of them
 

@@ -190,7 +190,7 @@ def test_base_model_card(base):
     assert f"of {sum(weight.numel() for weight in weights.values()):,} parameters that completes 6×6" in card
     assert "4 updates of 4 puzzles at rate 0.002, then 2\n" in card and "solved by singles" in card
     for clues in ("28–34", "14–18"):
-        assert all(f"| {clues} | {name} | " in card for name in ("margin", "probability", "forced_first"))
+        assert all(f"| {clues} | {name} | " in card for name in ("margin", "probability", "definite_first"))
     assert "{" not in card
 
 
@@ -240,7 +240,7 @@ def test_base_model_loads(base):
 def test_base_model_curve(base):
     lines = [json.loads(line) for line in (base[0] / "curve.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [2, 4, 6]
-    strategies = ["in/margin", "transfer/margin", "transfer/probability", "transfer/forced_first"]
+    strategies = ["in/margin", "transfer/margin", "transfer/probability", "transfer/definite_first"]
     for line in lines:
         for name in strategies:
             assert 0 <= line[name] <= 1

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.decode import decode
-from dllm_rl.decoding import get_strategy
 from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch
 
 

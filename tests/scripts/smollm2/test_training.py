@@ -284,11 +284,22 @@ def test_raro_on_sudoku_is_judged_by_its_grids(grpo, tmp_path):
     assert {f"verified/{name}_reward" for name in ("givens", "cells", "exact")} <= set(found)
 
 
+SMALL = {
+    "dtype": "float32",
+    "sft_batch_size": 8,
+    "per_device_train_batch_size": 4,
+    "num_generations": 4,
+    "max_steps": 1,
+    "eval_steps": 1,
+    "disable_tqdm": "true",
+}
+"""Of SmolLM2's runs, so that one core takes a minute or two for them; the start learns as in the recipe."""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_start_on_smollm2_writes_the_form(tmp_path):
-    small = {"curve_puzzles": 2, "test_puzzles": 16, "max_steps": 1, "eval_steps": 1, "disable_tqdm": "true"}
-    launch("smollm2/train_grpo.py", output_dir=tmp_path, **small)
+    launch("smollm2/train_grpo.py", output_dir=tmp_path, curve_puzzles=2, test_puzzles=8, **SMALL)
     start = results_of(tmp_path)["start"]["greedy"]
     assert 0.3 < start["reward/givens_reward"] < 1 and start["truncated_frac"] < 0.2
 
@@ -296,8 +307,8 @@ def test_a_start_on_smollm2_writes_the_form(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_start_on_smollm2_knows_both_roles(tmp_path):
-    small = {"sft_steps": 20, "curve_rows": 2, "test_rows": 16, "max_steps": 1, "eval_steps": 1, "disable_tqdm": "true"}
-    launch("smollm2/train_raro.py", output_dir=tmp_path, **small)
+    critic = {"critic_pairs": 2, "critic_generations": 4, "policy_judgements": 1}
+    launch("smollm2/train_raro.py", output_dir=tmp_path, curve_rows=2, test_rows=8, sft_steps=20, **critic, **SMALL)
     start = results_of(tmp_path)["start"]["sampled"]
-    assert start["policy/answered"] > 0.9 and 0.1 < start["verified/result_reward"] < 0.9
-    assert start["critic/unparsable_rate"] < 0.2 and start["critic/overlength_rate"] < 0.2
+    assert start["policy/answered"] > 0.7 and start["verified/result_reward"] < 1
+    assert start["critic/unparsable_rate"] < 0.3 and start["critic/overlength_rate"] < 0.3

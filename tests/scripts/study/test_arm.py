@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 from dllm_rl.decode import decode
-from dllm_rl.decoding import get_strategy
 from dllm_rl.statistics import estimate
+from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch
 from scripts.study.arm import ArmRun
 from scripts.study.config import BASES, Regime, StudyConfigError, load_study

@@ -18,7 +18,7 @@ def test_a_study_is_read(tmp_path: Path) -> None:
     assert tiny.arms["sft"].budget == ArmBudget(same_as="rl", by="puzzles") and tiny.arms["ce"].control
     assert [one.label for one in tiny.evaluation] == ["margin", "policy", "margin k=3", "margin ≥1"]
     assert tiny.room_settings == [(1, None), (3, None), (None, 1.0)]
-    oracles = ["forced_first", "forced_first k=3", "forced_first ≥1"]
+    oracles = ["definite_first", "definite_first k=3", "definite_first ≥1"]
     assert [one.label for one in tiny.decodings("base")][4:] == oracles
     assert tiny.decodings("rl") == list(tiny.evaluation)
     assert tiny.bases == {"base": str(tmp_path / "base")}

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from dllm_rl.decoding import STRATEGIES, draw, get_strategy, semi_autoregressive
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, StateScores, log_margins
 from dllm_rl.rollout import rollout
+from dllm_rl.strategies import STRATEGIES, draw_positions, get_strategy, semi_autoregressive
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.prompts.tokens import PreFilled
 
@@ -25,10 +25,10 @@ def scores() -> StateScores:
     return StateScores(logits, row_of, margins, (margins / 0.5).log_softmax(1))
 
 
-def order(name: str, forced: list[int]) -> list[int]:
+def order(name: str, definite: list[int]) -> list[int]:
     """Positions by falling score, those that cannot be chosen left out."""
     flags = torch.zeros(1, 5, dtype=torch.bool)
-    flags[0, forced] = True
+    flags[0, definite] = True
     score = get_strategy(name).score(scores(), flags)[0]
     return [int(ell) for ell in score.argsort(descending=True) if score[ell] > NEG_INF]
 
@@ -36,19 +36,19 @@ def order(name: str, forced: list[int]) -> list[int]:
 @pytest.mark.parametrize("name", ["margin", "policy", "policy_greedy"])
 def test_by_margin(name: str) -> None:
     margins = {1: math.log(0.5 / 0.45), 2: math.log(0.45 / 0.2), 3: math.log(0.3 / 0.25)}
-    assert order(name, forced=[3]) == sorted(margins, key=margins.__getitem__, reverse=True) == [2, 3, 1]
+    assert order(name, definite=[3]) == sorted(margins, key=margins.__getitem__, reverse=True) == [2, 3, 1]
 
 
 def test_by_probability() -> None:
-    assert order("probability", forced=[3]) == [1, 2, 3]
+    assert order("probability", definite=[3]) == [1, 2, 3]
     found = get_strategy("probability").score(scores(), torch.zeros(1, 5, dtype=torch.bool))
     torch.testing.assert_close(found[0, 1:4].exp(), torch.tensor([0.5, 0.45, 0.3]))
 
 
-def test_forced_cells_first_and_by_margin_among_them() -> None:
-    assert order("forced_first", forced=[1]) == [1]
-    assert order("forced_first", forced=[1, 3]) == [3, 1]
-    assert order("forced_first", forced=[]) == [2, 3, 1]
+def test_definite_cells_first_and_by_margin_among_them() -> None:
+    assert order("definite_first", definite=[1]) == [1]
+    assert order("definite_first", definite=[1, 3]) == [3, 1]
+    assert order("definite_first", definite=[]) == [2, 3, 1]
 
 
 def values(name: str) -> list[float]:
@@ -56,18 +56,18 @@ def values(name: str) -> list[float]:
 
 
 def test_by_difference_of_the_two_largest_probabilities() -> None:
-    assert order("margin_difference", forced=[3])[0] == 2
+    assert order("margin_difference", definite=[3])[0] == 2
     assert values("margin_difference") == pytest.approx([NEG_INF, 0.05, 0.25, 0.05, NEG_INF])
 
 
 def test_by_entropy() -> None:
-    assert order("entropy", forced=[3]) == [1, 2, 3]
+    assert order("entropy", definite=[3]) == [1, 2, 3]
     entropies = [-sum(p * math.log(p) for p in row if p) for row in PROBABILITIES.tolist()]
     assert values("entropy") == pytest.approx([NEG_INF, *(-entropy for entropy in entropies), NEG_INF])
 
 
 def test_left_to_right() -> None:
-    assert order("left_to_right", forced=[3]) == [1, 2, 3]
+    assert order("left_to_right", definite=[3]) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("length", "expected"), [(1, [1]), (2, [1]), (3, [1, 2]), (4, [1, 2, 3]), (5, [1, 2, 3])])
@@ -88,25 +88,16 @@ def test_random_is_uniform_over_the_masked_positions() -> None:
     assert strategy.sample_position and not strategy.sample_token
     score = strategy.score(scores(), torch.zeros(1, 5, dtype=torch.bool))
     assert score.tolist() == [[NEG_INF, 0.0, 0.0, 0.0, NEG_INF]]
-    drawn = draw(score.repeat(3000, 1), torch.Generator().manual_seed(0))
+    uniforms = torch.rand(3000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    _, _, drawn = draw_positions(score.repeat(3000, 1), 1, uniforms)
     counts = torch.bincount(drawn, minlength=5).tolist()
     assert counts[0] == counts[4] == 0
     assert all(abs(count - 1000) < 120 for count in counts[1:4])
 
 
-def test_draw_follows_the_weights_and_its_generator() -> None:
-    weights = torch.tensor([[0.7, 0.2, 0.1, 0.0]]).log().repeat(4000, 1)
-    first = draw(weights, torch.Generator().manual_seed(1))
-    shares = torch.bincount(first, minlength=4) / 4000
-    torch.testing.assert_close(shares, torch.tensor([0.7, 0.2, 0.1, 0.0]), atol=0.03, rtol=0)
-    assert shares[3] == 0
-    assert torch.equal(first, draw(weights, torch.Generator().manual_seed(1)))
-
-
 def test_which_strategies_draw() -> None:
     assert {name for name, strategy in STRATEGIES.items() if strategy.sample_position} == {"random", "policy"}
     assert {name for name, strategy in STRATEGIES.items() if strategy.sample_token} == {"policy"}
-    assert {name for name, strategy in STRATEGIES.items() if strategy.needs_forced} == {"forced_first"}
     assert all(name == strategy.name for name, strategy in STRATEGIES.items())
 
 
@@ -127,7 +118,7 @@ def test_every_strategy_decodes(
     chosen = record.positions[live]
     if name in ("margin", "policy_greedy"):
         assert torch.equal(chosen, record.greedy[state])
-    if name == "forced_first":
+    if name == "definite_first":
         available = record.definite[state].any(1)
         assert bool(available.any())
         assert torch.equal(record.definite[state, chosen], available)
