@@ -1,17 +1,19 @@
 """Arguments of RL training: those of a run and the hyperparameters of docs/objective.md."""
 
-import math
 from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.lora import LLADA_TARGETS
 
+Config = TypeVar("Config", ObjectiveConfig, PolicyConfig)
+
 
 @dataclass
-class UnmaskArguments(RunArguments):
-    """Arguments of `UnmaskTrainer`; defaults are those of docs/sources.md where it gives one.
+class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
+    """Arguments of `UnmaskTrainer`, over those of the objective, the policy and a run.
 
     `per_device_train_batch_size` is the number of problems of a roll-out, `max_steps` counts optimizer steps.
     """
@@ -21,53 +23,18 @@ class UnmaskArguments(RunArguments):
     mini_batches: int = field(
         default=1, metadata={"help": "Optimizer steps of a pass, each on an equal share of the roll-out's puzzles."}
     )
-    lam: float = field(default=0.5, metadata={"help": "lambda: reward of a position that is not judged."})
-    gamma: float = field(default=0.95, metadata={"help": "Discount factor."})
-    margin_eps: float = field(default=1e-9, metadata={"help": "Epsilon inside the margin."})
-    clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
-    clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
-    position_temperature: float = field(default=0.05, metadata={"help": "T_pos."})
     position_temperature_end: float | None = field(
         default=None, metadata={"help": "T_pos at the end of training, reached linearly; None: constant."}
-    )
-    token_temperature: float = field(default=0.6, metadata={"help": "T_tok."})
-    advantage_baseline: str = field(default="mean", metadata={"help": "mean (docs/sources.md), leave_one_out or ema."})
-    advantage_ema_decay: float = field(default=0.9, metadata={"help": "Decay of the baseline ema at each roll-out."})
-    advantage_scale: str = field(default="std", metadata={"help": "std (docs/sources.md) or none."})
-    advantage_std_eps: float = field(default=0.0, metadata={"help": "Added to the group's standard deviation."})
-    advantage_std_floor: float = field(default=0.0, metadata={"help": "Smallest standard deviation to divide by."})
-    reduction: str = field(
-        default="sum", metadata={"help": "Over a trajectory's steps: sum (docs/sources.md) or mean."}
-    )
-    rl_weight: float = field(default=1.0, metadata={"help": "Weight of the clipped policy-gradient term."})
-    sft_weight: float = field(default=1.0, metadata={"help": "Weight of the expected-reward term f."})
-    f_weight: str = field(
-        default="one_step", metadata={"help": "Weight of f at a state: one_step (docs/sources.md), cumulative or none."}
-    )
-    f_weight_cap: float = field(default=math.inf, metadata={"help": "Largest weight of f at a state."})
-    kl_weight: float = field(default=0.0, metadata={"help": "Weight of the divergence from the model at the start."})
-    kl_target: str = field(default="tokens", metadata={"help": "tokens leaves the order free, actions does not."})
-    entropy_weight: float = field(default=0.0, metadata={"help": "Weight of the entropy of the position policy."})
-    ce_weight: float = field(
-        default=0.0, metadata={"help": "Weight of the masked cross-entropy against the answer at visited states."}
-    )
-    state_fraction: float = field(
-        default=1.0, metadata={"help": "Draw this share of the distinct states for an update, weighted by 1/share."}
-    )
-    gate_steps: int = field(
-        default=0,
-        metadata={
-            "help": "Steps between two measurements of the terms' half-batch cosines, each an extra pass; 0: none."
-        },
-    )
-    gate_cosine: float = field(
-        default=-1.0, metadata={"help": "Leave a term out while the average of its cosine is below this; -1: never."}
     )
     rl_learning_rate: float | None = field(
         default=None, metadata={"help": "Rate of the first term; None: learning_rate."}
     )
     sft_learning_rate: float | None = field(
         default=None, metadata={"help": "Rate of the second term; None: learning_rate."}
+    )
+    cosine_steps: int = field(
+        default=0,
+        metadata={"help": "Steps between two logs of the terms' half-batch cosines, each an extra pass; 0: none."},
     )
     max_tokens_per_pass: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
     max_masked_per_pass: int | None = field(
@@ -95,7 +62,7 @@ class UnmaskArguments(RunArguments):
                     setattr(self, item.name, float(value))
                 except ValueError:
                     raise ValueError(f"{item.name}={value!r} is no number; write it like 0.5 or 1.0e-5") from None
-        super().__post_init__()
+        RunArguments.__post_init__(self)
         # The trainer's batches are puzzles, not model inputs, and a loss that is not finite must be seen.
         self.remove_unused_columns = False
         self.logging_nan_inf_filter = False
@@ -108,19 +75,17 @@ class UnmaskArguments(RunArguments):
                 f"mini_batches={self.mini_batches} must be at least 1 and divide "
                 f"per_device_train_batch_size={self.per_device_train_batch_size}, the puzzles of a roll-out"
             )
-        if self.gate_steps < 0 or (self.gate_steps and self.gate_steps % self.steps_per_rollout):
+        if self.cosine_steps < 0 or (self.cosine_steps and self.cosine_steps % self.steps_per_rollout):
             raise ValueError(
-                f"gate_steps={self.gate_steps} must be 0 or a multiple of the {self.steps_per_rollout} optimizer steps "
-                "on a roll-out, as cosines are measured on fresh ones"
+                f"cosine_steps={self.cosine_steps} must be 0 or a multiple of the {self.steps_per_rollout} optimizer "
+                "steps on a roll-out, as they are measured on fresh ones"
             )
-        if self.gate_steps and (self.per_device_train_batch_size < 2 or self.advantage_baseline == "ema"):
+        if self.cosine_steps and (self.per_device_train_batch_size < 2 or self.advantage_baseline == "ema"):
             raise ValueError(
-                f"gate_steps={self.gate_steps} needs two puzzles or more in a roll-out and a baseline within groups, "
-                f"got per_device_train_batch_size={self.per_device_train_batch_size} and "
+                f"cosine_steps={self.cosine_steps} needs two puzzles or more in a roll-out and a baseline within "
+                f"groups, got per_device_train_batch_size={self.per_device_train_batch_size} and "
                 f"advantage_baseline={self.advantage_baseline!r}"
             )
-        if self.gate_cosine > -1 and not self.gate_steps:
-            raise ValueError(f"gate_cosine={self.gate_cosine} needs gate_steps above 0, or nothing is measured")
         if self.steps_per_rollout > 1 and self.state_fraction < 1 and self.f_weight != "none":
             raise ValueError(
                 f"state_fraction={self.state_fraction} with {self.steps_per_rollout} optimizer steps on a roll-out "
@@ -145,10 +110,10 @@ class UnmaskArguments(RunArguments):
                 f"compile_rows={self.compile_rows} needs one learning rate, not {rl_rate} and {sft_rate}: two take two "
                 "backward passes of one graph, which a compiled one does not allow; set sft_weight instead"
             )
-        if self.compile_rows and self.gate_steps:
+        if self.compile_rows and self.cosine_steps:
             raise ValueError(
-                f"compile_rows={self.compile_rows} excludes gate_steps={self.gate_steps}, whose cosines take several "
-                "backward passes of one graph; leave one of them out"
+                f"compile_rows={self.compile_rows} excludes cosine_steps={self.cosine_steps}, whose cosines take "
+                "several backward passes of one graph; leave one of them out"
             )
         if self.compile_rows and self.gradient_checkpointing:
             raise ValueError(f"compile_rows={self.compile_rows} excludes gradient_checkpointing; leave one of them out")
@@ -166,29 +131,11 @@ class UnmaskArguments(RunArguments):
 
     def policy_config(self, fraction: float = 0.0) -> PolicyConfig:
         """The policy's part of the arguments, after a share of the training."""
-        start = PolicyConfig(self.position_temperature, self.token_temperature, self.margin_eps)
-        return annealed(start, self.position_temperature_end, fraction)
+        return annealed(self._part(PolicyConfig), self.position_temperature_end, fraction)
 
     def objective_config(self) -> ObjectiveConfig:
         """The objective's part of the arguments."""
-        return ObjectiveConfig(
-            lam=self.lam,
-            gamma=self.gamma,
-            clip_low=self.clip_low,
-            clip_high=self.clip_high,
-            baseline=self.advantage_baseline,  # type: ignore[arg-type]
-            scale=self.advantage_scale,  # type: ignore[arg-type]
-            std_eps=self.advantage_std_eps,
-            reduction=self.reduction,  # type: ignore[arg-type]
-            rl_weight=self.rl_weight,
-            sft_weight=self.sft_weight,
-            ema_decay=self.advantage_ema_decay,
-            std_floor=self.advantage_std_floor,
-            f_weight=self.f_weight,  # type: ignore[arg-type]
-            f_weight_cap=self.f_weight_cap,
-            kl_weight=self.kl_weight,
-            kl_target=self.kl_target,  # type: ignore[arg-type]
-            entropy_weight=self.entropy_weight,
-            ce_weight=self.ce_weight,
-            state_fraction=self.state_fraction,
-        )
+        return self._part(ObjectiveConfig)
+
+    def _part(self, kind: type[Config]) -> Config:
+        return kind(**{item.name: getattr(self, item.name) for item in fields(kind)})

@@ -1,7 +1,6 @@
 """Whether a term's gradient is signal or noise: the cosine between its gradients on two halves of a roll-out."""
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +10,6 @@ from dllm_rl.rollout import Rollout
 from dllm_rl.update import objective_pass
 
 TERMS = ("rl", "sft")
-DECAY = 0.8
 
 
 def term_gradients(
@@ -64,41 +62,13 @@ def half_batch_cosines(
     count = len(record.problems)
     if count < 2:
         raise ValueError(f"a roll-out of {count} problem cannot be halved; take two problems or more")
-    if config.baseline == "ema":
-        raise ValueError("half-batch cosines need advantages within groups; use baseline 'mean' or 'leave_one_out'")
+    if config.advantage_baseline == "ema":
+        raise ValueError(
+            "half-batch cosines need advantages within groups; use advantage_baseline 'mean' or 'leave_one_out'"
+        )
     numbers = torch.arange(count, device=record.decisions.device)
     even, odd = (
         term_gradients(model, record.select(half), config=config, max_tokens=max_tokens, max_masked=max_masked)
         for half in (numbers[::2], numbers[1::2])
     )
     return {name: float(nn.functional.cosine_similarity(even[name], odd[name], dim=0)) for name in TERMS}
-
-
-class TermGate:
-    """Leaves out the terms of the objective whose gradient is noise at the batch size at hand.
-
-    Args:
-        threshold: A term counts while the moving average of its half-batch cosine is at least this.
-    """
-
-    def __init__(self, threshold: float) -> None:
-        self.threshold = threshold
-        self.cosines: dict[str, float] = {}
-
-    def update(self, cosines: dict[str, float]) -> None:
-        """Take a measurement into the moving averages; the first one starts them."""
-        for name, value in cosines.items():
-            self.cosines[name] = value + DECAY * (self.cosines.get(name, value) - value)
-
-    def apply(self, config: ObjectiveConfig) -> ObjectiveConfig:
-        """The objective with weight 0 for the terms that are closed; unmeasured ones are open."""
-        open_ = {name: self.cosines.get(name, self.threshold) >= self.threshold for name in TERMS}
-        return replace(config, **{f"{name}_weight": getattr(config, f"{name}_weight") * open_[name] for name in TERMS})
-
-    def state_dict(self) -> dict[str, Any]:
-        """The moving averages."""
-        return dict(self.cosines)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
-        self.cosines = dict(state)

@@ -7,15 +7,15 @@ immediate action in closed form, and the first is the score-function term for ev
 all off by default, are in `dllm_rl.state_terms`.
 """
 
-import math
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_at
 from dllm_rl.task import check_lam
+from llm_rl.core._checks import check_choice
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
 from llm_rl.core.aggregate import loss_weights
 
@@ -24,71 +24,66 @@ KLTarget = Literal["tokens", "actions"]
 Reduction = Literal["sum", "mean"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ObjectiveConfig:
-    """Parameters of the objective; the defaults are those of docs/sources.md where it gives one.
+    """Parameters of the objective, each described by its help; the defaults are those of docs/sources.md if it has one.
 
-    Attributes:
-        lam: λ, the reward of choosing a position that is not judged.
-        gamma: γ, the discount factor.
-        clip_low: The ratio is clipped below at 1 - clip_low.
-        clip_high: The ratio is clipped above at 1 + clip_high.
-        baseline: "mean" of the group (docs/sources.md), "leave_one_out" or "ema" (`dllm_rl.baseline`); the last with a
-            `std_floor` or without a scale.
-        ema_decay: Share of its value that the moving average of "ema" keeps at each roll-out.
-        scale: "std" divides advantages by the group's standard deviation (docs/sources.md), "none" does not.
-        std_eps: Added to that standard deviation.
-        std_floor: Smallest standard deviation to divide by.
-        reduction: "sum" over steps (docs/sources.md), or "mean", which makes the step size independent of K.
-        rl_weight: Weight of the first term.
-        sft_weight: Weight of the second term.
-        f_weight: What weighs f(s_k): "one_step" is sg[R_{k−1}] (docs/sources.md), "cumulative" the product of all
-            ratios before s_k, "none" is 1.
-        f_weight_cap: Largest weight of f(s_k).
-        kl_weight: Weight of minus the divergence from a reference model; 0 needs no reference.
-        kl_target: "tokens" leaves the order free, "actions" does not (`state_terms.kl_to_reference`).
-        entropy_weight: Weight of the entropy of the position policy.
-        ce_weight: Weight of the log-likelihood of the reference answer at the visited states.
-        state_fraction: Share p of the distinct states that an update draws; what they contribute counts 1/p.
+    Raises:
+        ValueError: A value is out of range or a name unknown.
     """
 
-    lam: float = 0.5
-    gamma: float = 0.95
-    clip_low: float = 0.2
-    clip_high: float = 0.2
-    baseline: Baseline = "mean"
-    scale: Scale = "std"
-    std_eps: float = 0.0
-    reduction: Reduction = "sum"
-    rl_weight: float = 1.0
-    sft_weight: float = 1.0
-    ema_decay: float = 0.9
-    std_floor: float = 0.0
-    f_weight: FWeight = "one_step"
-    f_weight_cap: float = math.inf
-    kl_weight: float = 0.0
-    kl_target: KLTarget = "tokens"
-    entropy_weight: float = 0.0
-    ce_weight: float = 0.0
-    state_fraction: float = 1.0
+    lam: float = field(default=0.5, metadata={"help": "lambda: reward of a position that is not judged."})
+    gamma: float = field(default=0.95, metadata={"help": "Discount factor."})
+    rl_weight: float = field(default=1.0, metadata={"help": "Weight of the clipped policy-gradient term."})
+    sft_weight: float = field(default=1.0, metadata={"help": "Weight of the expected-reward term f."})
+    clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
+    clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
+    advantage_baseline: Baseline = field(
+        default="mean", metadata={"help": "Returns are compared with the group's mean, leave_one_out, or ema."}
+    )
+    advantage_ema_decay: float = field(
+        default=0.9, metadata={"help": "Share of its value that the average of ema keeps at each roll-out."}
+    )
+    advantage_scale: Scale = field(
+        default="std", metadata={"help": "Advantages are divided by the group's std, or not (none)."}
+    )
+    advantage_std_floor: float = field(default=0.0, metadata={"help": "Smallest standard deviation to divide by."})
+    reduction: Reduction = field(
+        default="sum", metadata={"help": "Over a trajectory's steps: sum, or mean, independent of their number K."}
+    )
+    f_weight: FWeight = field(
+        default="one_step",
+        metadata={"help": "Weight of f at a state: the last ratio (one_step), all so far (cumulative), or none."},
+    )
+    kl_weight: float = field(default=0.0, metadata={"help": "Weight of the divergence from the model at the start."})
+    kl_target: KLTarget = field(
+        default="tokens",
+        metadata={"help": "What the divergence is of: tokens leaves the order free, actions does not."},
+    )
+    entropy_weight: float = field(default=0.0, metadata={"help": "Weight of the entropy of the position policy."})
+    ce_weight: float = field(
+        default=0.0, metadata={"help": "Weight of the masked cross-entropy against the answer at visited states."}
+    )
+    state_fraction: float = field(
+        default=1.0, metadata={"help": "Draw this share of the distinct states for an update, weighted by 1/share."}
+    )
 
     def __post_init__(self) -> None:
         check_lam(self.lam)
-        for name in ("std_floor", "kl_weight", "entropy_weight", "ce_weight"):
+        for name in ("advantage_std_floor", "kl_weight", "entropy_weight", "ce_weight"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or larger, got {getattr(self, name)}")
         for name, choices in (("reduction", Reduction), ("f_weight", FWeight), ("kl_target", KLTarget)):
-            if getattr(self, name) not in get_args(choices):
-                raise ValueError(f"{name} {getattr(self, name)!r} is unknown; use one of {get_args(choices)}")
-        if not self.f_weight_cap > 0:
-            raise ValueError(f"f_weight_cap must be positive, got {self.f_weight_cap}; inf is no cap")
-        if self.baseline == "ema" and self.scale == "std" and self.std_floor == 0:
+            check_choice(name, getattr(self, name), choices)
+        check_choice("advantage_baseline", self.advantage_baseline, Baseline)
+        check_choice("advantage_scale", self.advantage_scale, Scale)
+        if self.advantage_baseline == "ema" and self.advantage_scale == "std" and self.advantage_std_floor == 0:
             raise ValueError(
-                "baseline 'ema' with scale 'std' needs std_floor above 0 (try 0.1): a group may lie far from the "
-                "average and have almost no spread"
+                "advantage_baseline 'ema' with advantage_scale 'std' needs advantage_std_floor above 0 (try 0.1): a "
+                "group may lie far from the average and have almost no spread"
             )
-        if not 0 <= self.ema_decay < 1:
-            raise ValueError(f"ema_decay must lie in [0, 1), got {self.ema_decay}")
+        if not 0 <= self.advantage_ema_decay < 1:
+            raise ValueError(f"advantage_ema_decay must lie in [0, 1), got {self.advantage_ema_decay}")
         if not 0 < self.state_fraction <= 1:
             raise ValueError(f"state_fraction must lie in (0, 1], got {self.state_fraction}; 1 takes every state")
 
@@ -177,10 +172,9 @@ def rollout_advantages(
     steps = returns.shape[-1]
     advantages = group_relative_advantage(
         returns.reshape(-1, num_generations, steps),
-        baseline=config.baseline,
-        scale=config.scale,
-        std_eps=config.std_eps,
-        std_floor=config.std_floor,
+        baseline=config.advantage_baseline,
+        scale=config.advantage_scale,
+        std_floor=config.advantage_std_floor,
         ema=None if ema is None else ema.reshape(-1, num_generations, steps),
     )
     return advantages.reshape(returns.shape)
@@ -205,12 +199,12 @@ def incoming_ratio(ratio: Tensor) -> Tensor:
     return torch.cat([torch.ones_like(ratio[:, :1]), ratio[:, :-1]], dim=1).detach()
 
 
-def f_weights(ratio: Tensor, kind: FWeight, cap: float = math.inf) -> Tensor:
-    """Weight `(T, K)` of f(s_k), without gradient, from ratios R_k `(T, K)`: at most `cap`.
+def f_weights(ratio: Tensor, kind: FWeight) -> Tensor:
+    """Weight `(T, K)` of f(s_k), without gradient, from ratios R_k `(T, K)`.
 
     "one_step" is sg[R_{k−1}] (docs/sources.md). "cumulative" is Π_{i<k} R_i, the exact importance weight of reaching
     s_k under the current policy when the roll-out's policy acted. "none" is 1.
     """
     if kind == "none":
-        return torch.ones_like(ratio).clamp(max=cap)
-    return incoming_ratio(ratio.cumprod(1) if kind == "cumulative" else ratio).clamp(max=cap)
+        return torch.ones_like(ratio)
+    return incoming_ratio(ratio.cumprod(1) if kind == "cumulative" else ratio)

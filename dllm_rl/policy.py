@@ -12,7 +12,7 @@ fresh roll-out is 1. N states of R response positions have M masked positions in
 keep the M rows packed, in row-major order of the states.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
@@ -23,19 +23,16 @@ from llm_rl.core.logprobs import masked_log_softmax
 NEG_INF = float("-inf")
 
 
-@dataclass(frozen=True)
+@dataclass
 class PolicyConfig:
-    """Temperatures and the margin's ε; the defaults are those of docs/sources.md.
+    """Temperatures and the margin's ε, which is no clip range; the defaults are those of docs/sources.md."""
 
-    Attributes:
-        position_temperature: T_pos. At 0.05 the choice is nearly greedy and few groups of roll-outs differ.
-        token_temperature: T_tok.
-        margin_eps: ε inside the margin; it is no clip range.
-    """
-
-    position_temperature: float = 0.05
-    token_temperature: float = 0.6
-    margin_eps: float = 1e-9
+    position_temperature: float = field(
+        default=0.05,
+        metadata={"help": "T_pos. At 0.05 the choice is nearly greedy and few groups of roll-outs differ."},
+    )
+    token_temperature: float = field(default=0.6, metadata={"help": "T_tok."})
+    margin_eps: float = field(default=1e-9, metadata={"help": "Epsilon inside the margin."})
 
     def __post_init__(self) -> None:
         for name in ("position_temperature", "token_temperature", "margin_eps"):

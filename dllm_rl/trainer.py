@@ -13,7 +13,7 @@ from torch.utils.data import Dataset, Sampler
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
-from dllm_rl.diagnostics import TermGate, half_batch_cosines
+from dllm_rl.diagnostics import half_batch_cosines
 from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
@@ -98,9 +98,10 @@ class UnmaskTrainer(ExactTrainer):
         self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
         self.policy = args.policy_config()
         self.objective = args.objective_config()
-        self.baseline_state = EmaBaseline(self.objective.ema_decay, task.batch(problems[:1]).responses.shape[1])
+        self.baseline_state = EmaBaseline(
+            self.objective.advantage_ema_decay, task.batch(problems[:1]).responses.shape[1]
+        )
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
-        self.gate = TermGate(args.gate_cosine)
         if args.compile_rows:
             compile_body(self.model, args.compile_rows)
         self.metrics = MetricAccumulator()
@@ -183,11 +184,11 @@ class UnmaskTrainer(ExactTrainer):
             current,
             self._backward,
             policy=current.policy,
-            config=self.gate.apply(self.objective),
+            config=self.objective,
             max_tokens=self.args.max_tokens_per_pass,
             max_masked=self.args.max_masked_per_pass,
             reference=self.reference,
-            baseline=self.baseline_state if self.objective.baseline == "ema" else None,
+            baseline=self.baseline_state if self.objective.advantage_baseline == "ema" else None,
             generator=self._generator(self.state.global_step, slot),
         )
         self._micro_step += 1
@@ -210,8 +211,8 @@ class UnmaskTrainer(ExactTrainer):
         return record.select(order.chunk(count)[step % count].to(record.decisions.device))
 
     def _measure_cosines(self, model: nn.Module, record: Rollout) -> None:
-        """At every `gate_steps`-th step, log how much of each term's gradient is signal and set the gate by it."""
-        if not self.args.gate_steps or self.state.global_step % self.args.gate_steps:
+        """At every `cosine_steps`-th step, log how much of each term's gradient is signal."""
+        if not self.args.cosine_steps or self.state.global_step % self.args.cosine_steps:
             return
         model.train()
         found = half_batch_cosines(
@@ -222,15 +223,13 @@ class UnmaskTrainer(ExactTrainer):
             max_masked=self.args.max_masked_per_pass,
         )
         mean = self.accelerator.reduce(torch.tensor(list(found.values()), device=self.args.device), "mean")
-        cosines = dict(zip(found, mean.tolist(), strict=True))
-        self.gate.update(cosines)
-        for name, value in cosines.items():
+        for name, value in zip(found, mean.tolist(), strict=True):
             self.metrics.add(f"half_batch_cosine_{name}", value)
 
     def _update_baseline(self) -> None:
         """Take the roll-outs into the moving averages, once, after the last update on them."""
         last = (self.state.global_step + 1) % self.args.steps_per_rollout == 0 and self.accelerator.sync_gradients
-        if last and self.objective.baseline == "ema":
+        if last and self.objective.advantage_baseline == "ema":
             totals = [
                 totals_by_decisions_left(
                     return_after_action(record.visited_rewards, self.objective.gamma),
@@ -260,7 +259,6 @@ class UnmaskTrainer(ExactTrainer):
             **super().progress(),
             "metrics": self.metrics.state_dict(),
             "baseline": self.baseline_state.state_dict(),
-            "gate": self.gate.state_dict(),
             "rollouts": [] if self._needs_rollout else self._rollouts,
         }
 
@@ -274,7 +272,6 @@ class UnmaskTrainer(ExactTrainer):
         super().load_progress(progress)
         self.metrics.load_state_dict(progress["metrics"])
         self.baseline_state.load_state_dict(progress["baseline"])
-        self.gate.load_state_dict(progress["gate"])
         self._rollouts = progress["rollouts"]
         self.check_buffer(bool(self._rollouts) or not self._needs_rollout)
 

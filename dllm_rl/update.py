@@ -138,7 +138,7 @@ def objective_pass(
             lam=config.lam,
         )
         visits = weights[rows, cols]
-        visit_weight = visits * f_weights(ratio, config.f_weight, config.f_weight_cap)[rows, cols]
+        visit_weight = visits * f_weights(ratio, config.f_weight)[rows, cols]
         terms = {"sft": (f * torch.zeros_like(f).index_add(0, local, visit_weight)).sum() * config.sft_weight}
         state_weight = torch.zeros_like(f).index_add(0, local, visits)
         anchor = reference.score(*inputs) if reference is not None and config.kl_weight > 0 else None

@@ -71,7 +71,7 @@ with user_errors(OSError, ValueError):
     model = AutoModelForMaskedLM.from_pretrained(args.model).float().train()
 random = np.random.default_rng(args.seed)
 generator = torch.Generator().manual_seed(args.seed)
-config = ObjectiveConfig(gamma=args.gamma, baseline="leave_one_out", scale="none", reduction="mean")
+config = ObjectiveConfig(gamma=args.gamma, advantage_baseline="leave_one_out", advantage_scale="none", reduction="mean")
 rows = []
 for temperature in args.position_temperatures:
     for count in args.trajectories:

@@ -15,7 +15,9 @@ from tests.dllm_rl.helpers.tiny_llada import make_model
 from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run
 
 MILD = PolicyConfig(position_temperature=2.0, token_temperature=2.0)
-EXACT = ObjectiveConfig(gamma=1.0, clip_low=1.0, clip_high=float("inf"), baseline="leave_one_out", scale="none")
+EXACT = ObjectiveConfig(
+    gamma=1.0, clip_low=1.0, clip_high=float("inf"), advantage_baseline="leave_one_out", advantage_scale="none"
+)
 GRID = np.array([1, 2, 3, 4, 3, 4, 1, 2, 2, 1, 4, 3, 4, 3, 2, 1], dtype=np.uint8)
 MASK = 4
 
@@ -121,7 +123,7 @@ def test_one_term_alone_is_not_the_gradient(toy_model: LladaForMaskedLM) -> None
     log_weight = torch.tensor([sum(log_probs) for _, log_probs in played]) + np.log(len(played))
     record = as_rollout(toy_model, puzzle, played, 1, POLICY, EXACT.lam)
     record = replace(record, old_logprobs=record.old_logprobs - log_weight[:, None] * record.live)
-    _, second = run(toy_model, record, replace(EXACT, baseline="mean"), weights=(0.0, 1.0))
+    _, second = run(toy_model, record, replace(EXACT, advantage_baseline="mean"), weights=(0.0, 1.0))
     difference = max(float((left - right).abs().max()) for left, right in zip(second, expected, strict=True))
     assert difference > 1e-2 * max(float(right.abs().max()) for right in expected)
 
@@ -137,8 +139,8 @@ def record(model: LladaForMaskedLM, batch: PuzzleBatch) -> Rollout:
 
 CONFIGS = [
     ObjectiveConfig(),
-    ObjectiveConfig(baseline="leave_one_out", scale="none", reduction="mean", lam=0.2, gamma=0.8),
-    ObjectiveConfig(std_eps=0.1, clip_low=0.1, clip_high=0.3, rl_weight=0.3, sft_weight=2.0),
+    ObjectiveConfig(advantage_baseline="leave_one_out", advantage_scale="none", reduction="mean", lam=0.2, gamma=0.8),
+    ObjectiveConfig(clip_low=0.1, clip_high=0.3, rl_weight=0.3, sft_weight=2.0),
 ]
 
 

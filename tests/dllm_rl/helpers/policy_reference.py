@@ -220,7 +220,7 @@ def objective(
                     rl = rl + weight * torch.minimum(ratio * advantage, bounded * advantage)
                 reached = {"one_step": ratios[-1], "cumulative": float(np.prod(ratios)), "none": 1.0}[settings.f_weight]
                 f = f_of(policy, state, puzzle, settings.lam, scored_tail_id)
-                sft = sft + weight * min(reached, settings.f_weight_cap) * f
+                sft = sft + weight * reached * f
                 ratios.append(float(ratio.detach()))
                 state = after(state, action, puzzle)
     return rl * settings.rl_weight, sft * settings.sft_weight, clipped_count
@@ -284,14 +284,14 @@ def _divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
 
 
 def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig, average: Sequence[float]) -> float:
-    baseline = column.mean() if settings.baseline != "leave_one_out" else np.delete(column, member).mean()
-    if settings.baseline == "ema" and not np.isnan(average[0]):
+    baseline = column.mean() if settings.advantage_baseline != "leave_one_out" else np.delete(column, member).mean()
+    if settings.advantage_baseline == "ema" and not np.isnan(average[0]):
         baseline = average[0]
     advantage = column[member] - baseline
-    if settings.scale == "none":
+    if settings.advantage_scale == "none":
         return float(advantage)
-    spread = max(column.std(), settings.std_floor)
-    return 0.0 if spread < 1e-6 else float(advantage / (spread + settings.std_eps))
+    spread = max(column.std(), settings.advantage_std_floor)
+    return 0.0 if spread < 1e-6 else float(advantage / spread)
 
 
 def gradients(loss: Tensor, model: nn.Module) -> list[Tensor]:

@@ -28,7 +28,14 @@ torch.set_num_threads(1)
 POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
 CONFIGS = [
     ObjectiveConfig(),
-    ObjectiveConfig(baseline="leave_one_out", scale="none", reduction="mean", lam=0.2, rl_weight=0.3, sft_weight=2.0),
+    ObjectiveConfig(
+        advantage_baseline="leave_one_out",
+        advantage_scale="none",
+        reduction="mean",
+        lam=0.2,
+        rl_weight=0.3,
+        sft_weight=2.0,
+    ),
 ]
 
 
