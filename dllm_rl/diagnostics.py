@@ -37,9 +37,7 @@ def term_gradients(
     plain = replace(
         config, rl_weight=1.0, sft_weight=1.0, kl_weight=0.0, entropy_weight=0.0, ce_weight=0.0, state_fraction=1.0
     )
-    objective_pass(
-        model, record, backward, policy=record.policy, config=plain, max_tokens=max_tokens, max_masked=max_masked
-    )
+    objective_pass(model, record, backward, config=plain, max_tokens=max_tokens, max_masked=max_masked)
     return {name: torch.cat([part.flatten() for part in parts]) for name, parts in totals.items()}
 
 

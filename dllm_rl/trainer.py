@@ -183,7 +183,6 @@ class UnmaskTrainer(ExactTrainer):
             model,
             current,
             self._backward,
-            policy=current.policy,
             config=self.objective,
             max_tokens=self.args.max_tokens_per_pass,
             max_masked=self.args.max_masked_per_pass,

@@ -9,13 +9,14 @@ are needed.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from dllm_rl.baseline import EmaBaseline
 from dllm_rl.objective import ObjectiveConfig, expected_reward, f_weights, rollout_advantages, step_weights
-from dllm_rl.policy import PolicyConfig, action_logprobs, score_states
+from dllm_rl.policy import action_logprobs, score_states
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout
 from dllm_rl.state_terms import further_terms
@@ -62,7 +63,6 @@ def objective_pass(
     rollout: Rollout,
     backward: Backward,
     *,
-    policy: PolicyConfig,
     config: ObjectiveConfig,
     max_tokens: int = 65536,
     max_masked: int | None = None,
@@ -74,10 +74,9 @@ def objective_pass(
 
     Args:
         model: The policy that is trained.
-        rollout: A roll-out of this policy, now or some updates ago.
+        rollout: A roll-out of this policy, now or some updates ago; its temperatures are used.
         backward: Called with the first term of a micro-batch, and the second and any further ones in one sum (to be
             maximized, weights included); summed over the calls they are J.
-        policy: The temperatures of the roll-out.
         config: The objective.
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
@@ -92,42 +91,42 @@ def objective_pass(
     """
     if config.kl_weight > 0 and reference is None:
         raise ValueError(f"kl_weight={config.kl_weight} needs a reference model; pass Reference(model)")
-    problems, live = rollout.problems, rollout.live
-    ema = baseline.at(rollout.decisions, live.shape[1]) if baseline is not None else None
-    advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config, ema)
-    weights = step_weights(live, rollout.decisions, config.reduction)
-    steps = torch.arange(live.shape[1], device=live.device)
+    problems, policy = rollout.problems, rollout.policy
 
-    drawn, slot_of = _draw_states(rollout, config.state_fraction, generator)
-    weights = weights / config.state_fraction
-    evaluated = live & (slot_of[rollout.state_of] >= 0)
-    in_rl_sum = evaluated & (steps < rollout.decisions[:, None] - 1)
-    trajectory, step = evaluated.nonzero(as_tuple=True)
-    slot, order = slot_of[rollout.state_of[trajectory, step]].sort(stable=True)
-    trajectory, step = trajectory[order], step[order]
-    del order
+    # What each decision of the roll-out counts for: its advantage, and its weight in the sums over steps.
+    ema = None if baseline is None else baseline.at(rollout.decisions, rollout.live.shape[1])
+    advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config, ema)  # (T, K)
+    weights = step_weights(rollout.live, rollout.decisions, config.reduction) / config.state_fraction  # (T, K)
 
+    # The states of this update, and the decisions that were taken in them.
+    drawn, decided = _draw_states(rollout, config.state_fraction, generator)  # (D,), (E,) each
+    evaluated = torch.zeros_like(rollout.live)
+    evaluated[decided.trajectory, decided.step] = True
+    steps = torch.arange(evaluated.shape[1], device=evaluated.device)
+    in_rl_sum = evaluated & (steps < rollout.decisions[:, None] - 1)  # the last decision has no future
+
+    # What the passes find out about the decisions, and the terms of J.
     ratio = torch.ones_like(rollout.old_logprobs)
     logprobs = torch.zeros_like(rollout.old_logprobs)
-    clipped = torch.zeros_like(live)
+    clipped = torch.zeros_like(rollout.live)
     totals = dict.fromkeys(("rl", "sft", "kl", "entropy", "ce"), 0.0)
     for first, last in micro_batches(rollout.masked[drawn], problems.length, max_tokens, max_masked):
+        # The policy at the states of this pass.
         states = drawn[first:last]
-        responses, of = rollout.responses[states], rollout.problem_of[states]
+        responses, of = rollout.responses[states], rollout.problem_of[states]  # (N, R), (N,)
         inputs = (*problems.prompts_of(of), responses, problems.mask_id, policy)
         scores = score_states(model, *inputs)
-        begin, end = torch.searchsorted(slot, torch.tensor([first, last], device=slot.device)).tolist()
-        rows, cols, local = trajectory[begin:end], step[begin:end], slot[begin:end] - first
-        positions, tokens = rollout.positions[rows, cols], rollout.tokens[rows, cols]
-        current = action_logprobs(scores, local, positions, tokens, policy)
-        surrogate = clipped_surrogate(
-            current, rollout.old_logprobs[rows, cols], advantages[rows, cols], config.clip_low, config.clip_high
-        )
-        rl = (surrogate.objective * weights[rows, cols] * in_rl_sum[rows, cols]).sum() * config.rl_weight
-        ratio[rows, cols] = surrogate.ratio.detach()
-        logprobs[rows, cols] = current.detach()
-        clipped[rows, cols] = surrogate.clipped
 
+        # The first term: each decision's clipped ratio times its advantage.
+        at, local = decided.between(first, last)  # (B,) each: places in the tables (T, K), and states of this pass
+        current = action_logprobs(scores, local, rollout.positions[at], rollout.tokens[at], policy)
+        surrogate = clipped_surrogate(
+            current, rollout.old_logprobs[at], advantages[at], config.clip_low, config.clip_high
+        )
+        rl = (surrogate.objective * weights[at] * in_rl_sum[at]).sum() * config.rl_weight
+        ratio[at], logprobs[at], clipped[at] = surrogate.ratio.detach(), current.detach(), surrogate.clipped
+
+        # The second term: f of each state, as often as it was visited and weighted by the ratios that led there.
         f = expected_reward(
             scores,
             definite=rollout.definite[states],
@@ -136,14 +135,17 @@ def objective_pass(
             answers=problems.answers[of],
             policy=policy,
             lam=config.lam,
-        )
-        visits = weights[rows, cols]
-        visit_weight = visits * f_weights(ratio, config.f_weight)[rows, cols]
-        terms = {"sft": (f * torch.zeros_like(f).index_add(0, local, visit_weight)).sum() * config.sft_weight}
+        )  # (N,)
+        visits = weights[at]
+        f_weight = torch.zeros_like(f).index_add(0, local, visits * f_weights(ratio, config.f_weight)[at])
+        terms = {"sft": (f * f_weight).sum() * config.sft_weight}
+
+        # Further terms depend on the states alone, each as often as it was visited.
         state_weight = torch.zeros_like(f).index_add(0, local, visits)
         anchor = reference.score(*inputs) if reference is not None and config.kl_weight > 0 else None
         for name, value in further_terms(scores, anchor, problems, of, policy, config).items():
             terms[name] = (value * state_weight).sum()
+
         backward(rl, sum(terms.values(), torch.zeros_like(rl)))
         for name, term in (("rl", rl), *terms.items()):
             totals[name] += float(term.detach())
@@ -152,13 +154,35 @@ def objective_pass(
     )
 
 
-def _draw_states(rollout: Rollout, fraction: float, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """States drawn with probability `fraction` each, int64 `(D,)`, and the place of each of S among them, -1 if not."""
+class _Decisions(NamedTuple):
+    """The E decisions that were taken in the drawn states, state by state.
+
+    Attributes:
+        trajectory: int64 `(E,)`.
+        step: int64 `(E,)`.
+        slot: int64 `(E,)`, the place of the state among the drawn ones, rising.
+    """
+
+    trajectory: Tensor
+    step: Tensor
+    slot: Tensor
+
+    def between(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """The trajectories and steps of the decisions in the drawn states from `first` to `last`, and their states."""
+        begin, end = torch.searchsorted(self.slot, torch.tensor([first, last], device=self.slot.device)).tolist()
+        return (self.trajectory[begin:end], self.step[begin:end]), self.slot[begin:end] - first
+
+
+def _draw_states(rollout: Rollout, fraction: float, generator: torch.Generator | None) -> tuple[Tensor, _Decisions]:
+    """States drawn with probability `fraction` each, int64 `(D,)` in their order, and the decisions taken in them."""
     count, device = len(rollout.responses), rollout.responses.device
     drawn = torch.arange(count, device=device)
     if fraction < 1:
         source = device if generator is None else generator.device
         drawn = drawn[(torch.rand(count, generator=generator, device=source) < fraction).to(device)]
-    slot_of = torch.full((count,), -1, device=device)
+    slot_of = torch.full((count,), -1, device=device)  # -1 where not drawn
     slot_of[drawn] = torch.arange(len(drawn), device=device)
-    return drawn, slot_of
+
+    trajectory, step = (rollout.live & (slot_of[rollout.state_of] >= 0)).nonzero(as_tuple=True)
+    slot, order = slot_of[rollout.state_of[trajectory, step]].sort(stable=True)
+    return drawn, _Decisions(trajectory[order], step[order], slot)

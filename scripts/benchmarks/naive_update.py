@@ -20,7 +20,6 @@ def naive_pass(
     rollout: Rollout,
     backward: Backward,
     *,
-    policy: PolicyConfig,
     config: ObjectiveConfig,
     drop_ended: bool = False,
 ) -> tuple[float, float]:
@@ -28,9 +27,8 @@ def naive_pass(
 
     Args:
         model: Takes `(input_ids, attention_mask)` and returns `.logits` `(T, L, V)`.
-        rollout: A roll-out of this policy, now or some updates ago.
+        rollout: A roll-out of this policy, now or some updates ago; its temperatures are used.
         backward: Called with the two terms of each step, as by `dllm_rl.update.objective_pass`.
-        policy: The temperatures of the roll-out.
         config: The objective.
         drop_ended: Leave trajectories that have ended out of the batch; otherwise it keeps its shape, as usual, and
             they have weight 0.
@@ -56,7 +54,7 @@ def naive_pass(
         responses, definite = rollout.responses[states], rollout.definite[states]
         masked = responses == problems.mask_id
         position_logprobs, token_logprobs = _policy(
-            model, *problems.prompts_of(owner[rows]), responses, problems.mask_id, policy
+            model, *problems.prompts_of(owner[rows]), responses, problems.mask_id, rollout.policy
         )
 
         each = torch.arange(len(rows))

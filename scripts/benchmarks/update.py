@@ -132,14 +132,14 @@ def max_masked(vocabulary: int) -> int:
     return max(args.max_logits // vocabulary, 40)
 
 
-def contenders(model: PreTrainedModel, record: Rollout, policy: PolicyConfig) -> dict[str, Callable[[], object]]:
+def contenders(model: PreTrainedModel, record: Rollout) -> dict[str, Callable[[], object]]:
     """Name → a call that adds the gradient of J to the model's parameters."""
 
     def backward(rl: Tensor, sft: Tensor) -> None:
         (rl + sft).backward()
 
     alone, everywhere = unshared(record), LogitsEverywhere(model)
-    common = {"policy": policy, "config": objective}
+    common = {"config": objective}
     lean = {**common, "max_tokens": args.max_tokens, "max_masked": max_masked(model.config.vocab_size)}
     return {
         "naive": lambda: naive_pass(model, record, backward, **common),
@@ -170,19 +170,17 @@ for case in args.cases:
     # What sharing does depends on the temperature, not on the model: the others take one.
     temperatures = args.position_temperatures if case == "shipped" else args.position_temperatures[:1]
     for temperature in temperatures:
-        policy = PolicyConfig(temperature)
         record = play(prompts, args.num_generations, temperature)
         scored = objective_pass(
             model,
             record,
             lambda rl, sft: None,
-            policy=policy,
             config=objective,
             max_tokens=args.max_tokens,
             max_masked=max_masked(model.config.vocab_size),
         )
         record = replace(record, old_logprobs=scored.logprobs)
-        works = contenders(model, record, policy)
+        works = contenders(model, record)
         reference, lean = gradient(model, works["naive"]), gradient(model, works["lean"])
         timed = [name for name in CONTENDERS if name in (*args.contenders, "lean")]
         rates = race({name: Contender(works[name], 1.0) for name in timed}, args.rounds)
@@ -215,7 +213,7 @@ def peaks(model: PreTrainedModel, record: Rollout) -> dict[str, float]:
     def backward(rl: Tensor, sft: Tensor) -> None:
         (rl + sft).backward()
 
-    common = {"policy": PolicyConfig(1.0), "config": objective}
+    common = {"config": objective}
     lean = {**common, "max_tokens": args.memory_tokens, "max_masked": args.memory_masked}
     held = sum(value.nbytes for value in vars(record).values() if isinstance(value, Tensor))
     naive_peak = peak_of_update(model, lambda: naive_pass(model, record, backward, **common))

@@ -29,7 +29,7 @@ def test_weighted_gradients_add_up_to_that_of_the_objective(model: LladaForMaske
 
     apart = term_gradients(model, record, config=CONFIG, max_tokens=500)
     assert all(parameter.grad is None for parameter in model.parameters())
-    objective_pass(model, record, backward, policy=record.policy, config=CONFIG)
+    objective_pass(model, record, backward, config=CONFIG)
     whole = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
     torch.testing.assert_close(0.3 * apart["rl"] + 0.7 * apart["sft"], whole, rtol=1e-4, atol=1e-6)
     assert apart["rl"].norm() > 0 and apart["sft"].norm() > 0

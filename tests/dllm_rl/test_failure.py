@@ -24,7 +24,7 @@ def test_a_failed_update_can_be_looked_into(tmp_path: Path) -> None:
     assert failure.rollout is not None and failure.rollout.num_generations == 4
     assert torch.equal(failure.rollout.problems.responses, failure.inputs["problems"].responses)
     with pytest.raises(FloatingPointError):
-        objective_pass(weights.train(), failure.rollout, _backward, policy=failure.rollout.policy, config=run.objective)
+        objective_pass(weights.train(), failure.rollout, _backward, config=run.objective)
         gradients = [param.grad for param in weights.parameters() if param.grad is not None]
         if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
             raise FloatingPointError

@@ -153,9 +153,7 @@ def gradients(model: PeftModel) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(0)
     record = rollout(model, batch, num_generations=4, policy=policy, generator=generator)
     model.train()
-    objective_pass(
-        model, record, lambda rl, sft: (rl + sft).backward(), policy=policy, config=ObjectiveConfig(), max_tokens=800
-    )
+    objective_pass(model, record, lambda rl, sft: (rl + sft).backward(), config=ObjectiveConfig(), max_tokens=800)
     return {name: parameter.grad for name, parameter in trained(model).items() if parameter.grad is not None}
 
 

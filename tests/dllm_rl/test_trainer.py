@@ -217,7 +217,6 @@ def test_accumulated_gradient_is_the_mean_over_both_rollouts(tmp_path, rollouts,
                 model,
                 record,
                 lambda rl, sft: (-0.5 * choose(rl, sft)).backward(),
-                policy=run.policy,
                 config=run.objective,
             )
         return [param.grad for param in model.parameters()]

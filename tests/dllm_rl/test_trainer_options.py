@@ -51,8 +51,7 @@ def test_position_temperature_falls_linearly_and_stays_for_all_updates_on_a_roll
     run = trainer(tmp_path, max_steps=4, num_iterations=2, position_temperature_end=0.5)
     run.train()
     assert logged(run, "position_temperature") == [1.0, 0.75]
-    assert [options["policy"].position_temperature for _, options in passes] == [1.0, 1.0, 0.75, 0.75]
-    assert [record.policy for record, _ in passes] == [options["policy"] for _, options in passes]
+    assert [record.policy.position_temperature for record, _ in passes] == [1.0, 1.0, 0.75, 0.75]
     assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
 
 
@@ -127,7 +126,7 @@ def test_further_terms_go_with_the_second(tmp_path, rollouts, rates):
         first.append(torch.autograd.grad(-rl, list(model.parameters()), retain_graph=True, allow_unused=True))
         second.append(torch.autograd.grad(-sft, list(model.parameters())))
 
-    result = objective_pass(model, rollouts[0], backward, policy=run.policy, config=run.objective, reference=reference)
+    result = objective_pass(model, rollouts[0], backward, config=run.objective, reference=reference)
     line = run.state.log_history[0]
     for name in ("rl", "sft", "kl", "entropy", "ce"):
         assert line[f"objective_{name}"] == pytest.approx(getattr(result, name), abs=1e-5)
@@ -163,9 +162,9 @@ def test_cross_entropy_alone_learns_the_answers_on_its_own_states(tmp_path, roll
     run = with_tail(tmp_path, max_steps=20, **changes)
     run.train()
     assert set(logged(run, "objective_rl")) == set(logged(run, "objective_sft")) == {0.0}
-    fixed = {"policy": run.policy, "config": run.objective}
     before, after = (
-        objective_pass(model, rollouts[0], lambda rl, sft: None, **fixed).ce for model in (warm_model(), run.model)
+        objective_pass(model, rollouts[0], lambda rl, sft: None, config=run.objective).ce
+        for model in (warm_model(), run.model)
     )
     assert before == pytest.approx(logged(run, "objective_ce")[0], abs=1e-5)
     assert after > 0.8 * before

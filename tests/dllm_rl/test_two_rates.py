@@ -177,7 +177,7 @@ def test_trainer_step_is_plain_sgd_on_the_weighted_sum(tmp_path, monkeypatch, ac
             terms.append((rl.item(), sft.item()))
             (-(RATES[0] * rl + RATES[1] * sft) / accumulated).backward()
 
-        objective_pass(model, record, backward, policy=run.policy, config=run.objective)
+        objective_pass(model, record, backward, config=run.objective)
     SGD(model.parameters(), lr=1.0).step()
     assert all(rl != 0 and sft != 0 for rl, sft in terms)
     for after, expected in zip(run.model.parameters(), model.parameters(), strict=True):

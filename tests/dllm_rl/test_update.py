@@ -110,7 +110,7 @@ def test_gradient_by_importance_weights_where_the_first_state_forces_nothing(toy
         errors=torch.zeros(len(pairs), dtype=torch.bool),
         **repeated,
     )
-    result, got = run(toy_model, record, EXACT, policy=MILD)
+    result, got = run(toy_model, record, EXACT)
     assert result.sft == pytest.approx(float(expectation.detach()), abs=1e-4)
     assert_same(got, expected, 2e-5)
 

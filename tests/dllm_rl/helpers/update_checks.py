@@ -20,7 +20,6 @@ def run(
     record: Rollout,
     config: ObjectiveConfig,
     max_tokens: int = 65536,
-    policy: PolicyConfig = POLICY,
     weights: tuple[float, float] = (1.0, 1.0),
     max_masked: int | None = None,
     **options: Any,
@@ -32,7 +31,7 @@ def run(
         (weights[0] * rl + weights[1] * sft).backward()
 
     result = objective_pass(
-        model, record, backward, policy=policy, config=config, max_tokens=max_tokens, max_masked=max_masked, **options
+        model, record, backward, config=config, max_tokens=max_tokens, max_masked=max_masked, **options
     )
     return result, [
         torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()

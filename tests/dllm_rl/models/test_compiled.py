@@ -54,7 +54,6 @@ def updated(model: nn.Module, record: Rollout) -> tuple[torch.Tensor, torch.Tens
         model.train(),
         record,
         lambda rl, sft: (rl + sft).backward(),
-        policy=POLICY,
         config=ObjectiveConfig(),
         max_masked=30,
     )

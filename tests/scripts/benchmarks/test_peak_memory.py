@@ -82,8 +82,8 @@ def peaks(record: Rollout) -> tuple[int, int]:
         (rl + sft).backward()
 
     return (
-        peak_of_update(model, lambda: naive_pass(model, record, backward, policy=POLICY, config=CONFIG)),
-        peak_of_update(model, lambda: objective_pass(model, record, backward, policy=POLICY, config=CONFIG, **lean)),
+        peak_of_update(model, lambda: naive_pass(model, record, backward, config=CONFIG)),
+        peak_of_update(model, lambda: objective_pass(model, record, backward, config=CONFIG, **lean)),
     )
 
 
