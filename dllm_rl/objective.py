@@ -26,7 +26,7 @@ Reduction = Literal["sum", "mean"]
 
 @dataclass
 class ObjectiveConfig:
-    """Parameters of the objective, each described by its help; the defaults are those of docs/sources.md if it has one.
+    """Parameters of the objective; the defaults are those of docs/sources.md where it has one.
 
     Raises:
         ValueError: A value is out of range or a name unknown.

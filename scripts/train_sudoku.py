@@ -39,6 +39,7 @@ from dllm_rl.evaluate import (
     paired_difference,
     paired_order_difference,
 )
+from dllm_rl.objective import Reduction
 from dllm_rl.plots import plot_run
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import STRATEGIES
@@ -143,7 +144,9 @@ class RecipeArguments(UnmaskArguments):
         default=0.0,
         metadata={"help": "Weight of the first term, whose gradient is noise at this batch; above 0 it needs groups."},
     )
-    reduction: str = field(default="mean", metadata={"help": "Over steps: sum, or mean, independent of the blanks."})
+    reduction: Reduction = field(
+        default="mean", metadata={"help": "Over steps: sum, or mean, independent of the blanks."}
+    )
     learning_rate: float = field(default=3e-4, metadata={"help": "Rate of both terms, unless given apart."})
     lr_scheduler_type: str = field(default="warmup_stable_decay", metadata={"help": "Schedule."})
     warmup_steps: float = field(default=10, metadata={"help": "Cold moments damage the base: rise slowly."})

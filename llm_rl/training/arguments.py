@@ -10,10 +10,13 @@ from transformers import TrainingArguments
 
 @dataclass
 class RunArguments(TrainingArguments):
-    """`transformers.TrainingArguments` and what a run's folder, its checkpoints and its processes need beside them."""
+    """What a run's folder, its checkpoints and its processes need; `transformers.TrainingArguments` is its parent."""
 
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Start anew in a folder that holds a run; its checkpoints are deleted."}
+    )
+    resume_from_checkpoint: str | None = field(
+        default=None, metadata={"help": "A checkpoint to go on from, or last: the newest whole one in output_dir."}
     )
     resume_with_changes: bool = field(
         default=False,

@@ -7,12 +7,20 @@ means another one. What the user can mend ends the program with one sentence on 
 import os
 import re
 import sys
-from argparse import Action, ArgumentDefaultsHelpFormatter, ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import (
+    SUPPRESS,
+    Action,
+    ArgumentDefaultsHelpFormatter,
+    ArgumentParser,
+    ArgumentTypeError,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from inspect import get_annotations
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import yaml
 from transformers import HfArgumentParser
@@ -82,15 +90,51 @@ def on_command_line(option: str) -> bool:
 
 
 class _HelpFormatter(ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter):
-    """Defaults behind each option, the description as it is written."""
+    """Defaults behind each option, the description as it is written, one spelling of each option."""
+
+    def _format_action_invocation(self, action: Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        return f"{action.option_strings[0]} {self._format_args(action, action.dest.upper())}"
+
+
+class _HelpAll(Action):
+    """Prints every option, those of transformers too, and ends the program."""
+
+    def __call__(self, parser: ArgumentParser, *_: Any) -> None:
+        print(cast(_Parser, parser).format_help(everything=True), end="")
+        parser.exit()
 
 
 class _Parser(HfArgumentParser):
-    """Options in full, and an error is one line."""
+    """Options in full and, in --help, under the class that defines them; an error is one line."""
 
     def error(self, message: str) -> NoReturn:
         """End the program."""
         fail(message)
+
+    def format_help(self, everything: bool = False) -> str:
+        """What --help prints: the options of our own classes, or all of them."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        shown = {action.dest: action for action in reversed(self._actions)}  # the first, not its --no_ form
+        for kind in dict.fromkeys(base for one in self.dataclass_types for base in cast(type, one).__mro__):
+            own = [name for name in shown if self._owner(name) is kind]
+            if own and (everything or not kind.__module__.startswith("transformers")):
+                formatter.start_section(re.split(r"[.;]\s", f"{kind.__doc__ or kind.__name__}\n")[0])
+                formatter.add_arguments([shown[name] for name in reversed(own)])
+                formatter.end_section()
+        formatter.start_section("help")
+        formatter.add_arguments([shown["help"], shown["help_all"]])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def _owner(self, name: str) -> type | None:
+        """The most derived class that defines an option, its default or its help."""
+        bases = (base for one in self.dataclass_types for base in cast(type, one).__mro__)
+        return next((base for base in bases if name in get_annotations(base)), None)
 
 
 def parse(*classes: Any, description: str | None = None, places: Sequence[str] = ()) -> tuple[Any, ...]:
@@ -104,10 +148,16 @@ def parse(*classes: Any, description: str | None = None, places: Sequence[str] =
         places: Options that the first words give, in this order and without a name, in place of a YAML file; the last
             one takes all that are left if it is a list.
     """
-    epilog = f"The first words are {', '.join(places)}." if places else "The first word may be a YAML file of options."
+    first = " ".join(places) if places else "[options.yaml]"
     parser = _Parser(
-        classes, description=description, epilog=epilog, allow_abbrev=False, formatter_class=_HelpFormatter
+        classes,
+        usage=f"%(prog)s {first} [--option value ...]",
+        description=description,
+        epilog="A YAML file may set any option; the command line wins. --no_x is --x false." if not places else None,
+        allow_abbrev=False,
+        formatter_class=_HelpFormatter,
     )
+    parser.add_argument("--help_all", action=_HelpAll, nargs=0, default=SUPPRESS, help="Show all options and exit.")
     words = _named(sys.argv[1:], places, parser) if places else sys.argv[1:]
     if not places and words and words[0].endswith((".yaml", ".yml")):
         parser.set_defaults(**_recipe(Path(words.pop(0)), parser))
@@ -151,8 +201,10 @@ def _recipe(path: Path, parser: HfArgumentParser) -> dict[str, Any]:
         parser.error(f"the recipe {path} must map options to values, one `option: value` a line")
     actions = {action.dest: action for action in reversed(parser._actions)}  # the first, not its --no_ form
     for key in content:
-        if key not in actions or key == "help":
-            parser.error(f"the recipe {path}: {_unknown(str(key), [name for name in actions if name != 'help'])}")
+        if key not in actions or key in ("help", "help_all"):
+            parser.error(
+                f"the recipe {path}: {_unknown(str(key), [name for name in actions if not name.startswith('help')])}"
+            )
     return {key: _value(path, actions[key], value, parser) for key, value in content.items()}
 
 

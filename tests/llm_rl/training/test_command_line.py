@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 
+from llm_rl.training.arguments import RunArguments  # noqa: E402
 from llm_rl.training.command_line import need_model, need_writable, on_command_line, parse, user_errors  # noqa: E402
 
 SUDOKU = ROOT / "data" / "sudoku6x6_test.jsonl"
@@ -130,6 +131,39 @@ def test_help_shows_the_description_and_defaults(command, capsys) -> None:
         parse(Options, description="Trains.\n\n    python some_script.py")
     output = capsys.readouterr().out
     assert ended.value.code == 0 and "Trains.\n\n    python some_script.py\n" in output and "(default: 0.001)" in output
+
+
+@dataclass
+class Run(RunArguments):
+    """A run of a test; its folder is a matter of course."""
+
+    output_dir: str = field(default="runs/here", metadata={"help": "Run folder."})
+    weight_decay: float = field(default=0.5, metadata={"help": "Decay of this run."})
+
+
+@dataclass
+class Kinds:
+    """Options of a script."""
+
+    kind: Literal["one", "two"] = field(default="one", metadata={"help": "Which one."})
+
+
+def helped(command: Any, capsys: pytest.CaptureFixture[str], word: str) -> str:
+    command(word)
+    with pytest.raises(SystemExit) as ended:
+        parse(Kinds, Run)
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_shows_our_own_options_by_class_and_all_of_them_on_request(command, capsys) -> None:
+    short, whole = (helped(command, capsys, word) for word in ("--help", "--help_all"))
+    titles = ["Options of a script:", "A run of a test:", "What a run's folder, its checkpoints"]
+    places = [short.index(title) for title in titles]
+    assert places == sorted(places)
+    assert places[0] < short.index("--kind {one,two}") < places[1] < short.index("Decay of this run.") < places[2]
+    assert short.index("--resume_from_checkpoint") > places[2] and "--learning-rate" not in short
+    assert "--adam_beta1" not in short and "--adam_beta1" in whole and len(whole) > 3 * len(short)
 
 
 def test_errors_of_the_program_keep_their_traceback(capsys) -> None:
