@@ -6,7 +6,6 @@ from typing import TypeVar
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
 from llm_rl.training.arguments import RunArguments
-from llm_rl.training.lora import LLADA_TARGETS
 
 Config = TypeVar("Config", ObjectiveConfig, PolicyConfig)
 
@@ -49,8 +48,9 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
         default=0.0,
         metadata={"help": "Dropout on the adapters' inputs; above 0 the ratio of a fresh roll-out is not 1."},
     )
-    lora_target_modules: list[str] = field(
-        default_factory=lambda: list(LLADA_TARGETS), metadata={"help": "Last names of the layers that get adapters."}
+    lora_target_modules: list[str] | None = field(
+        default=None,
+        metadata={"help": "Last names of the layers that get adapters; None: the model's own, all matrices of LLaDA."},
     )
 
     def __post_init__(self) -> None:

@@ -50,9 +50,9 @@ from llm_rl.training.checkpoint import CheckpointError
 from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, parse, user_errors
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.lora import add_lora
-from llm_rl.training.output_folder import LAST, RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.storage import write_text_whole
+from scripts.folders import LAST, RunFolder
 from scripts.sudoku.closing_table import closing_table
 from sudoku_env.envs.rendering import decode_gif
 from sudoku_env.errors import SudokuError

@@ -329,6 +329,9 @@ class LladaModel(LladaPreTrainedModel):
 class LladaForMaskedLM(LladaPreTrainedModel):
     """LLaDA with its output head; logits are not shifted: those at a position are for that position."""
 
+    lora_target_modules = ("q_proj", "k_proj", "v_proj", "attn_out", "ff_proj", "up_proj", "ff_out")
+    """The matrices of the blocks, which `llm_rl.training.lora.add_lora` adapts where nothing else is asked for."""
+
     def __init__(self, config: LladaConfig) -> None:
         super().__init__(config)
         self.model = LladaModel(config)
