@@ -65,7 +65,7 @@ class RAROTrainer(RolloutTrainer):
 
     args: RAROArguments
     record_classes = (RolloutBatch, RoleBatch)
-    _buffered_inputs: list[RoleBatch]  # type: ignore[assignment]
+    _buffered_inputs: list[RoleBatch]
 
     def __init__(
         self,
@@ -114,16 +114,13 @@ class RAROTrainer(RolloutTrainer):
     # A roll-out
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> list[RoleBatch]:  # type: ignore[override]
-        """All micro-batches of the optimizer step: those of a fresh roll-out, or of the one in the buffer."""
-        if self._step % self.args.num_iterations == 0:
-            self._buffered_inputs = self._roll_out(generation_batch)
-        self._step += 1
+        """All micro-batches of the optimizer step."""
         dropped = self._buffered_inputs[0].dropped_tokens or 0
         self.metrics.add_ratio("masked_frac", dropped, dropped)
         return self._buffered_inputs
 
     @torch.no_grad()
-    def _roll_out(self, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
+    def _roll_out(self, model: nn.Module, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
         """Policy pass, critic passes, rewards: all of a step (docs/raro.md) but the joint update."""
         self._check_room(rows)
         samples = self._generate_completions(rows, self.args.num_generations)

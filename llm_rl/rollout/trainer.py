@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from accelerate.utils import set_seed
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Dataset, Sampler
 
 from llm_rl.core import MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
 from llm_rl.rollout.arguments import RolloutArguments
@@ -21,13 +19,11 @@ from llm_rl.rollout.generation import GenerationEngine, SamplingParams, Transfor
 from llm_rl.rollout.loss_masks import highest_entropy, kl_penalty, reference_kl
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
-from llm_rl.training.checkpoint import ExactTrainer
+from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
-from llm_rl.training.processes import check_processes, mean_over_processes
-from llm_rl.training.sampler import RepeatedBatchSampler
 
 
-class RolloutTrainer(ExactTrainer):
+class RolloutTrainer(BufferedTrainer):
     """A `transformers.Trainer` whose batches are sampled from the policy and scored by reward functions.
 
     One roll-out is `args.completions_per_rollout` completions a process; it is kept while it serves
@@ -57,15 +53,6 @@ class RolloutTrainer(ExactTrainer):
     control: Any
     record_classes: tuple[type, ...] = (RolloutBatch,)
     harmless_arguments = frozenset({"share_prompts"})
-    buffer_arguments = frozenset(
-        {
-            "per_device_train_batch_size",
-            "gradient_accumulation_steps",
-            "num_generations",
-            "num_iterations",
-            "mini_batches",
-        }
-    )
 
     def __init__(
         self,
@@ -81,28 +68,21 @@ class RolloutTrainer(ExactTrainer):
         callbacks: list[Any] | None = None,
         optimizers: tuple[Any, Any] = (None, None),
     ) -> None:
-        check_processes(args.world_size, args.expected_processes)
         check_data_set("train_dataset", train_dataset)
         if eval_dataset is not None:
             check_data_set("eval_dataset", eval_dataset)
         super().__init__(
-            model=model,
-            args=args,
-            train_dataset=train_dataset,
+            model,
+            args,
+            train_dataset,
             eval_dataset=eval_dataset,
             processing_class=processing_class,
             data_collator=check_rows,
             callbacks=callbacks,
             optimizers=optimizers,
         )
-        if self.is_fsdp_enabled or self.is_deepspeed_enabled or args.n_gpu > 1:
-            raise ValueError(
-                "FSDP, DeepSpeed and several devices in one process are not supported; start a process for each device "
-                "with torchrun"
-            )
         self.model_accepts_loss_kwargs = False
         set_seed(args.seed, device_specific=True)
-        self.metrics = MetricAccumulator()
         self.engine = TransformersEngine(args.generation_batch_size, args.share_prompts) if engine is None else engine
         self.sampling = sampling_params(
             causal_model(self.model), processing_class, args.max_completion_length, args.temperature
@@ -114,35 +94,22 @@ class RolloutTrainer(ExactTrainer):
         self.reference = (
             ReferenceModel(self.model, args.temperature, ref_model, args.share_prompts) if args.uses_reference else None
         )
-        self._step = 0
-        self._buffered_inputs: list[RolloutBatch] = []
 
     # Data
 
-    def get_train_dataloader(self) -> DataLoader[Any]:
-        """Batches of the prompts of one roll-out, each as often as the roll-out has forward passes."""
-        prompts = self.args.completions_per_rollout // self.args.num_generations
-        return self._get_dataloader(
-            self.train_dataset, "Training", prompts, sampler_fn=self._get_train_sampler, is_training=True
-        )
+    @property
+    def _rows_per_batch(self) -> int:
+        return self.args.completions_per_rollout // self.args.num_generations
 
-    def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int]:
-        prompts = self.args.completions_per_rollout // self.args.num_generations
-        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        repeats = self.args.num_iterations * self.args.micro_batches_per_rollout
-        return RepeatedBatchSampler(len(self.train_dataset), prompts * self.args.world_size, repeats, seed)
+    def _roll_out(self, model: nn.Module, rows: list[Mapping[str, Any]]) -> list[Any]:
+        return self._generate_and_score_completions(rows)
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> RolloutBatch:
-        """The next micro-batch: of a fresh roll-out of these rows, or of the one in the buffer."""
-        count = self.args.micro_batches_per_rollout
-        if self._step % (count * self.args.num_iterations) == 0:
-            self._buffered_inputs = self._generate_and_score_completions(generation_batch)
+        """The next micro-batch of the buffer; its rewards are logged at each optimizer step."""
         if self._step % self.args.gradient_accumulation_steps == 0:
-            rewards = torch.cat([batch.rewards for batch in self._buffered_inputs if batch.rewards is not None])
+            rewards = torch.cat([batch.rewards for batch in self._buffered_inputs])
             record_monitors(self.metrics, rewards=rewards.view(-1, self.args.num_generations))
-        micro_batch = self._buffered_inputs[self._step % count]
-        self._step += 1
-        return micro_batch
+        return self._buffered_inputs[self._step % self.args.micro_batches_per_rollout]
 
     # A roll-out
 
@@ -312,60 +279,11 @@ class RolloutTrainer(ExactTrainer):
         share = self._compute_loss_and_metrics(model, inputs)
         return share * self.current_gradient_accumulation_steps * self.args.world_size
 
-    def forward_backward(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
-        """One forward and backward pass; gradients of several processes are averaged after a step's last."""
-        model = model.module if isinstance(model, DistributedDataParallel) else model
-        loss = super().forward_backward(model, inputs, num_items_in_batch)
-        if self.args.world_size > 1 and self.accelerator.sync_gradients:
-            parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-            means = mean_over_processes([parameter.grad for parameter in parameters], parameters)
-            for parameter, mean in zip(parameters, means, strict=True):
-                parameter.grad = mean
-        return loss
-
-    def failed_rollout(self) -> Any:
-        """The roll-out in the buffer."""
-        return self._buffered_inputs or None
-
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Train as `transformers.Trainer` does, starting with a fresh roll-out or the checkpoint's."""
-        self._step, self._buffered_inputs = 0, []
-        return super().train(*args, **kwargs)
-
-    # Checkpoints, logs, evaluation
-
-    def progress(self) -> dict[str, Any]:
-        """Adds the metrics since the last log line, the position in the buffer, and the buffer while it is needed."""
-        # Counted from the roll-out's start: the same in a run that was resumed, and in one of another shape.
-        step = self._step % (self.args.micro_batches_per_rollout * self.args.num_iterations)
-        return {
-            **super().progress(),
-            "metrics": self.metrics.state_dict(),
-            "step": step,
-            "buffered_inputs": self._buffered_inputs if step else [],
-        }
-
-    def load_progress(self, progress: dict[str, Any]) -> None:
-        """Continue from what `progress` returned.
-
-        Raises:
-            CheckpointError: The checkpoint was written by another number of processes, or between the updates on a
-                roll-out of another shape.
-        """
-        super().load_progress(progress)
-        self.metrics.load_state_dict(progress["metrics"])
-        self._buffered_inputs = progress["buffered_inputs"]
-        self.check_buffer(bool(self._buffered_inputs))
-        self._step = progress["step"]
+    # Checkpoints and evaluation
 
     def identity(self) -> dict[str, Any]:
         """Adds the names of the reward functions."""
         return {**super().identity(), "reward_functions": list(self.rewards.names)}
-
-    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log, with the metrics collected since the last time."""
-        self.metrics.reduce()
-        super().log({**logs, **self.metrics.compute()}, *args, **kwargs)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
@@ -409,7 +327,3 @@ class RolloutTrainer(ExactTrainer):
             NotImplementedError: Always.
         """
         raise NotImplementedError("predict is not supported with roll-outs; evaluate(rows) gives their rewards")
-
-    def floating_point_ops(self, inputs: Any) -> int:
-        """0: the number of tokens is known only after the roll-out."""
-        return 0
