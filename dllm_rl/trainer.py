@@ -241,7 +241,7 @@ class UnmaskTrainer(BufferedTrainer):
         else:
             self.accelerator.backward(scale * (rl + sft))
 
-    def _roll_out(self, model: nn.Module, inputs: dict[str, UnmaskBatch]) -> list[Rollout]:
+    def _make_rollout(self, model: nn.Module, inputs: dict[str, UnmaskBatch]) -> list[Rollout]:
         problems = inputs["problems"].to(self.args.device)
         first = (self._slot * self.args.world_size + self.args.process_index) * len(problems)
         noise = puzzle_noise(

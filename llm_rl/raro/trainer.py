@@ -91,7 +91,7 @@ class RAROTrainer(RolloutTrainer):
             processing_class,
             eval_dataset=None if eval_dataset is None else args.rows(eval_dataset),
             ref_model=ref_model,
-            engine=TokenBudgetEngine(args.max_tokens_per_batch, args.generation_batch_size, args.share_prompts)
+            engine=TokenBudgetEngine(args.max_tokens_per_batch, share_prompts=args.share_prompts)
             if engine is None
             else engine,
             callbacks=callbacks,
@@ -103,7 +103,7 @@ class RAROTrainer(RolloutTrainer):
         self.critic = CriticPass(
             args, processing_class, lambda rows, count: self._sample(rows, count, critic_sampling), self._count_tokens
         )
-        self.replay = ReplayBuffer(args.replay_capacity, args.replay_mode, args.seed)  # type: ignore[arg-type]
+        self.replay = ReplayBuffer(args.replay_capacity, args.replay_mode, args.seed)
         self._warnings = CriticWarnings()
 
     def answered(self, completions: Sequence[Any], **columns: Any) -> list[float]:
@@ -119,8 +119,11 @@ class RAROTrainer(RolloutTrainer):
         self.metrics.add_ratio("masked_frac", dropped, dropped)
         return self._buffered_inputs
 
+    def _make_rollout(self, model: nn.Module, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
+        return self._roll_out(rows)
+
     @torch.no_grad()
-    def _roll_out(self, model: nn.Module, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
+    def _roll_out(self, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
         """Policy pass, critic passes, rewards: all of a step (docs/raro.md) but the joint update."""
         self._check_room(rows)
         samples = self._generate_completions(rows, self.args.num_generations)
@@ -226,7 +229,7 @@ class RAROTrainer(RolloutTrainer):
         advantages = role_advantages(
             given,
             valid,
-            baseline=self.args.advantage_baseline,  # type: ignore[arg-type]
+            baseline=self.args.advantage_baseline,
             scale=SCALES[self.args.scale_rewards],  # type: ignore[arg-type]
         )
         found = zip(samples, advantages.flatten().tolist(), rewards, strict=True)

@@ -16,9 +16,8 @@ from llm_rl.rollout.completions import record_lengths, sample_completions, sampl
 from llm_rl.rollout.data import RolloutBatch, Sample, check_data_set, check_rows, decode_completion
 from llm_rl.rollout.dynamic_sampling import replace_groups
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams, TransformersEngine
-from llm_rl.rollout.loss_masks import highest_entropy, kl_penalty, reference_kl
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
-from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, reference_kl
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
 
@@ -83,7 +82,7 @@ class RolloutTrainer(BufferedTrainer):
         )
         self.model_accepts_loss_kwargs = False
         set_seed(args.seed, device_specific=True)
-        self.engine = TransformersEngine(args.generation_batch_size, args.share_prompts) if engine is None else engine
+        self.engine = TransformersEngine(share_prompts=args.share_prompts) if engine is None else engine
         self.sampling = sampling_params(
             causal_model(self.model), processing_class, args.max_completion_length, args.temperature
         )
@@ -101,7 +100,7 @@ class RolloutTrainer(BufferedTrainer):
     def _rows_per_batch(self) -> int:
         return self.args.completions_per_rollout // self.args.num_generations
 
-    def _roll_out(self, model: nn.Module, rows: list[Mapping[str, Any]]) -> list[Any]:
+    def _make_rollout(self, model: nn.Module, rows: list[Mapping[str, Any]]) -> list[Any]:
         return self._generate_and_score_completions(rows)
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> RolloutBatch:
@@ -119,24 +118,16 @@ class RolloutTrainer(BufferedTrainer):
         if self.args.dynamic_sampling_attempts:
             samples, rewards = self._dynamic_sampling(samples, rewards)
         micro_batches = self._prepare_batch_inputs(samples)
-        if self.args.kl_in == "reward" and self.reference is not None:
-            rewards = rewards + self._kl_penalties(micro_batches).view_as(rewards)
+        rewards = self._adjust_rewards(rewards, micro_batches)
         size = self.args.per_device_train_batch_size
         advantages = self._compute_advantages(rewards).flatten().split(size)
         for batch, reward, advantage in zip(micro_batches, rewards.flatten().split(size), advantages, strict=True):
             batch.rewards, batch.advantages = reward, advantage
         return micro_batches
 
-    @torch.no_grad()
-    def _kl_penalties(self, micro_batches: Sequence[RolloutBatch]) -> Tensor:
-        """What the divergence of the policy at sampling takes off the rewards, `(N,)`."""
-        penalties = []
-        with evaluation_mode(self.model):
-            for batch in micro_batches:
-                mask = batch.completion_mask
-                kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
-                penalties.append(kl_penalty(kl, mask, self.args.beta))
-        return torch.cat(penalties)
+    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor:
+        """The rewards `(P, G)` that advantages are made from; a subclass may take something off."""
+        return rewards
 
     def _reference_kl(self, model: nn.Module, inputs: RolloutBatch, logps: Tensor | None, mask: Tensor) -> Tensor:
         """KL(π ‖ π_ref) a token, `(B, T)`, by `args.kl_estimator`; logged as "kl"."""
@@ -144,7 +135,7 @@ class RolloutTrainer(BufferedTrainer):
             with self.accelerator.autocast():
                 kl = self.reference.full_divergence(self.scorer, model, inputs)  # type: ignore[union-attr]
         else:
-            kl = reference_kl(logps, inputs.ref_per_token_logps, mask, self.args.kl_estimator)  # type: ignore[arg-type]
+            kl = reference_kl(logps, inputs.ref_per_token_logps, mask, self.args.kl_estimator)
         self.metrics.add_ratio("kl", masked_sum(kl.detach(), mask), mask.sum())
         return kl
 
@@ -219,22 +210,14 @@ class RolloutTrainer(BufferedTrainer):
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
         """The padded tensors of one micro-batch."""
-        pad_id, masked = self.sampling.pad_token_id, self.args.mask_truncated_completions
-        return RolloutBatch.collate(samples, pad_id, mask_truncated=masked, device=self.args.device)
+        return RolloutBatch.collate(samples, self.sampling.pad_token_id, device=self.args.device)
 
     @torch.no_grad()
     def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
         """Token tensors, masks, old and reference log-probabilities, and the counts of each optimizer step."""
         micro_batches = [self._collate(part) for part in self.split_by_mini_batches(samples)]
-        by_entropy = self.args.top_entropy_quantile < 1
-        in_reward = self.args.kl_in == "reward" and self.reference is not None
-        if self.args.steps_per_rollout > 1 or by_entropy or in_reward:
-            entropies = self._score_old_policy(micro_batches)
-            if by_entropy:
-                masks = [batch.loss_mask for batch in micro_batches]
-                kept = highest_entropy(entropies, masks, self.args.top_entropy_quantile, self.accelerator)
-                for batch, mask in zip(micro_batches, kept, strict=True):
-                    batch.loss_mask = mask
+        if self._needs_old_policy:
+            self._score_old_policy(micro_batches)
         if self.reference is not None and self.args.kl_estimator != "full":
             for batch in micro_batches:
                 with self.accelerator.autocast():
@@ -247,7 +230,13 @@ class RolloutTrainer(BufferedTrainer):
                 batch.sequences, batch.tokens = counts
         return micro_batches
 
+    @property
+    def _needs_old_policy(self) -> bool:
+        """Whether log-probabilities at sampling are computed: else the policy that is trained is still that one."""
+        return self.args.steps_per_rollout > 1
+
     def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> list[Tensor]:
+        """Adds the log-probabilities at sampling; the entropies of the completion tokens, `(B, T)` each."""
         entropies = []
         with evaluation_mode(self.model):
             for batch in micro_batches:

@@ -19,7 +19,7 @@ class BufferedTrainer(ExactTrainer):
     stays in the buffer until then, in checkpoints too. Processes meet once an optimizer step, after their last backward
     pass, and where a subclass shares statistics.
 
-    A subclass says what a roll-out is (`_roll_out`), how many rows of data it takes (`_rows_per_batch`,
+    A subclass says what a roll-out is (`_make_rollout`), how many rows of data it takes (`_rows_per_batch`,
     `_batches_per_rollout`), and what a micro-batch does with it: either `_train_on_buffer`, or `_prepare_inputs` and
     `compute_loss` as transformers calls them.
 
@@ -84,9 +84,9 @@ class BufferedTrainer(ExactTrainer):
         """Batches that the buffer is filled from: one, or one for each micro-batch of an optimizer step."""
         return 1
 
-    def _roll_out(self, model: nn.Module, inputs: Any) -> list[Any]:
+    def _make_rollout(self, model: nn.Module, inputs: Any) -> list[Any]:
         """What the buffer keeps of a batch: a fresh roll-out, or its part for this micro-batch."""
-        raise NotImplementedError(f"{type(self).__name__} has no _roll_out; a subclass says what a roll-out is")
+        raise NotImplementedError(f"{type(self).__name__} has no _make_rollout; a subclass says what a roll-out is")
 
     def _train_on_buffer(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One forward and backward pass over a micro-batch of the buffer; the loss, detached."""
@@ -134,7 +134,7 @@ class BufferedTrainer(ExactTrainer):
         if self._step == 0:
             self._buffered_inputs = []
         if self._is_fresh:
-            self._buffered_inputs += self._roll_out(model, inputs)
+            self._buffered_inputs += self._make_rollout(model, inputs)
         loss = self._train_on_buffer(model, inputs, num_items_in_batch)
         if self.args.world_size > 1 and self.accelerator.sync_gradients:
             self._average_gradients(model)
