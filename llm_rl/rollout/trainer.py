@@ -94,7 +94,7 @@ class RolloutTrainer(BufferedTrainer):
             ReferenceModel(self.model, args.temperature, ref_model, args.share_prompts) if args.uses_reference else None
         )
 
-    # Data
+    # The buffer
 
     @property
     def _rows_per_batch(self) -> int:
