@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import Dataset, Sampler
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
@@ -24,15 +22,13 @@ from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass
 from llm_rl.core.advantages import groups_without_spread, return_after_action
 from llm_rl.core.kl import approx_kl
-from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.monitors import record_monitors
-from llm_rl.training.checkpoint import ExactTrainer
+from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.identity import LENGTH
-from llm_rl.training.processes import check_processes, mean_over_processes
-from llm_rl.training.sampler import RepeatedBatchSampler
+from llm_rl.training.processes import mean_over_processes
 
 
-class UnmaskTrainer(ExactTrainer):
+class UnmaskTrainer(BufferedTrainer):
     """Trains the decoding order of a masked-diffusion language model.
 
     An optimizer step evaluates the objective on a roll-out of `per_device_train_batch_size` problems with
@@ -58,15 +54,7 @@ class UnmaskTrainer(ExactTrainer):
     args: UnmaskArguments
     optimizer: Any
     remedy = "lower the learning rate or raise position_temperature"
-    buffer_arguments = frozenset(
-        {
-            "per_device_train_batch_size",
-            "gradient_accumulation_steps",
-            "num_generations",
-            "num_iterations",
-            "mini_batches",
-        }
-    )
+    sharded_alone = True
     harmless_arguments = frozenset({"max_tokens_per_pass", "max_masked_per_pass", "compile_rows"})
 
     def __init__(
@@ -77,24 +65,7 @@ class UnmaskTrainer(ExactTrainer):
         task: UnmaskTask,
         **kwargs: Any,
     ) -> None:
-        check_processes(args.world_size, args.expected_processes)
-        super().__init__(
-            model=model,
-            args=args,
-            train_dataset=problems,
-            data_collator=lambda rows: {"problems": task.batch(rows)},
-            **kwargs,
-        )
-        if args.world_size > 1 and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
-            raise ValueError(
-                f"FSDP and DeepSpeed are not supported yet with {args.world_size} processes: each takes its own number "
-                "of passes, and theirs are collective; leave them out"
-            )
-        if args.n_gpu > 1:
-            raise ValueError(
-                f"one process sees {args.n_gpu} devices; start one for each with torchrun, or show it one with "
-                "CUDA_VISIBLE_DEVICES"
-            )
+        super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)}, **kwargs)
         self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
         self.policy = args.policy_config()
         self.objective = args.objective_config()
@@ -104,21 +75,25 @@ class UnmaskTrainer(ExactTrainer):
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
         if args.compile_rows:
             compile_body(self.model, args.compile_rows)
-        self.metrics = MetricAccumulator()
-        self._rollouts: list[Rollout] = []
-        self._micro_step = self._slot = 0
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `transformers.Trainer` does, starting with a fresh roll-out."""
-        self._rollouts, self._micro_step = [], 0
         if optimizer := self._two_rates():
             optimizer.zero_grad()
         return super().train(*args, **kwargs)
 
-    def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int]:
-        block = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
-        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        return RepeatedBatchSampler(len(self.train_dataset), block, self.args.steps_per_rollout, seed)
+    @property
+    def _rows_per_batch(self) -> int:
+        return self.args.train_batch_size
+
+    @property
+    def _batches_per_rollout(self) -> int:
+        return self.args.gradient_accumulation_steps
+
+    @property
+    def _slot(self) -> int:
+        """The micro-batch's number in its optimizer step: which roll-out of the buffer it trains on."""
+        return self._step % self.args.gradient_accumulation_steps
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
         """One optimizer where the two learning rates are equal, else a `TwoRateOptimizer`.
@@ -152,32 +127,12 @@ class UnmaskTrainer(ExactTrainer):
             )
         return self.optimizer
 
-    def forward_backward(
-        self, model: nn.Module, inputs: dict[str, UnmaskBatch], num_items_in_batch: Tensor | int | None = None
-    ) -> Tensor:
+    def _train_on_buffer(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One pass of the objective over a fresh or a kept roll-out; gradients are accumulated, the loss is -J."""
-        # Not DDP's forward: its gradient synchronization is collective, and passes differ between processes.
-        model = model.module if isinstance(model, DistributedDataParallel) else model
-        problems = inputs["problems"].to(self.args.device)
-        self._slot = self._micro_step % self.args.gradient_accumulation_steps
-        if self._needs_rollout and self._slot == 0:
-            self._rollouts = []
-        return self._objective_step(model, problems, self._slot)
-
-    def failed_rollout(self) -> Rollout | None:
-        """The roll-out of the micro-batch that failed; None where making it did."""
-        return self._rollouts[self._slot] if self._slot < len(self._rollouts) else None
-
-    @property
-    def _needs_rollout(self) -> bool:
-        return self.state.global_step % self.args.steps_per_rollout == 0
-
-    def _objective_step(self, model: nn.Module, problems: UnmaskBatch, slot: int) -> Tensor:
-        fresh = self._needs_rollout
-        if fresh:
-            self._rollouts.append(self._roll_out(model, problems, slot))
-            self._measure_cosines(model, self._rollouts[slot])
-        current = self._mini_batch(self._rollouts[slot], slot)
+        slot = self._slot
+        if self._is_fresh:
+            self._measure_cosines(model, self._buffered_inputs[slot])
+        current = self._mini_batch(self._buffered_inputs[slot], slot)
         model.train()
         result = objective_pass(
             model,
@@ -190,12 +145,13 @@ class UnmaskTrainer(ExactTrainer):
             baseline=self.baseline_state if self.objective.advantage_baseline == "ema" else None,
             generator=self._generator(self.state.global_step, slot),
         )
-        self._micro_step += 1
-        self._record_update(current, result, fresh)
+        self._record_update(current, result, self._is_fresh)
         self._update_baseline()
-        if self.args.world_size > 1 and self.accelerator.sync_gradients:
-            self._average_gradients(model)
         return torch.tensor(-result.objective, device=self.args.device) / self.current_gradient_accumulation_steps
+
+    def failed_rollout(self) -> Rollout | None:
+        """The roll-out of the micro-batch that failed; None where making it did."""
+        return self._buffered_inputs[self._slot] if self._slot < len(self._buffered_inputs) else None
 
     def _generator(self, step: int, slot: int) -> torch.Generator:
         key = (self.args.seed, step, slot, self.args.process_index, 0)  # one number more than those of `puzzle_noise`
@@ -235,7 +191,7 @@ class UnmaskTrainer(ExactTrainer):
                     record.decisions,
                     len(self.baseline_state.values),
                 )
-                for record in self._rollouts
+                for record in self._buffered_inputs
             ]
             self.baseline_state.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
 
@@ -244,21 +200,15 @@ class UnmaskTrainer(ExactTrainer):
         return optimizer if isinstance(optimizer, TwoRateOptimizer) else None
 
     def _average_gradients(self, model: nn.Module) -> None:
-        parameters = [param for param in model.parameters() if param.requires_grad]
-        for param, mean in zip(
-            parameters, mean_over_processes([param.grad for param in parameters], parameters), strict=True
-        ):
-            param.grad = mean
+        super()._average_gradients(model)
         if optimizer := self._two_rates():
             optimizer.second_gradients = mean_over_processes(optimizer.second_gradients, optimizer.parameters)
 
     def progress(self) -> dict[str, Any]:
-        """Adds the metrics since the last log line, the baseline and the roll-outs that further steps need."""
+        """Adds the baseline."""
         return {
             **super().progress(),
-            "metrics": self.metrics.state_dict(),
             "baseline": self.baseline_state.state_dict(),
-            "rollouts": [] if self._needs_rollout else self._rollouts,
         }
 
     def load_progress(self, progress: dict[str, Any]) -> None:
@@ -269,10 +219,9 @@ class UnmaskTrainer(ExactTrainer):
                 roll-out of another shape.
         """
         super().load_progress(progress)
-        self.metrics.load_state_dict(progress["metrics"])
         self.baseline_state.load_state_dict(progress["baseline"])
-        self._rollouts = progress["rollouts"]
-        self.check_buffer(bool(self._rollouts) or not self._needs_rollout)
+        # Mini-batches and cosines count optimizer steps from the run's start: the new shape must fit there too.
+        self.check_buffer(self.state.global_step % self.args.steps_per_rollout != 0)
 
     def gradients(self, model: nn.Module) -> list[Tensor | None]:
         """The gradients of both terms."""
@@ -287,8 +236,9 @@ class UnmaskTrainer(ExactTrainer):
         else:
             self.accelerator.backward(scale * (rl + sft))
 
-    def _roll_out(self, model: nn.Module, problems: UnmaskBatch, slot: int) -> Rollout:
-        first = (slot * self.args.world_size + self.args.process_index) * len(problems)
+    def _make_rollout(self, model: nn.Module, inputs: dict[str, UnmaskBatch]) -> list[Rollout]:
+        problems = inputs["problems"].to(self.args.device)
+        first = (self._slot * self.args.world_size + self.args.process_index) * len(problems)
         noise = puzzle_noise(
             self.args.seed,
             self.state.global_step,
@@ -320,7 +270,7 @@ class UnmaskTrainer(ExactTrainer):
         self.metrics.add_ratio("entropy", -float(record.old_logprobs[live].sum()), count)
         totals = record.rewards.sum(1).reshape(-1, record.num_generations)
         record_monitors(self.metrics, rewards=totals, flat_groups=self._flat_groups(record))
-        return record
+        return [record]
 
     def _flat_groups(self, record: Rollout) -> Tensor:
         """bool: whether all of a group got the same return, at each step with a decision in the first term."""
@@ -354,12 +304,3 @@ class UnmaskTrainer(ExactTrainer):
         # A temperature that is annealed over the run depends on its length.
         found = super()._harmless()
         return found if self.args.position_temperature_end is None else found - LENGTH
-
-    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log, with the metrics collected since the last time."""
-        self.metrics.reduce()
-        super().log({**logs, **self.metrics.compute()}, *args, **kwargs)
-
-    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        """0: the number of tokens is known only after the roll-out."""
-        return 0

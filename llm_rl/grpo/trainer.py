@@ -1,11 +1,14 @@
 """`GRPOTrainer`: group-relative policy optimization (arXiv:2402.03300) on `RolloutTrainer`; see docs/grpo.md."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from llm_rl.core import (
     LossCounts,
     PolicyTensors,
+    RewardScale,
     SurrogateOutput,
     aggregate_loss,
     clipped_surrogate,
@@ -15,15 +18,17 @@ from llm_rl.core import (
     record_monitors,
 )
 from llm_rl.core.mismatch import record_mismatch, truncated_importance_weight
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.rollout.data import RolloutBatch
+from llm_rl.grpo.arguments import GroupRelativeArguments, GRPOArguments, ScaleRewards
+from llm_rl.grpo.loss_masks import highest_entropy, kl_penalty, without_truncated
+from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.training.modes import evaluation_mode
 
-SCALES = {"group": "std", "batch": "batch_std", "none": "none"}
+SCALES: dict[ScaleRewards, RewardScale] = {"group": "std", "batch": "batch_std", "none": "none"}
 
 
 def grpo_surrogate(
-    args: GRPOArguments, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
+    args: GroupRelativeArguments, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
 ) -> SurrogateOutput:
     """The clipped surrogate that the arguments ask for; see `core.clipped_surrogate`.
 
@@ -34,7 +39,7 @@ def grpo_surrogate(
         mask: bool `(B, T)`, the tokens that count.
         advantages: `(B,)`.
     """
-    log_ratio = leveled_log_ratio(logps, old_logps, mask, level=args.importance_sampling_level)  # type: ignore[arg-type]
+    log_ratio = leveled_log_ratio(logps, old_logps, mask, level=args.importance_sampling_level)
     return clipped_surrogate(
         log_ratio,
         torch.zeros_like(log_ratio),
@@ -55,17 +60,55 @@ class GRPOTrainer(RolloutTrainer):
 
     args: GRPOArguments
 
+    # A roll-out
+
+    def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
+        """The padded tensors of one micro-batch; truncated completions may not count."""
+        batch = super()._collate(samples)
+        if self.args.mask_truncated_completions:
+            batch.loss_mask = without_truncated(batch.loss_mask, batch.truncated)
+        return batch
+
+    @property
+    def _needs_old_policy(self) -> bool:
+        return super()._needs_old_policy or self.args.top_entropy_quantile < 1 or self.args.kl_in == "reward"
+
+    def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> list[Tensor]:
+        """Adds the log-probabilities at sampling; where `top_entropy_quantile` says so, few tokens go on counting."""
+        entropies = super()._score_old_policy(micro_batches)
+        if self.args.top_entropy_quantile < 1:
+            masks = [batch.loss_mask for batch in micro_batches]
+            kept = highest_entropy(entropies, masks, self.args.top_entropy_quantile, self.accelerator)
+            for batch, mask in zip(micro_batches, kept, strict=True):
+                batch.loss_mask = mask
+        return entropies
+
+    @torch.no_grad()
+    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor:
+        """Takes the divergence of the policy at sampling off the rewards `(P, G)`, where `kl_in` is "reward"."""
+        if self.args.kl_in == "loss":
+            return rewards
+        penalties = []
+        with evaluation_mode(self.model):
+            for batch in micro_batches:
+                mask = batch.completion_mask
+                kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
+                penalties.append(kl_penalty(kl, mask, self.args.beta))
+        return rewards + torch.cat(penalties).view_as(rewards)
+
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
         """A = (r − baseline) / (std + 1e-4), `(P, G)`; the standard deviation of the batch is that of all processes."""
         together = self.accelerator.gather(rewards)
         advantages = group_relative_advantage(
             together,
-            baseline=self.args.advantage_baseline,  # type: ignore[arg-type]
-            scale=SCALES[self.args.scale_rewards],  # type: ignore[arg-type]
+            baseline=self.args.advantage_baseline,
+            scale=SCALES[self.args.scale_rewards],
             std_eps=1e-4,
             correction=1,
         )
         return advantages.chunk(self.args.world_size)[self.args.process_index]
+
+    # The update
 
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
         """This micro-batch's share of the step's loss, to be added up over micro-batches and processes."""
@@ -85,7 +128,7 @@ class GRPOTrainer(RolloutTrainer):
         loss = -aggregate_loss(
             objective,
             mask,
-            self.args.loss_type,  # type: ignore[arg-type]
+            self.args.loss_type,
             LossCounts(inputs.sequences, inputs.tokens),
             max_length=self.args.max_completion_length if self.args.loss_type == "dr_grpo" else None,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from llm_rl.core._checks import check_choice
-from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.arguments import GroupRelativeArguments
 from llm_rl.raro.objective import RaroConfig
 from llm_rl.raro.prompts import (
     CRITIC_SYSTEM,
@@ -29,8 +29,8 @@ OPTIONAL_COUNTS = ("critic_pairs", "max_critic_completion_length")
 
 
 @dataclass
-class RAROArguments(GRPOArguments):
-    """Arguments of `RAROTrainer`: those of GRPO, which both roles are updated with, and of the game.
+class RAROArguments(GroupRelativeArguments):
+    """Arguments of `RAROTrainer`: those of the objective of GRPO, which updates both roles, and of the game.
 
     `per_device_train_batch_size` counts the policy's completions of one process and optimizer step: whole groups of
     `num_generations`. How many go through the model at a time is `max_tokens_per_batch`'s to say.
@@ -44,15 +44,11 @@ class RAROArguments(GRPOArguments):
         default=64, metadata={"help": "The policy's completions of one process and step, whole groups."}
     )
     beta: float = field(default=1e-3, metadata={"help": "Weight of the divergence from the reference, of both roles."})
-    mask_truncated_completions: bool = field(
-        default=True,
-        metadata={"help": "Over-length completions are left out unless overlength_reward is set; False is refused."},
-    )
     tau_pol: float = field(default=RewardMatrix.tau_pol, metadata={"help": "The policy's reward for a tie."})
     tau_crit: float = field(default=RewardMatrix.tau_crit, metadata={"help": "The critic's reward for a tie."})
     lambda_pol: float = field(default=1 / 9, metadata={"help": "Weight of the policy's objective."})
     lambda_crit: float = field(default=8 / 9, metadata={"help": "Weight of the critic's objective."})
-    critic_batch: str = field(
+    critic_batch: CriticBatch = field(
         default="separate",
         metadata={"help": "The critic trains on pairs of its own (separate), or on those that it judged (mixed)."},
     )
@@ -79,7 +75,7 @@ class RAROArguments(GRPOArguments):
     judge_both_orders: bool = field(
         default=False, metadata={"help": "Every pair is judged in both orders of its answers, not in one drawn order."}
     )
-    on_unparsable: str = field(
+    on_unparsable: OnUnparsable = field(
         default="rejudge", metadata={"help": "A policy answer without any label is judged again (rejudge), or dropped."}
     )
     rejudge_attempts: int = field(
@@ -96,7 +92,7 @@ class RAROArguments(GRPOArguments):
         default=None, metadata={"help": "Longest completion of the critic in tokens; None: max_completion_length."}
     )
     replay_capacity: int = field(default=10_000, metadata={"help": "Pairs that the replay buffer holds."})
-    replay_mode: str = field(
+    replay_mode: ReplayMode = field(
         default="fifo", metadata={"help": "The buffer keeps the latest (fifo), or a uniform sample (reservoir)."}
     )
     max_tokens_per_batch: int = field(
@@ -106,7 +102,7 @@ class RAROArguments(GRPOArguments):
     reasoning_tags: list[str] = field(
         default_factory=lambda: list(REASONING_TAGS), metadata={"help": "Start and end tag of the hidden reasoning."}
     )
-    prompt_format: str = field(
+    prompt_format: PromptFormat = field(
         default="chat", metadata={"help": "Prompts are messages (chat) or, for models without a chat template, text."}
     )
     policy_system: str = field(default=POLICY_SYSTEM, metadata={"help": "The policy's system prompt; empty: none."})
@@ -154,11 +150,7 @@ class RAROArguments(GRPOArguments):
             "gradient_accumulation_steps": (1, "an optimizer step is cut by max_tokens_per_batch; raise "
                                                "per_device_train_batch_size for more completions"),
             "mini_batches": (1, "leave it out"),
-            "kl_in": ("loss", "leave it out"),
-            "mask_truncated_completions": (True, "set overlength_reward for over-length completions to count"),
-            "top_entropy_quantile": (1, "leave it out"),
             "dynamic_sampling_attempts": (0, "leave it out"),
-            "importance_correction_cap": (None, "leave it out"),
             "reward_weights": (None, "leave it out: rewards are the critic's labels"),
         }  # fmt: skip
         for name, (supported, remedy) in remedies.items():
@@ -180,7 +172,7 @@ class RAROArguments(GRPOArguments):
         return Prompts(
             RoleTemplate(self.policy_system, self.policy_template),
             RoleTemplate(self.critic_system, self.critic_template),
-            self.prompt_format,  # type: ignore[arg-type]
+            self.prompt_format,
         )
 
     def rows(self, rows: Any) -> PolicyRows:
@@ -217,6 +209,6 @@ class RAROArguments(GRPOArguments):
             lambda_pol=self.lambda_pol,
             lambda_crit=self.lambda_crit,
             beta=self.beta,
-            loss_type=self.loss_type,  # type: ignore[arg-type]
+            loss_type=self.loss_type,
             max_lengths=longest,
         )

@@ -65,7 +65,7 @@ class RAROTrainer(RolloutTrainer):
 
     args: RAROArguments
     record_classes = (RolloutBatch, RoleBatch)
-    _buffered_inputs: list[RoleBatch]  # type: ignore[assignment]
+    _buffered_inputs: list[RoleBatch]
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class RAROTrainer(RolloutTrainer):
             processing_class,
             eval_dataset=None if eval_dataset is None else args.rows(eval_dataset),
             ref_model=ref_model,
-            engine=TokenBudgetEngine(args.max_tokens_per_batch, args.generation_batch_size, args.share_prompts)
+            engine=TokenBudgetEngine(args.max_tokens_per_batch, share_prompts=args.share_prompts)
             if engine is None
             else engine,
             callbacks=callbacks,
@@ -103,7 +103,7 @@ class RAROTrainer(RolloutTrainer):
         self.critic = CriticPass(
             args, processing_class, lambda rows, count: self._sample(rows, count, critic_sampling), self._count_tokens
         )
-        self.replay = ReplayBuffer(args.replay_capacity, args.replay_mode, args.seed)  # type: ignore[arg-type]
+        self.replay = ReplayBuffer(args.replay_capacity, args.replay_mode, args.seed)
         self._warnings = CriticWarnings()
 
     def answered(self, completions: Sequence[Any], **columns: Any) -> list[float]:
@@ -114,13 +114,13 @@ class RAROTrainer(RolloutTrainer):
     # A roll-out
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> list[RoleBatch]:  # type: ignore[override]
-        """All micro-batches of the optimizer step: those of a fresh roll-out, or of the one in the buffer."""
-        if self._step % self.args.num_iterations == 0:
-            self._buffered_inputs = self._roll_out(generation_batch)
-        self._step += 1
+        """All micro-batches of the optimizer step."""
         dropped = self._buffered_inputs[0].dropped_tokens or 0
         self.metrics.add_ratio("masked_frac", dropped, dropped)
         return self._buffered_inputs
+
+    def _make_rollout(self, model: nn.Module, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
+        return self._roll_out(rows)
 
     @torch.no_grad()
     def _roll_out(self, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
@@ -229,7 +229,7 @@ class RAROTrainer(RolloutTrainer):
         advantages = role_advantages(
             given,
             valid,
-            baseline=self.args.advantage_baseline,  # type: ignore[arg-type]
+            baseline=self.args.advantage_baseline,
             scale=SCALES[self.args.scale_rewards],  # type: ignore[arg-type]
         )
         found = zip(samples, advantages.flatten().tolist(), rewards, strict=True)

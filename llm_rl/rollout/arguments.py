@@ -9,7 +9,6 @@ from transformers import TrainingArguments
 from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.training.arguments import RunArguments
 
-KLIn = Literal["loss", "reward"]
 Divergence = Literal["k1", "k2", "k3", "full"]
 COUNTS = (
     "num_iterations",
@@ -41,9 +40,6 @@ class RolloutArguments(RunArguments):
     mini_batches: int = field(default=1, metadata={"help": "Optimizer steps of a pass, each on a share of a roll-out."})
     max_completion_length: int = field(default=256, metadata={"help": "Longest completion in tokens."})
     temperature: float = field(default=1.0, metadata={"help": "Temperature of sampling and of all log-probabilities."})
-    generation_batch_size: int | None = field(
-        default=None, metadata={"help": "Sequences that model.generate samples at a time; None: a whole roll-out."}
-    )
     share_prompts: bool = field(
         default=False,
         metadata={"help": "Read a prompt once for all its completions in a batch, when sampling and when training."},
@@ -55,23 +51,11 @@ class RolloutArguments(RunArguments):
         default=None, metadata={"help": "Weights of the reward functions, one each; None: all 1."}
     )
     beta: float = field(default=0.0, metadata={"help": "Weight of the divergence from the reference; 0: no reference."})
-    kl_estimator: str = field(
+    kl_estimator: Divergence = field(
         default="k3", metadata={"help": "A token's divergence: k1, k2 or k3 (GRPO's) of the sample, or full."}
-    )
-    kl_in: str = field(default="loss", metadata={"help": "Divergence in the loss (GRPO) or in the reward."})
-    mask_truncated_completions: bool = field(
-        default=False, metadata={"help": "Leave completions without end token out of the loss and its denominators."}
-    )
-    top_entropy_quantile: float = field(
-        default=1.0,
-        metadata={"help": "Share of a roll-out's tokens, of highest entropy, that count in the loss."},
     )
     dynamic_sampling_attempts: int = field(
         default=0, metadata={"help": "How often groups without spread are replaced by other prompts' groups; 0: never."}
-    )
-    importance_correction_cap: float | None = field(
-        default=None,
-        metadata={"help": "Weigh tokens by trainer / engine probability at sampling, at most this; None: no weight."},
     )
 
     def __post_init__(self) -> None:
@@ -98,21 +82,17 @@ class RolloutArguments(RunArguments):
         if not all(map(math.isfinite, self.reward_weights or [])):
             raise ValueError(f"reward_weights is {self.reward_weights}; weights must be finite")
         check_choice("kl_estimator", self.kl_estimator, Divergence)
-        check_choice("kl_in", self.kl_in, KLIn)
-        for name, neutral in (("kl_in", "loss"), ("kl_estimator", "k3")):
-            if getattr(self, name) != neutral and not self.uses_reference:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} does nothing while beta is 0; set beta or leave it out"
-                )
-        if not 0 < self.top_entropy_quantile <= 1:
-            raise ValueError(f"top_entropy_quantile is {self.top_entropy_quantile}; it must lie in (0, 1]")
+        self._check_reference("kl_estimator", "k3")
         if not isinstance(self.dynamic_sampling_attempts, int) or self.dynamic_sampling_attempts < 0:
             raise ValueError(
                 f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be a whole number, at least 0"
             )
-        if self.importance_correction_cap is not None:
-            check_positive("importance_correction_cap", self.importance_correction_cap)
         self._refuse()
+
+    def _check_reference(self, name: str, neutral: str) -> None:
+        """Whether there is a reference where an option has another value than its neutral one, which asks for it."""
+        if getattr(self, name) != neutral and not self.uses_reference:
+            raise ValueError(f"{name}={getattr(self, name)!r} does nothing while beta is 0; set beta or leave it out")
 
     def _refuse(self) -> None:
         """What `TrainingArguments` offers and roll-outs do not support."""

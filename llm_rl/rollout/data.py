@@ -145,10 +145,8 @@ class RolloutBatch:
     tokens: Tensor | None = None
 
     @classmethod
-    def collate(
-        cls, samples: Sequence[Sample], pad_id: int, *, mask_truncated: bool = False, device: torch.device | str = "cpu"
-    ) -> "RolloutBatch":
-        """Pads samples; with `mask_truncated` the tokens of truncated completions do not count in the loss."""
+    def collate(cls, samples: Sequence[Sample], pad_id: int, *, device: torch.device | str = "cpu") -> "RolloutBatch":
+        """Pads samples; all sampled tokens count in the loss."""
         prompt_ids, prompt_mask = pad([sample.prompt_ids for sample in samples], pad_id, "left")
         completion_ids, completion_mask = pad([sample.completion_ids for sample in samples], pad_id, "right")
         truncated = torch.tensor([sample.truncated for sample in samples])
@@ -159,7 +157,7 @@ class RolloutBatch:
             completion_ids=completion_ids.to(device),
             completion_mask=completion_mask.to(device),
             truncated=truncated.to(device),
-            loss_mask=(completion_mask & ~(truncated.unsqueeze(1) & mask_truncated)).to(device),
+            loss_mask=completion_mask.clone().to(device),
             sampling_per_token_logps=pad(given, 0.0, "right")[0].to(device) if len(given) == len(samples) else None,
         )
 

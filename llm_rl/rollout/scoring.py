@@ -9,7 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from llm_rl.core import TokenStatistics, chunked_kl_divergence, linear_token_statistics, token_statistics
+from llm_rl.core import (
+    KLEstimator,
+    TokenStatistics,
+    approx_kl,
+    chunked_kl_divergence,
+    linear_token_statistics,
+    token_statistics,
+)
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.shared_prompts import check_shared_prompts, positions, prompt_cache
 from llm_rl.training.modes import evaluation_mode
@@ -150,6 +157,18 @@ class ReferenceModel:
         adapters_off = self.model.disable_adapter() if self._adapted else nullcontext()
         with torch.no_grad(), evaluation_mode(self.model), adapters_off:
             yield
+
+
+def reference_kl(logps: Tensor | None, ref_logps: Tensor | None, mask: Tensor, estimator: KLEstimator) -> Tensor:
+    """Estimates of KL(π ‖ π_ref) a token, `(B, T)`, from log-probabilities `(B, T)`; 0 outside the bool mask `(B, T)`.
+
+    Raises:
+        ValueError: There are no log-probabilities.
+    """
+    if logps is None or ref_logps is None:
+        raise ValueError("the batch has no old or reference log-probabilities, which the divergence is made from")
+    logps, ref_logps = (values.masked_fill(~mask, 0.0) for values in (logps, ref_logps))
+    return approx_kl(logps, ref_logps, estimator=estimator)
 
 
 def _head(linear: nn.Linear | None) -> Callable[[Tensor], Tensor]:

@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from accelerate.utils import set_seed
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, Dataset, Sampler
 
 from llm_rl.core import MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
 from llm_rl.rollout.arguments import RolloutArguments
@@ -18,16 +16,13 @@ from llm_rl.rollout.completions import record_lengths, sample_completions, sampl
 from llm_rl.rollout.data import RolloutBatch, Sample, check_data_set, check_rows, decode_completion
 from llm_rl.rollout.dynamic_sampling import replace_groups
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams, TransformersEngine
-from llm_rl.rollout.loss_masks import highest_entropy, kl_penalty, reference_kl
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
-from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
-from llm_rl.training.checkpoint import ExactTrainer
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, reference_kl
+from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
-from llm_rl.training.processes import check_processes, mean_over_processes
-from llm_rl.training.sampler import RepeatedBatchSampler
 
 
-class RolloutTrainer(ExactTrainer):
+class RolloutTrainer(BufferedTrainer):
     """A `transformers.Trainer` whose batches are sampled from the policy and scored by reward functions.
 
     One roll-out is `args.completions_per_rollout` completions a process; it is kept while it serves
@@ -57,15 +52,6 @@ class RolloutTrainer(ExactTrainer):
     control: Any
     record_classes: tuple[type, ...] = (RolloutBatch,)
     harmless_arguments = frozenset({"share_prompts"})
-    buffer_arguments = frozenset(
-        {
-            "per_device_train_batch_size",
-            "gradient_accumulation_steps",
-            "num_generations",
-            "num_iterations",
-            "mini_batches",
-        }
-    )
 
     def __init__(
         self,
@@ -81,29 +67,22 @@ class RolloutTrainer(ExactTrainer):
         callbacks: list[Any] | None = None,
         optimizers: tuple[Any, Any] = (None, None),
     ) -> None:
-        check_processes(args.world_size, args.expected_processes)
         check_data_set("train_dataset", train_dataset)
         if eval_dataset is not None:
             check_data_set("eval_dataset", eval_dataset)
         super().__init__(
-            model=model,
-            args=args,
-            train_dataset=train_dataset,
+            model,
+            args,
+            train_dataset,
             eval_dataset=eval_dataset,
             processing_class=processing_class,
             data_collator=check_rows,
             callbacks=callbacks,
             optimizers=optimizers,
         )
-        if self.is_fsdp_enabled or self.is_deepspeed_enabled or args.n_gpu > 1:
-            raise ValueError(
-                "FSDP, DeepSpeed and several devices in one process are not supported; start a process for each device "
-                "with torchrun"
-            )
         self.model_accepts_loss_kwargs = False
         set_seed(args.seed, device_specific=True)
-        self.metrics = MetricAccumulator()
-        self.engine = TransformersEngine(args.generation_batch_size, args.share_prompts) if engine is None else engine
+        self.engine = TransformersEngine(share_prompts=args.share_prompts) if engine is None else engine
         self.sampling = sampling_params(
             causal_model(self.model), processing_class, args.max_completion_length, args.temperature
         )
@@ -114,35 +93,22 @@ class RolloutTrainer(ExactTrainer):
         self.reference = (
             ReferenceModel(self.model, args.temperature, ref_model, args.share_prompts) if args.uses_reference else None
         )
-        self._step = 0
-        self._buffered_inputs: list[RolloutBatch] = []
 
-    # Data
+    # The buffer
 
-    def get_train_dataloader(self) -> DataLoader[Any]:
-        """Batches of the prompts of one roll-out, each as often as the roll-out has forward passes."""
-        prompts = self.args.completions_per_rollout // self.args.num_generations
-        return self._get_dataloader(
-            self.train_dataset, "Training", prompts, sampler_fn=self._get_train_sampler, is_training=True
-        )
+    @property
+    def _rows_per_batch(self) -> int:
+        return self.args.completions_per_rollout // self.args.num_generations
 
-    def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int]:
-        prompts = self.args.completions_per_rollout // self.args.num_generations
-        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        repeats = self.args.num_iterations * self.args.micro_batches_per_rollout
-        return RepeatedBatchSampler(len(self.train_dataset), prompts * self.args.world_size, repeats, seed)
+    def _make_rollout(self, model: nn.Module, rows: list[Mapping[str, Any]]) -> list[Any]:
+        return self._generate_and_score_completions(rows)
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> RolloutBatch:
-        """The next micro-batch: of a fresh roll-out of these rows, or of the one in the buffer."""
-        count = self.args.micro_batches_per_rollout
-        if self._step % (count * self.args.num_iterations) == 0:
-            self._buffered_inputs = self._generate_and_score_completions(generation_batch)
+        """The next micro-batch of the buffer; its rewards are logged at each optimizer step."""
         if self._step % self.args.gradient_accumulation_steps == 0:
-            rewards = torch.cat([batch.rewards for batch in self._buffered_inputs if batch.rewards is not None])
+            rewards = torch.cat([batch.rewards for batch in self._buffered_inputs])
             record_monitors(self.metrics, rewards=rewards.view(-1, self.args.num_generations))
-        micro_batch = self._buffered_inputs[self._step % count]
-        self._step += 1
-        return micro_batch
+        return self._buffered_inputs[self._step % self.args.micro_batches_per_rollout]
 
     # A roll-out
 
@@ -152,24 +118,16 @@ class RolloutTrainer(ExactTrainer):
         if self.args.dynamic_sampling_attempts:
             samples, rewards = self._dynamic_sampling(samples, rewards)
         micro_batches = self._prepare_batch_inputs(samples)
-        if self.args.kl_in == "reward" and self.reference is not None:
-            rewards = rewards + self._kl_penalties(micro_batches).view_as(rewards)
+        rewards = self._adjust_rewards(rewards, micro_batches)
         size = self.args.per_device_train_batch_size
         advantages = self._compute_advantages(rewards).flatten().split(size)
         for batch, reward, advantage in zip(micro_batches, rewards.flatten().split(size), advantages, strict=True):
             batch.rewards, batch.advantages = reward, advantage
         return micro_batches
 
-    @torch.no_grad()
-    def _kl_penalties(self, micro_batches: Sequence[RolloutBatch]) -> Tensor:
-        """What the divergence of the policy at sampling takes off the rewards, `(N,)`."""
-        penalties = []
-        with evaluation_mode(self.model):
-            for batch in micro_batches:
-                mask = batch.completion_mask
-                kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
-                penalties.append(kl_penalty(kl, mask, self.args.beta))
-        return torch.cat(penalties)
+    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor:
+        """The rewards `(P, G)` that advantages are made from; a subclass may take something off."""
+        return rewards
 
     def _reference_kl(self, model: nn.Module, inputs: RolloutBatch, logps: Tensor | None, mask: Tensor) -> Tensor:
         """KL(π ‖ π_ref) a token, `(B, T)`, by `args.kl_estimator`; logged as "kl"."""
@@ -177,7 +135,7 @@ class RolloutTrainer(ExactTrainer):
             with self.accelerator.autocast():
                 kl = self.reference.full_divergence(self.scorer, model, inputs)  # type: ignore[union-attr]
         else:
-            kl = reference_kl(logps, inputs.ref_per_token_logps, mask, self.args.kl_estimator)  # type: ignore[arg-type]
+            kl = reference_kl(logps, inputs.ref_per_token_logps, mask, self.args.kl_estimator)
         self.metrics.add_ratio("kl", masked_sum(kl.detach(), mask), mask.sum())
         return kl
 
@@ -252,22 +210,14 @@ class RolloutTrainer(ExactTrainer):
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
         """The padded tensors of one micro-batch."""
-        pad_id, masked = self.sampling.pad_token_id, self.args.mask_truncated_completions
-        return RolloutBatch.collate(samples, pad_id, mask_truncated=masked, device=self.args.device)
+        return RolloutBatch.collate(samples, self.sampling.pad_token_id, device=self.args.device)
 
     @torch.no_grad()
     def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
         """Token tensors, masks, old and reference log-probabilities, and the counts of each optimizer step."""
         micro_batches = [self._collate(part) for part in self.split_by_mini_batches(samples)]
-        by_entropy = self.args.top_entropy_quantile < 1
-        in_reward = self.args.kl_in == "reward" and self.reference is not None
-        if self.args.steps_per_rollout > 1 or by_entropy or in_reward:
-            entropies = self._score_old_policy(micro_batches)
-            if by_entropy:
-                masks = [batch.loss_mask for batch in micro_batches]
-                kept = highest_entropy(entropies, masks, self.args.top_entropy_quantile, self.accelerator)
-                for batch, mask in zip(micro_batches, kept, strict=True):
-                    batch.loss_mask = mask
+        if self._needs_old_policy:
+            self._score_old_policy(micro_batches)
         if self.reference is not None and self.args.kl_estimator != "full":
             for batch in micro_batches:
                 with self.accelerator.autocast():
@@ -280,7 +230,13 @@ class RolloutTrainer(ExactTrainer):
                 batch.sequences, batch.tokens = counts
         return micro_batches
 
+    @property
+    def _needs_old_policy(self) -> bool:
+        """Whether log-probabilities at sampling are computed: else the policy that is trained is still that one."""
+        return self.args.steps_per_rollout > 1
+
     def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> list[Tensor]:
+        """Adds the log-probabilities at sampling; the entropies of the completion tokens, `(B, T)` each."""
         entropies = []
         with evaluation_mode(self.model):
             for batch in micro_batches:
@@ -312,60 +268,11 @@ class RolloutTrainer(ExactTrainer):
         share = self._compute_loss_and_metrics(model, inputs)
         return share * self.current_gradient_accumulation_steps * self.args.world_size
 
-    def forward_backward(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
-        """One forward and backward pass; gradients of several processes are averaged after a step's last."""
-        model = model.module if isinstance(model, DistributedDataParallel) else model
-        loss = super().forward_backward(model, inputs, num_items_in_batch)
-        if self.args.world_size > 1 and self.accelerator.sync_gradients:
-            parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-            means = mean_over_processes([parameter.grad for parameter in parameters], parameters)
-            for parameter, mean in zip(parameters, means, strict=True):
-                parameter.grad = mean
-        return loss
-
-    def failed_rollout(self) -> Any:
-        """The roll-out in the buffer."""
-        return self._buffered_inputs or None
-
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Train as `transformers.Trainer` does, starting with a fresh roll-out or the checkpoint's."""
-        self._step, self._buffered_inputs = 0, []
-        return super().train(*args, **kwargs)
-
-    # Checkpoints, logs, evaluation
-
-    def progress(self) -> dict[str, Any]:
-        """Adds the metrics since the last log line, the position in the buffer, and the buffer while it is needed."""
-        # Counted from the roll-out's start: the same in a run that was resumed, and in one of another shape.
-        step = self._step % (self.args.micro_batches_per_rollout * self.args.num_iterations)
-        return {
-            **super().progress(),
-            "metrics": self.metrics.state_dict(),
-            "step": step,
-            "buffered_inputs": self._buffered_inputs if step else [],
-        }
-
-    def load_progress(self, progress: dict[str, Any]) -> None:
-        """Continue from what `progress` returned.
-
-        Raises:
-            CheckpointError: The checkpoint was written by another number of processes, or between the updates on a
-                roll-out of another shape.
-        """
-        super().load_progress(progress)
-        self.metrics.load_state_dict(progress["metrics"])
-        self._buffered_inputs = progress["buffered_inputs"]
-        self.check_buffer(bool(self._buffered_inputs))
-        self._step = progress["step"]
+    # Checkpoints and evaluation
 
     def identity(self) -> dict[str, Any]:
         """Adds the names of the reward functions."""
         return {**super().identity(), "reward_functions": list(self.rewards.names)}
-
-    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log, with the metrics collected since the last time."""
-        self.metrics.reduce()
-        super().log({**logs, **self.metrics.compute()}, *args, **kwargs)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
@@ -409,7 +316,3 @@ class RolloutTrainer(ExactTrainer):
             NotImplementedError: Always.
         """
         raise NotImplementedError("predict is not supported with roll-outs; evaluate(rows) gives their rewards")
-
-    def floating_point_ops(self, inputs: Any) -> int:
-        """0: the number of tokens is known only after the roll-out."""
-        return 0

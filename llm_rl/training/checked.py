@@ -28,7 +28,7 @@ class CheckedTrainer(Trainer):
     remedy = "lower the learning rate"
 
     def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
-        """`forward_backward`, and a look at its loss and at all gradients so far.
+        """`forward_backward`, and a look at its loss; after the last one of an optimizer step at all its gradients.
 
         Raises:
             FloatingPointError: One is not finite; the message names the folder with the batch, the roll-out and the
@@ -36,13 +36,15 @@ class CheckedTrainer(Trainer):
         """
         try:
             loss = self.forward_backward(model, inputs, num_items_in_batch)
-            # With a scaler gradients may overflow: it leaves such a step out by itself.
-            norm = gradient_norm(self.gradients(model)) if self.accelerator.scaler is None else torch.zeros(())
-            if not (torch.isfinite(loss) and torch.isfinite(norm)):
-                raise FloatingPointError(
-                    f"the loss is {loss.item()} with gradient norm {norm.item()} at step {self.state.global_step}; "
-                    f"{self.remedy}"
-                )
+            # What is not finite stays so while gradients add up. A scaler leaves out steps that overflow by itself.
+            steps_next = self.accelerator.sync_gradients and self.accelerator.scaler is None
+            if steps_next or not torch.isfinite(loss):
+                norm = gradient_norm(self.gradients(model))
+                if not (torch.isfinite(loss) and torch.isfinite(norm)):
+                    raise FloatingPointError(
+                        f"the loss is {loss.item()} with gradient norm {norm.item()} at step {self.state.global_step}; "
+                        f"{self.remedy}"
+                    )
         except FloatingPointError as error:
             raise FloatingPointError(self._keep_failure(str(error), inputs)) from error
         return loss

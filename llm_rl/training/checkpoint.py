@@ -328,7 +328,12 @@ class ExactTrainer(CheckedTrainer):
                 f"{checkpoint} cannot be continued exactly, {error.filename or stem} is missing (saved with "
                 "save_only_model, by an older version or by fewer processes?); start a new run from its weights"
             ) from error
-        self.load_progress(progress)
+        try:
+            self.load_progress(progress)
+        except KeyError as error:
+            raise CheckpointError(
+                f"{checkpoint} was written by another version, without {error}; start a new run from its weights"
+            ) from error
 
     def _finalize_training(self, trial: Any, num_train_samples: float, start_time: float) -> Any:
         if self._to_load is not None:  # a run that had ended took no step

@@ -18,7 +18,8 @@ class Failure:
         step: Optimizer steps before it.
         error: What was not finite.
         arguments: The training's arguments.
-        inputs: The batch that the trainer's `training_step` was given.
+        inputs: The batch that the trainer's `training_step` was given: where gradients that were added up over several
+            are not finite, the last of them.
         rollout: The roll-out on it; None where making it failed.
     """
 

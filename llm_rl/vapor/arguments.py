@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
+from llm_rl.core import KLEstimator, Scale
 from llm_rl.core._checks import check_choice
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.rollout.spans import Rule
-from llm_rl.vapor.objective import VaporConfig
+from llm_rl.vapor.objective import RatioBase, VaporConfig
+from llm_rl.vapor.ratios import ClipOn, RatioLevel
 
 PreferenceContext = Literal["static", "generated"]
 RewardOn = Literal["verifiable", "completion"]
@@ -21,7 +23,7 @@ class VAPORArguments(RolloutArguments):
     holds whole groups: `per_device_train_batch_size` is a multiple of `num_generations`.
 
     Raises:
-        ValueError: A value is out of range, a name unknown, or an argument of roll-outs is not supported here.
+        ValueError: A value is out of range or a name unknown.
     """
 
     verifiable_term_split: list[str] = field(
@@ -42,29 +44,32 @@ class VAPORArguments(RolloutArguments):
     kl_weight: float = field(
         default=VaporConfig.kl_weight, metadata={"help": "w1: weight of the divergence from the reference."}
     )
-    ratio_base: str = field(
+    kl_estimator: KLEstimator = field(
+        default=VaporConfig.kl_estimator, metadata={"help": "A token's divergence: k1, k2 or k3 of the sample."}
+    )
+    ratio_base: RatioBase = field(
         default=VaporConfig.ratio_base, metadata={"help": "The verifiable ratio is against ref, or old, at sampling."}
     )
-    ratio_level: str = field(
+    ratio_level: RatioLevel = field(
         default=VaporConfig.ratio_level, metadata={"help": "Log-ratio over s_i: sum or mean, or one a token."}
     )
-    clip_on: str = field(
+    clip_on: ClipOn = field(
         default=VaporConfig.clip_on, metadata={"help": "The clip acts on the product, or on the verifiable ratio."}
     )
     pref_loss_weight: float = field(
         default=VaporConfig.pref_loss_weight, metadata={"help": "Weight of a direct -log sigmoid(beta * margin)."}
     )
-    advantage_scale: str = field(
+    advantage_scale: Scale = field(
         default=VaporConfig.advantage_scale, metadata={"help": "Advantages as they are (none) or over the group's std."}
     )
-    preference_context: str = field(
+    preference_context: PreferenceContext = field(
         default="static",
         metadata={"help": "Responses follow their own text (static) or each generated s_i (generated)."},
     )
-    reward_on: str = field(
+    reward_on: RewardOn = field(
         default="verifiable", metadata={"help": "Reward functions see s_i (verifiable) or the whole completion."}
     )
-    span_rule: str = field(
+    span_rule: Rule = field(
         default="overlap", metadata={"help": "Tokens of a tagged part: those that overlap it, or containment."}
     )
     gradient_shares: bool = field(
@@ -91,17 +96,6 @@ class VAPORArguments(RolloutArguments):
             )
         if self.gradient_shares and self.logging_strategy != "steps":
             raise ValueError("gradient_shares needs logging_strategy='steps': shares are taken at the steps that log")
-
-    def _refuse(self) -> None:
-        super()._refuse()
-        for name, neutral in (
-            ("kl_in", "loss"),
-            ("mask_truncated_completions", False),
-            ("top_entropy_quantile", 1),
-            ("importance_correction_cap", None),
-        ):
-            if getattr(self, name) != neutral:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not supported with VAPOR; leave it out")
 
     @property
     def uses_reference(self) -> bool:

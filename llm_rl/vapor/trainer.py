@@ -59,7 +59,7 @@ class VAPORTrainer(RolloutTrainer):
                 sample.completion_ids,
                 self.processing_class,
                 self.args.verifiable_term_split,
-                self.args.span_rule,  # type: ignore[arg-type]
+                self.args.span_rule,
             )
             tagged.append(VaporSample(**vars(sample), span=span, text=text))
         return tagged
@@ -87,8 +87,7 @@ class VAPORTrainer(RolloutTrainer):
     def _encode_pair(self, row: Mapping[str, Any]) -> tuple[Response, Response]:
         tags, rule = self.args.preference_term_split, self.args.span_rule
         chosen, rejected = (
-            encode_response(row, name, self.processing_class, tags, rule)  # type: ignore[arg-type]
-            for name in ("chosen", "rejected")
+            encode_response(row, name, self.processing_class, tags, rule) for name in ("chosen", "rejected")
         )
         return chosen, rejected
 
@@ -105,7 +104,7 @@ class VAPORTrainer(RolloutTrainer):
             pairs=collate_pairs(
                 firsts,
                 pairs,
-                self.args.preference_context,  # type: ignore[arg-type]
+                self.args.preference_context,
                 self.sampling.pad_token_id,
                 room=getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None),
                 device=self.args.device,

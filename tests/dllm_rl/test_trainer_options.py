@@ -86,8 +86,8 @@ def test_moving_averages_by_loops(tmp_path, rollouts, passes):
         max_steps=4,
     )
     read = []
-    step = run._objective_step
-    run._objective_step = lambda *args: read.append(run.baseline_state.values.clone()) or step(*args)
+    step = run._train_on_buffer
+    run._train_on_buffer = lambda *args: read.append(run.baseline_state.values.clone()) or step(*args)
     run.train()
     assert len(rollouts) == 4 and len(passes) == 8
     expected: dict[int, float] = {}

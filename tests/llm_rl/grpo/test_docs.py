@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.arguments import GroupRelativeArguments, GRPOArguments
 from llm_rl.rollout.arguments import RolloutArguments
 from tests.llm_rl.helpers.doc_examples import run_example
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
@@ -18,7 +18,8 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_every_argument_is_in_the_table() -> None:
-    own = set(GRPOArguments.__annotations__) | set(RolloutArguments.__annotations__) - {"learning_rate"}
+    classes = (GRPOArguments, GroupRelativeArguments, RolloutArguments)
+    own = {name for each in classes for name in each.__annotations__} - {"learning_rate"}
     page = (ROOT / "docs" / "grpo.md").read_text()
     assert {name for name in own if not name.startswith("_")} <= set(re.findall(r"`(\w+)`", page))
 

@@ -5,7 +5,7 @@ import pytest
 import yaml
 from transformers import HfArgumentParser
 
-from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.arguments import GroupRelativeArguments
 from llm_rl.raro import RAROArguments
 from tests.llm_rl.helpers.doc_examples import run_example
 from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
@@ -21,7 +21,7 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_every_argument_is_in_the_table() -> None:
-    own = set(RAROArguments.__annotations__) - set(GRPOArguments.__annotations__) - {"mask_truncated_completions"}
+    own = set(RAROArguments.__annotations__) - set(GroupRelativeArguments.__annotations__)
     assert len(own) > 15 and all(f"`{name}`" in PAGE.read_text() for name in own)
 
 
@@ -59,7 +59,7 @@ PROMPT_TEXTS = {"policy_system", "policy_template", "critic_system", "critic_tem
 
 def test_the_config_has_every_argument_at_its_default_but_for_some(tmp_path: Path) -> None:
     given = yaml.safe_load(config_text())
-    own = set(RAROArguments.__annotations__) - {"mask_truncated_completions"}
+    own = set(RAROArguments.__annotations__)
     assert own - PROMPT_TEXTS <= given.keys() and DEPARTURES <= given.keys()
     defaults = RAROArguments(str(tmp_path), use_cpu=True)
     for name in given.keys() - DEPARTURES:

@@ -8,10 +8,10 @@ from transformers import GenerationConfig
 
 from llm_rl.core import MetricAccumulator
 from llm_rl.core.mismatch import record_mismatch, truncated_importance_weight
+from llm_rl.grpo.loss_masks import without_truncated
 from llm_rl.rollout.completions import sample_completions, sampling_params
 from llm_rl.rollout.data import RolloutBatch, Sample, check_row, decode_completion, encode_prompt, pad
 from llm_rl.rollout.generation import Completion, SamplingParams
-from llm_rl.rollout.loss_masks import highest_entropy, kl_penalty, reference_kl
 from llm_rl.training.storage import load_record, save_record
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
 
@@ -24,12 +24,14 @@ SAMPLES = [
 
 
 def test_masks_with_pad_equal_to_the_end_token() -> None:
-    batch = RolloutBatch.collate(SAMPLES, pad_id=EOS, mask_truncated=True)
+    batch = RolloutBatch.collate(SAMPLES, pad_id=EOS)
     assert batch.prompt_ids.tolist() == [[5, 6, 7], [EOS, EOS, 8], [EOS, 9, 9]]
     assert batch.prompt_mask.tolist() == [[True] * 3, [False, False, True], [False, True, True]]
     assert batch.completion_ids.tolist() == [[3, EOS, EOS], [4, 4, 4], [EOS, EOS, EOS]]
     assert batch.completion_mask.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
-    assert batch.loss_mask.tolist() == [[True, True, False], [False] * 3, [True, False, False]]
+    assert torch.equal(batch.loss_mask, batch.completion_mask) and batch.loss_mask is not batch.completion_mask
+    kept = without_truncated(batch.loss_mask, batch.truncated)
+    assert kept.tolist() == [[True, True, False], [False] * 3, [True, False, False]]
     assert batch.sampling_per_token_logps is not None
     assert batch.sampling_per_token_logps.tolist() == [[-1, -2, 0], [-3, -4, -5], [-6, 0, 0]]
 
@@ -124,27 +126,6 @@ def test_end_tokens_are_those_of_tokenizer_and_model() -> None:
     Names.eos_token_id, model.generation_config = None, GenerationConfig()
     with pytest.raises(ValueError, match="has an end token"):
         sampling_params(model, Names(), 5, 0.5)
-
-
-def test_tokens_of_highest_entropy_by_hand() -> None:
-    entropies = [torch.tensor([[0.1, 0.9, 9.0], [0.5, 0.4, 0.3]]), torch.tensor([[0.8], [0.2]])]
-    masks = [torch.tensor([[True, True, False], [True, True, True]]), torch.tensor([[True], [True]])]
-    # Seven count: 0.9 0.8 0.5 0.4 0.3 0.2 0.1; ⌈0.4 · 7⌉ = 3 stay
-    first, second = highest_entropy(entropies, masks, 0.4)
-    assert first.tolist() == [[False, True, False], [True, False, False]]
-    assert second.tolist() == [[True], [False]]
-    assert torch.equal(highest_entropy(entropies, masks, 1.0)[0], masks[0])
-    nothing = [torch.zeros(2, 3, dtype=torch.bool)]
-    assert not highest_entropy(entropies[:1], nothing, 0.5)[0].any()
-
-
-def test_kl_penalty_by_hand() -> None:
-    mask = RolloutBatch.collate(SAMPLES, pad_id=EOS).completion_mask
-    with pytest.raises(ValueError, match="no old or reference"):
-        reference_kl(torch.zeros(3, 3), None, mask, "k1")
-    kl = reference_kl(torch.full((3, 3), -1.0), torch.full((3, 3), -1.5), mask, "k1")
-    assert torch.equal(kl, 0.5 * mask)
-    assert kl_penalty(kl, mask, 0.5).tolist() == [-0.5, -0.75, -0.25]
 
 
 def test_mismatch_by_hand() -> None:

@@ -9,9 +9,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+import llm_rl.training.checked
 from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.failure import load_failure
+from llm_rl.training.finite import gradient_norm
 from tests.llm_rl.helpers import tiny_grpo, tiny_raro, tiny_vapor
 from tests.llm_rl.helpers.tiny_grpo import length, new_model, small_ids, untimed
 
@@ -58,6 +60,26 @@ def test_a_gradient_that_is_not_finite_is_not_stepped_on_and_nothing_is_saved(tm
     assert failure.step == 1 and failure.arguments["learning_rate"] == 1e-3
     assert all("prompt" in row for row in failure.inputs) and len(failure.rollout) >= 1
     AutoModelForCausalLM.from_pretrained(tmp_path / "failed_step-1" / "model")
+
+
+def test_gradients_that_add_up_are_looked_at_once_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not finite in the first of three micro-batches is still found before the step."""
+    run = tiny_grpo.trainer(tmp_path, **SAVING, per_device_train_batch_size=4, gradient_accumulation_steps=3)
+    looks: list[int] = []
+
+    def counting(gradients: Any) -> torch.Tensor:
+        looks.append(run._step)
+        return gradient_norm(gradients)
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * torch.inf if (run.state.global_step, run._step) == (1, 0) else gradient
+
+    monkeypatch.setattr(llm_rl.training.checked, "gradient_norm", counting)
+    run.model.lm_head.weight.register_hook(spoil)
+    with pytest.raises(FloatingPointError, match=r"the loss is (?!nan|inf).* gradient norm (nan|inf) at step 1"):
+        run.train()
+    assert looks == [2, 2]
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-1"]
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])

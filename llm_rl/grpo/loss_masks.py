@@ -1,4 +1,4 @@
-"""Which tokens of a roll-out count, and what a divergence costs its reward."""
+"""Which tokens of a roll-out count in GRPO's loss, and what a divergence costs its reward."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from llm_rl.core import KLEstimator, approx_kl, rewards_with_kl
+from llm_rl.core import rewards_with_kl
+
+
+def without_truncated(mask: Tensor, truncated: Tensor) -> Tensor:
+    """Leaves out completions without end token: a bool mask `(B, T)` of tokens and a bool `(B,)` of completions."""
+    return mask & ~truncated.unsqueeze(1)
 
 
 def highest_entropy(
@@ -36,18 +41,6 @@ def highest_entropy(
         return list(masks)
     threshold = counted.sort(descending=True).values[math.ceil(share * len(counted)) - 1]
     return [mask & (entropy >= threshold) for entropy, mask in zip(entropies, masks, strict=True)]
-
-
-def reference_kl(logps: Tensor | None, ref_logps: Tensor | None, mask: Tensor, estimator: KLEstimator) -> Tensor:
-    """Estimates of KL(π ‖ π_ref) a token, `(B, T)`, from log-probabilities `(B, T)`; 0 outside the bool mask `(B, T)`.
-
-    Raises:
-        ValueError: There are no log-probabilities.
-    """
-    if logps is None or ref_logps is None:
-        raise ValueError("the batch has no old or reference log-probabilities, which the divergence is made from")
-    logps, ref_logps = (values.masked_fill(~mask, 0.0) for values in (logps, ref_logps))
-    return approx_kl(logps, ref_logps, estimator=estimator)
 
 
 def kl_penalty(kl: Tensor, mask: Tensor, beta: float) -> Tensor:

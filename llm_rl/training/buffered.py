@@ -1,0 +1,188 @@
+"""`BufferedTrainer`: roll-outs that serve several updates, in one process or several, and resume exactly."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from llm_rl.core.metrics import MetricAccumulator
+from llm_rl.training.checkpoint import ExactTrainer
+from llm_rl.training.processes import check_processes, mean_over_processes
+from llm_rl.training.sampler import RepeatedBatchSampler
+
+
+class BufferedTrainer(ExactTrainer):
+    """An `ExactTrainer` on batches that it samples itself, each of which it keeps for several optimizer steps.
+
+    A roll-out serves `args.steps_per_rollout` optimizer steps of `args.gradient_accumulation_steps` micro-batches, and
+    stays in the buffer until then, in checkpoints too. Processes meet once an optimizer step, after their last backward
+    pass, and where a subclass shares statistics.
+
+    A subclass says what a roll-out is (`_make_rollout`), how many rows of data it takes (`_rows_per_batch`,
+    `_batches_per_rollout`), and what a micro-batch does with it: either `_train_on_buffer`, or `_prepare_inputs` and
+    `compute_loss` as transformers calls them.
+
+    Args:
+        model: The model.
+        args: The arguments, a `RunArguments` with the property `steps_per_rollout`.
+        train_dataset: Rows of data, with a length and indices.
+        **kwargs: Passed on, e.g. `callbacks`.
+
+    Attributes:
+        metrics: What has been recorded since the last log line, which the next one tells.
+        sharded_alone: Whether FSDP or DeepSpeed may wrap the model of a single process.
+
+    Raises:
+        ValueError: A way of distribution is asked for that is not supported.
+        RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
+    """
+
+    args: Any
+    sharded_alone = False
+    buffer_arguments = frozenset(
+        {
+            "per_device_train_batch_size",
+            "gradient_accumulation_steps",
+            "num_generations",
+            "num_iterations",
+            "mini_batches",
+        }
+    )
+
+    def __init__(self, model: nn.Module, args: Any, train_dataset: Any, **kwargs: Any) -> None:
+        check_processes(args.world_size, args.expected_processes)
+        super().__init__(model=model, args=args, train_dataset=train_dataset, **kwargs)
+        self._check_distribution()
+        self.metrics = MetricAccumulator()
+        self._buffered_inputs: list[Any] = []
+        self._step = 0  # micro-batches that the roll-out in the buffer has served
+
+    def _check_distribution(self) -> None:
+        sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled
+        if sharded and not (self.sharded_alone and self.args.world_size == 1):
+            raise ValueError(
+                f"FSDP and DeepSpeed are not supported yet with {self.args.world_size} processes in "
+                f"{type(self).__name__}: each samples and takes passes of its own, and theirs are collective; leave "
+                "them out"
+            )
+        if self.args.n_gpu > 1:
+            raise ValueError(
+                f"one process sees {self.args.n_gpu} devices; start one for each with torchrun, or show it one with "
+                "CUDA_VISIBLE_DEVICES"
+            )
+
+    # What subclasses say
+
+    @property
+    def _rows_per_batch(self) -> int:
+        """Rows of data in a batch of one process."""
+        raise NotImplementedError(f"{type(self).__name__} has no _rows_per_batch; a subclass says how many there are")
+
+    @property
+    def _batches_per_rollout(self) -> int:
+        """Batches that the buffer is filled from: one, or one for each micro-batch of an optimizer step."""
+        return 1
+
+    def _make_rollout(self, model: nn.Module, inputs: Any) -> list[Any]:
+        """What the buffer keeps of a batch: a fresh roll-out, or its part for this micro-batch."""
+        raise NotImplementedError(f"{type(self).__name__} has no _make_rollout; a subclass says what a roll-out is")
+
+    def _train_on_buffer(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        """One forward and backward pass over a micro-batch of the buffer; the loss, detached."""
+        return super().forward_backward(model, inputs, num_items_in_batch)
+
+    # Data
+
+    @property
+    def _micro_steps(self) -> int:
+        """Micro-batches that a roll-out serves."""
+        return self.args.gradient_accumulation_steps * self.args.steps_per_rollout
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Batches of the rows of one roll-out, repeated until it has served all its micro-batches."""
+        return self._get_dataloader(
+            self.train_dataset, "Training", self._rows_per_batch, sampler_fn=self._get_train_sampler, is_training=True
+        )
+
+    def _get_train_sampler(self, train_dataset: Dataset[Any] | None = None) -> Sampler[int]:
+        rows = self._rows_per_batch * self._batches_per_rollout * self.args.world_size
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        return RepeatedBatchSampler(len(self.train_dataset), rows, self._micro_steps // self._batches_per_rollout, seed)
+
+    # The update
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train as `transformers.Trainer` does, starting with a fresh roll-out or the checkpoint's."""
+        self._step, self._buffered_inputs = 0, []
+        return super().train(*args, **kwargs)
+
+    def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        """One micro-batch; it counts when its numbers were found to be finite.
+
+        Raises:
+            FloatingPointError: They are not, see `CheckedTrainer`.
+        """
+        loss = super().training_step(model, inputs, num_items_in_batch)
+        self._step = (self._step + 1) % self._micro_steps
+        return loss
+
+    def forward_backward(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        """One pass over a fresh or a kept roll-out; gradients of several processes are averaged after a step's last."""
+        # Not DDP's forward: its gradient synchronization is collective, and passes differ between processes.
+        model = model.module if isinstance(model, DistributedDataParallel) else model
+        if self._step == 0:
+            self._buffered_inputs = []
+        if self._is_fresh:
+            self._buffered_inputs += self._make_rollout(model, inputs)
+        loss = self._train_on_buffer(model, inputs, num_items_in_batch)
+        if self.args.world_size > 1 and self.accelerator.sync_gradients:
+            self._average_gradients(model)
+        return loss
+
+    @property
+    def _is_fresh(self) -> bool:
+        """Whether this micro-batch brings rows for the buffer."""
+        return self._step < self._batches_per_rollout
+
+    def _average_gradients(self, model: nn.Module) -> None:
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        means = mean_over_processes([parameter.grad for parameter in parameters], parameters)
+        for parameter, mean in zip(parameters, means, strict=True):
+            parameter.grad = mean
+
+    def failed_rollout(self) -> Any:
+        """The roll-out in the buffer; None where making it failed."""
+        return self._buffered_inputs or None
+
+    # Checkpoints and logs
+
+    def progress(self) -> dict[str, Any]:
+        """Adds the metrics since the last log line, the position in the buffer, and the buffer while it is needed."""
+        return {
+            **super().progress(),
+            "metrics": self.metrics.state_dict(),
+            "step": self._step,
+            "buffered_inputs": self._buffered_inputs if self._step else [],
+        }
+
+    def load_progress(self, progress: dict[str, Any]) -> None:
+        """Continue from what `progress` returned.
+
+        Raises:
+            CheckpointError: The checkpoint was written by another number of processes, or between the updates on a
+                roll-out of another shape.
+        """
+        super().load_progress(progress)
+        self.metrics.load_state_dict(progress["metrics"])
+        self._step, self._buffered_inputs = progress["step"], progress["buffered_inputs"]
+        self.check_buffer(bool(self._buffered_inputs))
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log, with the metrics collected since the last time."""
+        self.metrics.reduce()
+        super().log({**logs, **self.metrics.compute()}, *args, **kwargs)
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        """0: the number of tokens is known only after the roll-out."""
+        return 0
