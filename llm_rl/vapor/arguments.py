@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from llm_rl.core import KLEstimator, Scale
 from llm_rl.core._checks import check_choice
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.rollout.spans import Rule
-from llm_rl.vapor.objective import RatioBase, VaporConfig
-from llm_rl.vapor.ratios import ClipOn, RatioLevel
+from llm_rl.vapor.objective import VaporConfig
 
 PreferenceContext = Literal["static", "generated"]
 RewardOn = Literal["verifiable", "completion"]
 
 
 @dataclass
-class VAPORArguments(RolloutArguments):
-    """Arguments of `VAPORTrainer`; defaults are those of docs/vapor.md, 'Options'.
+class VAPORArguments(VaporConfig, RolloutArguments):  # type: ignore[misc]  # no kl_estimator "full"
+    """Arguments of `VAPORTrainer`, over those of the objective and of roll-outs; docs/vapor.md, 'Options'.
 
     `beta` is here the strength of the preference term; the weight of the divergence is `kl_weight`. A forward pass
     holds whole groups: `per_device_train_batch_size` is a multiple of `num_generations`.
@@ -34,34 +32,6 @@ class VAPORArguments(RolloutArguments):
         default_factory=lambda: ["<RESPONSE>", "</RESPONSE>"],
         metadata={"help": "Start and end tag of the response in chosen and rejected."},
     )
-    beta: float = field(default=VaporConfig.beta, metadata={"help": "Strength of the preference term; 0: it is 1."})
-    clip_low: float = field(
-        default=VaporConfig.clip_low, metadata={"help": "The ratio is clipped below at 1 - clip_low."}
-    )
-    clip_high: float = field(
-        default=VaporConfig.clip_high, metadata={"help": "The ratio is clipped above at 1 + clip_high."}
-    )
-    kl_weight: float = field(
-        default=VaporConfig.kl_weight, metadata={"help": "w1: weight of the divergence from the reference."}
-    )
-    kl_estimator: KLEstimator = field(
-        default=VaporConfig.kl_estimator, metadata={"help": "A token's divergence: k1, k2 or k3 of the sample."}
-    )
-    ratio_base: RatioBase = field(
-        default=VaporConfig.ratio_base, metadata={"help": "The verifiable ratio is against ref, or old, at sampling."}
-    )
-    ratio_level: RatioLevel = field(
-        default=VaporConfig.ratio_level, metadata={"help": "Log-ratio over s_i: sum or mean, or one a token."}
-    )
-    clip_on: ClipOn = field(
-        default=VaporConfig.clip_on, metadata={"help": "The clip acts on the product, or on the verifiable ratio."}
-    )
-    pref_loss_weight: float = field(
-        default=VaporConfig.pref_loss_weight, metadata={"help": "Weight of a direct -log sigmoid(beta * margin)."}
-    )
-    advantage_scale: Scale = field(
-        default=VaporConfig.advantage_scale, metadata={"help": "Advantages as they are (none) or over the group's std."}
-    )
     preference_context: PreferenceContext = field(
         default="static",
         metadata={"help": "Responses follow their own text (static) or each generated s_i (generated)."},
@@ -77,11 +47,7 @@ class VAPORArguments(RolloutArguments):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.clip_low <= 1:
-            raise ValueError(f"clip_low is {self.clip_low}; it must lie in [0, 1]")
-        if not self.clip_high >= 0:
-            raise ValueError(f"clip_high is {self.clip_high}; it must be 0 or greater")
+        RolloutArguments.__post_init__(self)
         check_choice("preference_context", self.preference_context, PreferenceContext)
         check_choice("reward_on", self.reward_on, RewardOn)
         check_choice("span_rule", self.span_rule, Rule)

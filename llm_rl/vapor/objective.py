@@ -8,7 +8,7 @@ advantages of a group sum to 0, so then its gradient is 0; `pref_loss_weight` ad
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
@@ -29,43 +29,46 @@ from llm_rl.vapor.ratios import (
 RatioBase = Literal["ref", "old"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class VaporConfig:
-    """Parameters of the objective.
-
-    Attributes:
-        beta: β ≥ 0, strength of the preference term; at 0 the term is 1.
-        clip_low: How far the ratio may fall below 1, in [0, 1].
-        clip_high: How far it may rise above 1, ≥ 0.
-        kl_weight: w₁ ≥ 0, weight of the KL to the reference.
-        kl_estimator: Estimator of the divergence, one of those of `core.approx_kl`.
-        ratio_base: The verifiable ratio is against the reference ("ref") or the policy that sampled ("old").
-        ratio_level: Over the tokens of s_i the log-ratio is added up ("sum"), averaged ("mean"), or each token has its
-            own ratio ("token").
-        clip_on: The clip acts on the "product" of both terms, or on the "verifiable" ratio alone, with the preference
-            term as a factor outside.
-        pref_loss_weight: Weight ≥ 0 of a direct −log σ(β·margin), the loss of DPO, arXiv:2305.18290.
-        advantage_scale: "none", reward minus group mean; "std" divides by the group's standard deviation as well.
+    """Parameters of the objective; `beta` is the strength of the preference term, `kl_weight` that of the divergence.
 
     Raises:
-        ValueError: A weight is negative or a name unknown. Clip ranges are checked where they are used.
+        ValueError: A weight is negative, a clip range out of its own, or a name unknown.
     """
 
-    beta: float = 0.1
-    clip_low: float = 0.2
-    clip_high: float = 0.2
-    kl_weight: float = 0.0
-    kl_estimator: KLEstimator = "k3"
-    ratio_base: RatioBase = "ref"
-    ratio_level: RatioLevel = "sum"
-    clip_on: ClipOn = "product"
-    pref_loss_weight: float = 0.0
-    advantage_scale: Scale = "none"
+    beta: float = field(default=0.1, metadata={"help": "Strength of the preference term; 0: it is 1."})
+    clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
+    clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
+    kl_weight: float = field(default=0.0, metadata={"help": "w1: weight of the divergence from the reference."})
+    kl_estimator: KLEstimator = field(
+        default="k3", metadata={"help": "A token's divergence: k1, k2 or k3 of the sample."}
+    )
+    ratio_base: RatioBase = field(
+        default="ref", metadata={"help": "The verifiable ratio is against ref, or old, at sampling."}
+    )
+    ratio_level: RatioLevel = field(
+        default="sum", metadata={"help": "Log-ratio over s_i: sum or mean, or one a token (token)."}
+    )
+    clip_on: ClipOn = field(
+        default="product",
+        metadata={"help": "The clip acts on the product, or on the verifiable ratio with the preference as a factor."},
+    )
+    pref_loss_weight: float = field(
+        default=0.0, metadata={"help": "Weight of a direct -log sigmoid(beta * margin), the loss of DPO."}
+    )
+    advantage_scale: Scale = field(
+        default="none", metadata={"help": "Advantages as they are (none) or over the group's std."}
+    )
 
     def __post_init__(self) -> None:
         for name in ("beta", "kl_weight", "pref_loss_weight"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be 0 or greater, and finite")
+        if not 0 <= self.clip_low <= 1:
+            raise ValueError(f"clip_low is {self.clip_low}; it must lie in [0, 1]")
+        if not self.clip_high >= 0:
+            raise ValueError(f"clip_high is {self.clip_high}; it must be 0 or greater")
         for name, choices in (("ratio_base", RatioBase), ("ratio_level", RatioLevel), ("clip_on", ClipOn)):
             check_choice(name, getattr(self, name), choices)
         check_choice("kl_estimator", self.kl_estimator, KLEstimator)

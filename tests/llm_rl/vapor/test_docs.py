@@ -1,4 +1,5 @@
-from pathlib import Path
+from pathlib from dataclasses import fields
+import Path
 
 import pytest
 
@@ -18,5 +19,5 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_every_argument_is_in_the_table() -> None:
-    own = set(VAPORArguments.__annotations__) - set(RolloutArguments.__annotations__)
+    own = {item.name for item in fields(VAPORArguments)} - {item.name for item in fields(RolloutArguments)}
     assert len(own) > 10 and all(f"`{name}`" in PAGE.read_text() or f"{name}=" in PAGE.read_text() for name in own)
