@@ -1,5 +1,5 @@
-from pathlib from dataclasses import fields
-import Path
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
