@@ -3,10 +3,10 @@
     pip install "sudoku-dllm[agents]"
     python examples/maskable_ppo.py
 
-The agent sees which digits are legal in which cell (n³ bits, the action mask) and is paid as `Sudoku-v0` pays: 1 for a
-digit that logic forces, 0 for one that is only right, and the end for a wrong one. It is tested on puzzles whose
-solution grids never occur in training. There are 288 grids of size 4; since all of them are images of only two under
-the symmetries of Sudoku, the held-out grids are new to the agent but not new in kind.
+The agent sees which digits are legal in which cell (n³ bits, the action mask) and is paid as `Sudoku-v0` pays: 1 for
+the right digit in a definite cell, 0 for one that is only right, and the end for a wrong one. It is tested on puzzles
+whose solution grids never occur in training. There are 288 grids of size 4; since all of them are images of only two
+under the symmetries of Sudoku, the held-out grids are new to the agent but not new in kind.
 """
 
 from collections.abc import Callable

@@ -17,7 +17,7 @@ from sudoku_env.envs.wrappers import FlatActions, FlatUnmask, FlatUnmaskVector
 from sudoku_env.errors import SudokuError
 from sudoku_env.explanation import explain
 from sudoku_env.generator import generate
-from sudoku_env.logic import definite_cells, forced_digits
+from sudoku_env.logic import definite_cells, definite_digits
 from sudoku_env.order import random_order_floor
 from sudoku_env.prompts.scoring import Score, score_answer
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
@@ -46,9 +46,9 @@ __all__ = [
     "decode_gif",
     "default_puzzles",
     "definite_cells",
+    "definite_digits",
     "detect_definite",
     "explain",
-    "forced_digits",
     "format_board",
     "generate",
     "judge_error",

@@ -50,7 +50,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
     `info` holds, after `reset` and `step` alike, `action_mask`, also after the last step that of the board as it is;
     `error`: whether a digit is wrong; `illegal`: whether the last action was; and `steps`, the digits written. Its
     arrays and the observation are new at every step. What costs more is computed on demand, by properties of
-    `env.unwrapped`: `forced` and `solution`.
+    `env.unwrapped`: `definite` and `solution`.
 
     ## Arguments
 
@@ -107,14 +107,14 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
         self._over = True
 
     @property
-    def forced(self) -> NDArray[np.bool_]:
+    def definite(self) -> NDArray[np.bool_]:
         """bool `(n²,)`, a new array: the blank cells that are definite (S1); none once a digit is wrong.
 
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.
         """
         self._require_episode()
-        return self._state.forced()[0]
+        return self._state.definite()[0]
 
     @property
     def solution(self) -> NDArray[np.int64]:

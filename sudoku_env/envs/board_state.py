@@ -11,7 +11,7 @@ from sudoku_env.envs.episodes import Streams, check_illegal_reward, puzzle_pool
 from sudoku_env.envs.progress import BoardView, view_of
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.kernels import play
-from sudoku_env.logic import forced_digits
+from sudoku_env.logic import definite_digits
 from sudoku_env.solver import solve_batch
 
 ENDS = ("error", "dead_end")
@@ -88,14 +88,14 @@ class BoardState:
         play.play(actions, rewards, *self.rules)
         return rewards
 
-    def forced(self) -> NDArray[np.bool_]:
+    def definite(self) -> NDArray[np.bool_]:
         """bool `(B, n²)`, the blank cells that are definite (S1); none on a board with a wrong digit."""
-        return (forced_digits(self.boards) > 0) & (self.status[:, play.ERROR] == 0)[:, None]
+        return (definite_digits(self.boards) > 0) & (self.status[:, play.ERROR] == 0)[:, None]
 
     def view(self, row: int) -> BoardView:
         """What can be shown of a board."""
         steps = int(self.status[row, play.STEPS])
-        return view_of(self.boards[row], self.solutions[row], self.orders[row], self.forced()[row], steps)
+        return view_of(self.boards[row], self.solutions[row], self.orders[row], self.definite()[row], steps)
 
 
 @cache

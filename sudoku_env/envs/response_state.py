@@ -12,7 +12,7 @@ from sudoku_env.envs.episodes import puzzle_pool
 from sudoku_env.envs.progress import BoardView, view_of
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.kernels.unmask import find_legal, write_cells
-from sudoku_env.logic import forced_digits
+from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.alignment import encode_prompt
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, build_prompt, parse_puzzle
@@ -118,7 +118,7 @@ class ResponseState:
         layouts: The layout of each row's response.
         tokens: int64 `(B, max_prompt_length + max_gen_length)`, the prompts, padded on the left, and the responses.
         solutions: uint8 `(B, n²)`.
-        forced: bool `(B, n²)`, the cells that are definite now (S1); none once a cell is wrong.
+        definite: bool `(B, n²)`, the cells that are definite now (S1); none once a cell is wrong.
         error: bool `(B,)`, whether a cell is wrong.
         illegal: bool `(B,)`, whether the last action was illegal.
         over: bool `(B,)`, whether the episode is over.
@@ -132,7 +132,7 @@ class ResponseState:
         self.layouts = [layout] * count
         self.tokens = np.full((count, source.max_prompt_length + source.max_gen_length), source.pad_id, dtype=np.int64)
         self.solutions = np.zeros((count, cells), dtype=np.uint8)
-        self.forced = np.zeros((count, cells), dtype=bool)
+        self.definite = np.zeros((count, cells), dtype=bool)
         self.error = np.zeros(count, dtype=bool)
         self.illegal = np.zeros(count, dtype=bool)
         self.over = np.ones(count, dtype=bool)
@@ -165,7 +165,7 @@ class ResponseState:
         self.tokens[row] = self._source.pad_id
         self.tokens[row, -len(start.token_ids) :] = start.token_ids
         self.solutions[row] = layout.solution
-        self.forced[row] = forced_digits(layout.puzzle) > 0
+        self.definite[row] = definite_digits(layout.puzzle) > 0
         self.error[row] = self.illegal[row] = self.over[row] = False
         self.steps[row] = 0
         self._boards[row] = layout.puzzle
@@ -199,7 +199,7 @@ class ResponseState:
             digit_ids=layout.digit_ids,
             mask_id=mask_id,
             solutions=self.solutions[rows],
-            forced=self.forced[rows],
+            definite=self.definite[rows],
             lam=self._lam,
         )
         responses[rows] = after.responses
@@ -213,7 +213,7 @@ class ResponseState:
             self._digit_ids,
             self._boards,
             self._orders,
-            self.forced,
+            self.definite,
             self.steps,
             self.error,
             table.units,
@@ -224,13 +224,13 @@ class ResponseState:
     def columns(self) -> dict[str, NDArray[Any]]:
         """The infos of all rows, described in `UnmaskEnv`, as new arrays with B rows."""
         responses = self.tokens[:, -self._source.max_gen_length :]
-        forced = np.zeros(responses.shape, dtype=np.int8)
-        forced[:, self.layouts[0].cell_positions] = self.forced
+        definite = np.zeros(responses.shape, dtype=np.int8)
+        definite[:, self.layouts[0].cell_positions] = self.definite
         ranges = np.empty(len(self.layouts), dtype=object)
         ranges[:] = [self.layouts[0].map_range] * len(ranges)
         return {
             "masked": (responses == self._source.mask_id).astype(np.int8),
-            "forced": forced,
+            "definite": definite,
             "error": self.error.copy(),
             "illegal": self.illegal.copy(),
             "steps": self.steps.copy(),
@@ -249,7 +249,7 @@ class ResponseState:
     def view(self, row: int) -> BoardView:
         """What can be shown of a response's board."""
         return view_of(
-            self._boards[row], self.solutions[row], self._orders[row], self.forced[row], int(self.steps[row])
+            self._boards[row], self.solutions[row], self._orders[row], self.definite[row], int(self.steps[row])
         )
 
 

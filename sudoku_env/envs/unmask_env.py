@@ -54,7 +54,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     action, which leaves the response as it was. It never truncates; at most as many steps are possible as there are
     masks at the start.
 
-    `info` holds, over the response positions, `masked` and `forced` (S1; none once a cell is wrong), both int8
+    `info` holds, over the response positions, `masked` and `definite` (S1; none once a cell is wrong), both int8
     `(max_gen_length,)`; `error`: whether a cell is wrong; `illegal`: whether the last action was; `steps`;
     `prompt_length`, without the padding; `map_range`, the response positions [a, b) of the map; and `solution`, int64
     `(n²,)`.

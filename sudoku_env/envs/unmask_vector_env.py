@@ -78,10 +78,10 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         return list(self._state.layouts)
 
     @property
-    def forced(self) -> NDArray[np.bool_]:
+    def definite(self) -> NDArray[np.bool_]:
         """bool `(B, n²)`, a new array: the masked cells that are definite (S1); none once a cell is wrong."""
         self._require_episodes()
-        return self._state.forced.copy()
+        return self._state.definite.copy()
 
     @property
     def solutions(self) -> NDArray[np.int64]:

@@ -59,7 +59,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
 
     @property
     @abstractmethod
-    def forced(self) -> NDArray[np.bool_]:
+    def definite(self) -> NDArray[np.bool_]:
         """bool `(B, n²)`, a new array: the blank cells that are definite (S1); none once a cell is wrong."""
 
     @property
@@ -251,10 +251,10 @@ class SudokuVectorEnv(BatchEnv[np.uint8]):
         self.size = size
 
     @property
-    def forced(self) -> NDArray[np.bool_]:
+    def definite(self) -> NDArray[np.bool_]:
         """bool `(B, n²)`, a new array: the blank cells that are definite (S1); none once a digit is wrong."""
         self._require_episodes()
-        return self._state.forced()
+        return self._state.definite()
 
     @property
     def solutions(self) -> NDArray[np.int64]:

@@ -110,7 +110,7 @@ def test_one_step_refuses_such_a_lambda_too():
             digit_ids=np.array([1]),
             mask_id=0,
             solutions=np.ones((1, 1), dtype=np.uint8),
-            forced=np.zeros((1, 1), dtype=bool),
+            definite=np.zeros((1, 1), dtype=bool),
             lam=math.nan,
         )
 

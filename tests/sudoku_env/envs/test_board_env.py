@@ -44,7 +44,7 @@ def test_an_episode_by_hand():
     assert obs.dtype == np.uint8 and obs.tolist() == parse_board(LOOSE).tolist()
     assert info.keys() == KEYS and (info["steps"], info["error"], info["illegal"]) == (0, False, False)
     assert env.solution.tolist() == [1, 3, 2, 4, 4, 2, 3, 1, 2, 1, 4, 3, 3, 4, 1, 2]
-    assert np.flatnonzero(env.forced).tolist() == [1, 2, 3, 7, 8, 10, 11, 14]
+    assert np.flatnonzero(env.definite).tolist() == [1, 2, 3, 7, 8, 10, 11, 14]
     obs, reward, terminated, truncated, info = env.step(4 * 4 + 3)  # 4 is right in cell 4, but 2 could stand there too
     assert (reward, terminated, truncated) == (0.0, False, False)
     assert obs[4] == 4 and info["steps"] == 1
@@ -52,7 +52,7 @@ def test_an_episode_by_hand():
     obs, reward, terminated, truncated, info = env.step(1 * 4 + 1)  # a 2 in cell 1, where a 3 belongs
     assert (reward, terminated, truncated) == (0.0, True, False)
     assert info.keys() == KEYS and (info["steps"], info["error"], info["illegal"]) == (3, True, False)
-    assert obs.tolist() == [1, 2, 0, 4, 4, 0, 3, 0, 0, 1, 0, 0, 0, 0, 0, 2] and not env.forced.any()
+    assert obs.tolist() == [1, 2, 0, 4, 4, 0, 3, 0, 0, 1, 0, 0, 0, 0, 0, 2] and not env.definite.any()
     assert info["action_mask"].tolist() == slow_mask(obs)
 
 
@@ -61,7 +61,7 @@ def test_a_wrong_digit_goes_on_to_a_dead_end():
     env.reset(seed=0)
     _, reward, terminated, _, info = env.step(5 * 4 + 3)  # a 4 in cell 5, where a 2 belongs; leaves cell 13 only 3
     assert (reward, terminated, info["error"]) == (0.0, False, True)
-    assert not env.forced.any()
+    assert not env.definite.any()
     assert env.step(3 * 4 + 3)[1:3] == (0.0, False)  # the right 4 in cell 3: no reward any more
     obs, reward, terminated, truncated, info = env.step(12 * 4 + 2)  # a 3 next to cell 13
     assert (reward, terminated, truncated, info["illegal"], info["error"]) == (0.0, True, False, False, True)
@@ -85,8 +85,8 @@ def test_random_play_against_a_slow_reference(size, end_on):
             board = obs
             assert info["action_mask"].dtype == np.int8 and info["action_mask"].tolist() == slow_mask(board)
             wrong = ((board > 0) & (board != solution)).any()
-            forced = np.array(reference.forced(board)) > 0
-            np.testing.assert_array_equal(env.forced, forced & ~wrong)
+            definite = np.array(reference.definite(board)) > 0
+            np.testing.assert_array_equal(env.definite, definite & ~wrong)
             action = sample_legal(info["action_mask"], rng)
             if rng.random() < (0.97 if end_on == "error" else 0.5):  # mostly the right digit
                 cell = rng.choice(np.flatnonzero(board == 0))
@@ -97,7 +97,7 @@ def test_random_play_against_a_slow_reference(size, end_on):
             cell, digit = action // size, action % size + 1
             expected = -1.0
             if legal:
-                expected = float(unmask_reward(True, forced[cell] and not wrong, digit == solution[cell], 0.0))
+                expected = float(unmask_reward(True, definite[cell] and not wrong, digit == solution[cell], 0.0))
             obs, reward, terminated, truncated, info = env.step(action)
             after = board.copy()
             if legal:
@@ -135,12 +135,12 @@ def test_actions_outside_the_mask_change_nothing():
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_forced_cells_first_earn_one_each(size):
+def test_definite_cells_first_earn_one_each(size):
     env = make(size=size)
     obs, info = env.reset(seed=2)
     blanks, total, terminated = int((obs == 0).sum()), 0.0, False
     while not terminated:
-        cell = int(np.flatnonzero(env.forced)[0])
+        cell = int(np.flatnonzero(env.definite)[0])
         obs, reward, terminated, _, info = env.step(cell * size + env.solution[cell] - 1)
         total += reward
     assert total == blanks and not info["error"]
@@ -151,9 +151,9 @@ def test_forced_cells_first_earn_one_each(size):
 def test_nothing_returned_is_shared():
     env = make(size=4, boards=[LOOSE])
     obs, info = env.reset(seed=0)
-    arrays = [obs, info["action_mask"], env.forced, env.solution, env.action_masks()]
+    arrays = [obs, info["action_mask"], env.definite, env.solution, env.action_masks()]
     step = env.step(3 * 4 + 3)
-    arrays += [step[0], step[-1]["action_mask"], env.forced, env.solution, env.action_masks()]
+    arrays += [step[0], step[-1]["action_mask"], env.definite, env.solution, env.action_masks()]
     for array in arrays:
         array[...] = 1 - array.astype(np.int64) % 2
     obs, reward, _, _, info = env.step(7 * 4 + 0)  # a 1 in a definite cell
@@ -165,7 +165,7 @@ def test_nothing_returned_is_shared():
 
 def test_masks_for_other_libraries():
     env = make(size=6)
-    for ask in (lambda: env.action_masks(), lambda: env.forced, lambda: env.solution, lambda: env.render()):
+    for ask in (lambda: env.action_masks(), lambda: env.definite, lambda: env.solution, lambda: env.render()):
         with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):
             ask()
     _, info = env.reset(seed=0)
@@ -178,11 +178,11 @@ def test_masks_for_other_libraries():
 def test_copies_go_on_alike_and_apart(duplicate):
     env = make(size=6)
     env.reset(seed=3)
-    env.step(int(np.flatnonzero(env.forced)[0] * 6 + env.solution[env.forced][0] - 1))
+    env.step(int(np.flatnonzero(env.definite)[0] * 6 + env.solution[env.definite][0] - 1))
     twin = duplicate(env)
-    cell = int(np.flatnonzero(env.forced)[0])
+    cell = int(np.flatnonzero(env.definite)[0])
     action = cell * 6 + int(env.solution[cell]) - 1
-    np.testing.assert_array_equal(env.forced, twin.forced)
+    np.testing.assert_array_equal(env.definite, twin.definite)
     assert data_equivalence(env.step(action), twin.step(action), exact=True)
     for _ in range(3):
         assert data_equivalence(env.reset(), twin.reset(), exact=True)
@@ -251,11 +251,11 @@ def test_what_is_rendered():
     assert np.flatnonzero(view.givens).tolist() == [0, 6, 9, 15]
     assert view.order.tolist() == [0, 0, 0, 2, 1] + [0] * 11
     assert np.flatnonzero(view.guessed).tolist() == [4] and view.last == 3
-    np.testing.assert_array_equal(view.forced, env.forced)
+    np.testing.assert_array_equal(view.definite, env.definite)
     env.step(1 * 4 + 1)  # wrong in a definite cell
     view = env._state.view(0)
     assert np.flatnonzero(view.guessed).tolist() == [4]
-    assert np.flatnonzero(view.wrong).tolist() == [1] and view.last == 1 and not view.forced.any()
+    assert np.flatnonzero(view.wrong).tolist() == [1] and view.last == 1 and not view.definite.any()
 
 
 @pytest.mark.parametrize(

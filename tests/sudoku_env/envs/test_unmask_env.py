@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from sudoku_env.board import SIZES, parse_board
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.errors import SudokuError, TokenLayoutError
-from sudoku_env.logic import forced_digits, singles_rounds
+from sudoku_env.logic import definite_digits, singles_rounds
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import detect_definite, judge_error
@@ -50,28 +50,28 @@ def test_rewards_by_hand():
     env = make(prompts=PROMPTS, lam=0.25)
     obs, info = env.reset(seed=0, options={"index": 0})
     assert info["steps"] == 0 and not info["error"] and not info["illegal"]
-    forced = np.flatnonzero(forced_digits(LOOSE))
-    assert np.flatnonzero(info["forced"]).tolist() == env.layout.cell_positions[forced].tolist()
-    loose = int(np.setdiff1d(np.flatnonzero(LOOSE == 0), forced)[0])
+    definite = np.flatnonzero(definite_digits(LOOSE))
+    assert np.flatnonzero(info["definite"]).tolist() == env.layout.cell_positions[definite].tolist()
+    loose = int(np.setdiff1d(np.flatnonzero(LOOSE == 0), definite)[0])
     solution = info["solution"]
 
     obs, reward, terminated, truncated, info = env.step(cell_action(env, loose, solution[loose]))
     assert (reward, terminated, truncated) == (0.0, False, False)  # right, but not definite
     assert obs[-env.max_gen_length :][env.layout.cell_positions[loose]] == env.layout.digit_ids[solution[loose] - 1]
-    cell = int(np.flatnonzero(info["forced"][env.layout.cell_positions])[0])
+    cell = int(np.flatnonzero(info["definite"][env.layout.cell_positions])[0])
     assert env.step(cell_action(env, cell, solution[cell]))[1:3] == (1.0, False)  # definite and right
     assert env.step(np.array([env.max_gen_length - 1, 50]))[1:3] == (0.25, False)  # outside the map
     blank = int(np.flatnonzero(env.state[-env.max_gen_length :][env.layout.cell_positions] == env.mask_id)[0])
     wrong = solution[blank] % 4 + 1
     _, reward, terminated, truncated, info = env.step(cell_action(env, blank, wrong))
     assert (reward, terminated, truncated) == (0.0, True, False)
-    assert info["error"] and info["steps"] == 4 and not info["forced"].any()
+    assert info["error"] and info["steps"] == 4 and not info["definite"].any()
 
 
 def test_a_token_that_is_no_digit_is_an_error_in_the_map():
     env = make(prompts=PROMPTS)
     _, info = env.reset(seed=0)
-    position = env.layout.cell_positions[np.flatnonzero(info["forced"][env.layout.cell_positions])[0]]
+    position = env.layout.cell_positions[np.flatnonzero(info["definite"][env.layout.cell_positions])[0]]
     _, reward, terminated, _, info = env.step(np.array([position, env.tokenizer.encode("a")[0]]))
     assert (reward, terminated, info["error"]) == (0.0, True, True)
 
@@ -107,7 +107,7 @@ def test_actions_outside_the_space_and_after_the_end_are_refused():
 
 
 @pytest.mark.parametrize("size", [4, 6, 9])
-def test_filling_forced_cells_first_solves_it_with_full_reward(size):
+def test_filling_definite_cells_first_solves_it_with_full_reward(size):
     env = make(size=size)
     for seed in range(3):
         _, info = env.reset(seed=seed)
@@ -115,8 +115,8 @@ def test_filling_forced_cells_first_solves_it_with_full_reward(size):
         blanks = int((env.layout.puzzle == 0).sum())
         total, terminated = 0.0, False
         while not terminated:
-            forced = np.flatnonzero(info["forced"])
-            position = forced[0] if len(forced) else np.flatnonzero(info["masked"])[0]
+            definite = np.flatnonzero(info["definite"])
+            position = definite[0] if len(definite) else np.flatnonzero(info["masked"])[0]
             cell = np.flatnonzero(env.layout.cell_positions == position)
             token = env.layout.solution_ids[cell[0]] if len(cell) else env.tokenizer.eos_token_id
             _, reward, terminated, _, info = env.step(np.array([position, token]))
@@ -140,7 +140,7 @@ def test_info_agrees_with_the_functions_on_states():
             assert info["map_range"] == env.layout.map_range
             np.testing.assert_array_equal(info["masked"], obs[-env.max_gen_length :] == env.mask_id)
             if not info["error"]:
-                assert np.flatnonzero(info["forced"]).tolist() == detect_definite(state, env.layout)
+                assert np.flatnonzero(info["definite"]).tolist() == detect_definite(state, env.layout)
         ends.add(info["error"])
     assert ends == {True, False}
 
@@ -174,7 +174,7 @@ def test_expected_reward_over_all_actions_is_f():
             prefix.append(np.array([position, env.layout.solution_ids[cell[0]] if len(cell) else 5]))
             _, _, over, _, info = env.step(prefix[-1])
             assert not over
-        masked, forced = np.flatnonzero(info["masked"]), info["forced"]
+        masked, definite = np.flatnonzero(info["masked"]), info["definite"]
         tokens = [token for token in range(env.vocabulary) if token != env.mask_id]
         position_policy = rng.dirichlet(np.ones(len(masked)))
         token_policy = np.zeros((len(masked), env.vocabulary))
@@ -193,7 +193,7 @@ def test_expected_reward_over_all_actions_is_f():
         for row, position in enumerate(masked):
             if position not in env.layout.cell_positions:
                 f += 0.3 * position_policy[row]
-            elif forced[position]:
+            elif definite[position]:
                 right = env.layout.solution_ids[env.layout.cell_positions.tolist().index(position)]
                 f += position_policy[row] * token_policy[row, right]
         assert f > 0
@@ -223,7 +223,7 @@ def test_copies_go_on_alike_and_apart(duplicate):
     _, info = env.reset(seed=5)
     info = env.step(np.array([env.max_gen_length - 1, 7]))[-1]
     twin = duplicate(env)
-    position = np.flatnonzero(info["forced"])[0]
+    position = np.flatnonzero(info["definite"])[0]
     cell = env.layout.cell_positions.tolist().index(position)
     action = cell_action(env, cell, info["solution"][cell])
     assert data_equivalence(env.step(action), twin.step(action), exact=True)

@@ -132,9 +132,9 @@ def test_nothing_returned_is_shared(name):
     spoil(ours.reset(seed=0))
     twin.reset(seed=0)
     for _ in range(15):
-        for value in (ours.forced, ours.solutions, ours.action_masks()):
+        for value in (ours.definite, ours.solutions, ours.action_masks()):
             spoil(value)
-        np.testing.assert_array_equal(ours.forced, twin.forced)
+        np.testing.assert_array_equal(ours.definite, twin.definite)
         actions = some_actions(twin, rng)
         one, two = ours.step(actions.copy()), twin.step(actions)
         assert data_equivalence(one, two, exact=True)
@@ -257,7 +257,7 @@ def test_an_environment_that_resets_ignores_its_action():
 def test_resets_come_first(name):
     envs = vector(name, count=2, autoreset_mode="Disabled")
     actions = np.zeros(envs.action_space.shape, dtype=np.int64)
-    for ask in (lambda: envs.step(actions), lambda: envs.forced, lambda: envs.solutions, envs.action_masks):
+    for ask in (lambda: envs.step(actions), lambda: envs.definite, lambda: envs.solutions, envs.action_masks):
         with pytest.raises(gymnasium.error.ResetNeeded, match="episode 0"):
             ask()
     envs.reset(seed=0, options={"reset_mask": np.array([True, False])})
