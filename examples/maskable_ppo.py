@@ -22,7 +22,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 from transformers import HfArgumentParser
 
-from sudoku_env import generate, sample_legal
+from sudoku_env import PuzzlePool, Puzzles, generate, sample_legal
 
 
 @dataclass
@@ -66,7 +66,7 @@ class LegalMoves(gymnasium.Wrapper[NDArray[np.int8], int, NDArray[np.uint8], int
 
 def make_env(boards: NDArray[np.uint8]) -> LegalMoves:
     """4×4 Sudoku that draws from these boards."""
-    return LegalMoves(gymnasium.make("sudoku_env:Sudoku-v0", size=4, boards=boards))
+    return LegalMoves(gymnasium.make("sudoku_env:Sudoku-v0", source=PuzzlePool(Puzzles.of(boards))))
 
 
 def solved_share(choose: Callable[[NDArray[np.int8]], int], boards: NDArray[np.uint8]) -> float:

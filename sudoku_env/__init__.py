@@ -10,6 +10,7 @@ from sudoku_env.chat.rows import chat_rows
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.rendering import decode_gif
 from sudoku_env.envs.sampling import sample_legal
+from sudoku_env.envs.sources import PromptPool, PuzzlePool, PuzzleSource
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.vector_env import SudokuVectorEnv
@@ -32,6 +33,9 @@ __all__ = [
     "FlatUnmask",
     "FlatUnmaskVector",
     "PreFilled",
+    "PromptPool",
+    "PuzzlePool",
+    "PuzzleSource",
     "Puzzles",
     "Score",
     "SudokuEnv",
