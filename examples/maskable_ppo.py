@@ -3,10 +3,10 @@
     pip install "sudoku-dllm[agents]"
     python examples/maskable_ppo.py
 
-The agent sees which digits are legal in which cell (n³ bits, the action mask) and is paid as `Sudoku-v0` pays: 1 for a
-digit that logic forces, 0 for one that is only right, and the end for a wrong one. It is tested on puzzles whose
-solution grids never occur in training. There are 288 grids of size 4; since all of them are images of only two under
-the symmetries of Sudoku, the held-out grids are new to the agent but not new in kind.
+The agent sees which digits are legal in which cell (n³ bits, the action mask) and is paid as `Sudoku-v0` pays: 1 for
+the right digit in a definite cell, 0 for one that is only right, and the end for a wrong one. It is tested on puzzles
+whose solution grids never occur in training. There are 288 grids of size 4; since all of them are images of only two
+under the symmetries of Sudoku, the held-out grids are new to the agent but not new in kind.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 from transformers import HfArgumentParser
 
-from sudoku_env import generate, sample_legal
+from sudoku_env import PuzzlePool, Puzzles, generate, sample_legal
 
 
 @dataclass
@@ -66,7 +66,7 @@ class LegalMoves(gymnasium.Wrapper[NDArray[np.int8], int, NDArray[np.uint8], int
 
 def make_env(boards: NDArray[np.uint8]) -> LegalMoves:
     """4×4 Sudoku that draws from these boards."""
-    return LegalMoves(gymnasium.make("sudoku_env:Sudoku-v0", size=4, boards=boards))
+    return LegalMoves(gymnasium.make("sudoku_env:Sudoku-v0", source=PuzzlePool(Puzzles.of(boards))))
 
 
 def solved_share(choose: Callable[[NDArray[np.int8]], int], boards: NDArray[np.uint8]) -> float:

@@ -10,6 +10,7 @@ from sudoku_env.chat.rows import chat_rows
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.rendering import decode_gif
 from sudoku_env.envs.sampling import sample_legal
+from sudoku_env.envs.sources import PromptPool, PuzzlePool, PuzzleSource
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.vector_env import SudokuVectorEnv
@@ -17,7 +18,7 @@ from sudoku_env.envs.wrappers import FlatActions, FlatUnmask, FlatUnmaskVector
 from sudoku_env.errors import SudokuError
 from sudoku_env.explanation import explain
 from sudoku_env.generator import generate
-from sudoku_env.logic import definite_cells, forced_digits
+from sudoku_env.logic import definite_cells, definite_digits
 from sudoku_env.order import random_order_floor
 from sudoku_env.prompts.scoring import Score, score_answer
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
@@ -32,6 +33,9 @@ __all__ = [
     "FlatUnmask",
     "FlatUnmaskVector",
     "PreFilled",
+    "PromptPool",
+    "PuzzlePool",
+    "PuzzleSource",
     "Puzzles",
     "Score",
     "SudokuEnv",
@@ -46,9 +50,9 @@ __all__ = [
     "decode_gif",
     "default_puzzles",
     "definite_cells",
+    "definite_digits",
     "detect_definite",
     "explain",
-    "forced_digits",
     "format_board",
     "generate",
     "judge_error",

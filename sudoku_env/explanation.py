@@ -51,7 +51,7 @@ class Step:
         cells: The cells of the pattern: the cell filled; the places of a locked digit; the cells of a subset; the
             places of a fish, line by line; pivot and pincers of a wing; for a W-wing and a turbot fish the chain
             from end to end.
-        units: The units that force it, e.g. `row 3`; a naked single has its cell's three.
+        units: The units that it follows from, e.g. `row 3`; a naked single has its cell's three.
         text: What `str` gives.
     """
 
@@ -136,7 +136,7 @@ def placement_step(rule: int, cell: int, digit: int, units: Sequence[int], board
         rule: Index in `RULES`.
         cell: The cell to fill.
         digit: The digit that it gets.
-        units: The units that force it; a naked single takes those of its cell instead.
+        units: The units that it follows from; a naked single takes those of its cell instead.
         board: uint8 `(n²,)` before the step, from which a naked single reads what stands in its units. Any other digit
             that does not stand there is said to have been eliminated before.
     """

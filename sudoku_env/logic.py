@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from sudoku_env.board import Board, BoardLike, as_board, as_boards, geometry, is_solved, size_of
 from sudoku_env.errors import BoardError
-from sudoku_env.kernels.general import candidates_batch, forced_batch
+from sudoku_env.kernels.general import candidates_batch, find_definite_batch
 from sudoku_env.kernels.ladder import definite_batch
 from sudoku_env.kernels.ladder_state import RULES, ladder_table
-from sudoku_env.kernels.singles import forced9_batch
+from sudoku_env.kernels.singles import definite9_batch
 
 RULE_GROUPS: dict[str, str] = {
     "singles": "hidden_single",
@@ -59,8 +59,8 @@ def candidates(boards: NDArray[np.integer]) -> NDArray[np.bool_]:
     return ((masks[:, :, None] >> np.arange(size)) & 1).astype(np.bool_).reshape(*flat.shape, size)
 
 
-def forced_digits(boards: NDArray[np.integer]) -> Board:
-    """The digit that a naked or hidden single forces in each blank cell.
+def definite_digits(boards: NDArray[np.integer]) -> Board:
+    """The digit of each definite cell: a blank cell with a naked or hidden single.
 
     A board may be contradictory. A naked and a hidden single of one cell never disagree, as both are its candidates;
     two hidden ones may, and then the row's comes before the column's before the box's, and the lower digit first.
@@ -77,11 +77,11 @@ def forced_digits(boards: NDArray[np.integer]) -> Board:
     flat = as_boards(boards)
     size = size_of(flat.shape[-1])
     batch = flat.reshape(-1, size * size)
-    forced = np.zeros_like(batch)
+    definite = np.zeros_like(batch)
     table = geometry(size)
-    find = forced9_batch if size == 9 else forced_batch
-    find(batch, table.units, table.units_of, forced)
-    return forced.reshape(flat.shape)
+    find = definite9_batch if size == 9 else find_definite_batch
+    find(batch, table.units, table.units_of, definite)
+    return definite.reshape(flat.shape)
 
 
 def rule_index(rule: str) -> int:
@@ -101,7 +101,7 @@ def definite_cells(boards: NDArray[np.integer], rule: str = "singles") -> Board:
 
     From the candidates of the digits on the board, the easiest rule that eliminates anything does so everywhere at
     once, again and again until no rule up to `rule` does; then a cell is definite if it is a naked or hidden single of
-    the candidates left. "naked_single" counts naked ones alone; "singles" is `forced_digits`; under "backbone" a cell
+    the candidates left. "naked_single" counts naked ones alone; "singles" is `definite_digits`; under "backbone" a cell
     is definite if its digit is the same in every solution, so none is on a board without a solution.
 
     On a board with a solution, a cell that is definite under a rule is so with the same digit under any harder one.
@@ -151,7 +151,7 @@ def singles_rounds(board: BoardLike) -> int:
 def _fill_in_rounds(board: BoardLike) -> tuple[Board, int]:
     filled = as_board(board)
     rounds = 0
-    while (forced := forced_digits(filled)).any():
-        filled += forced
+    while (definite := definite_digits(filled)).any():
+        filled += definite
         rounds += 1
     return filled, rounds

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from sudoku_env.board import Board
 from sudoku_env.errors import SudokuError
 from sudoku_env.explanation import explain
-from sudoku_env.logic import RULE_GROUPS, definite_cells, forced_digits
+from sudoku_env.logic import RULE_GROUPS, definite_cells, definite_digits
 
 TIERS = (*RULE_GROUPS, "beyond")
 """Groups of rules from easy to hard; "beyond" is a cell that none of them makes definite."""
@@ -32,7 +32,7 @@ def random_order_floor(boards: Board, solutions: Board, *, seed: int, orders: in
     shares = []
     for _ in range(orders):
         before, cells = _random_order(boards, solutions, generator)
-        shares.append((forced_digits(before)[np.arange(len(cells)), cells] > 0).mean())
+        shares.append((definite_digits(before)[np.arange(len(cells)), cells] > 0).mean())
     return float(np.mean(shares))
 
 

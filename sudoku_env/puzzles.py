@@ -9,12 +9,13 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from sudoku_env.board import BLANKS, SIZES, SYMBOLS, Board, geometry
-from sudoku_env.errors import PromptSetError, PuzzleParseError
+from sudoku_env.board import BLANKS, SIZES, SYMBOLS, Board, BoardLike, as_board, geometry, size_of
+from sudoku_env.errors import BoardError, PromptSetError, PuzzleParseError
+from sudoku_env.solver import solve_batch
 
 PROMPT_COLUMN = "prompt"
 PUZZLE_COLUMN = "puzzle"
@@ -36,6 +37,29 @@ class Puzzles:
 
     def __len__(self) -> int:
         return len(self.boards)
+
+    @classmethod
+    def of(cls, boards: Sequence[BoardLike]) -> Self:
+        """Puzzles and the solutions that the solver finds.
+
+        Args:
+            boards: At least one board of any form that `as_board` takes, all of one size.
+
+        Raises:
+            BoardError: There is no board, one is malformed or of another size than the first, or one has no blank or
+                not exactly one solution.
+        """
+        if len(boards) == 0:
+            raise BoardError("boards is empty; pass at least one puzzle")
+        size = size_of(as_board(boards[0]).size)
+        puzzles = np.stack([as_board(board, size) for board in boards])
+        solutions, counts = solve_batch(puzzles, limit=2)
+        for number, (puzzle, count) in enumerate(zip(puzzles, counts, strict=True)):
+            if count != 1:
+                raise BoardError(f"board {number} has {'no' if count == 0 else 'more than one'} solution; it needs one")
+            if puzzle.all():
+                raise BoardError(f"board {number} has no blank; there is nothing to fill")
+        return cls(puzzles, solutions)
 
 
 @cache

@@ -22,7 +22,7 @@ from llm_rl.training.command_line import need_file, need_writable, parse, user_e
 from scripts.benchmarks.timing import Contender, race, report
 from sudoku_env.board import parse_board, to_string
 from sudoku_env.generator import generate
-from sudoku_env.logic import forced_digits
+from sudoku_env.logic import definite_digits
 from sudoku_env.solver import count_solutions, solve, solve_batch
 
 
@@ -139,7 +139,7 @@ report(rows, "ours", "One board per call", folder)
 
 rows = []
 for name, boards in sets.items():
-    ours = Contender(lambda b=boards: forced_digits(b), len(boards))
+    ours = Contender(lambda b=boards: definite_digits(b), len(boards))
     rows.append({"task": name, "ours": race({"ours": ours}, args.rounds)["ours"]})
 report(rows, "ours", "Forced cells by singles", folder)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from llm_rl.training.command_line import USER_ERRORS, need_file, parse, user_errors
 from sudoku_env.errors import SudokuError
-from sudoku_env.logic import forced_digits
+from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, detect_definite, judge_error, pre_fill
 from sudoku_env.puzzles import read_prompts
@@ -60,8 +60,8 @@ def check(prefilled: PreFilled, tokenizer: Any, rng: np.random.Generator) -> str
         return "the cells of the response are not the puzzle's"
     if judge_error(ids, layout):
         return "judge_error is true for the pre-filled state"
-    if detect_definite(ids, layout) != layout.cell_positions[forced_digits(layout.puzzle) > 0].tolist():
-        return "detect_definite is not the forced cells of the puzzle"
+    if detect_definite(ids, layout) != layout.cell_positions[definite_digits(layout.puzzle) > 0].tolist():
+        return "detect_definite is not the definite cells of the puzzle"
 
     partly, wrong, garbled = ids.copy(), ids.copy(), ids.copy()
     filled = rng.permutation(blank)[: blank.size // 2]

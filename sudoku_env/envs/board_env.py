@@ -1,6 +1,5 @@
 """`Sudoku-v0`: fill a board cell by cell, without tokens."""
 
-from collections.abc import Sequence
 from operator import index
 from typing import Any
 
@@ -9,9 +8,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sudoku_env.board import BoardLike
 from sudoku_env.envs.board_state import BoardState
 from sudoku_env.envs.episodes import check_render_mode, chosen_index, render_view
+from sudoku_env.envs.sources import PuzzleSource
 from sudoku_env.kernels.play import play_one
 
 
@@ -50,26 +49,24 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
     `info` holds, after `reset` and `step` alike, `action_mask`, also after the last step that of the board as it is;
     `error`: whether a digit is wrong; `illegal`: whether the last action was; and `steps`, the digits written. Its
     arrays and the observation are new at every step. What costs more is computed on demand, by properties of
-    `env.unwrapped`: `forced` and `solution`.
+    `env.unwrapped`: `definite` and `solution`.
 
     ## Arguments
 
     ```python
-    gymnasium.make("sudoku_env:Sudoku-v0", size=9, clues=(30, 36), end_on="dead_end")
-    gymnasium.make("sudoku_env:Sudoku-v0", size=4, boards=["1...|..3.|.1..|...2"])
+    gymnasium.make("sudoku_env:Sudoku-v0", end_on="dead_end")
+    gymnasium.make("sudoku_env:Sudoku-v0", source=PuzzlePool(default_puzzles(4), shuffled=True))
+    gymnasium.make("sudoku_env:Sudoku-v0", source=PuzzlePool(Puzzles.of(["1...|..3.|.1..|...2"])))
     ```
 
-    - `size` (4, 6, 9 or 16; default 9): n.
-    - `clues` (default none): number of digits given, or an inclusive range, of a pool of `pool_size` (256) puzzles that
-      is generated once a process; singles alone solve them. Without it the pool is `default_puzzles(size)`.
-    - `boards` (default none): puzzles to draw from instead, each with one solution.
+    - `source` (default `PuzzlePool(default_puzzles(9), shuffled=True)`): where puzzles come from, a `PuzzlePool`, a
+      `PromptPool` or any other `PuzzleSource`. Its puzzles tell the size n.
     - `end_on` (`"error"` or `"dead_end"`; default `"error"`).
     - `illegal_reward` (default -1.0).
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
-    Every reset draws a puzzle. One of a pool is rearranged by a random symmetry of Sudoku (digits relabeled; bands,
-    stacks and the lines in them permuted; transposed where boxes are square), so that puzzles hardly ever repeat: a 9×9
-    one has about 1.2 × 10¹² images. Given `boards` stay as they are, and `reset(options={"index": i})` picks board i.
+    Every reset draws a puzzle of the source. Where that is shuffled, the puzzle is rearranged by a random symmetry of
+    Sudoku; else it stays as it is, and `reset(options={"index": i})` picks puzzle i.
 
     All randomness comes from `np_random`: it begins a stream when it is new (at the first reset and after
     `reset(seed=...)`), and later resets go on with that stream.
@@ -87,18 +84,16 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
 
     def __init__(
         self,
-        size: int = 9,
-        clues: int | tuple[int, int] | None = None,
-        boards: Sequence[BoardLike] | None = None,
+        source: PuzzleSource | None = None,
         *,
-        pool_size: int | None = None,
         end_on: str = "error",
         illegal_reward: float = -1.0,
         render_mode: str | None = None,
     ) -> None:
-        self.size = size
         self.render_mode = check_render_mode(render_mode)
-        self._state = BoardState(1, size, clues, boards, pool_size, end_on, illegal_reward)
+        self._state = BoardState(1, source, end_on, illegal_reward)
+        self.source, self.size = self._state.source, self._state.size
+        size = self.size
         self.observation_space = spaces.Box(0, size, (size * size,), np.uint8)
         self.action_space = spaces.Discrete(size**3)  # type: ignore[assignment]
         self._actions = size**3
@@ -107,14 +102,14 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
         self._over = True
 
     @property
-    def forced(self) -> NDArray[np.bool_]:
+    def definite(self) -> NDArray[np.bool_]:
         """bool `(n²,)`, a new array: the blank cells that are definite (S1); none once a digit is wrong.
 
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.
         """
         self._require_episode()
-        return self._state.forced()[0]
+        return self._state.definite()[0]
 
     @property
     def solution(self) -> NDArray[np.int64]:
@@ -141,7 +136,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
         """Start with the next puzzle, as the class says.
 
         Raises:
-            SudokuError: An option is unknown, or the index is outside the given boards.
+            SudokuError: An option is unknown, or the index is not that of a puzzle that can be picked.
         """
         super().reset(seed=seed)
         state = self._state

@@ -41,19 +41,19 @@ def check_lam(lam: float) -> float:
     return float(lam)
 
 
-def unmask_reward(in_map: ArrayLike, forced: ArrayLike, correct: ArrayLike, lam: float) -> NDArray[np.float64]:
+def unmask_reward(in_map: ArrayLike, definite: ArrayLike, correct: ArrayLike, lam: float) -> NDArray[np.float64]:
     """Reward of an action: λ outside the map, 1 for the right digit in a definite cell, else 0.
 
     Args:
         in_map: bool `(...)`, whether the position is a cell of the Sudoku map.
-        forced: bool `(...)`, whether that cell is definite before the action (S1); ignored outside the map.
+        definite: bool `(...)`, whether that cell is definite before the action (S1); ignored outside the map.
         correct: bool `(...)`, whether the token is the solution's digit; ignored outside the map.
         lam: λ, the reward of any token at a position outside the map (S2).
 
     Returns:
         float64 of the arguments' broadcast shape.
     """
-    return np.where(in_map, np.logical_and(forced, correct), np.float64(lam))
+    return np.where(in_map, np.logical_and(definite, correct), np.float64(lam))
 
 
 def step_batch(
@@ -65,7 +65,7 @@ def step_batch(
     digit_ids: NDArray[np.int64],
     mask_id: int,
     solutions: NDArray[np.uint8],
-    forced: NDArray[np.bool_],
+    definite: NDArray[np.bool_],
     lam: float,
 ) -> StepBatch:
     """Write one token into each response and judge it.
@@ -78,7 +78,7 @@ def step_batch(
         digit_ids: int64 `(n,)`, token id of each digit 1..n.
         mask_id: Token id of the mask.
         solutions: uint8 `(B, n²)`, the digits 1..n that solve each puzzle.
-        forced: bool `(B, n²)`, the cells that are definite before the action (S1).
+        definite: bool `(B, n²)`, the cells that are definite before the action (S1).
         lam: λ, the reward outside the map.
 
     Raises:
@@ -115,7 +115,7 @@ def step_batch(
     after[rows, positions] = tokens
     return StepBatch(
         responses=after,
-        rewards=unmask_reward(in_map, forced[rows, cells], correct, lam),
+        rewards=unmask_reward(in_map, definite[rows, cells], correct, lam),
         errors=in_map & ~correct,
         complete=masked.sum(1) == 1,
     )

@@ -1,6 +1,5 @@
-"""What the environments share: where puzzles come from, streams of randomness, reset options and render modes."""
+"""What the environments share: streams of randomness, reset options, checks of actions and rewards, render modes."""
 
-from functools import cache
 from math import isfinite
 from numbers import Real
 from operator import index
@@ -13,40 +12,7 @@ from numpy.typing import NDArray
 from sudoku_env.envs.progress import BoardView
 from sudoku_env.envs.rendering import render_ansi, render_rgb
 from sudoku_env.errors import SudokuError
-from sudoku_env.generator import generate
 from sudoku_env.kernels.play import draw_indices
-from sudoku_env.puzzles import Puzzles, default_puzzles
-
-POOL_SIZE = 256
-POOL_SEED = 0
-
-
-def puzzle_pool(size: int, clues: int | tuple[int, int] | None, pool_size: int | None) -> Puzzles:
-    """The puzzles that episodes draw from where none are given; singles solve them all.
-
-    Args:
-        size: n.
-        clues: Digits given, a number or an inclusive range, of puzzles generated once a process; None takes
-            `default_puzzles(size)`.
-        pool_size: How many to generate; None for `POOL_SIZE`.
-
-    Raises:
-        BoardError: The size is unknown, or no such puzzles can be generated.
-        SudokuError: There is a `pool_size` without `clues`, or it is below 1.
-    """
-    if clues is None:
-        if pool_size is not None:
-            raise SudokuError(f"pool_size {pool_size} has no effect without clues; pass clues too")
-        return default_puzzles(size)
-    if pool_size is not None and pool_size < 1:
-        raise SudokuError(f"pool_size must be at least 1, got {pool_size}")
-    wanted = int(clues) if isinstance(clues, int | np.integer) else tuple(clues)
-    return _generated(size, wanted, POOL_SIZE if pool_size is None else pool_size)
-
-
-@cache
-def _generated(size: int, clues: int | tuple[int, int], count: int) -> Puzzles:
-    return generate(count, size=size, clues=clues, rule="singles", seed=POOL_SEED)
 
 
 class Streams:
@@ -84,7 +50,7 @@ class Streams:
 
 
 def chosen_index(options: dict[str, Any] | None, count: int) -> int:
-    """The index in `options` of one of `count` given puzzles, or −1 if a random one is wanted.
+    """The index in `options` of one of `count` puzzles, or −1 if a random one is wanted.
 
     Raises:
         SudokuError: An option is unknown, or the index is outside the puzzles.
@@ -95,7 +61,8 @@ def chosen_index(options: dict[str, Any] | None, count: int) -> int:
         raise SudokuError(f"reset options {sorted(unknown)} are unknown; the only one is 'index'")
     choice = index(options["index"])
     if not 0 <= choice < count:
-        raise SudokuError(f"index {choice} is outside the {count} given puzzles")
+        why = "" if count else ", as every reset rearranges its puzzle; pass a source that is not shuffled"
+        raise SudokuError(f"index {choice} is outside the {count} puzzles that can be picked{why}")
     return choice
 
 

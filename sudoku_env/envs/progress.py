@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudoku_env.board import size_of
-from sudoku_env.logic import forced_digits
+from sudoku_env.logic import definite_digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +16,7 @@ class BoardView:
     Attributes:
         board: integers `(n²,)`: 0 blank, 1..n a digit, `NOT_A_DIGIT` for any other token.
         givens: bool `(n²,)`, the puzzle's own digits.
-        forced: bool `(n²,)`, blank cells that are definite now (S1); none once a cell is wrong.
+        definite: bool `(n²,)`, blank cells that are definite now (S1); none once a cell is wrong.
         guessed: bool `(n²,)`, cells that were filled before they were definite.
         wrong: bool `(n²,)`, cells that differ from the solution.
         order: integers `(n²,)`, the step that filled each cell, from 1; 0 for givens and blanks.
@@ -25,7 +25,7 @@ class BoardView:
 
     board: NDArray[np.integer]
     givens: NDArray[np.bool_]
-    forced: NDArray[np.bool_]
+    definite: NDArray[np.bool_]
     guessed: NDArray[np.bool_]
     wrong: NDArray[np.bool_]
     order: NDArray[np.integer]
@@ -41,7 +41,7 @@ def view_of(
     board: NDArray[np.integer],
     solution: NDArray[np.integer],
     order: NDArray[np.integer],
-    forced: NDArray[np.bool_],
+    definite: NDArray[np.bool_],
     steps: int,
 ) -> BoardView:
     """A snapshot of a puzzle that is filled one cell a step.
@@ -51,7 +51,7 @@ def view_of(
         solution: integers `(n²,)`, the digits 1..n.
         order: integers `(n²,)`, the step that filled each cell, from 1, negative where the cell was not definite; 0 for
             givens and blanks.
-        forced: bool `(n²,)`, the definite cells as in `BoardView`.
+        definite: bool `(n²,)`, the definite cells as in `BoardView`.
         steps: Steps taken, those that filled no cell included.
 
     Returns:
@@ -62,7 +62,7 @@ def view_of(
     return BoardView(
         board=board.copy(),
         givens=(board != 0) & (order == 0),
-        forced=forced.copy(),
+        definite=definite.copy(),
         guessed=order < 0,
         wrong=(board != 0) & (board != solution),
         order=filled_at,
@@ -78,7 +78,7 @@ class Progress:
         puzzle: uint8 `(n²,)`, the puzzle, 0 for a blank.
         solution: uint8 `(n²,)`, the digits 1..n.
         board: int16 `(n²,)`, the puzzle and what was filled in.
-        forced: bool `(n²,)`, S1 of the board; a new array after each step, none once a cell is wrong.
+        definite: bool `(n²,)`, S1 of the board; a new array after each step, none once a cell is wrong.
         guessed: bool `(n²,)`, the guessed cells as in `BoardView`.
         order: int64 `(n²,)`, the step that filled each cell, as in `BoardView`.
         steps: Steps taken, those outside the map included.
@@ -89,7 +89,7 @@ class Progress:
     puzzle: NDArray[np.uint8]
     solution: NDArray[np.uint8]
     board: NDArray[np.int16] = field(init=False)
-    forced: NDArray[np.bool_] = field(init=False)
+    definite: NDArray[np.bool_] = field(init=False)
     guessed: NDArray[np.bool_] = field(init=False)
     order: NDArray[np.int64] = field(init=False)
     steps: int = field(init=False, default=0)
@@ -98,7 +98,7 @@ class Progress:
 
     def __post_init__(self) -> None:
         self.board = self.puzzle.astype(np.int16)
-        self.forced = forced_digits(self.puzzle) > 0
+        self.definite = definite_digits(self.puzzle) > 0
         self.guessed = np.zeros(self.puzzle.size, dtype=bool)
         self.order = np.zeros(self.puzzle.size, dtype=np.int64)
 
@@ -113,18 +113,18 @@ class Progress:
         self.last = int(cells[0]) if len(cells) == 1 else None
         if not len(cells):
             return
-        self.guessed[cells] = ~self.forced[cells]
+        self.guessed[cells] = ~self.definite[cells]
         self.order[cells] = self.steps
         self.board[cells] = digits
         self.error = self.error or bool((self.solution[cells] != digits).any())
-        self.forced = np.zeros_like(self.forced) if self.error else forced_digits(self.board) > 0
+        self.definite = np.zeros_like(self.definite) if self.error else definite_digits(self.board) > 0
 
     def view(self) -> BoardView:
         """A snapshot that shares nothing with the record."""
         return BoardView(
             board=self.board.copy(),
             givens=self.puzzle > 0,
-            forced=self.forced.copy(),
+            definite=self.definite.copy(),
             guessed=self.guessed.copy(),
             wrong=(self.board != 0) & (self.board != self.solution),
             order=self.order.copy(),

@@ -1,8 +1,8 @@
 """Pictures of a board: terminal text, an RGB array, and an animated GIF of one decode.
 
 A `BoardView` says what is known of each cell; the functions here only draw it. Colors: gray givens, green blanks that
-are definite now (S1; "forced" in the legend), blue digits in cells that were definite when they were filled, amber ones
-that were right but not definite yet, red errors; an outline marks the last move.
+are definite now (S1), blue digits in cells that were definite when they were filled, amber ones that were right but not
+definite yet, red errors; an outline marks the last move.
 """
 
 import io
@@ -19,10 +19,10 @@ from sudoku_env.envs.progress import BoardView, Progress
 from sudoku_env.errors import BoardError
 
 INK, LINE, PAPER, GIVEN, FAINT = "#1f2933", "#c3cad4", "#ffffff", "#e9ecf1", "#7b8794"
-FORCED, FORCED_DOT, DEDUCED, GUESSED = "#d5f2dc", "#3da35d", "#1c64c8", "#c46a00"
+DEFINITE, DEFINITE_DOT, DEDUCED, GUESSED = "#d5f2dc", "#3da35d", "#1c64c8", "#c46a00"
 WRONG, WRONG_INK, LAST = "#fbd5d5", "#c81e2b", "#6d28d9"
 SMALLEST_NUMBERED = 40  # pixels of a cell with room for its step number
-LEGEND = ((FORCED, "forced now"), (DEDUCED, "was forced"), (GUESSED, "not forced"), (WRONG_INK, "wrong"))
+LEGEND = ((DEFINITE, "definite now"), (DEDUCED, "was definite"), (GUESSED, "not definite"), (WRONG_INK, "wrong"))
 
 
 def render_ansi(view: BoardView, *, color: bool = True) -> str:
@@ -136,11 +136,11 @@ def _ansi_cell(view: BoardView, cell: int, color: bool) -> str:
     """Two characters wide, plus invisible color codes."""
     blank = view.board[cell] == 0
     if not color:
-        symbol = ("+" if view.forced[cell] else ".") if blank else _symbol(view, cell)
+        symbol = ("+" if view.definite[cell] else ".") if blank else _symbol(view, cell)
         mark = "!" if view.wrong[cell] else "<" if cell == view.last else " "
         return symbol + mark
     if blank:
-        return "\x1b[32m+\x1b[0m " if view.forced[cell] else "\x1b[2m.\x1b[0m "
+        return "\x1b[32m+\x1b[0m " if view.definite[cell] else "\x1b[2m.\x1b[0m "
     if view.wrong[cell]:
         style = "1;31"
     elif view.givens[cell]:
@@ -197,16 +197,16 @@ def _background(view: BoardView, cell: int) -> str:
         return WRONG
     if view.givens[cell]:
         return GIVEN
-    return FORCED if view.forced[cell] else PAPER
+    return DEFINITE if view.definite[cell] else PAPER
 
 
 def _draw_content(draw: ImageDraw.ImageDraw, view: BoardView, cell: int, left: int, top: int, side: int) -> None:
     center = (left + side / 2, top + side / 2)
     if view.board[cell] == 0:
-        if view.forced[cell]:
+        if view.definite[cell]:
             radius = side / 14
             box = (center[0] - radius, center[1] - radius, center[0] + radius, center[1] + radius)
-            draw.ellipse(box, fill=FORCED_DOT)
+            draw.ellipse(box, fill=DEFINITE_DOT)
         return
     if view.wrong[cell]:
         color = WRONG_INK
@@ -240,11 +240,11 @@ def _frame(view: BoardView, step: int, steps: int, pixels: int | None) -> Image.
 
 def _caption(view: BoardView, step: int, steps: int) -> str:
     if step == 0:
-        return f"the puzzle: {int(view.forced.sum())} of {int((view.board == 0).sum())} blanks are forced"
+        return f"the puzzle: {int(view.definite.sum())} of {int((view.board == 0).sum())} blanks are definite"
     count = int((view.order == step).sum())
     if count == 0:
         return f"step {step} of {steps}: outside the map"
     if view.last is None:
         return f"step {step} of {steps}: {count} cells at once"
-    verdict = "wrong" if view.wrong[view.last] else "not forced" if view.guessed[view.last] else "forced"
+    verdict = "wrong" if view.wrong[view.last] else "not definite" if view.guessed[view.last] else "definite"
     return f"step {step} of {steps}: {_symbol(view, view.last)} in {cell_name(view.last, view.size)}, {verdict}"

@@ -1,6 +1,5 @@
 """The state of `SudokuUnmask-v0` for one response or many, and the pre-filled responses dealt to it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,29 +7,32 @@ from numpy.typing import NDArray
 
 from sudoku_env.board import geometry
 from sudoku_env.envs.dynamics import step_batch
-from sudoku_env.envs.episodes import puzzle_pool
 from sudoku_env.envs.progress import BoardView, view_of
+from sudoku_env.envs.sources import PuzzlePool, PuzzleSource, check_puzzles, check_source
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.kernels.unmask import find_legal, write_cells
-from sudoku_env.logic import forced_digits
+from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.alignment import encode_prompt
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, pre_fill
+from sudoku_env.puzzles import default_puzzles
 
 FREE_TAIL = 4
+TEMPLATE = "compact"
 PROBE_LENGTH = 4096
 
 
-class ResponseSource:
-    """Pre-filled responses of equal length: of given prompts, or of the puzzles of a pool, made when first asked for.
+class Responses:
+    """Pre-filled responses of equal length to the prompts of a source, each made when it is first asked for.
 
     The arguments are those of `UnmaskEnv`.
 
     Attributes:
-        tokenizer: The tokenizer.
-        given: Number of prompts given, 0 if puzzles come from a pool.
+        source: The source of the puzzles.
+        boards: The puzzle of each prompt, uint8 `(n²,)`.
         count: Number of responses.
+        tokenizer: The tokenizer.
         max_gen_length: Tokens of a response.
         max_prompt_length: Tokens reserved for the prompt.
         mask_id: The mask token.
@@ -40,41 +42,33 @@ class ResponseSource:
 
     def __init__(
         self,
-        prompts: Sequence[str] | None = None,
+        source: PuzzleSource | None = None,
         tokenizer: Any = None,
         max_gen_length: int | None = None,
         *,
-        size: int = 6,
-        clues: int | tuple[int, int] | None = None,
-        pool_size: int | None = None,
-        template: str = "compact",
         mask_token_id: int | None = None,
         max_prompt_length: int | None = None,
         system_prompt: str = DEFAULT_SYSTEM_PROMPT,
         opening: str = DEFAULT_OPENING,
         answer_layout: str | None = None,
     ) -> None:
-        geometry(size)
-        if isinstance(prompts, str) or (prompts is not None and len(prompts) == 0):
-            raise SudokuError(f"prompts {prompts!r} must be a list of at least one text, or None to draw from a pool")
-        if prompts is not None and (clues is not None or pool_size is not None):
-            raise SudokuError(
-                f"clues {clues!r} has no effect on given prompts, nor has pool_size; pass one or the other"
-            )
+        self.source = PuzzlePool(default_puzzles(6)) if source is None else check_source(source)
+        if self.source.shuffled:
+            raise SudokuError("SudokuUnmask-v0 tokenizes a prompt once and rearranges no puzzle; pass shuffled=False")
         self.tokenizer = CharTokenizer() if tokenizer is None else tokenizer
-        self.given = 0 if prompts is None else len(prompts)
         self._fill_options: dict[str, Any] = {
             "system_prompt": system_prompt,
             "opening": opening,
             "mask_token_id": mask_token_id,
             "layout": answer_layout,
         }
-        if prompts is None:
-            self._prompts = [build_prompt(board, template) for board in puzzle_pool(size, clues, pool_size).boards]
-            by_size = {size: self._prompts[0]}
+        if self.source.prompts is None:
+            self.boards = list(check_puzzles(self.source.puzzles).boards)
+            self._prompts = [build_prompt(board, TEMPLATE) for board in self.boards]
         else:
-            self._prompts = list(prompts)
-            by_size = {parse_puzzle(prompt).size: prompt for prompt in self._prompts}
+            self._prompts = list(self.source.prompts)
+            self.boards = [parse_puzzle(prompt) for prompt in self._prompts]
+        by_size = {board.size: prompt for board, prompt in zip(self.boards, self._prompts, strict=True)}
         self.count = len(self._prompts)
         self.pad_id = _pad_id(self.tokenizer)
         if max_gen_length is None:
@@ -82,10 +76,10 @@ class ResponseSource:
             max_gen_length = max(ends) + FREE_TAIL
         self.max_gen_length = max_gen_length
         self._starts: dict[int, PreFilled] = {}
-        lengths = [self.start(number).prompt_length for number in range(self.given)]
-        if prompts is None:
-            lengths = [len(encode_prompt(self.tokenizer, prompt, system_prompt)) for prompt in self._prompts]
-        longest = max(lengths)
+        if self.source.prompts is None:
+            longest = max(len(encode_prompt(self.tokenizer, prompt, system_prompt)) for prompt in self._prompts)
+        else:
+            longest = max(layout.prompt_length for layout in self.layouts())
         if max_prompt_length is not None and longest > max_prompt_length:
             raise TokenLayoutError(
                 f"a prompt of {longest} tokens does not fit in {max_prompt_length}; pass a larger max_prompt_length"
@@ -100,6 +94,10 @@ class ResponseSource:
             self._starts[number] = self._pre_fill(self._prompts[number], self.max_gen_length)
         return self._starts[number]
 
+    def layouts(self) -> list[TokenLayout]:
+        """The layout of the response to each given prompt; of one response only where all are worded alike."""
+        return [self.start(number).layout for number in range(1 if self.source.prompts is None else self.count)]
+
     def _pre_fill(self, prompt: str, length: int) -> PreFilled:
         return pre_fill(prompt, self.tokenizer, length, **self._fill_options)
 
@@ -109,7 +107,7 @@ class ResponseState:
 
     Args:
         count: B.
-        source: The pre-filled responses to deal.
+        responses: The pre-filled responses to deal.
         layout: A layout that all of them share but for the puzzle and the prompt's length.
         lam: λ, the reward outside the map.
         illegal_reward: The reward of an illegal action.
@@ -118,7 +116,7 @@ class ResponseState:
         layouts: The layout of each row's response.
         tokens: int64 `(B, max_prompt_length + max_gen_length)`, the prompts, padded on the left, and the responses.
         solutions: uint8 `(B, n²)`.
-        forced: bool `(B, n²)`, the cells that are definite now (S1); none once a cell is wrong.
+        definite: bool `(B, n²)`, the cells that are definite now (S1); none once a cell is wrong.
         error: bool `(B,)`, whether a cell is wrong.
         illegal: bool `(B,)`, whether the last action was illegal.
         over: bool `(B,)`, whether the episode is over.
@@ -126,24 +124,25 @@ class ResponseState:
     """
 
     def __init__(
-        self, count: int, source: ResponseSource, layout: TokenLayout, lam: float, illegal_reward: float
+        self, count: int, responses: Responses, layout: TokenLayout, lam: float, illegal_reward: float
     ) -> None:
         cells = layout.puzzle.size
         self.layouts = [layout] * count
-        self.tokens = np.full((count, source.max_prompt_length + source.max_gen_length), source.pad_id, dtype=np.int64)
+        length = responses.max_prompt_length + responses.max_gen_length
+        self.tokens = np.full((count, length), responses.pad_id, dtype=np.int64)
         self.solutions = np.zeros((count, cells), dtype=np.uint8)
-        self.forced = np.zeros((count, cells), dtype=bool)
+        self.definite = np.zeros((count, cells), dtype=bool)
         self.error = np.zeros(count, dtype=bool)
         self.illegal = np.zeros(count, dtype=bool)
         self.over = np.ones(count, dtype=bool)
         self.steps = np.zeros(count, dtype=np.int64)
         self._boards = np.zeros((count, cells), dtype=np.int16)
         self._orders = np.zeros((count, cells), dtype=np.int64)
-        self._source = source
+        self._responses = responses
         self._lam = lam
         self._illegal_reward = illegal_reward
         self._digit_ids = layout.digit_ids.copy()  # writable, as in an unpickled state: kernels are compiled for that
-        self._cell_at = np.full(source.max_gen_length, -1)
+        self._cell_at = np.full(responses.max_gen_length, -1)
         self._cell_at[layout.cell_positions] = np.arange(cells)
 
     def deal(self, row: int, start: PreFilled) -> None:
@@ -162,10 +161,10 @@ class ResponseState:
                 f"{layout.size} in {layout.name!r} do not go in one batch; give each its own environment"
             )
         self.layouts[row] = layout
-        self.tokens[row] = self._source.pad_id
+        self.tokens[row] = self._responses.pad_id
         self.tokens[row, -len(start.token_ids) :] = start.token_ids
         self.solutions[row] = layout.solution
-        self.forced[row] = forced_digits(layout.puzzle) > 0
+        self.definite[row] = definite_digits(layout.puzzle) > 0
         self.error[row] = self.illegal[row] = self.over[row] = False
         self.steps[row] = 0
         self._boards[row] = layout.puzzle
@@ -180,8 +179,8 @@ class ResponseState:
         Returns:
             float64 `(B,)`, the rewards, 0 where the episode was over.
         """
-        responses = self.tokens[:, -self._source.max_gen_length :]
-        mask_id, layout = self._source.mask_id, self.layouts[0]
+        responses = self.tokens[:, -self._responses.max_gen_length :]
+        mask_id, layout = self._responses.mask_id, self.layouts[0]
         table = geometry(layout.size)
         tokens = actions[:, 1]
         legal = np.empty(len(actions), dtype=bool)
@@ -199,7 +198,7 @@ class ResponseState:
             digit_ids=layout.digit_ids,
             mask_id=mask_id,
             solutions=self.solutions[rows],
-            forced=self.forced[rows],
+            definite=self.definite[rows],
             lam=self._lam,
         )
         responses[rows] = after.responses
@@ -213,7 +212,7 @@ class ResponseState:
             self._digit_ids,
             self._boards,
             self._orders,
-            self.forced,
+            self.definite,
             self.steps,
             self.error,
             table.units,
@@ -223,14 +222,14 @@ class ResponseState:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The infos of all rows, described in `UnmaskEnv`, as new arrays with B rows."""
-        responses = self.tokens[:, -self._source.max_gen_length :]
-        forced = np.zeros(responses.shape, dtype=np.int8)
-        forced[:, self.layouts[0].cell_positions] = self.forced
+        responses = self.tokens[:, -self._responses.max_gen_length :]
+        definite = np.zeros(responses.shape, dtype=np.int8)
+        definite[:, self.layouts[0].cell_positions] = self.definite
         ranges = np.empty(len(self.layouts), dtype=object)
         ranges[:] = [self.layouts[0].map_range] * len(ranges)
         return {
-            "masked": (responses == self._source.mask_id).astype(np.int8),
-            "forced": forced,
+            "masked": (responses == self._responses.mask_id).astype(np.int8),
+            "definite": definite,
             "error": self.error.copy(),
             "illegal": self.illegal.copy(),
             "steps": self.steps.copy(),
@@ -241,15 +240,15 @@ class ResponseState:
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool `(B, max_gen_length + vocabulary)`: the masked positions, then the tokens, any but the mask."""
-        responses = self.tokens[:, -self._source.max_gen_length :]
-        tokens = np.ones((len(responses), self._source.vocabulary), dtype=bool)
-        tokens[:, self._source.mask_id] = False
-        return np.concatenate([responses == self._source.mask_id, tokens], axis=1)
+        responses = self.tokens[:, -self._responses.max_gen_length :]
+        tokens = np.ones((len(responses), self._responses.vocabulary), dtype=bool)
+        tokens[:, self._responses.mask_id] = False
+        return np.concatenate([responses == self._responses.mask_id, tokens], axis=1)
 
     def view(self, row: int) -> BoardView:
         """What can be shown of a response's board."""
         return view_of(
-            self._boards[row], self.solutions[row], self._orders[row], self.forced[row], int(self.steps[row])
+            self._boards[row], self.solutions[row], self._orders[row], self.definite[row], int(self.steps[row])
         )
 
 

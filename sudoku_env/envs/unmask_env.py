@@ -1,6 +1,5 @@
 """`SudokuUnmask-v0`: unmask the response of a masked-diffusion language model token by token."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -17,7 +16,8 @@ from sudoku_env.envs.episodes import (
     chosen_index,
     render_view,
 )
-from sudoku_env.envs.response_state import ResponseSource, ResponseState
+from sudoku_env.envs.response_state import Responses, ResponseState
+from sudoku_env.envs.sources import PuzzleSource
 from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT
 from sudoku_env.prompts.tokens import TokenLayout
 
@@ -54,7 +54,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     action, which leaves the response as it was. It never truncates; at most as many steps are possible as there are
     masks at the start.
 
-    `info` holds, over the response positions, `masked` and `forced` (S1; none once a cell is wrong), both int8
+    `info` holds, over the response positions, `masked` and `definite` (S1; none once a cell is wrong), both int8
     `(max_gen_length,)`; `error`: whether a cell is wrong; `illegal`: whether the last action was; `steps`;
     `prompt_length`, without the padding; `map_range`, the response positions [a, b) of the map; and `solution`, int64
     `(n²,)`.
@@ -62,12 +62,12 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     ## Arguments
 
     ```python
-    gymnasium.make("sudoku_env:SudokuUnmask-v0", prompts=["sudoku 4x4 1..4..1221...3.."], lam=0.5)
+    gymnasium.make("sudoku_env:SudokuUnmask-v0", source=PromptPool(["sudoku 4x4 1..4..1221...3.."]), lam=0.5)
+    gymnasium.make("sudoku_env:SudokuUnmask-v0", source=PuzzlePool(default_puzzles(9)))
     ```
 
-    - `prompts` (default none): texts that hold one puzzle each. Without them puzzles come from a pool, which singles
-      solve, and are put in words by `template` ("compact"): `default_puzzles(size)`, or with `clues` (a number of given
-      digits or an inclusive range) `pool_size` (256) puzzles that are generated once a process. `size` (6) is n.
+    - `source` (default `PuzzlePool(default_puzzles(6))`): where puzzles come from, a `PromptPool`, a `PuzzlePool` that
+      is not shuffled, whose puzzles are worded by the template "compact", or any other such `PuzzleSource`.
     - `tokenizer` (default `CharTokenizer()`), and `mask_token_id` for one that has no mask token.
     - `max_gen_length` (default: up to the end of the longest map, and four free positions): length of the response.
     - `max_prompt_length` (default: the longest prompt): tokens reserved for the prompt.
@@ -76,10 +76,10 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
     Every reset draws a prompt; a response is pre-filled when its prompt first comes up. `reset(options={"index": i})`
-    picks prompt i of `prompts`. All randomness comes from `np_random`: it begins a stream when it is new (at the first
+    picks prompt i of the source. All randomness comes from `np_random`: it begins a stream when it is new (at the first
     reset and after `reset(seed=...)`), and later resets go on with that stream.
 
-    `env.unwrapped.source` is the `ResponseSource` behind it, with the tokenizer and every pre-filled response.
+    `env.unwrapped.responses` are the `Responses` behind it, with the tokenizer and every pre-filled response.
 
     ## Vector Environment
 
@@ -95,15 +95,11 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
 
     def __init__(
         self,
-        prompts: Sequence[str] | None = None,
+        source: PuzzleSource | None = None,
         tokenizer: Any = None,
         max_gen_length: int | None = None,
         lam: float = 0.5,
         *,
-        size: int = 6,
-        clues: int | tuple[int, int] | None = None,
-        pool_size: int | None = None,
-        template: str = "compact",
         mask_token_id: int | None = None,
         max_prompt_length: int | None = None,
         illegal_reward: float = -1.0,
@@ -115,26 +111,22 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         self.render_mode = check_render_mode(render_mode)
         self.lam = check_lam(lam)
         self.illegal_reward = check_illegal_reward(illegal_reward)
-        self.size = size
-        self.source = ResponseSource(
-            prompts,
+        self.responses = Responses(
+            source,
             tokenizer,
             max_gen_length,
-            size=size,
-            clues=clues,
-            pool_size=pool_size,
-            template=template,
             mask_token_id=mask_token_id,
             max_prompt_length=max_prompt_length,
             system_prompt=system_prompt,
             opening=opening,
             answer_layout=answer_layout,
         )
-        self.tokenizer = self.source.tokenizer
-        self.max_gen_length = self.source.max_gen_length
-        self.max_prompt_length = self.source.max_prompt_length
-        self.mask_id = self.source.mask_id
-        self.vocabulary = self.source.vocabulary
+        self.source = self.responses.source
+        self.tokenizer = self.responses.tokenizer
+        self.max_gen_length = self.responses.max_gen_length
+        self.max_prompt_length = self.responses.max_prompt_length
+        self.mask_id = self.responses.mask_id
+        self.vocabulary = self.responses.vocabulary
         length = self.max_prompt_length + self.max_gen_length
         self.observation_space = spaces.Box(0, self.vocabulary - 1, (length,), np.int64)
         self.action_space = spaces.MultiDiscrete([self.max_gen_length, self.vocabulary])
@@ -173,13 +165,13 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         """Start with the next prompt, as the class says.
 
         Raises:
-            SudokuError: An option is unknown, or the index is outside the given prompts.
+            SudokuError: An option is unknown, or the index is outside the prompts of the source.
         """
         super().reset(seed=seed)
-        choice = chosen_index(options, self.source.given)
+        choice = chosen_index(options, self.responses.count)
         self._streams.follow(self.np_random)
-        start = self.source.start(choice if choice >= 0 else self._streams.draw(self.source.count)[0])
-        self._state = ResponseState(1, self.source, start.layout, self.lam, self.illegal_reward)
+        start = self.responses.start(choice if choice >= 0 else self._streams.draw(self.responses.count)[0])
+        self._state = ResponseState(1, self.responses, start.layout, self.lam, self.illegal_reward)
         self._state.deal(0, start)
         return self._state.tokens[0].copy(), self._info(self._state)
 

@@ -1,6 +1,5 @@
 """Many environments of `SudokuUnmask-v0` in one."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ from numpy.typing import NDArray
 from sudoku_env.envs.dynamics import check_lam
 from sudoku_env.envs.episodes import Streams, check_illegal_reward
 from sudoku_env.envs.progress import BoardView
-from sudoku_env.envs.response_state import ResponseSource, ResponseState
+from sudoku_env.envs.response_state import Responses, ResponseState
+from sudoku_env.envs.sources import PuzzleSource
 from sudoku_env.envs.vector_env import BatchEnv, Columns
 from sudoku_env.prompts.tokens import TokenLayout
 
@@ -26,14 +26,14 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
 
     Args:
         num_envs: B.
-        prompts: The texts with a puzzle each, as in `UnmaskEnv`.
+        source: The source of the puzzles, as in `UnmaskEnv`.
         tokenizer: The tokenizer, as in `UnmaskEnv`.
         max_gen_length: The length of a response, as in `UnmaskEnv`.
         lam: λ, the reward of any token outside the map.
         illegal_reward: The reward of an illegal action, as in `UnmaskEnv`.
         render_mode: How `render` draws, as in `UnmaskEnv`.
         autoreset_mode: When the next episode begins, as in `SudokuVectorEnv`.
-        **options: The other arguments of `UnmaskEnv`, from `size` to `answer_layout`.
+        **options: The other arguments of `UnmaskEnv`, from `mask_token_id` to `answer_layout`.
 
     Raises:
         TokenLayoutError: At a reset: the layouts of two responses differ.
@@ -42,7 +42,7 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
     def __init__(
         self,
         num_envs: int = 1,
-        prompts: Sequence[str] | None = None,
+        source: PuzzleSource | None = None,
         tokenizer: Any = None,
         max_gen_length: int | None = None,
         lam: float = 0.5,
@@ -53,23 +53,23 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         **options: Any,
     ) -> None:
         lam, illegal_reward = check_lam(lam), check_illegal_reward(illegal_reward)
-        source = ResponseSource(prompts, tokenizer, max_gen_length, **options)
-        length = source.max_prompt_length + source.max_gen_length
+        responses = Responses(source, tokenizer, max_gen_length, **options)
+        length = responses.max_prompt_length + responses.max_gen_length
         super().__init__(
             num_envs,
-            spaces.Box(0, source.vocabulary - 1, (length,), np.int64),
-            spaces.MultiDiscrete([source.max_gen_length, source.vocabulary]),
+            spaces.Box(0, responses.vocabulary - 1, (length,), np.int64),
+            spaces.MultiDiscrete([responses.max_gen_length, responses.vocabulary]),
             render_mode,
             autoreset_mode,
         )
-        self.tokenizer = source.tokenizer
-        self.max_gen_length = source.max_gen_length
-        self.max_prompt_length = source.max_prompt_length
-        self.mask_id = source.mask_id
-        self.vocabulary = source.vocabulary
-        self.source = source
-        self._streams, self._given = Streams(num_envs), source.given
-        self._state = ResponseState(num_envs, source, source.start(0).layout, lam, illegal_reward)
+        self.tokenizer = responses.tokenizer
+        self.max_gen_length = responses.max_gen_length
+        self.max_prompt_length = responses.max_prompt_length
+        self.mask_id = responses.mask_id
+        self.vocabulary = responses.vocabulary
+        self.source, self.responses = responses.source, responses
+        self._streams, self._given = Streams(num_envs), responses.count
+        self._state = ResponseState(num_envs, responses, responses.start(0).layout, lam, illegal_reward)
 
     @property
     def layouts(self) -> list[TokenLayout]:
@@ -78,10 +78,10 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         return list(self._state.layouts)
 
     @property
-    def forced(self) -> NDArray[np.bool_]:
+    def definite(self) -> NDArray[np.bool_]:
         """bool `(B, n²)`, a new array: the masked cells that are definite (S1); none once a cell is wrong."""
         self._require_episodes()
-        return self._state.forced.copy()
+        return self._state.definite.copy()
 
     @property
     def solutions(self) -> NDArray[np.int64]:
@@ -96,9 +96,9 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
 
     def _deal(self, rows: NDArray[np.bool_], choice: int) -> None:
         chosen = np.flatnonzero(rows)
-        numbers = np.full(len(chosen), choice) if choice >= 0 else self._streams.draw(self.source.count, rows)
+        numbers = np.full(len(chosen), choice) if choice >= 0 else self._streams.draw(self.responses.count, rows)
         for row, number in zip(chosen.tolist(), numbers.tolist(), strict=True):
-            self._state.deal(row, self.source.start(number))
+            self._state.deal(row, self.responses.start(number))
 
     def _play(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
         return self._state.play(actions)

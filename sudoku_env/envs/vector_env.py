@@ -12,12 +12,12 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from sudoku_env.board import BoardLike
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.board_state import BoardState
 from sudoku_env.envs.episodes import Streams, as_integers, check_render_mode, chosen_index, render_view
 from sudoku_env.envs.progress import BoardView
 from sudoku_env.envs.sampling import sample_legal
+from sudoku_env.envs.sources import PuzzleSource
 from sudoku_env.errors import SudokuError
 from sudoku_env.kernels.play import ERROR, ILLEGAL, OVER, STEPS
 
@@ -59,7 +59,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
 
     @property
     @abstractmethod
-    def forced(self) -> NDArray[np.bool_]:
+    def definite(self) -> NDArray[np.bool_]:
         """bool `(B, n²)`, a new array: the blank cells that are definite (S1); none once a cell is wrong."""
 
     @property
@@ -214,15 +214,12 @@ class SudokuVectorEnv(BatchEnv[np.uint8]):
     obs, rewards, terminated, truncated, infos = envs.step(envs.sample_actions())
     ```
 
-    Observations are uint8 `(B, n, n)`, actions int64 `(B,)`. `infos` holds `action_mask` int8 `(B, n³)`, `error` and
+    Observations are uint8 `(B, n²)`, actions int64 `(B,)`. `infos` holds `action_mask` int8 `(B, n³)`, `error` and
     `illegal` bool `(B,)`, `steps` int64 `(B,)`, and for each key the bool `(B,)` mask `_key` of who reported it.
 
     Args:
         num_envs: B.
-        size: n.
-        clues: The number of clues, as in `SudokuEnv`.
-        boards: The boards to draw from, as in `SudokuEnv`.
-        pool_size: The size of the pool of generated puzzles, as in `SudokuEnv`.
+        source: The source of the puzzles, as in `SudokuEnv`.
         end_on: What ends an episode, as in `SudokuEnv`.
         illegal_reward: The reward of an illegal action, as in `SudokuEnv`.
         render_mode: How `render` draws, as in `SudokuEnv`.
@@ -234,27 +231,24 @@ class SudokuVectorEnv(BatchEnv[np.uint8]):
     def __init__(
         self,
         num_envs: int = 1,
-        size: int = 9,
-        clues: int | tuple[int, int] | None = None,
-        boards: Sequence[BoardLike] | None = None,
+        source: PuzzleSource | None = None,
         *,
-        pool_size: int | None = None,
         end_on: str = "error",
         illegal_reward: float = -1.0,
         render_mode: str | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:
-        self._state = BoardState(num_envs, size, clues, boards, pool_size, end_on, illegal_reward)
-        self._streams, self._given = self._state.streams, self._state.given
+        self._state = BoardState(num_envs, source, end_on, illegal_reward)
+        self._streams, self._given, size = self._state.streams, self._state.given, self._state.size
         single_observation = spaces.Box(0, size, (size * size,), np.uint8)
         super().__init__(num_envs, single_observation, spaces.Discrete(size**3), render_mode, autoreset_mode)
-        self.size = size
+        self.source, self.size = self._state.source, size
 
     @property
-    def forced(self) -> NDArray[np.bool_]:
+    def definite(self) -> NDArray[np.bool_]:
         """bool `(B, n²)`, a new array: the blank cells that are definite (S1); none once a digit is wrong."""
         self._require_episodes()
-        return self._state.forced()
+        return self._state.definite()
 
     @property
     def solutions(self) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from sudoku_env.envs.response_state import ResponseSource
+from sudoku_env.envs.response_state import Responses
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.errors import SudokuError
@@ -44,12 +44,12 @@ class FlatActions:
     tokens: NDArray[np.int64]
 
     @classmethod
-    def of(cls, source: ResponseSource, tail_tokens: Sequence[int] | None = None) -> "FlatActions":
+    def of(cls, responses: Responses, tail_tokens: Sequence[int] | None = None) -> "FlatActions":
         """The table of an environment's responses.
 
         Args:
-            source: The environment's responses, `env.unwrapped.source`. Of given prompts only the cells that are blank
-                in one of them count, of puzzles from a pool all.
+            responses: The environment's responses, `env.unwrapped.responses`. Only the cells count that are blank in
+                one of their puzzles.
             tail_tokens: Tokens allowed outside the map; None for the tokenizer's end-of-text token, or its pad token
                 where it has none.
 
@@ -57,16 +57,16 @@ class FlatActions:
             SudokuError: The given prompts do not share one size and layout, or a tail token is unknown, the mask, a
                 digit or given twice, or there is none although the response has positions for it.
         """
-        layouts = [source.start(number).layout for number in range(max(source.given, 1))]
+        layouts = responses.layouts()
         first = layouts[0]
         if any(_places(layout) != _places(first) for layout in layouts):
             raise SudokuError("the prompts differ in size or layout; give each kind an environment of its own")
-        free = np.setdiff1d(np.flatnonzero(_masked(source, 0)), first.cell_positions)
+        free = np.setdiff1d(np.flatnonzero(_masked(responses, 0)), first.cell_positions)
         if tail_tokens is None:
-            end = getattr(source.tokenizer, "eos_token_id", None)
-            tail_tokens = (source.pad_id if end is None else end,)
-        tail = _checked_tail(tail_tokens, first, source.vocabulary, needed=free.size > 0)
-        blank = np.any([layout.puzzle == 0 for layout in layouts], axis=0) | (source.given == 0)
+            end = getattr(responses.tokenizer, "eos_token_id", None)
+            tail_tokens = (responses.pad_id if end is None else end,)
+        tail = _checked_tail(tail_tokens, first, responses.vocabulary, needed=free.size > 0)
+        blank = np.any([board == 0 for board in responses.boards], axis=0)
         cells = first.cell_positions[blank]
         pairs = [np.stack(np.meshgrid(*pair, indexing="ij"), -1) for pair in ((cells, first.digit_ids), (free, tail))]
         table = cls(
@@ -130,7 +130,7 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     and the end of an episode are the environment's.
 
     ```python
-    env = FlatUnmask(gymnasium.make("sudoku_env:SudokuUnmask-v0", size=4), observation="compact")
+    env = FlatUnmask(gymnasium.make("sudoku_env:SudokuUnmask-v0"), observation="compact")
     ```
 
     Attributes:
@@ -158,7 +158,7 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise SudokuError(f"FlatUnmask wraps SudokuUnmask-v0, not {env.unwrapped}; Sudoku-v0 is flat as it is")
         self._unmask: UnmaskEnv = env.unwrapped
         self._compact = _is_compact(observation)
-        self.actions = FlatActions.of(self._unmask.source, tail_tokens)
+        self.actions = FlatActions.of(self._unmask.responses, tail_tokens)
         self.action_space = spaces.Discrete(len(self.actions))
         if self._compact:
             self.observation_space = self.actions.observation_space()
@@ -197,7 +197,7 @@ class FlatUnmaskVector(VectorWrapper):
     """`FlatUnmask` for the vector environment: actions int64 `(B,)`, masks `(B, A)`, observations with B rows.
 
     ```python
-    envs = FlatUnmaskVector(gymnasium.make_vec("sudoku_env:SudokuUnmask-v0", num_envs=64, size=4))
+    envs = FlatUnmaskVector(gymnasium.make_vec("sudoku_env:SudokuUnmask-v0", num_envs=64))
     ```
 
     The attributes, arguments and errors are those of `FlatUnmask`.
@@ -217,7 +217,7 @@ class FlatUnmaskVector(VectorWrapper):
             )
         self._unmask: SudokuUnmaskVectorEnv = env.unwrapped
         self._compact = _is_compact(observation)
-        self.actions = FlatActions.of(self._unmask.source, tail_tokens)
+        self.actions = FlatActions.of(self._unmask.responses, tail_tokens)
         self.single_action_space = spaces.Discrete(len(self.actions))
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         if self._compact:
@@ -267,8 +267,8 @@ def _places(layout: TokenLayout) -> tuple[bytes, bytes]:
     return layout.cell_positions.tobytes(), layout.digit_ids.tobytes()
 
 
-def _masked(source: ResponseSource, number: int) -> NDArray[np.bool_]:
-    return np.array(source.start(number).token_ids[-source.max_gen_length :]) == source.mask_id
+def _masked(responses: Responses, number: int) -> NDArray[np.bool_]:
+    return np.array(responses.start(number).token_ids[-responses.max_gen_length :]) == responses.mask_id
 
 
 def _checked_tail(tail: Sequence[int], layout: TokenLayout, vocabulary: int, needed: bool) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """Candidates, singles and search for boards of any size.
 
 Digit sets are int64 bit masks: bit d−1 stands for digit d. Shared arguments: `board` uint8 `(n²,)`; `units` int64
-`(3n, n)` and `units_of` int64 `(n², 3)` from `board.geometry`; `used` int64 `(3n,)`, `masks` int64 `(n²,)` and `forced`
-int64 `(n²,)` are work space.
+`(3n, n)` and `units_of` int64 `(n², 3)` from `board.geometry`; `used` int64 `(3n,)`, `masks` int64 `(n²,)` and
+`definite` int64 `(n²,)` are work space.
 """
 
 import numpy as np
@@ -52,8 +52,10 @@ def find_candidates(board: Board, units_of: Ints, used: Ints, masks: Ints) -> bo
 
 
 @kernel
-def find_singles(board: Board, units: Ints, units_of: Ints, used: Ints, masks: Ints, forced: Ints) -> tuple[Int, bool]:
-    """Fill `forced` with the naked and hidden singles of the board as one-bit masks, 0 elsewhere.
+def find_singles(
+    board: Board, units: Ints, units_of: Ints, used: Ints, masks: Ints, definite: Ints
+) -> tuple[Int, bool]:
+    """Fill `definite` with the naked and hidden singles of the board as one-bit masks, 0 elsewhere.
 
     On a contradictory board a cell may be a hidden single for two digits; the first unit's, then the lowest, counts.
 
@@ -65,8 +67,8 @@ def find_singles(board: Board, units: Ints, units_of: Ints, used: Ints, masks: I
     found = 0
     for cell in range(board.size):
         single = masks[cell] & (masks[cell] - 1) == 0
-        forced[cell] = masks[cell] if single else 0
-        found += int(forced[cell] != 0)
+        definite[cell] = masks[cell] if single else 0
+        found += int(definite[cell] != 0)
     for unit in range(units.shape[0]):
         once, twice = 0, 0
         for k in range(units.shape[1]):
@@ -79,15 +81,15 @@ def find_singles(board: Board, units: Ints, units_of: Ints, used: Ints, masks: I
             for k in range(units.shape[1]):
                 cell = units[unit, k]
                 bits = masks[cell] & hidden
-                if bits and forced[cell] == 0:
-                    forced[cell] = bits & -bits
+                if bits and definite[cell] == 0:
+                    definite[cell] = bits & -bits
                     found += 1
     return found, possible
 
 
 @kernel
 def fill_singles(
-    board: Board, units: Ints, units_of: Ints, used: Ints, masks: Ints, forced: Ints, trail: Ints, length: Int
+    board: Board, units: Ints, units_of: Ints, used: Ints, masks: Ints, definite: Ints, trail: Ints, length: Int
 ) -> tuple[Int, bool]:
     """Fill singles, round by round, until none is left; `masks` then holds the candidates.
 
@@ -97,11 +99,11 @@ def fill_singles(
         The new length of the trail, and False if the board turned out contradictory.
     """
     while True:
-        found, possible = find_singles(board, units, units_of, used, masks, forced)
+        found, possible = find_singles(board, units, units_of, used, masks, definite)
         if not possible or found == 0:
             return length, possible
         for cell in range(board.size):
-            bit = forced[cell]
+            bit = definite[cell]
             if bit:
                 for k in range(3):
                     if used[units_of[cell, k]] & bit:
@@ -171,7 +173,7 @@ def search(
     board = board.copy()
     used = np.empty(units.shape[0], np.int64)
     masks = np.empty(cells, np.int64)
-    forced = np.empty(cells, np.int64)
+    definite = np.empty(cells, np.int64)
     trail = np.empty(cells, np.int64)
     branch_cell = np.empty(cells, np.int64)
     branch_mask = np.empty(cells, np.int64)
@@ -181,7 +183,7 @@ def search(
     if not mark_used(board, units_of, used):
         return count
     while True:
-        length, possible = fill_singles(board, units, units_of, used, masks, forced, trail, length)
+        length, possible = fill_singles(board, units, units_of, used, masks, definite, trail, length)
         if possible:
             cell = pick_cell(masks, rng)
             if cell >= 0:
@@ -233,12 +235,12 @@ def candidates_batch(boards: Board, units: Ints, units_of: Ints, out: Ints) -> N
 
 
 @kernel(nogil=True)
-def forced_batch(boards: Board, units: Ints, units_of: Ints, out: Board) -> None:
+def find_definite_batch(boards: Board, units: Ints, units_of: Ints, out: Board) -> None:
     """The digits of definite cells, uint8 `(N, n²)` with 0 for none, of `(N, n²)` boards."""
     used = np.empty(units.shape[0], np.int64)
     masks = np.empty(boards.shape[1], np.int64)
-    forced = np.empty(boards.shape[1], np.int64)
+    definite = np.empty(boards.shape[1], np.int64)
     for k in range(boards.shape[0]):
-        find_singles(boards[k], units, units_of, used, masks, forced)
+        find_singles(boards[k], units, units_of, used, masks, definite)
         for cell in range(boards.shape[1]):
-            out[k, cell] = digit_of(forced[cell]) if forced[cell] else 0
+            out[k, cell] = digit_of(definite[cell]) if definite[cell] else 0

@@ -22,7 +22,7 @@ from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, Table, Work
 from sudoku_env.kernels.nine import WORK, count9, other_solution9
 from sudoku_env.kernels.planes import Words
 from sudoku_env.kernels.random import Int, Ints, State, next_random, random_below, shuffle
-from sudoku_env.kernels.singles import forced9
+from sudoku_env.kernels.singles import definite9
 
 
 class Recipe(NamedTuple):
@@ -54,7 +54,7 @@ class Bench(NamedTuple):
         scratch: uint8 `(n²,)`.
         used: int64 `(3n,)`.
         masks: int64 `(n²,)`.
-        forced: int64 `(n²,)`.
+        definite: int64 `(n²,)`.
         digits: uint8 `(n²,)`.
         order: int64 `(m,)`, the order in which orbits go.
         places: int64 `(2, 9, 9)`.
@@ -65,7 +65,7 @@ class Bench(NamedTuple):
     scratch: Board
     used: Ints
     masks: Ints
-    forced: Ints
+    definite: Ints
     digits: Board
     order: Ints
     places: Ints
@@ -119,16 +119,16 @@ def add_singles(board: Board, table: Table, bench: Bench) -> bool:
     """Write all naked and hidden singles into a board that has a solution; False if there are none."""
     found = False
     if board.size == 81:
-        forced9(board, bench.digits, bench.nine)
+        definite9(board, bench.digits, bench.nine)
         for cell in range(81):
             found = found or bench.digits[cell] != 0
             board[cell] += bench.digits[cell]
         return found
-    find_singles(board, table.units, table.units_of, bench.used, bench.masks, bench.forced)
+    find_singles(board, table.units, table.units_of, bench.used, bench.masks, bench.definite)
     for cell in range(board.size):
-        if bench.forced[cell]:
+        if bench.definite[cell]:
             found = True
-            board[cell] = digit_of(bench.forced[cell])
+            board[cell] = digit_of(bench.definite[cell])
     return found
 
 

@@ -109,7 +109,7 @@ def find_actions(board: Board, units_of: Ints, used: Ints, candidates: Bits, mas
 
 
 @kernel
-def is_forced(candidates: Bits, neighbors: Board, cell: Int, bit: Int) -> bool:
+def is_definite(candidates: Bits, neighbors: Board, cell: Int, bit: Int) -> bool:
     """Whether a candidate makes its cell definite: it is a naked single, or hidden in one of its units."""
     if candidates[cell] == bit:
         return True
@@ -185,17 +185,17 @@ def move(
         return illegal_reward
     cell, digit = action // size, action % size
     right = np.int64(solutions[row, cell]) - 1
-    forced = not state[ERROR] and is_forced(candidates[row], neighbors, cell, np.int64(1) << right)
+    definite = not state[ERROR] and is_definite(candidates[row], neighbors, cell, np.int64(1) << right)
     boards[row, cell] = digit + 1
     dead = fill(candidates[row], masks[row], neighbors, cell, digit)
     state[STEPS] += 1
     state[BLANKS] -= 1
-    orders[row, cell] = state[STEPS] if forced else -state[STEPS]
+    orders[row, cell] = state[STEPS] if definite else -state[STEPS]
     if digit != right:
         state[ERROR] = 1
     ended = state[ERROR] if end_on_error else dead
     state[OVER] = int(ended or state[BLANKS] == 0)
-    return 1.0 if forced and digit == right else 0.0
+    return 1.0 if definite and digit == right else 0.0
 
 
 @kernel(nogil=True)

@@ -43,16 +43,16 @@ def _hidden(x, columns_once):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def forced9(board: Board, forced: Board, state: Words) -> bool:
-    """Write the digit that a naked or hidden single forces in each cell, 0 where none is.
+def definite9(board: Board, definite: Board, state: Words) -> bool:
+    """Write the digit of each definite cell, a naked or hidden single, and 0 in the others.
 
     Args:
         board: uint8 `(81,)` of 0..9.
-        forced: uint8 `(81,)`, written to.
+        definite: uint8 `(81,)`, written to.
         state: uint32 `(32,)`, work space.
 
     Returns:
-        False if one cell is a single for two digits, on contradictory boards only; `forced` is then of no use.
+        False if one cell is a single for two digits, on contradictory boards only; `definite` is then of no use.
     """
     for word in range(27, STATE_WORDS):
         state[word] = ZERO
@@ -88,19 +88,19 @@ def forced9(board: Board, forced: Board, state: Words) -> bool:
     _, clash0 = at_least(f0, broadcast(f9, 0))
     _, clash1 = at_least(f1, broadcast(f9, 1))
     _, clash2 = at_least(f2, broadcast(f9, 2))
-    write_board(state, 0, forced)
+    write_board(state, 0, definite)
     return first(clash0 | clash1 | clash2) == ZERO
 
 
 @kernel(nogil=True)
-def forced9_batch(boards: Board, units: Ints, units_of: Ints, forced: Board) -> None:
+def definite9_batch(boards: Board, units: Ints, units_of: Ints, definite: Board) -> None:
     """The digits of definite cells, uint8 `(N, 81)` with 0 for none, of `(N, 81)` boards, as by `find_singles`."""
     state = np.empty(STATE_WORDS, np.uint32)
     used = np.empty(27, np.int64)
     masks = np.empty(81, np.int64)
     bits = np.empty(81, np.int64)
     for k in range(boards.shape[0]):
-        if not forced9(boards[k], forced[k], state):
+        if not definite9(boards[k], definite[k], state):
             find_singles(boards[k], units, units_of, used, masks, bits)
             for cell in range(81):
-                forced[k, cell] = digit_of(bits[cell]) if bits[cell] else 0
+                definite[k, cell] = digit_of(bits[cell]) if bits[cell] else 0

@@ -45,7 +45,7 @@ def write_cells(
     digit_ids: Ints,
     boards: NDArray[np.int16],
     orders: Ints,
-    forced: NDArray[np.bool_],
+    definite: NDArray[np.bool_],
     steps: Ints,
     error: NDArray[np.bool_],
     units: Ints,
@@ -59,7 +59,7 @@ def write_cells(
         digit_ids: int64 `(n,)`, the token of each digit.
         boards: int16 `(B, n²)`, 0 for a mask, 1..n for a digit, −1 for any other token.
         orders: int64 `(B, n²)`, as in `kernels.play`.
-        forced: bool `(B, n²)`, the cells that are definite; none once a cell is wrong.
+        definite: bool `(B, n²)`, the cells that are definite; none once a cell is wrong.
         steps: int64 `(B,)`, steps taken, this one included.
         error: bool `(B,)`, whether a cell is wrong.
         units: int64 `(3n, n)`, the cells of each unit.
@@ -76,9 +76,9 @@ def write_cells(
         for digit in range(digit_ids.size):
             if digit_ids[digit] == tokens[b]:
                 boards[b, cell] = digit + 1
-        orders[b, cell] = steps[b] if forced[b, cell] else -steps[b]
-        forced[b] = False
+        orders[b, cell] = steps[b] if definite[b, cell] else -steps[b]
+        definite[b] = False
         if not error[b]:
             find_singles(boards[b], units, units_of, used, masks, singles)
             for k in range(singles.size):
-                forced[b, k] = singles[k] != 0
+                definite[b, k] = singles[k] != 0

@@ -9,7 +9,16 @@ import numpy as np
 
 from sudoku_env.board import SYMBOLS, Board, BoardLike, as_board, is_solved, size_of
 from sudoku_env.errors import BoardError
-from sudoku_env.prompts.text import is_gap, line_grids, row_symbols, symbol_value
+from sudoku_env.prompts.grids import (
+    Grid,
+    Row,
+    cut,
+    grids_amid_words,
+    read_blocks,
+    row_symbols,
+    symbol_value,
+    without_heading,
+)
 from sudoku_env.solver import solve_batch
 
 _ANSWER_TAG = re.compile(r"<answer>", re.IGNORECASE)
@@ -100,65 +109,36 @@ def read_answer(text: str, size: int) -> Board | None:
         text = pattern.sub(" ", text)
     lines = _join_columns(_split_lettered(text, size), size)
     last = None
-    for symbols in _grids(lines, size):
-        if (board := _full_board(symbols, size)) is not None:
+    for grid in _grids(lines, size):
+        if (board := _full_board(grid, size)) is not None:
             last = board
     return last
 
 
-@dataclass
-class _Row:
-    """A line of cells only, and what stands between it and the next such line."""
-
-    symbols: list[str]
-    ruling_follows: bool = False
-    gap_follows: bool = False
-
-
-def _grids(lines: Sequence[str], size: int) -> Iterator[list[str]]:
-    """The n² symbols of each board in order, full or not."""
-    region: list[_Row] = []
-    for line in lines:
-        symbols = _cells(line, size)
-        if symbols is not None and len(symbols) != size * size:
-            region.append(_Row(symbols))
-        elif symbols is None and is_gap(line):
-            if region and line.strip():
-                region[-1].ruling_follows = True
-            elif region:
-                region[-1].gap_follows = True
+def _grids(lines: Sequence[str], size: int) -> Iterator[Grid]:
+    """The grids of n² cells in order, full or not."""
+    for block in read_blocks(lines, (size * size,), lambda line: _cells(line, size)):
+        if isinstance(block, list):
+            yield from _grids_of_block(block, size)
+        elif block.grid is not None:
+            yield block.grid
         else:
-            yield from _grids_of_region(region, size)
-            region = []
-            yield from [symbols] if symbols is not None else _amid_words(line, size)
-    yield from _grids_of_region(region, size)
+            grids = grids_amid_words(block.number, _FULL_STOP.sub(" ", block.text))
+            yield from (grid for grid in grids if len(grid.symbols) == size * size)
 
 
-def _grids_of_region(region: list[_Row], size: int) -> Iterator[list[str]]:
-    """Cut rows into boards: all of them if that works out, else each stretch without an empty line by itself."""
-    grids = _cut(region, size)
-    if grids is None:
-        stretch: list[_Row] = []
-        grids = []
-        for row in region:
-            stretch.append(row)
-            if row.gap_follows:
-                grids += _cut(stretch, size) or []
-                stretch = []
-        grids += _cut(stretch, size) or []
-    yield from grids
-
-
-def _cut(rows: list[_Row], size: int) -> list[list[str]] | None:
-    """k boards from k · n rows of n cells, a heading left out; None for any other shape."""
-    if len(rows) % size == 1 and rows[0].ruling_follows:
-        heading = [symbol_value(symbol) for symbol in rows[0].symbols]
-        if heading in ([0] * size, list(range(1, size + 1))):
-            rows = rows[1:]
-    if len(rows) % size or any(len(row.symbols) != size for row in rows):
-        return None
-    flat = [symbol for row in rows for symbol in row.symbols]
-    return [flat[start : start + size * size] for start in range(0, len(flat), size * size)]
+def _grids_of_block(block: list[Row], size: int) -> Iterator[Grid]:
+    """Cut rows into grids: all of them if that works out, else each stretch without an empty line by itself."""
+    grids = cut(without_heading(block, size), size)
+    if grids is not None:
+        yield from grids
+        return
+    stretch: list[Row] = []
+    for row in block:
+        stretch.append(row)
+        if row.gapped or row is block[-1]:
+            yield from cut(without_heading(stretch, size), size) or []
+            stretch = []
 
 
 def _cells(line: str, size: int) -> list[str] | None:
@@ -173,13 +153,8 @@ def _cells(line: str, size: int) -> list[str] | None:
     return symbols
 
 
-def _amid_words(line: str, size: int) -> list[list[str]]:
-    grids = line_grids(0, _FULL_STOP.sub(" ", line), None, [])
-    return [grid.symbols for grid in grids if len(grid.symbols) == size * size]
-
-
-def _full_board(symbols: list[str], size: int) -> Board | None:
-    values = [symbol_value(symbol) for symbol in symbols]
+def _full_board(grid: Grid, size: int) -> Board | None:
+    values = [symbol_value(symbol) for symbol in grid.symbols]
     return np.array(values, dtype=np.uint8) if 0 < min(values) and max(values) <= size else None
 
 

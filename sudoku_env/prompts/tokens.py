@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sudoku_env.board import SIZES, Board, size_of
 from sudoku_env.errors import PuzzleParseError, TokenLayoutError
-from sudoku_env.logic import forced_digits
+from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.alignment import (
     AnswerTokens,
     Tokenizer,
@@ -302,7 +302,7 @@ def detect_definite(state: Any, layout: Sequence[TokenLayout]) -> list[list[int]
 @overload
 def detect_definite(state: Any, layout: TokenLayout) -> Any: ...
 def detect_definite(state: Any, layout: TokenLayout | Sequence[TokenLayout]) -> list[int] | list[list[int]]:
-    """The masked cells that are definite, S1 of docs/objective.md: naked and hidden singles, as in `forced_digits`.
+    """The masked cells that are definite, S1 of docs/objective.md: naked and hidden singles, as in `definite_digits`.
 
     In a state with errors they follow from the digits as they stand, a token that is no digit counting as a blank.
 
@@ -320,10 +320,10 @@ def detect_definite(state: Any, layout: TokenLayout | Sequence[TokenLayout]) -> 
         return [detect_definite(one, of) for one, of in _pairs(state, layout)]
     boards = layout.read_boards(state)
     digits = np.where(boards > 0, boards, 0).astype(np.uint8)
-    forced = (forced_digits(digits.reshape(-1, digits.shape[-1])).reshape(digits.shape) > 0) & (boards == 0)
-    if forced.ndim == 1:
-        return layout.cell_positions[forced].tolist()
-    return [layout.cell_positions[row].tolist() for row in forced]
+    definite = (definite_digits(digits.reshape(-1, digits.shape[-1])).reshape(digits.shape) > 0) & (boards == 0)
+    if definite.ndim == 1:
+        return layout.cell_positions[definite].tolist()
+    return [layout.cell_positions[row].tolist() for row in definite]
 
 
 @overload

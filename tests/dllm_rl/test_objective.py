@@ -18,7 +18,7 @@ from dllm_rl.objective import (
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, score_states
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.envs.dynamics import step_batch
-from sudoku_env.logic import forced_digits
+from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.tokens import PreFilled, detect_definite
 from tests.dllm_rl.helpers.policy_reference import f_of, policy_at
 
@@ -73,7 +73,9 @@ def scored(model: LladaForMaskedLM, batch: PuzzleBatch, responses: torch.Tensor)
     with torch.no_grad():
         scores = score_states(model, batch.prompt_ids, batch.prompt_mask, responses, batch.layout.mask_id, POLICY)
     forced = torch.zeros(responses.shape, dtype=torch.bool)
-    forced[:, torch.tensor(batch.layout.cell_positions)] = torch.from_numpy(forced_digits(batch.boards(responses)) > 0)
+    forced[:, torch.tensor(batch.layout.cell_positions)] = torch.from_numpy(
+        definite_digits(batch.boards(responses)) > 0
+    )
     f = expected_reward(
         scores,
         definite=forced,
@@ -116,7 +118,7 @@ def test_f_is_the_environments_reward_averaged_over_all_actions(
             digit_ids=layout.digit_ids,
             mask_id=layout.mask_id,
             solutions=batch.boards(batch.answers)[state : state + 1].repeat(count, 0),
-            forced=(forced_digits(batch.boards(responses[state : state + 1])) > 0).repeat(count, 0),
+            definite=(definite_digits(batch.boards(responses[state : state + 1])) > 0).repeat(count, 0),
             lam=0.5,
         )
         token_logprobs = (scores.logits[scores.row_of[state, action_positions]] / POLICY.token_temperature).log_softmax(

@@ -54,7 +54,7 @@ def environment(
         digit_ids=batch.layout.digit_ids,
         mask_id=batch.mask_id,
         solutions=batch.boards(batch.answers)[of.numpy()],
-        forced=definite_cells(batch.boards(states), batch.rule) > 0,
+        definite=definite_cells(batch.boards(states), batch.rule) > 0,
         lam=lam,
     )
     scored = batch.scored[of, positions].numpy()

@@ -80,8 +80,8 @@ def test_promises_by_backtracking(size, minimal, rule, symmetry, seed):
         else:
             assert clues[0] <= pattern.sum() <= clues[1]
         if rule == "singles":
-            while any(forced := reference.forced(board)):
-                board = board + np.array(forced, np.uint8)
+            while any(definite := reference.definite(board)):
+                board = board + np.array(definite, np.uint8)
             assert (board == solution).all()
         elif rule:
             assert rate(board, rule).solved

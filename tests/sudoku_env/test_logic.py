@@ -11,7 +11,7 @@ from sudoku_env.logic import (
     RULES,
     candidates,
     definite_cells,
-    forced_digits,
+    definite_digits,
     singles_rounds,
     solve_by_singles,
 )
@@ -49,7 +49,7 @@ def test_candidates_by_hand():
 
 def test_naked_and_hidden_single_by_hand():
     # In the board above the third cell is a naked 4; 3 has one place left in row 1, the fourth cell.
-    assert forced_digits(as_board("12........3....."))[[2, 3]].tolist() == [4, 3]
+    assert definite_digits(as_board("12........3....."))[[2, 3]].tolist() == [4, 3]
 
 
 def test_hidden_single_alone():
@@ -60,16 +60,16 @@ def test_hidden_single_alone():
         . . . . . .
         . . 1 . . .
         . . . . . .""")
-    forced = forced_digits(board)
-    assert forced[0] == 1 and candidates(board)[0].sum() == 6
-    assert reference.forced(board)[0] == 1
+    definite = definite_digits(board)
+    assert definite[0] == 1 and candidates(board)[0].sum() == 6
+    assert reference.definite(board)[0] == 1
 
 
 def test_two_hidden_singles_in_one_cell():
     # Row 1 has only its first cell for 2, and column 1 only the same cell for 1: the row comes first.
-    assert forced_digits(as_board("......21.21....1"))[0] == 2
+    assert definite_digits(as_board("......21.21....1"))[0] == 2
     # Row 1 has only its first cell for 1 and for 2: the lower digit comes first.
-    assert forced_digits(as_board("......21.2...1.."))[0] == 1
+    assert definite_digits(as_board("......21.2...1.."))[0] == 1
 
 
 @settings(max_examples=150, deadline=None)
@@ -80,19 +80,19 @@ def test_against_the_definitions(size, share, seed):
     board = np.where(rng.random(size * size) < share, rng.integers(1, size + 1, size * size), 0)
     found = candidates(board)
     assert [set(np.flatnonzero(row) + 1) for row in found] == reference.candidates(board)
-    assert forced_digits(board).tolist() == reference.forced(board)
+    assert definite_digits(board).tolist() == reference.definite(board)
     solve_by_singles(board)
     assert singles_rounds(board) >= -1
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SIZES), seeds)
-def test_partial_solutions_have_sound_forced_digits(size, seed):
+def test_partial_solutions_have_sound_definite_digits(size, seed):
     board, solution = partial_solution(size, np.random.default_rng(seed))
-    forced = forced_digits(board)
-    assert (forced[forced > 0] == solution[forced > 0]).all()
-    assert not forced[board > 0].any()
-    assert forced.any() == (board == 0).any()
+    definite = definite_digits(board)
+    assert (definite[definite > 0] == solution[definite > 0]).all()
+    assert not definite[board > 0].any()
+    assert definite.any() == (board == 0).any()
     assert (solve_by_singles(board) == solution).all()
 
 
@@ -103,20 +103,20 @@ def test_symmetry(size, seed):
     board, _ = partial_solution(size, rng)
     board = np.where(rng.random(board.size) < 0.8, board, 0)
     cells, digits = (np.array(part) for part in reference.random_symmetry(size, rng))
-    assert (forced_digits(digits[board[cells]]) == digits[forced_digits(board)[cells]]).all()
+    assert (definite_digits(digits[board[cells]]) == digits[definite_digits(board)[cells]]).all()
     assert (candidates(digits[board[cells]])[:, digits[1:] - 1] == candidates(board)[cells]).all()
     assert singles_rounds(digits[board[cells]]) == singles_rounds(board)
 
 
 def test_batch_agrees_with_single_boards():
     boards = PUZZLES[6].boards
-    assert forced_digits(boards).tolist() == [forced_digits(board).tolist() for board in boards]
+    assert definite_digits(boards).tolist() == [definite_digits(board).tolist() for board in boards]
     assert candidates(boards).tolist() == [candidates(board).tolist() for board in boards]
-    assert forced_digits(np.zeros((16, 16), int)).shape == (16, 16)
+    assert definite_digits(np.zeros((16, 16), int)).shape == (16, 16)
     assert candidates(boards[:0]).shape == (0, 36, 6)
     for wrong in (np.zeros((4, 4), int), np.full(16, 5), np.full((2, 36), -1)):
         with pytest.raises(BoardError):
-            forced_digits(wrong)
+            definite_digits(wrong)
 
 
 def test_rounds():
@@ -128,7 +128,7 @@ def test_rounds():
         rounds, filled = singles_rounds(board), board.copy()
         for _ in range(rounds):
             assert (filled == 0).any()
-            filled = filled + np.array(reference.forced(filled))
+            filled = filled + np.array(reference.definite(filled))
         assert (filled == solve_by_singles(board)).all() and find_conflict(filled) is None
 
 
@@ -140,7 +140,7 @@ def test_rounds_of_boards_that_singles_do_not_solve():
     assert stuck
     for board in stuck:
         filled = solve_by_singles(board)
-        assert not any(reference.forced(filled))
+        assert not any(reference.definite(filled))
         assert (solve_batch(filled[None])[0] == solve_batch(board[None])[0]).all()
 
 
@@ -162,12 +162,12 @@ def opened(size, rng):
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from([4, 6, 9]), st.floats(0, 1), seeds)
-def test_definite_cells_by_singles_are_the_forced_digits(size, share, seed):
+def test_definite_cells_by_singles_are_the_definite_digits(size, share, seed):
     """The claim holds on any board, the contradictory ones included; and no rule trips over those."""
     rng = np.random.default_rng(seed)
     boards = np.where(rng.random((4, size * size)) < share, rng.integers(1, size + 1, (4, size * size)), 0)
-    assert (definite_cells(boards) == forced_digits(boards)).all()
-    assert (definite_cells(boards, "hidden_single") == forced_digits(boards)).all()
+    assert (definite_cells(boards) == definite_digits(boards)).all()
+    assert (definite_cells(boards, "hidden_single") == definite_digits(boards)).all()
     options = candidates(boards)
     naked = np.where(options.sum(-1) == 1, options.argmax(-1) + 1, 0)
     assert (definite_cells(boards, "naked_single") == naked).all()

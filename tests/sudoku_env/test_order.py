@@ -7,7 +7,7 @@ import pytest
 from sudoku_env.errors import SudokuError
 from sudoku_env.explanation import explain
 from sudoku_env.generator import generate
-from sudoku_env.logic import RULE_GROUPS, definite_cells, forced_digits
+from sudoku_env.logic import RULE_GROUPS, definite_cells, definite_digits
 from sudoku_env.order import (
     TIERS,
     easiest_tier,
@@ -28,11 +28,11 @@ def exact_floor(board, solution):
     blanks = np.flatnonzero(board == 0)
     shares = []
     for order in permutations(blanks):
-        current, forced = board.copy(), 0
+        current, definite = board.copy(), 0
         for cell in order:
-            forced += int(forced_digits(current)[cell] > 0)
+            definite += int(definite_digits(current)[cell] > 0)
             current[cell] = solution[cell]
-        shares.append(forced / len(blanks))
+        shares.append(definite / len(blanks))
     return float(np.mean(shares))
 
 
@@ -45,7 +45,7 @@ def test_agrees_with_enumeration_of_all_orders():
     assert random_order_floor(board, solution, seed=0, orders=2000) == pytest.approx(exact[hardest], abs=0.01)
 
 
-def test_single_blank_is_always_forced():
+def test_single_blank_is_always_definite():
     made = generate(5, size=6, clues=35, seed=1)
     assert random_order_floor(made.boards, made.solutions, seed=0) == 1.0
 
@@ -108,7 +108,7 @@ def test_floor_of_the_first_cells_against_enumeration() -> None:
     solutions = solve_batch(HARD)[0]
     one, none = np.ones(len(HARD), np.int64), np.zeros(len(HARD), np.int64)
     drawn = [random_order_tiers(HARD, solutions, live_cells=one, seed=seed) for seed in range(400)]
-    expected = [(forced_digits(board)[board == 0] > 0).mean() for board in HARD]
+    expected = [(definite_digits(board)[board == 0] > 0).mean() for board in HARD]
     np.testing.assert_allclose((np.array(drawn) == 0).mean(0), expected, atol=0.1)
     assert len(np.unique(expected)) > 1 and len(random_order_tiers(HARD, solutions, live_cells=none)) == 0
     full = random_order_tiers(HARD, solutions, live_cells=(HARD == 0).sum(1), seed=1)

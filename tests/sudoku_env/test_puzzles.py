@@ -92,8 +92,8 @@ def test_default_puzzles(size, count):
     clues = (puzzles.boards > 0).sum(1)
     assert DEFAULT_CLUES[size][0] <= clues.min() and clues.max() <= DEFAULT_CLUES[size][1]
     board = puzzles.boards[-1].copy()
-    while any(forced := reference.forced(board)):
-        board += np.array(forced, np.uint8)
+    while any(definite := reference.definite(board)):
+        board += np.array(definite, np.uint8)
     assert is_solved(board)
 
 

@@ -10,6 +10,7 @@ from sudoku_env import SudokuError, read_prompts
 from sudoku_env.envs.dynamics import check_lam, step_batch
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
 from sudoku_env.errors import PromptSetError
+from tests.sudoku_env.helpers.sources import fixed_pool
 
 BAD_NUMBERS = [math.nan, math.inf, -math.inf, "0.5", None, [0.5]]
 UNMASK, BOARD = "sudoku_env:SudokuUnmask-v0", "sudoku_env:Sudoku-v0"
@@ -35,7 +36,7 @@ INVALID = gymnasium.error.InvalidAction
     ],
 )
 def test_one_response_takes_actions_of_two_integers_alone(action):
-    env = gymnasium.make(UNMASK, size=4, disable_env_checker=True).unwrapped
+    env = gymnasium.make(UNMASK, source=fixed_pool(4), disable_env_checker=True).unwrapped
     env.reset(seed=0)
     before = env.state
     with pytest.raises(
@@ -47,7 +48,7 @@ def test_one_response_takes_actions_of_two_integers_alone(action):
 
 @pytest.mark.parametrize("action", [[-1, 6], [10**6, 6], [20, -1], [20, 10**6], np.array([2**63, 6], dtype=np.uint64)])
 def test_one_response_takes_actions_in_its_range_alone(action):
-    env = gymnasium.make(UNMASK, size=4, disable_env_checker=True).unwrapped
+    env = gymnasium.make(UNMASK, source=fixed_pool(4), disable_env_checker=True).unwrapped
     env.reset(seed=0)
     with pytest.raises(INVALID, match=r"outside MultiDiscrete"):
         env.step(action)
@@ -55,7 +56,7 @@ def test_one_response_takes_actions_in_its_range_alone(action):
 
 @pytest.mark.parametrize("action", [0.0, math.nan, "0", None, [0], [0, 1], np.zeros(2, dtype=int)])
 def test_one_board_takes_integers_alone(action):
-    env = gymnasium.make(BOARD, size=4, disable_env_checker=True).unwrapped
+    env = gymnasium.make(BOARD, source=fixed_pool(4), disable_env_checker=True).unwrapped
     env.reset(seed=0)
     with pytest.raises(INVALID, match=r"expected an integer, got .*action"):
         env.step(action)
@@ -64,7 +65,7 @@ def test_one_board_takes_integers_alone(action):
 @pytest.mark.parametrize(("name", "width"), [(UNMASK, (2,)), (BOARD, ())])
 @pytest.mark.parametrize("wrong", ["entries", "rows", "floats", "not a number", "ragged", "bools", "nothing"])
 def test_vector_environments_take_integers_of_their_shape_alone(name, width, wrong):
-    envs = gymnasium.make_vec(name, num_envs=3, size=4)
+    envs = gymnasium.make_vec(name, num_envs=3, source=fixed_pool(4))
     envs.reset(seed=0)
     shape = (3, *width)
     actions = {
@@ -82,7 +83,10 @@ def test_vector_environments_take_integers_of_their_shape_alone(name, width, wro
 
 @pytest.mark.parametrize("action", [0.0, math.nan, None, [[0], [0, 1]], -1, 10**6])
 def test_flat_environments_take_numbers_of_their_table_alone(action):
-    env, envs = gymnasium.make(UNMASK, size=4), gymnasium.make_vec(UNMASK, num_envs=2, size=4)
+    env, envs = (
+        gymnasium.make(UNMASK, source=fixed_pool(4)),
+        gymnasium.make_vec(UNMASK, num_envs=2, source=fixed_pool(4)),
+    )
     for flat in (FlatUnmask(env), FlatUnmaskVector(envs)):
         flat.reset(seed=0)
         with pytest.raises(INVALID):
@@ -92,8 +96,8 @@ def test_flat_environments_take_numbers_of_their_table_alone(action):
 @pytest.mark.parametrize("lam", [*BAD_NUMBERS, -0.5])
 def test_a_lambda_that_is_no_finite_number_or_negative_is_refused(lam):
     for make in (
-        lambda: gymnasium.make(UNMASK, size=4, lam=lam),
-        lambda: gymnasium.make_vec(UNMASK, num_envs=2, size=4, lam=lam),
+        lambda: gymnasium.make(UNMASK, source=fixed_pool(4), lam=lam),
+        lambda: gymnasium.make_vec(UNMASK, num_envs=2, source=fixed_pool(4), lam=lam),
         lambda: check_lam(lam),
     ):
         with pytest.raises(SudokuError, match="lam must be 0 or larger and finite, got"):
@@ -110,7 +114,7 @@ def test_one_step_refuses_such_a_lambda_too():
             digit_ids=np.array([1]),
             mask_id=0,
             solutions=np.ones((1, 1), dtype=np.uint8),
-            forced=np.zeros((1, 1), dtype=bool),
+            definite=np.zeros((1, 1), dtype=bool),
             lam=math.nan,
         )
 
@@ -125,7 +129,7 @@ def test_any_other_lambda_is_taken(lam):
 def test_a_reward_of_illegal_actions_that_is_no_finite_number_is_refused(name, reward):
     for make in (gymnasium.make, lambda *args, **options: gymnasium.make_vec(*args, num_envs=2, **options)):
         with pytest.raises(SudokuError, match="illegal_reward must be a finite number, got"):
-            make(name, size=4, illegal_reward=reward)
+            make(name, source=fixed_pool(4), illegal_reward=reward)
 
 
 @pytest.mark.parametrize("line", ["[" * 100_000, '{"prompt":' * 100_000, '{"prompt": ' + "1" * 5000 + "}"])

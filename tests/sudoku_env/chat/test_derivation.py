@@ -66,7 +66,7 @@ def read_step(text, board):
 
 @settings(max_examples=40, deadline=None)
 @given(size=st.sampled_from([4, 6]), seed=st.integers(0, 2**32))
-def test_every_step_of_a_sound_derivation_is_forced(size, seed):
+def test_every_step_of_a_sound_derivation_is_definite(size, seed):
     board = puzzle(size, seed)
     derivation = derive(board)
     assert derivation.fault is None and (derivation.grid == solve(board)).all()

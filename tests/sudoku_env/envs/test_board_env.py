@@ -11,9 +11,12 @@ from sudoku_env.board import SIZES, is_valid, parse_board
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.dynamics import unmask_reward
 from sudoku_env.envs.sampling import sample_legal
-from sudoku_env.errors import BoardError, SudokuError
+from sudoku_env.envs.sources import PuzzlePool
+from sudoku_env.errors import SudokuError
+from sudoku_env.generator import generate
 from sudoku_env.puzzles import default_puzzles
 from tests.sudoku_env.helpers import sudoku_reference as reference
+from tests.sudoku_env.helpers.sources import pool_of, shuffled_pool
 
 ID = "sudoku_env:Sudoku-v0"
 LOOSE = "1...|..3.|.1..|...2"  # solved: 1 3 2 4 | 4 2 3 1 | 2 1 4 3 | 3 4 1 2
@@ -32,19 +35,20 @@ def slow_mask(board):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "arguments",
-    [{"size": size} for size in SIZES] + [{"size": 4, "boards": [LOOSE]}, {"size": 4, "end_on": "dead_end"}],
+    [{"source": shuffled_pool(size)} for size in SIZES]
+    + [{"source": pool_of([LOOSE])}, {"source": shuffled_pool(4), "end_on": "dead_end"}],
 )
 def test_gymnasium_checker_has_nothing_to_say(arguments):
     check_env(gymnasium.make(ID, **arguments).unwrapped)
 
 
 def test_an_episode_by_hand():
-    env = make(size=4, boards=[LOOSE])
+    env = make(source=pool_of([LOOSE]))
     obs, info = env.reset(seed=0)
     assert obs.dtype == np.uint8 and obs.tolist() == parse_board(LOOSE).tolist()
     assert info.keys() == KEYS and (info["steps"], info["error"], info["illegal"]) == (0, False, False)
     assert env.solution.tolist() == [1, 3, 2, 4, 4, 2, 3, 1, 2, 1, 4, 3, 3, 4, 1, 2]
-    assert np.flatnonzero(env.forced).tolist() == [1, 2, 3, 7, 8, 10, 11, 14]
+    assert np.flatnonzero(env.definite).tolist() == [1, 2, 3, 7, 8, 10, 11, 14]
     obs, reward, terminated, truncated, info = env.step(4 * 4 + 3)  # 4 is right in cell 4, but 2 could stand there too
     assert (reward, terminated, truncated) == (0.0, False, False)
     assert obs[4] == 4 and info["steps"] == 1
@@ -52,16 +56,16 @@ def test_an_episode_by_hand():
     obs, reward, terminated, truncated, info = env.step(1 * 4 + 1)  # a 2 in cell 1, where a 3 belongs
     assert (reward, terminated, truncated) == (0.0, True, False)
     assert info.keys() == KEYS and (info["steps"], info["error"], info["illegal"]) == (3, True, False)
-    assert obs.tolist() == [1, 2, 0, 4, 4, 0, 3, 0, 0, 1, 0, 0, 0, 0, 0, 2] and not env.forced.any()
+    assert obs.tolist() == [1, 2, 0, 4, 4, 0, 3, 0, 0, 1, 0, 0, 0, 0, 0, 2] and not env.definite.any()
     assert info["action_mask"].tolist() == slow_mask(obs)
 
 
 def test_a_wrong_digit_goes_on_to_a_dead_end():
-    env = make(size=4, boards=[LOOSE], end_on="dead_end")
+    env = make(source=pool_of([LOOSE]), end_on="dead_end")
     env.reset(seed=0)
     _, reward, terminated, _, info = env.step(5 * 4 + 3)  # a 4 in cell 5, where a 2 belongs; leaves cell 13 only 3
     assert (reward, terminated, info["error"]) == (0.0, False, True)
-    assert not env.forced.any()
+    assert not env.definite.any()
     assert env.step(3 * 4 + 3)[1:3] == (0.0, False)  # the right 4 in cell 3: no reward any more
     obs, reward, terminated, truncated, info = env.step(12 * 4 + 2)  # a 3 next to cell 13
     assert (reward, terminated, truncated, info["illegal"], info["error"]) == (0.0, True, False, False, True)
@@ -75,7 +79,7 @@ def test_a_wrong_digit_goes_on_to_a_dead_end():
 def test_random_play_against_a_slow_reference(size, end_on):
     """Masks, definite cells, rewards and ends of legal and illegal play, all from the definition."""
     rng = np.random.default_rng(size)
-    env = make(size=size, end_on=end_on)
+    env = make(source=shuffled_pool(size), end_on=end_on)
     ends = set()
     for episode in range(12 if size < 9 else 3):
         obs, info = env.reset(seed=episode)
@@ -85,8 +89,8 @@ def test_random_play_against_a_slow_reference(size, end_on):
             board = obs
             assert info["action_mask"].dtype == np.int8 and info["action_mask"].tolist() == slow_mask(board)
             wrong = ((board > 0) & (board != solution)).any()
-            forced = np.array(reference.forced(board)) > 0
-            np.testing.assert_array_equal(env.forced, forced & ~wrong)
+            definite = np.array(reference.definite(board)) > 0
+            np.testing.assert_array_equal(env.definite, definite & ~wrong)
             action = sample_legal(info["action_mask"], rng)
             if rng.random() < (0.97 if end_on == "error" else 0.5):  # mostly the right digit
                 cell = rng.choice(np.flatnonzero(board == 0))
@@ -97,7 +101,7 @@ def test_random_play_against_a_slow_reference(size, end_on):
             cell, digit = action // size, action % size + 1
             expected = -1.0
             if legal:
-                expected = float(unmask_reward(True, forced[cell] and not wrong, digit == solution[cell], 0.0))
+                expected = float(unmask_reward(True, definite[cell] and not wrong, digit == solution[cell], 0.0))
             obs, reward, terminated, truncated, info = env.step(action)
             after = board.copy()
             if legal:
@@ -116,7 +120,7 @@ def test_random_play_against_a_slow_reference(size, end_on):
 
 
 def test_actions_outside_the_mask_change_nothing():
-    env = make(size=4, boards=[LOOSE], illegal_reward=-2.0)
+    env = make(source=pool_of([LOOSE]), illegal_reward=-2.0)
     for action in (0, 1, 4):  # a given rewritten, a given changed, a clash with it
         obs, before = env.reset(seed=0)
         after, reward, terminated, truncated, info = env.step(action)
@@ -135,12 +139,12 @@ def test_actions_outside_the_mask_change_nothing():
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_forced_cells_first_earn_one_each(size):
-    env = make(size=size)
+def test_definite_cells_first_earn_one_each(size):
+    env = make(source=shuffled_pool(size))
     obs, info = env.reset(seed=2)
     blanks, total, terminated = int((obs == 0).sum()), 0.0, False
     while not terminated:
-        cell = int(np.flatnonzero(env.forced)[0])
+        cell = int(np.flatnonzero(env.definite)[0])
         obs, reward, terminated, _, info = env.step(cell * size + env.solution[cell] - 1)
         total += reward
     assert total == blanks and not info["error"]
@@ -149,11 +153,11 @@ def test_forced_cells_first_earn_one_each(size):
 
 
 def test_nothing_returned_is_shared():
-    env = make(size=4, boards=[LOOSE])
+    env = make(source=pool_of([LOOSE]))
     obs, info = env.reset(seed=0)
-    arrays = [obs, info["action_mask"], env.forced, env.solution, env.action_masks()]
+    arrays = [obs, info["action_mask"], env.definite, env.solution, env.action_masks()]
     step = env.step(3 * 4 + 3)
-    arrays += [step[0], step[-1]["action_mask"], env.forced, env.solution, env.action_masks()]
+    arrays += [step[0], step[-1]["action_mask"], env.definite, env.solution, env.action_masks()]
     for array in arrays:
         array[...] = 1 - array.astype(np.int64) % 2
     obs, reward, _, _, info = env.step(7 * 4 + 0)  # a 1 in a definite cell
@@ -164,8 +168,8 @@ def test_nothing_returned_is_shared():
 
 
 def test_masks_for_other_libraries():
-    env = make(size=6)
-    for ask in (lambda: env.action_masks(), lambda: env.forced, lambda: env.solution, lambda: env.render()):
+    env = make(source=shuffled_pool(6))
+    for ask in (lambda: env.action_masks(), lambda: env.definite, lambda: env.solution, lambda: env.render()):
         with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):
             ask()
     _, info = env.reset(seed=0)
@@ -176,13 +180,13 @@ def test_masks_for_other_libraries():
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_copies_go_on_alike_and_apart(duplicate):
-    env = make(size=6)
+    env = make(source=shuffled_pool(6))
     env.reset(seed=3)
-    env.step(int(np.flatnonzero(env.forced)[0] * 6 + env.solution[env.forced][0] - 1))
+    env.step(int(np.flatnonzero(env.definite)[0] * 6 + env.solution[env.definite][0] - 1))
     twin = duplicate(env)
-    cell = int(np.flatnonzero(env.forced)[0])
+    cell = int(np.flatnonzero(env.definite)[0])
     action = cell * 6 + int(env.solution[cell]) - 1
-    np.testing.assert_array_equal(env.forced, twin.forced)
+    np.testing.assert_array_equal(env.definite, twin.definite)
     assert data_equivalence(env.step(action), twin.step(action), exact=True)
     for _ in range(3):
         assert data_equivalence(env.reset(), twin.reset(), exact=True)
@@ -194,15 +198,19 @@ def test_copies_go_on_alike_and_apart(duplicate):
 
 
 def test_spec_round_trip():
-    env = gymnasium.make(ID, size=6, clues=(16, 18), pool_size=40, end_on="dead_end")
-    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    source = PuzzlePool(generate(40, size=6, clues=(16, 18), rule="singles", seed=0), shuffled=True)
+    env = gymnasium.make(ID, source=source, end_on="dead_end")
+    again = gymnasium.make(pickle.loads(pickle.dumps(env.spec)))
     assert data_equivalence(env.reset(seed=3), again.reset(seed=3), exact=True)
     clues = {int((env.reset()[0] > 0).sum()) for _ in range(60)}
     assert clues == {16, 17, 18}
+    plain = gymnasium.make(ID, end_on="dead_end")
+    again = gymnasium.make(EnvSpec.from_json(plain.spec.to_json()))
+    assert data_equivalence(plain.reset(seed=3), again.reset(seed=3), exact=True)
 
 
 def test_the_stream_of_puzzles():
-    env, twin = make(size=4), make(size=4)
+    env, twin = make(source=shuffled_pool(4)), make(source=shuffled_pool(4))
     first = [env.reset(seed=5)[0].tobytes()] + [env.reset()[0].tobytes() for _ in range(20)]
     assert len(set(first)) > 15
     assert first == [twin.reset(seed=5)[0].tobytes()] + [twin.reset()[0].tobytes() for _ in range(20)]
@@ -216,14 +224,14 @@ def test_the_stream_of_puzzles():
 
 def test_pool_puzzles_are_rearranged_and_given_ones_are_not():
     shipped = {board.tobytes() for board in default_puzzles(4).boards}
-    env = make(size=4)
+    env = make(source=shuffled_pool(4))
     boards = [env.reset(seed=seed)[0] for seed in range(30)]
     assert all(is_valid(board) for board in boards)
     assert sum(board.tobytes() in shipped for board in boards) < 15
     counts = {int((board > 0).sum()) for board in boards}
     assert counts <= {int((board > 0).sum()) for board in default_puzzles(4).boards}
     given = [LOOSE, "1..4|..12|21..|.3.."]
-    env = make(size=4, boards=given)
+    env = make(source=pool_of(given))
     for index, board in enumerate(given):
         assert env.reset(options={"index": index})[0].tolist() == parse_board(board).tolist()
     assert len({env.reset(seed=seed)[0].tobytes() for seed in range(20)}) == 2
@@ -232,17 +240,17 @@ def test_pool_puzzles_are_rearranged_and_given_ones_are_not():
 @pytest.mark.parametrize("size", SIZES)
 def test_rendering(size):
     for mode in ("ansi", "rgb_array"):
-        env = make(size=size, render_mode=mode)
+        env = make(source=shuffled_pool(size), render_mode=mode)
         env.reset(seed=0)
         drawn = env.render()
         assert isinstance(drawn, str) if mode == "ansi" else drawn.shape[2] == 3
-    silent = make(size=size)
+    silent = make(source=shuffled_pool(size))
     silent.reset(seed=0)
     assert silent.render() is None
 
 
 def test_what_is_rendered():
-    env = make(size=4, boards=[LOOSE])
+    env = make(source=pool_of([LOOSE]))
     env.reset(seed=0)
     assert env._state.view(0).last is None
     env.step(4 * 4 + 3)  # right, not definite
@@ -251,28 +259,11 @@ def test_what_is_rendered():
     assert np.flatnonzero(view.givens).tolist() == [0, 6, 9, 15]
     assert view.order.tolist() == [0, 0, 0, 2, 1] + [0] * 11
     assert np.flatnonzero(view.guessed).tolist() == [4] and view.last == 3
-    np.testing.assert_array_equal(view.forced, env.forced)
+    np.testing.assert_array_equal(view.definite, env.definite)
     env.step(1 * 4 + 1)  # wrong in a definite cell
     view = env._state.view(0)
     assert np.flatnonzero(view.guessed).tolist() == [4]
-    assert np.flatnonzero(view.wrong).tolist() == [1] and view.last == 1 and not view.forced.any()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"size": 5}, "size 5"),
-        ({"size": 4, "boards": []}, "boards is empty"),
-        ({"size": 4, "boards": [LOOSE], "clues": 4}, "clues 4 has no effect"),
-        ({"size": 4, "boards": [LOOSE, "." * 16]}, "board 1 has more than one solution"),
-        ({"size": 4, "boards": ["11.............."]}, "board 0 has no solution"),
-        ({"size": 4, "boards": ["1234341221434321"]}, "board 0 has no blank"),
-        ({"size": 9, "boards": [LOOSE]}, "81 cells"),
-    ],
-)
-def test_bad_boards(arguments, message):
-    with pytest.raises(BoardError, match=message):
-        make(**arguments)
+    assert np.flatnonzero(view.wrong).tolist() == [1] and view.last == 1 and not view.definite.any()
 
 
 @pytest.mark.parametrize(
@@ -280,8 +271,8 @@ def test_bad_boards(arguments, message):
     [
         ({"end_on": "full"}, "end_on 'full' is unknown"),
         ({"render_mode": "svg"}, "'svg' is unknown"),
-        ({"pool_size": 5}, "pool_size 5 has no effect without clues"),
-        ({"size": 4, "clues": 6, "pool_size": 0}, "at least 1"),
+        ({"source": default_puzzles(4)}, "must be a PuzzleSource, got Puzzles; pass PuzzlePool"),
+        ({"source": [LOOSE]}, "must be a PuzzleSource, got list"),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -290,9 +281,9 @@ def test_bad_arguments(arguments, message):
 
 
 def test_bad_reset_options():
-    env = make(size=4, boards=[LOOSE])
-    for options, message in (({"index": 1}, "outside the 1 given"), ({"board": 0}, "'board'")):
+    env = make(source=pool_of([LOOSE]))
+    for options, message in (({"index": 1}, "outside the 1 puzzles"), ({"board": 0}, "'board'")):
         with pytest.raises(SudokuError, match=message):
             env.reset(options=options)
-    with pytest.raises(SudokuError, match="outside the 0 given"):
-        make(size=4).reset(options={"index": 0})
+    with pytest.raises(SudokuError, match="every reset rearranges its puzzle; pass a source that is not"):
+        make(source=shuffled_pool(4)).reset(options={"index": 0})

@@ -12,7 +12,7 @@ DIGITS = np.array([5, 6])
 SOLUTION = np.array([1, 2, 2, 1], dtype=np.uint8)
 
 
-def step(response, position, token, forced=(False,) * 4, lam=0.5):
+def step(response, position, token, definite=(False,) * 4, lam=0.5):
     return step_batch(
         np.array([response]),
         np.array([position]),
@@ -21,16 +21,16 @@ def step(response, position, token, forced=(False,) * 4, lam=0.5):
         digit_ids=DIGITS,
         mask_id=MASK,
         solutions=SOLUTION[None],
-        forced=np.array([forced]),
+        definite=np.array([definite]),
         lam=lam,
     )
 
 
 def test_reward_by_hand():
     in_map = np.array([False, False, True, True, True, True])
-    forced = np.array([False, True, False, False, True, True])
+    definite = np.array([False, True, False, False, True, True])
     correct = np.array([False, True, False, True, False, True])
-    np.testing.assert_array_equal(unmask_reward(in_map, forced, correct, 0.5), [0.5, 0.5, 0, 0, 0, 1])
+    np.testing.assert_array_equal(unmask_reward(in_map, definite, correct, 0.5), [0.5, 0.5, 0, 0, 0, 1])
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_reward_by_hand():
 )
 def test_one_step_by_hand(position, token, reward, error):
     response = [MASK, 5, MASK, MASK, MASK, MASK, MASK, MASK]
-    after = step(response, position, token, forced=[False, True, False, False], lam=0.25)
+    after = step(response, position, token, definite=[False, True, False, False], lam=0.25)
     assert after.rewards.tolist() == [reward]
     assert after.errors.tolist() == [error]
     assert after.complete.tolist() == [False]
@@ -72,7 +72,7 @@ def test_input_is_left_alone():
         digit_ids=DIGITS,
         mask_id=MASK,
         solutions=SOLUTION[None],
-        forced=np.zeros((1, 4), dtype=bool),
+        definite=np.zeros((1, 4), dtype=bool),
         lam=0.5,
     )
     assert (responses == MASK).all()
@@ -89,7 +89,7 @@ def test_no_response_at_all():
         digit_ids=DIGITS,
         mask_id=MASK,
         solutions=np.zeros((0, 4), dtype=np.uint8),
-        forced=np.zeros((0, 4), dtype=bool),
+        definite=np.zeros((0, 4), dtype=bool),
         lam=0.5,
     )
     assert after.responses.shape == (0, 8)
@@ -120,7 +120,7 @@ def test_unsolved_puzzle_is_refused():
             digit_ids=DIGITS,
             mask_id=MASK,
             solutions=np.zeros((1, 4), dtype=np.uint8),
-            forced=np.zeros((1, 4), dtype=bool),
+            definite=np.zeros((1, 4), dtype=bool),
             lam=0.5,
         )
 
@@ -132,7 +132,7 @@ def test_expected_reward_is_f(seed):
     vocabulary, lam = MASK + 1, float(rng.uniform(0, 2))
     response = np.where(rng.random(8) < 0.6, MASK, SPACE)
     response[rng.integers(8)] = MASK
-    forced = rng.random(4) < 0.5
+    definite = rng.random(4) < 0.5
     masked = np.flatnonzero(response == MASK)
     position_policy = rng.dirichlet(np.ones(len(masked)))
     token_policy = rng.dirichlet(np.ones(vocabulary - 1), size=len(masked))  # the mask, the last id, excluded
@@ -147,7 +147,7 @@ def test_expected_reward_is_f(seed):
         digit_ids=DIGITS,
         mask_id=MASK,
         solutions=np.tile(SOLUTION, (count, 1)),
-        forced=np.tile(forced, (count, 1)),
+        definite=np.tile(definite, (count, 1)),
         lam=lam,
     ).rewards
     mean = (position_policy[:, None] * token_policy * rewards.reshape(len(masked), -1)).sum()
@@ -157,6 +157,6 @@ def test_expected_reward_is_f(seed):
         cell = CELLS.tolist().index(position) if position in CELLS else None
         if cell is None:
             f += lam * position_policy[index]
-        elif forced[cell]:
+        elif definite[cell]:
             f += position_policy[index] * token_policy[index, DIGITS[SOLUTION[cell] - 1]]
     assert mean == pytest.approx(f, abs=1e-12)

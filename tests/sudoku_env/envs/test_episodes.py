@@ -1,22 +1,7 @@
 import numpy as np
-import pytest
 from gymnasium.utils import seeding
 
-from sudoku_env.envs.episodes import Streams, puzzle_pool
-from sudoku_env.errors import BoardError
-from sudoku_env.logic import singles_rounds
-from sudoku_env.puzzles import default_puzzles
-
-
-def test_pools():
-    assert puzzle_pool(9, None, None) is default_puzzles(9)
-    pool = puzzle_pool(6, [20, 22], 10)
-    assert len(pool) == 10 and all(singles_rounds(board) > 0 for board in pool.boards)
-    assert {int((board > 0).sum()) for board in pool.boards} <= {20, 21, 22}
-    assert puzzle_pool(6, (20, 22), 10) is pool
-    assert len(puzzle_pool(4, 8, None)) == 256
-    with pytest.raises(BoardError, match="clues"):
-        puzzle_pool(4, 17, None)
+from sudoku_env.envs.episodes import Streams
 
 
 def test_a_stream_is_begun_by_its_generator_and_goes_on():

@@ -6,7 +6,7 @@ from PIL import Image
 
 from sudoku_env.board import SIZES, parse_board
 from sudoku_env.envs.progress import Progress
-from sudoku_env.envs.rendering import FORCED, GIVEN, PAPER, WRONG, decode_gif, render_ansi, render_rgb, trace_views
+from sudoku_env.envs.rendering import DEFINITE, GIVEN, PAPER, WRONG, decode_gif, render_ansi, render_rgb, trace_views
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
 from sudoku_env.kernels.unmask import NOT_A_DIGIT
@@ -73,15 +73,15 @@ def colors_at(picture, view, cell):
 def test_what_a_cell_is_shows_in_its_color(size):
     drawn = generate(1, size=size, clues=CLUES[size], rule="singles", seed=2)
     progress = Progress(drawn.boards[0], drawn.solutions[0])
-    given, forced = int(np.flatnonzero(drawn.boards[0])[0]), np.flatnonzero(progress.forced)
+    given, definite = int(np.flatnonzero(drawn.boards[0])[0]), np.flatnonzero(progress.definite)
     picture = render_rgb(progress.view())
     assert colors_at(picture, progress.view(), given) == {GIVEN}
-    assert all(colors_at(picture, progress.view(), cell) == {FORCED} for cell in forced)
-    cell, digit = int(forced[0]), int(drawn.solutions[0][forced[0]])
+    assert all(colors_at(picture, progress.view(), cell) == {DEFINITE} for cell in definite)
+    cell, digit = int(definite[0]), int(drawn.solutions[0][definite[0]])
     progress.fill(np.array([cell]), np.array([digit % size + 1]))
     picture = render_rgb(progress.view())
     assert colors_at(picture, progress.view(), cell) == {WRONG}
-    assert colors_at(picture, progress.view(), int(forced[1])) == {PAPER}
+    assert colors_at(picture, progress.view(), int(definite[1])) == {PAPER}
 
 
 def test_the_sixteen_symbols_look_different():
@@ -110,23 +110,23 @@ def test_trace_by_hand():
     assert [view.last for view in views] == [None, 1, None, None, 15]
     assert views[4].order.tolist() == [0, 1, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4]
     assert np.flatnonzero(views[4].wrong).tolist() == [15]
-    assert not views[4].forced.any()
+    assert not views[4].definite.any()
     assert views[0].order.sum() == 0  # earlier views stay as they were
     np.testing.assert_array_equal(views[4].givens, PUZZLE > 0)
 
 
-def test_a_cell_filled_before_it_was_forced_is_a_guess():
+def test_a_cell_filled_before_it_was_definite_is_a_guess():
     drawn = generate(20, size=9, clues=(24, 28), rule="singles", seed=5)
     for puzzle, solution in zip(drawn.boards, drawn.solutions, strict=True):
         start = Progress(puzzle, solution)
-        open_cells = np.flatnonzero((puzzle == 0) & ~start.forced)
+        open_cells = np.flatnonzero((puzzle == 0) & ~start.definite)
         if len(open_cells):
             boards = np.stack([puzzle, puzzle])
             boards[1, open_cells[0]] = solution[open_cells[0]]
             view = trace_views(boards, solution)[1]
             assert np.flatnonzero(view.guessed).tolist() == [open_cells[0]]
             return
-    pytest.fail("every blank cell of every puzzle was forced")
+    pytest.fail("every blank cell of every puzzle was definite")
 
 
 def test_a_filled_cell_may_not_change():

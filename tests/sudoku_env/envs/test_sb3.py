@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from sudoku_env.envs.wrappers import FlatUnmask
+from tests.sudoku_env.helpers.sources import fixed_pool, shuffled_pool
 
 env_checker = pytest.importorskip("stable_baselines3.common.env_checker")
 sb3_contrib = pytest.importorskip("sb3_contrib")
 
 MAKERS = {
-    "Sudoku": lambda: gymnasium.make("sudoku_env:Sudoku-v0", size=4),
-    "tokens": lambda: gymnasium.make("sudoku_env:SudokuUnmask-v0", size=4),
-    "flat tokens": lambda: FlatUnmask(gymnasium.make("sudoku_env:SudokuUnmask-v0", size=4)),
-    "flat and compact": lambda: FlatUnmask(gymnasium.make("sudoku_env:SudokuUnmask-v0", size=4), observation="compact"),
+    "Sudoku": lambda: gymnasium.make("sudoku_env:Sudoku-v0", source=shuffled_pool(4)),
+    "tokens": lambda: gymnasium.make("sudoku_env:SudokuUnmask-v0", source=fixed_pool(4)),
+    "flat tokens": lambda: FlatUnmask(MAKERS["tokens"]()),
+    "flat and compact": lambda: FlatUnmask(MAKERS["tokens"](), observation="compact"),
 }
 
 

@@ -8,18 +8,22 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from sudoku_env.board import SIZES, parse_board
+from sudoku_env.envs.sources import PromptPool, PuzzlePool
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.errors import SudokuError, TokenLayoutError
-from sudoku_env.logic import forced_digits, singles_rounds
+from sudoku_env.generator import generate
+from sudoku_env.logic import definite_digits, singles_rounds
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import detect_definite, judge_error
 from sudoku_env.puzzles import default_puzzles
 from sudoku_env.solver import count_solutions
+from tests.sudoku_env.helpers.sources import fixed_pool
 
 ID = "sudoku_env:SudokuUnmask-v0"
 LOOSE = parse_board("1...|..3.|.1..|...2")
 PROMPTS = [build_prompt(LOOSE, "compact"), build_prompt(parse_board("1..4|..12|21..|.3.."), "short")]
+SOURCE = PromptPool(PROMPTS)
 
 
 def make(**arguments):
@@ -41,43 +45,45 @@ def legal_action(env, info, rng):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("arguments", [{"size": size} for size in SIZES] + [{"prompts": PROMPTS, "lam": 0.25}])
+@pytest.mark.parametrize(
+    "arguments", [{"source": fixed_pool(size)} for size in SIZES] + [{"source": SOURCE, "lam": 0.25}]
+)
 def test_gymnasium_checker_has_nothing_to_say(arguments):
     check_env(gymnasium.make(ID, **arguments).unwrapped)
 
 
 def test_rewards_by_hand():
-    env = make(prompts=PROMPTS, lam=0.25)
+    env = make(source=SOURCE, lam=0.25)
     obs, info = env.reset(seed=0, options={"index": 0})
     assert info["steps"] == 0 and not info["error"] and not info["illegal"]
-    forced = np.flatnonzero(forced_digits(LOOSE))
-    assert np.flatnonzero(info["forced"]).tolist() == env.layout.cell_positions[forced].tolist()
-    loose = int(np.setdiff1d(np.flatnonzero(LOOSE == 0), forced)[0])
+    definite = np.flatnonzero(definite_digits(LOOSE))
+    assert np.flatnonzero(info["definite"]).tolist() == env.layout.cell_positions[definite].tolist()
+    loose = int(np.setdiff1d(np.flatnonzero(LOOSE == 0), definite)[0])
     solution = info["solution"]
 
     obs, reward, terminated, truncated, info = env.step(cell_action(env, loose, solution[loose]))
     assert (reward, terminated, truncated) == (0.0, False, False)  # right, but not definite
     assert obs[-env.max_gen_length :][env.layout.cell_positions[loose]] == env.layout.digit_ids[solution[loose] - 1]
-    cell = int(np.flatnonzero(info["forced"][env.layout.cell_positions])[0])
+    cell = int(np.flatnonzero(info["definite"][env.layout.cell_positions])[0])
     assert env.step(cell_action(env, cell, solution[cell]))[1:3] == (1.0, False)  # definite and right
     assert env.step(np.array([env.max_gen_length - 1, 50]))[1:3] == (0.25, False)  # outside the map
     blank = int(np.flatnonzero(env.state[-env.max_gen_length :][env.layout.cell_positions] == env.mask_id)[0])
     wrong = solution[blank] % 4 + 1
     _, reward, terminated, truncated, info = env.step(cell_action(env, blank, wrong))
     assert (reward, terminated, truncated) == (0.0, True, False)
-    assert info["error"] and info["steps"] == 4 and not info["forced"].any()
+    assert info["error"] and info["steps"] == 4 and not info["definite"].any()
 
 
 def test_a_token_that_is_no_digit_is_an_error_in_the_map():
-    env = make(prompts=PROMPTS)
+    env = make(source=SOURCE)
     _, info = env.reset(seed=0)
-    position = env.layout.cell_positions[np.flatnonzero(info["forced"][env.layout.cell_positions])[0]]
+    position = env.layout.cell_positions[np.flatnonzero(info["definite"][env.layout.cell_positions])[0]]
     _, reward, terminated, _, info = env.step(np.array([position, env.tokenizer.encode("a")[0]]))
     assert (reward, terminated, info["error"]) == (0.0, True, True)
 
 
 def test_illegal_actions_end_the_episode_and_change_nothing():
-    env = make(prompts=PROMPTS, illegal_reward=-3.0)
+    env = make(source=SOURCE, illegal_reward=-3.0)
     for action in ("filled", "mask"):
         obs, info = env.reset(seed=0)
         position = np.flatnonzero(info["masked"] == (action == "mask"))[0]
@@ -90,7 +96,7 @@ def test_illegal_actions_end_the_episode_and_change_nothing():
 
 
 def test_actions_outside_the_space_and_after_the_end_are_refused():
-    env = make(prompts=PROMPTS)
+    env = make(source=SOURCE)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(np.array([0, 5]))
     with pytest.raises(gymnasium.error.ResetNeeded):
@@ -107,16 +113,16 @@ def test_actions_outside_the_space_and_after_the_end_are_refused():
 
 
 @pytest.mark.parametrize("size", [4, 6, 9])
-def test_filling_forced_cells_first_solves_it_with_full_reward(size):
-    env = make(size=size)
+def test_filling_definite_cells_first_solves_it_with_full_reward(size):
+    env = make(source=fixed_pool(size))
     for seed in range(3):
         _, info = env.reset(seed=seed)
         assert singles_rounds(env.layout.puzzle) > 0 and count_solutions(env.layout.puzzle) == 1
         blanks = int((env.layout.puzzle == 0).sum())
         total, terminated = 0.0, False
         while not terminated:
-            forced = np.flatnonzero(info["forced"])
-            position = forced[0] if len(forced) else np.flatnonzero(info["masked"])[0]
+            definite = np.flatnonzero(info["definite"])
+            position = definite[0] if len(definite) else np.flatnonzero(info["masked"])[0]
             cell = np.flatnonzero(env.layout.cell_positions == position)
             token = env.layout.solution_ids[cell[0]] if len(cell) else env.tokenizer.eos_token_id
             _, reward, terminated, _, info = env.step(np.array([position, token]))
@@ -127,7 +133,7 @@ def test_filling_forced_cells_first_solves_it_with_full_reward(size):
 
 def test_info_agrees_with_the_functions_on_states():
     rng = np.random.default_rng(3)
-    env = make(prompts=PROMPTS)
+    env = make(source=SOURCE)
     ends = set()
     for seed in range(12):
         obs, info = env.reset(seed=seed)
@@ -140,13 +146,13 @@ def test_info_agrees_with_the_functions_on_states():
             assert info["map_range"] == env.layout.map_range
             np.testing.assert_array_equal(info["masked"], obs[-env.max_gen_length :] == env.mask_id)
             if not info["error"]:
-                assert np.flatnonzero(info["forced"]).tolist() == detect_definite(state, env.layout)
+                assert np.flatnonzero(info["definite"]).tolist() == detect_definite(state, env.layout)
         ends.add(info["error"])
     assert ends == {True, False}
 
 
 def test_prompts_of_different_length_share_one_space():
-    env = make(prompts=PROMPTS)
+    env = make(source=SOURCE)
     lengths = []
     for index in (0, 1):
         obs, info = env.reset(seed=0, options={"index": index})
@@ -162,7 +168,7 @@ def test_prompts_of_different_length_share_one_space():
 def test_expected_reward_over_all_actions_is_f():
     """Every legal action is really taken; the mean under a random tabular policy must be f(s) of docs/objective.md."""
     rng = np.random.default_rng(11)
-    env = make(prompts=PROMPTS[:1], lam=0.3)
+    env = make(source=PromptPool(PROMPTS[:1]), lam=0.3)
     for filled in (0, 3, 9):
         _, info = env.reset(seed=0)
         prefix = []
@@ -174,7 +180,7 @@ def test_expected_reward_over_all_actions_is_f():
             prefix.append(np.array([position, env.layout.solution_ids[cell[0]] if len(cell) else 5]))
             _, _, over, _, info = env.step(prefix[-1])
             assert not over
-        masked, forced = np.flatnonzero(info["masked"]), info["forced"]
+        masked, definite = np.flatnonzero(info["masked"]), info["definite"]
         tokens = [token for token in range(env.vocabulary) if token != env.mask_id]
         position_policy = rng.dirichlet(np.ones(len(masked)))
         token_policy = np.zeros((len(masked), env.vocabulary))
@@ -193,7 +199,7 @@ def test_expected_reward_over_all_actions_is_f():
         for row, position in enumerate(masked):
             if position not in env.layout.cell_positions:
                 f += 0.3 * position_policy[row]
-            elif forced[position]:
+            elif definite[position]:
                 right = env.layout.solution_ids[env.layout.cell_positions.tolist().index(position)]
                 f += position_policy[row] * token_policy[row, right]
         assert f > 0
@@ -219,11 +225,11 @@ def test_seeds_alone_decide():
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_copies_go_on_alike_and_apart(duplicate):
-    env = make(prompts=PROMPTS)
+    env = make(source=SOURCE)
     _, info = env.reset(seed=5)
     info = env.step(np.array([env.max_gen_length - 1, 7]))[-1]
     twin = duplicate(env)
-    position = np.flatnonzero(info["forced"])[0]
+    position = np.flatnonzero(info["definite"])[0]
     cell = env.layout.cell_positions.tolist().index(position)
     action = cell_action(env, cell, info["solution"][cell])
     assert data_equivalence(env.step(action), twin.step(action), exact=True)
@@ -233,25 +239,27 @@ def test_copies_go_on_alike_and_apart(duplicate):
 
 
 def test_spec_round_trip():
-    env = gymnasium.make(ID, size=4, clues=6, lam=0.1)
-    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    assert again.unwrapped.lam == 0.1
-    assert again.observation_space == env.observation_space and again.action_space == env.action_space
-    assert data_equivalence(env.reset(seed=3), again.reset(seed=3), exact=True)
+    env = gymnasium.make(ID, source=PuzzlePool(generate(9, size=4, clues=6, rule="singles", seed=0)), lam=0.1)
+    plain = gymnasium.make(ID, lam=0.1)
+    for one, spec in ((env, pickle.loads(pickle.dumps(env.spec))), (plain, EnvSpec.from_json(plain.spec.to_json()))):
+        again = gymnasium.make(spec)
+        assert again.unwrapped.lam == 0.1
+        assert again.observation_space == one.observation_space and again.action_space == one.action_space
+        assert data_equivalence(one.reset(seed=3), again.reset(seed=3), exact=True)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_rendering(size):
-    env = make(size=size, render_mode="rgb_array")
+    env = make(source=fixed_pool(size), render_mode="rgb_array")
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.render()
     env.reset(seed=0)
     picture = env.render()
     assert picture.dtype == np.uint8 and picture.ndim == 3
-    text = make(size=size, render_mode="ansi")
+    text = make(source=fixed_pool(size), render_mode="ansi")
     text.reset(seed=0)
     assert len([line for line in text.render().splitlines() if "─" not in line]) == size
-    silent = make(size=size)
+    silent = make(source=fixed_pool(size))
     silent.reset(seed=0)
     assert silent.render() is None
 
@@ -259,15 +267,11 @@ def test_rendering(size):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"prompts": []}, "at least one text"),
-        ({"prompts": PROMPTS[0]}, "must be a list"),
-        ({"prompts": PROMPTS, "clues": 5}, "clues 5 has no effect"),
-        ({"prompts": PROMPTS, "pool_size": 5}, "nor has pool_size"),
-        ({"pool_size": 5}, "pool_size 5 has no effect without clues"),
-        ({"size": 5}, "size 5 is not supported"),
+        ({"source": PROMPTS}, "must be a PuzzleSource, got list"),
+        ({"source": default_puzzles(4)}, "must be a PuzzleSource, got Puzzles; pass PuzzlePool"),
+        ({"source": PuzzlePool(default_puzzles(4), shuffled=True)}, "pass shuffled=False"),
         ({"render_mode": "svg"}, "'svg' is unknown"),
-        ({"prompts": PROMPTS, "max_gen_length": 12}, "max_gen_length=12"),
-        ({"prompts": ["nothing here"]}, "puzzle"),
+        ({"source": SOURCE, "max_gen_length": 12}, "max_gen_length=12"),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -276,14 +280,14 @@ def test_bad_arguments(arguments, message):
 
 
 def test_puzzles_come_from_a_pool():
-    env = make(size=4)
+    env = make(source=fixed_pool(4))
     shipped = {board.tobytes() for board in default_puzzles(4).boards}
     drawn = []
     for seed in range(30):
         env.reset(seed=seed)
         drawn.append(env.layout.puzzle.tobytes())
     assert set(drawn) <= shipped and len(set(drawn)) > 20
-    few = make(size=4, clues=(6, 7), pool_size=2)
+    few = make(source=PuzzlePool(generate(2, size=4, clues=(6, 7), rule="singles", seed=0)))
     puzzles = set()
     for _ in range(30):
         few.reset()
@@ -294,7 +298,7 @@ def test_puzzles_come_from_a_pool():
 
 
 def test_masks_for_other_libraries():
-    env = make(prompts=PROMPTS)
+    env = make(source=SOURCE)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.action_masks()
     _, info = env.reset(seed=0)
@@ -305,7 +309,7 @@ def test_masks_for_other_libraries():
 
 
 def test_nothing_returned_is_shared():
-    env, twin = make(prompts=PROMPTS), make(prompts=PROMPTS)
+    env, twin = make(source=SOURCE), make(source=SOURCE)
     one, two = env.reset(seed=0), twin.reset(seed=0)
     rng = np.random.default_rng(0)
     over = False
@@ -320,12 +324,12 @@ def test_nothing_returned_is_shared():
 
 
 def test_bad_reset_options_and_lengths():
-    env = make(prompts=PROMPTS)
-    with pytest.raises(SudokuError, match="index 2 is outside the 2 given puzzles"):
+    env = make(source=SOURCE)
+    with pytest.raises(SudokuError, match="index 2 is outside the 2 puzzles that can be picked"):
         env.reset(options={"index": 2})
     with pytest.raises(SudokuError, match="'prompt'"):
         env.reset(options={"prompt": 0})
-    for arguments in ({}, {"prompts": PROMPTS}):
+    for arguments in ({}, {"source": SOURCE}):
         with pytest.raises(TokenLayoutError, match="larger max_prompt_length"):
             make(max_prompt_length=10, **arguments)
 
@@ -337,8 +341,8 @@ def test_padding_token():
     class Neither(NoPad):
         eos_token_id = None
 
-    env = make(prompts=PROMPTS, tokenizer=NoPad())
+    env = make(source=SOURCE, tokenizer=NoPad())
     obs, _ = env.reset(options={"index": int(np.argmin([len(prompt) for prompt in PROMPTS]))})
     assert obs[0] == NoPad.eos_token_id
     with pytest.raises(TokenLayoutError, match="pad_token"):
-        make(prompts=PROMPTS, tokenizer=Neither())
+        make(source=SOURCE, tokenizer=Neither())

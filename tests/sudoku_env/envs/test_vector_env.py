@@ -8,10 +8,12 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sudoku_env.board import parse_board
+from sudoku_env.envs.sources import PromptPool
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.vector_env import SudokuVectorEnv
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.prompts.text import build_prompt
+from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
 
 BOARDS = "sudoku_env:Sudoku-v0"
 TOKENS = "sudoku_env:SudokuUnmask-v0"
@@ -19,11 +21,11 @@ LOOSE = "1...|..3.|.1..|...2"
 SECOND = "1..4|..12|21..|.3.."
 PROMPTS = [build_prompt(parse_board(LOOSE), "compact"), build_prompt(parse_board(SECOND), "short")]
 CASES = {
-    "boards": (BOARDS, {"size": 4}),
-    "dead ends": (BOARDS, {"size": 4, "end_on": "dead_end", "illegal_reward": -3.0}),
-    "given boards": (BOARDS, {"size": 4, "boards": [LOOSE, SECOND]}),
-    "tokens": (TOKENS, {"size": 4}),
-    "given prompts": (TOKENS, {"prompts": PROMPTS, "lam": 0.25, "illegal_reward": -3.0}),
+    "boards": (BOARDS, {"source": shuffled_pool(4)}),
+    "dead ends": (BOARDS, {"source": shuffled_pool(4), "end_on": "dead_end", "illegal_reward": -3.0}),
+    "given boards": (BOARDS, {"source": pool_of([LOOSE, SECOND])}),
+    "tokens": (TOKENS, {"source": fixed_pool(4)}),
+    "given prompts": (TOKENS, {"source": PromptPool(PROMPTS), "lam": 0.25, "illegal_reward": -3.0}),
 }
 MODES = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 both_kinds = pytest.mark.parametrize("name", CASES)
@@ -132,9 +134,9 @@ def test_nothing_returned_is_shared(name):
     spoil(ours.reset(seed=0))
     twin.reset(seed=0)
     for _ in range(15):
-        for value in (ours.forced, ours.solutions, ours.action_masks()):
+        for value in (ours.definite, ours.solutions, ours.action_masks()):
             spoil(value)
-        np.testing.assert_array_equal(ours.forced, twin.forced)
+        np.testing.assert_array_equal(ours.definite, twin.definite)
         actions = some_actions(twin, rng)
         one, two = ours.step(actions.copy()), twin.step(actions)
         assert data_equivalence(one, two, exact=True)
@@ -189,7 +191,7 @@ def test_a_partial_seeded_reset_leaves_the_other_streams_alone():
 
 
 def test_legal_sampling():
-    envs = vector("dead ends", count=64, size=6)
+    envs = vector("dead ends", count=64, source=shuffled_pool(6))
     _, infos = envs.reset(seed=0)
     envs.action_space.seed(5)
     first = envs.sample_actions()
@@ -257,7 +259,7 @@ def test_an_environment_that_resets_ignores_its_action():
 def test_resets_come_first(name):
     envs = vector(name, count=2, autoreset_mode="Disabled")
     actions = np.zeros(envs.action_space.shape, dtype=np.int64)
-    for ask in (lambda: envs.step(actions), lambda: envs.forced, lambda: envs.solutions, envs.action_masks):
+    for ask in (lambda: envs.step(actions), lambda: envs.definite, lambda: envs.solutions, envs.action_masks):
         with pytest.raises(gymnasium.error.ResetNeeded, match="episode 0"):
             ask()
     envs.reset(seed=0, options={"reset_mask": np.array([True, False])})
@@ -277,7 +279,7 @@ def test_resets_come_first(name):
         ({"options": {"reset_mask": [True] * 5}}, "reset_mask must be a bool array"),
         ({"options": {"reset_mask": np.ones(4, dtype=bool)}}, "reset_mask must be"),
         ({"options": {"reset_mask": np.zeros(5, dtype=bool)}}, "reset_mask must be"),
-        ({"options": {"index": 2}}, "index 2 is outside the 2 given"),
+        ({"options": {"index": 2}}, "index 2 is outside the 2 puzzles"),
         ({"options": {"mask": 2}}, "'mask'"),
     ],
 )
@@ -304,6 +306,6 @@ def test_bad_arguments():
 
 def test_responses_of_two_sizes_do_not_mix():
     six = "12.45." + "456123" + "231564" + "564231" + "312645" + "64531."
-    envs = SudokuUnmaskVectorEnv(2, [PROMPTS[0], build_prompt(parse_board(six), "compact")])
+    envs = SudokuUnmaskVectorEnv(2, PromptPool([PROMPTS[0], build_prompt(parse_board(six), "compact")]))
     with pytest.raises(TokenLayoutError, match="4×4"):
         envs.reset(options={"index": 1})

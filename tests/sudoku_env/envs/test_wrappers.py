@@ -4,10 +4,12 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sudoku_env.board import parse_board
+from sudoku_env.envs.sources import PromptPool
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
 from sudoku_env.errors import SudokuError
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
+from tests.sudoku_env.helpers.sources import fixed_pool
 
 ID = "sudoku_env:SudokuUnmask-v0"
 PUZZLE = parse_board("1..4|..12|21..|.3..")  # row 1 misses 2 and 3
@@ -18,13 +20,13 @@ EOS, A, B = CharTokenizer.eos_token_id, *CharTokenizer().encode("ab")
 
 
 def make(*, observation="tokens", tail_tokens=None, **arguments):
-    arguments = arguments or {"prompts": PROMPTS}
+    arguments = arguments or {"source": PromptPool(PROMPTS)}
     return FlatUnmask(gymnasium.make(ID, **arguments), tail_tokens, observation)
 
 
 @pytest.mark.parametrize("size", [4, 9])
 def test_actions_begin_with_those_of_sudoku(size):
-    env = make(size=size)
+    env = make(source=fixed_pool(size))
     env.reset(seed=0)
     layout = env.unwrapped.layout
     assert env.action_space.n == size**3 + 4  # four free positions, the end token
@@ -62,7 +64,7 @@ def test_numbers_and_pairs_are_inverse():
 
 
 def test_an_episode_by_hand():
-    env = make(observation="compact", tail_tokens=[A, EOS], lam=0.25, prompts=PROMPTS[:1])
+    env = make(observation="compact", tail_tokens=[A, EOS], lam=0.25, source=PromptPool(PROMPTS[:1]))
     obs, info = env.reset(seed=0)
     assert obs.tolist() == [*PUZZLE, 0, 0, 0, 0] and obs in env.observation_space
     assert env.observation_space.nvec.tolist() == [7] * 20  # mask, digits 1..4, two tail tokens
@@ -84,7 +86,7 @@ def test_an_episode_by_hand():
 
 
 def test_it_is_the_same_environment():
-    flat, plain = make(prompts=PROMPTS), gymnasium.make(ID, prompts=PROMPTS)
+    flat, plain = make(source=PromptPool(PROMPTS)), gymnasium.make(ID, source=PromptPool(PROMPTS))
     rng = np.random.default_rng(0)
     for seed in range(5):
         (obs, info), (expected, _) = flat.reset(seed=seed), plain.reset(seed=seed)
@@ -100,7 +102,7 @@ def test_it_is_the_same_environment():
 
 def test_a_response_without_free_positions_needs_no_tail_token():
     length = len("Solution:\n1 2 3 4\n3 4 1 2\n2 1 4 3\n4 3 2 1")
-    env = make(prompts=PROMPTS, max_gen_length=length, tail_tokens=[])
+    env = make(source=PromptPool(PROMPTS), max_gen_length=length, tail_tokens=[])
     assert env.action_space.n == len(BLANKS) * 4
 
 
@@ -124,17 +126,17 @@ def test_nonsense_is_refused():
     with pytest.raises(SudokuError, match="'boards' is unknown"):
         make(observation="boards")
     with pytest.raises(SudokuError, match="differ in size"):
-        make(prompts=[PROMPTS[0], SIX])
+        make(source=PromptPool([PROMPTS[0], SIX]))
     with pytest.raises(SudokuError, match="Sudoku-v0 is flat as it is"):
-        FlatUnmask(gymnasium.make("sudoku_env:Sudoku-v0", size=4))
+        FlatUnmask(gymnasium.make("sudoku_env:Sudoku-v0"))
     with pytest.raises(SudokuError, match="takes FlatUnmask around each"):
-        FlatUnmaskVector(SyncVectorEnv([lambda: gymnasium.make(ID, size=4)]))
+        FlatUnmaskVector(SyncVectorEnv([lambda: gymnasium.make(ID, source=fixed_pool(4))]))
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_the_vector_has_the_spaces_and_masks_of_the_single_one(mode):
-    env = make(observation="compact", size=4)
-    envs = FlatUnmaskVector(SudokuUnmaskVectorEnv(3, size=4, autoreset_mode=mode), observation="compact")
+    env = make(observation="compact", source=fixed_pool(4))
+    envs = FlatUnmaskVector(SudokuUnmaskVectorEnv(3, source=fixed_pool(4), autoreset_mode=mode), observation="compact")
     assert envs.single_action_space == env.action_space
     assert envs.single_observation_space == env.observation_space
     obs, infos = envs.reset(seed=1)

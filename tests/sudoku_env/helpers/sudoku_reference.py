@@ -30,7 +30,7 @@ def candidates(board):
     return found
 
 
-def forced(board):
+def definite(board):
     """Naked singles, then hidden singles (rows, columns, boxes; lower digits first); 0 for none."""
     n, options = size(board), candidates(board)
     result = [next(iter(option)) if len(option) == 1 else 0 for option in options]

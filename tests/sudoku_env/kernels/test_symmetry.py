@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from sudoku_env.board import SIZES, geometry, is_solved
 from sudoku_env.kernels.symmetry import shuffle_lines, shuffle_puzzle
-from sudoku_env.logic import forced_digits, singles_rounds
+from sudoku_env.logic import definite_digits, singles_rounds
 from sudoku_env.puzzles import default_puzzles
 from tests.sudoku_env.helpers import sudoku_reference as reference
 
@@ -30,7 +30,7 @@ def test_an_image_is_the_same_puzzle_in_disguise(size, which, seed):
     assert np.sort(np.bincount(twin, minlength=size + 1)[1:]).tolist() == (
         np.sort(np.bincount(board, minlength=size + 1)[1:]).tolist()
     )
-    assert (forced_digits(twin) > 0).sum() == (forced_digits(board) > 0).sum()
+    assert (definite_digits(twin) > 0).sum() == (definite_digits(board) > 0).sum()
     assert singles_rounds(twin) == singles_rounds(board) > 0
     np.testing.assert_array_equal(puzzles.boards[which], board)
 

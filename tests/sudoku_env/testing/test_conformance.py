@@ -10,9 +10,11 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sudoku_env import testing
 from sudoku_env.envs.board_env import SudokuEnv
+from sudoku_env.envs.sources import PromptPool
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.vector_env import SudokuVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
+from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
 
 BOARDS = ["1...|..3.|.1..|...2", "1..4|..12|21..|.3.."]
 PROMPTS = ["sudoku 4x4 1.....3..1.....2", "sudoku 4x4 1..4..1221...3.."]
@@ -37,10 +39,10 @@ def right_token(env, info, rng):
 
 class TestSudoku(testing.VectorEnvConformance):
     def make(self, **arguments):
-        return gymnasium.make("sudoku_env:Sudoku-v0", size=4, **arguments)
+        return gymnasium.make("sudoku_env:Sudoku-v0", source=shuffled_pool(4), **arguments)
 
     def make_vec(self, num_envs):
-        return gymnasium.make_vec("sudoku_env:Sudoku-v0", num_envs, size=4)
+        return gymnasium.make_vec("sudoku_env:Sudoku-v0", num_envs, source=shuffled_pool(4))
 
     def act(self, env, info, rng):
         return play_well(env, info, rng)
@@ -50,18 +52,20 @@ class TestSudokuByRandomPlay(testing.VectorEnvConformance):
     """Up to a dead end, with final observations in the same step."""
 
     def make(self, **arguments):
-        return gymnasium.make("sudoku_env:Sudoku-v0", size=6, end_on="dead_end", **arguments)
+        return gymnasium.make("sudoku_env:Sudoku-v0", source=shuffled_pool(6), end_on="dead_end", **arguments)
 
     def make_vec(self, num_envs):
-        return SudokuVectorEnv(num_envs, size=6, end_on="dead_end", autoreset_mode=AutoresetMode.SAME_STEP)
+        return SudokuVectorEnv(
+            num_envs, source=shuffled_pool(6), end_on="dead_end", autoreset_mode=AutoresetMode.SAME_STEP
+        )
 
 
 class TestSudokuOfGivenBoards(testing.VectorEnvConformance):
     def make(self, **arguments):
-        return gymnasium.make("sudoku_env:Sudoku-v0", size=4, boards=BOARDS, **arguments)
+        return gymnasium.make("sudoku_env:Sudoku-v0", source=pool_of(BOARDS), **arguments)
 
     def make_vec(self, num_envs):
-        return SudokuVectorEnv(num_envs, size=4, boards=BOARDS, autoreset_mode=AutoresetMode.DISABLED)
+        return SudokuVectorEnv(num_envs, source=pool_of(BOARDS), autoreset_mode=AutoresetMode.DISABLED)
 
 
 def unmask_well(env, info, rng):
@@ -71,10 +75,10 @@ def unmask_well(env, info, rng):
 
 class TestUnmask(testing.VectorEnvConformance):
     def make(self, **arguments):
-        return gymnasium.make("sudoku_env:SudokuUnmask-v0", size=4, **arguments)
+        return gymnasium.make("sudoku_env:SudokuUnmask-v0", source=fixed_pool(4), **arguments)
 
     def make_vec(self, num_envs):
-        return gymnasium.make_vec("sudoku_env:SudokuUnmask-v0", num_envs, size=4)
+        return gymnasium.make_vec("sudoku_env:SudokuUnmask-v0", num_envs, source=fixed_pool(4))
 
     def act(self, env, info, rng):
         return unmask_well(env, info, rng)
@@ -82,18 +86,20 @@ class TestUnmask(testing.VectorEnvConformance):
 
 class TestUnmaskOfGivenPrompts(testing.VectorEnvConformance):
     def make(self, **arguments):
-        return gymnasium.make("sudoku_env:SudokuUnmask-v0", prompts=PROMPTS, **arguments)
+        return gymnasium.make("sudoku_env:SudokuUnmask-v0", source=PromptPool(PROMPTS), **arguments)
 
     def make_vec(self, num_envs):
-        return SudokuUnmaskVectorEnv(num_envs, prompts=PROMPTS, autoreset_mode=AutoresetMode.SAME_STEP)
+        return SudokuUnmaskVectorEnv(num_envs, source=PromptPool(PROMPTS), autoreset_mode=AutoresetMode.SAME_STEP)
 
 
 class TestFlatUnmask(testing.VectorEnvConformance):
     def make(self, **arguments):
-        return FlatUnmask(gymnasium.make("sudoku_env:SudokuUnmask-v0", size=4, **arguments), observation="compact")
+        return FlatUnmask(
+            gymnasium.make("sudoku_env:SudokuUnmask-v0", source=fixed_pool(4), **arguments), observation="compact"
+        )
 
     def make_vec(self, num_envs):
-        envs = SudokuUnmaskVectorEnv(num_envs, size=4, autoreset_mode=AutoresetMode.SAME_STEP)
+        envs = SudokuUnmaskVectorEnv(num_envs, source=fixed_pool(4), autoreset_mode=AutoresetMode.SAME_STEP)
         return FlatUnmaskVector(envs, observation="compact")
 
     def act(self, env, info, rng):
@@ -105,7 +111,7 @@ class TestFlatUnmask(testing.VectorEnvConformance):
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_vectors_of_gymnasium_pass(mode):
     def make(**arguments):
-        return gymnasium.make("sudoku_env:Sudoku-v0", size=4, boards=BOARDS, **arguments)
+        return gymnasium.make("sudoku_env:Sudoku-v0", source=pool_of(BOARDS), **arguments)
 
     def make_vec(num_envs):
         return SyncVectorEnv([make] * num_envs, autoreset_mode=mode)
@@ -118,7 +124,7 @@ class Sound(SudokuEnv):
     """What the faulty environments below differ from."""
 
     def __init__(self, **arguments):
-        super().__init__(size=4, end_on="dead_end", **arguments)
+        super().__init__(source=shuffled_pool(4), end_on="dead_end", **arguments)
 
     def reset(self, *, seed=None, options=None):
         return self.shown(*super().reset(seed=seed, options=options))
@@ -348,7 +354,7 @@ def test_faults_are_found(faulty, check, message):
 
 def test_a_time_limit_may_truncate():
     def make():
-        return gymnasium.make("sudoku_env:Sudoku-v0", size=6, end_on="dead_end", max_episode_steps=2)
+        return gymnasium.make("sudoku_env:Sudoku-v0", source=shuffled_pool(6), end_on="dead_end", max_episode_steps=2)
 
     testing.check_termination(make)
 
@@ -374,7 +380,7 @@ def test_a_spec_that_forgets_something_is_found():
 
 
 def make_sound(**arguments):
-    return SudokuEnv(size=4, boards=BOARDS, **arguments)
+    return SudokuEnv(source=pool_of(BOARDS), **arguments)
 
 
 class Faulty(gymnasium.vector.VectorWrapper):

@@ -1,0 +1,19 @@
+"""Sources of puzzles that many tests use."""
+
+from sudoku_env.envs.sources import PuzzlePool
+from sudoku_env.puzzles import Puzzles, default_puzzles
+
+
+def shuffled_pool(size):
+    """The puzzles of the package, rearranged at every reset."""
+    return PuzzlePool(default_puzzles(size), shuffled=True)
+
+
+def fixed_pool(size):
+    """The puzzles of the package as they are."""
+    return PuzzlePool(default_puzzles(size))
+
+
+def pool_of(boards):
+    """These boards as they are."""
+    return PuzzlePool(Puzzles.of(boards))
