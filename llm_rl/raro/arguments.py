@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from llm_rl.core._checks import check_choice
 from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.raro.objective import RaroConfig
+from llm_rl.raro.objective import RaroConfig, RewardMatrix
 from llm_rl.raro.prompts import (
     CRITIC_SYSTEM,
     CRITIC_USER,
@@ -19,8 +19,7 @@ from llm_rl.raro.prompts import (
     RoleTemplate,
 )
 from llm_rl.raro.replay import ReplayMode
-from llm_rl.raro.rewards import RewardMatrix
-from llm_rl.vapor.arguments import check_tags
+from llm_rl.rollout.spans import check_tags
 
 CriticBatch = Literal["separate", "mixed"]
 OnUnparsable = Literal["rejudge", "drop"]
@@ -74,7 +73,7 @@ class RAROArguments(GRPOArguments):
         },
     )
     policy_judgements: int = field(
-        default=1, metadata={"help": "Judgments that a policy answer's reward is the mean of, if separate."}
+        default=1, metadata={"help": "Critiques that a policy answer's reward is the mean over, if separate."}
     )
     judge_both_orders: bool = field(
         default=False, metadata={"help": "Every pair is judged in both orders of its answers, not in one drawn order."}

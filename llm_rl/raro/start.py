@@ -10,7 +10,7 @@ from llm_rl.core._checks import check_choice
 from llm_rl.raro.prompts import REASONING_TAGS, Prompts, check_question_row, extract_answer
 
 CritiqueLabels = Literal["random", "true"]
-JUDGMENTS = ("[Answer 1]", "[Answer 2]", "[Tie]")
+LABELS = ("[Answer 1]", "[Answer 2]", "[Tie]")
 TIE = 2
 
 
@@ -35,9 +35,9 @@ def start_rows(
         rows: Rows with a question and an expert's answer.
         prompts: The prompts of both roles.
         tags: Start and end tag of hidden reasoning.
-        labels: "random" draws judgments, so that the critic knows the format and no more; "true" gives the right ones:
+        labels: "random" draws labels, so that the critic knows the format and no more; "true" gives the right ones:
             the expert's answer to this question, a tie between equal answers.
-        tie_share: Share of the critic's rows with equal answers, and of ties among random judgments.
+        tie_share: Share of the critic's rows with equal answers, and of ties among random labels.
         critiques: The critic's rows for each question.
         foreign: Least and greatest share of another question's answer in the one that is not the expert's, drawn
             uniformly for each.
@@ -72,9 +72,9 @@ def start_rows(
             expert_first = bool(rng.random() < 0.5)
             truth = TIE if other == answer else 1 - expert_first
             share = (1 - tie_share) / 2
-            judgment = truth if labels == "true" else rng.choice(len(JUDGMENTS), p=[share, share, tie_share])
+            label = truth if labels == "true" else rng.choice(len(LABELS), p=[share, share, tie_share])
             reasoning = expert_reasoning(row["answer"], tags)
-            critique = "\n".join([*([reasoning] if reasoning else []), JUDGMENTS[judgment]])
+            critique = "\n".join([*([reasoning] if reasoning else []), LABELS[label]])
             asked = prompts.for_critic(row["question"], answer, other, expert_first)
             made.append({"prompt": asked, "chosen": critique})
     return made

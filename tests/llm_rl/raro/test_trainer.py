@@ -9,9 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from llm_rl.raro import RAROTrainer, RewardMatrix, extract_answer, parse_verdict
+from llm_rl.raro import RAROTrainer, RewardMatrix, extract_answer, parse_label
 from llm_rl.raro.batches import TokenBudgetEngine
-from llm_rl.raro.judging import Critique
+from llm_rl.raro.critic import Critique
 from llm_rl.testing.comparison import compare_runs
 from tests.helpers.warm_process import SERVER, run_in_two_processes
 from tests.llm_rl.helpers.killable_raro import play
@@ -161,15 +161,15 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
 
     matrix, names = RewardMatrix(), tag_tokenizer()
 
-    def verdict(one: Critique) -> Any:
+    def label(one: Critique) -> Any:
         text = names.decode(one.sample.completion_ids, skip_special_tokens=True)
-        return None if one.sample.truncated else parse_verdict(text, one.request.expert_first)
+        return None if one.sample.truncated else parse_label(text, one.request.expert_first)
 
     labels: dict[str, list[Any]] = {}
     groups = [group for one in passes for group in one]
     judging = passes[0] if args.critic_batch == "mixed" else [g for g in groups if len(g) == 1]
     for one in [one for group in judging for one in group]:
-        labels.setdefault(one.request.pair.policy_answer, []).append(verdict(one))
+        labels.setdefault(one.request.pair.policy_answer, []).append(label(one))
     members: list[tuple[Any, float | None]] = []
     for sample in samples:
         answer = extract_answer(names.decode(sample.completion_ids, skip_special_tokens=True), ("<R>", "</R>"))
@@ -179,7 +179,7 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     policy = [members[index : index + 4] for index in range(0, 16, 4)]
 
     def critic_reward(one: Critique) -> float | None:
-        if (found := verdict(one)) is not None:
+        if (found := label(one)) is not None:
             return matrix.critic(found)
         return args.overlength_reward if one.sample.truncated else args.unparsable_reward
 
