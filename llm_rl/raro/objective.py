@@ -133,16 +133,21 @@ def joint_loss(
     Raises:
         ValueError: Shapes do not fit, or a mask is not bool.
     """
+    # Each role's tokens, and what its surrogate is divided by.
     check_mask(mask, "surrogate", surrogate)
     check_mask(is_critic, "surrogate[:, 0]", surrogate[:, 0])
-    masks = mask & ~is_critic.unsqueeze(1), mask & is_critic.unsqueeze(1)
+    masks = mask & ~is_critic.unsqueeze(1), mask & is_critic.unsqueeze(1)  # (B, T) each
     counts = counts or RoleCounts(*(LossCounts(role.any(-1).sum(), role.sum()) for role in masks))
     lengths = config.max_lengths or (None, None)
+
+    # The surrogates, to be minimized, with the weights of the roles.
     policy, critic = (
         -aggregate_loss(surrogate, role, config.loss_type, of_role, max_length=length)
         for role, of_role, length in zip(masks, counts, lengths, strict=True)
     )
     loss = config.lambda_pol * policy + config.lambda_crit * critic
+
+    # The divergence, of both roles together.
     if kl is None:
         return RaroLoss(loss, policy, critic, torch.zeros_like(loss))
     check_same_shape("kl", kl, "surrogate", surrogate)
@@ -163,5 +168,5 @@ def role_advantages(rewards: Tensor, valid: Tensor, *, baseline: Baseline = "mea
     Returns:
         `(P, G)`; 0 for members that do not count, and in groups with fewer than two that do or without spread.
     """
-    counted = rewards.masked_fill(~valid, 0.0)
+    counted = rewards.masked_fill(~valid, 0.0)  # (P, G)
     return group_relative_advantage(counted, baseline=baseline, scale=scale, std_eps=1e-4, correction=1, mask=valid)

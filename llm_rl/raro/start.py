@@ -50,6 +50,7 @@ def start_rows(
         ValueError: A row is none of RARO's, all answers are the same, a share lies outside [0, 1] or allows no other
             answer, `critiques` is below 1, or `labels` is unknown.
     """
+    # What is asked for must be possible.
     check_choice("labels", labels, CritiqueLabels)
     if not 0 <= tie_share <= 1:
         raise ValueError(f"tie_share is {tie_share}; it must lie in [0, 1]")
@@ -60,19 +61,26 @@ def start_rows(
     answers = [str(extract_answer(check_question_row(row, tags)["answer"], tags)) for row in rows]
     if len(set(answers)) < 2:
         raise ValueError("all expert answers are the same, so that there is no other one to compare with; add others")
+
+    # The policy writes the expert's whole answer, and then the critic compares.
     rng = np.random.default_rng(seed)
     made: list[dict[str, Any]] = []
     for row, answer in zip(rows, answers, strict=True):
         made.append({"prompt": prompts.for_policy(row["question"]), "chosen": row["answer"]})
         for _ in range(critiques):
+            # The other answer: the same in a tie, else one that differs.
             other = answer
             if rng.random() >= tie_share:
                 while other == answer:
                     other = blended(answer, answers[rng.integers(len(answers))], rng.uniform(*foreign), rng)
+
+            # The order of the two, and the label that the critic is to write.
             expert_first = bool(rng.random() < 0.5)
             truth = TIE if other == answer else 1 - expert_first
             share = (1 - tie_share) / 2
             label = truth if labels == "true" else rng.choice(len(LABELS), p=[share, share, tie_share])
+
+            # The critique: the expert's reasoning, then the label.
             reasoning = expert_reasoning(row["answer"], tags)
             critique = "\n".join([*([reasoning] if reasoning else []), LABELS[label]])
             asked = prompts.for_critic(row["question"], answer, other, expert_first)

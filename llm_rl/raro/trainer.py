@@ -227,8 +227,9 @@ class RAROTrainer(RolloutTrainer):
     def _with_advantages(
         self, samples: Sequence[Sample], rewards: Sequence[float | None], size: int, *, is_critic: bool
     ) -> list[RoleSample]:
-        given = torch.tensor([0.0 if reward is None else reward for reward in rewards]).view(-1, size)
-        valid = torch.tensor([reward is not None for reward in rewards], dtype=torch.bool).view(-1, size)
+        """The completions that have a reward, with their advantages within groups of `size`."""
+        given = torch.tensor([0.0 if reward is None else reward for reward in rewards]).view(-1, size)  # (P, G)
+        valid = torch.tensor([reward is not None for reward in rewards], dtype=torch.bool).view(-1, size)  # (P, G)
         record_groups(self.metrics, "critic" if is_critic else "policy", given, valid)
         if not samples:
             return []
@@ -237,7 +238,7 @@ class RAROTrainer(RolloutTrainer):
             valid,
             baseline=self.args.advantage_baseline,  # type: ignore[arg-type]
             scale=SCALES[self.args.scale_rewards],  # type: ignore[arg-type]
-        )
+        )  # (P, G)
         found = zip(samples, advantages.flatten().tolist(), rewards, strict=True)
         return [RoleSample.of(sample, is_critic, value) for sample, value, reward in found if reward is not None]
 
