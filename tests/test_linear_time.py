@@ -8,10 +8,9 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from llm_rl.raro.control_tokens import break_tokens
+from llm_rl.raro.labels import escape_answer, parse_label, quoted_spans
 from llm_rl.raro.prompts import extract_answer
-from llm_rl.raro.quotes import quoted_spans
-from llm_rl.raro.verdict import escape_answer, parse_judgment
+from llm_rl.raro.special_tokens import break_tokens
 from llm_rl.rollout.spans import find_tagged_text, incremental_offsets
 from scripts.smollm2.word_problems import result_reward
 from sudoku_env import SudokuError, default_puzzles, parse_board, parse_puzzle, to_string
@@ -39,7 +38,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "cells_reward": lambda text: cells_reward([None], [text], puzzle=[PUZZLE], solution=[SOLUTION]),
     "reasoning_reward": lambda text: reasoning_reward([None], [text], puzzle=[PUZZLE], solution=[SOLUTION]),
     "result_reward": lambda text: result_reward([text], result=["3"]),
-    "parse_judgment": lambda text: parse_judgment(f"{text}[Tie]{text}", (text, f"{text}[Tie]")),
+    "parse_label": lambda text: parse_label(f"{text}[Tie]{text}", True, (text, f"{text}[Tie]")),
     "escape_answer": escape_answer,
     "quoted_spans": quoted_spans,
     "extract_answer": extract_answer,

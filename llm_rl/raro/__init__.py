@@ -1,16 +1,15 @@
 """RARO (arXiv:2511.21667): one model as policy and as critic, trained on expert answers without a verifier."""
 
 from llm_rl.raro.arguments import RAROArguments
-from llm_rl.raro.objective import RaroConfig, RaroLoss, RoleCounts, joint_loss, role_advantages
+from llm_rl.raro.labels import Label, escape_answer, parse_label
+from llm_rl.raro.objective import RaroConfig, RaroLoss, RewardMatrix, RoleCounts, joint_loss, role_advantages
 from llm_rl.raro.prompts import PolicyRows, Prompts, RoleTemplate, extract_answer
 from llm_rl.raro.replay import Pair, ReplayBuffer, question_key
-from llm_rl.raro.rewards import RewardMatrix
 from llm_rl.raro.start import start_rows
 from llm_rl.raro.trainer import RAROTrainer
-from llm_rl.raro.verdict import Judgment, Verdict, escape_answer, label, parse_judgment, parse_verdict
 
 __all__ = [
-    "Judgment",
+    "Label",
     "Pair",
     "PolicyRows",
     "Prompts",
@@ -22,13 +21,10 @@ __all__ = [
     "RewardMatrix",
     "RoleCounts",
     "RoleTemplate",
-    "Verdict",
     "escape_answer",
     "extract_answer",
     "joint_loss",
-    "label",
-    "parse_judgment",
-    "parse_verdict",
+    "parse_label",
     "question_key",
     "role_advantages",
     "start_rows",

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from llm_rl.core._checks import check_choice
 from llm_rl.grpo.arguments import GroupRelativeArguments
-from llm_rl.raro.objective import RaroConfig
+from llm_rl.raro.objective import RaroConfig, RewardMatrix
 from llm_rl.raro.prompts import (
     CRITIC_SYSTEM,
     CRITIC_USER,
@@ -19,8 +19,7 @@ from llm_rl.raro.prompts import (
     RoleTemplate,
 )
 from llm_rl.raro.replay import ReplayMode
-from llm_rl.raro.rewards import RewardMatrix
-from llm_rl.vapor.arguments import check_tags
+from llm_rl.rollout.spans import check_tags
 
 CriticBatch = Literal["separate", "mixed"]
 OnUnparsable = Literal["rejudge", "drop"]
@@ -43,11 +42,13 @@ class RAROArguments(GroupRelativeArguments):
     per_device_train_batch_size: int = field(
         default=64, metadata={"help": "The policy's completions of one process and step, whole groups."}
     )
-    beta: float = field(default=1e-3, metadata={"help": "Weight of the divergence from the reference, of both roles."})
+    beta: float = field(
+        default=RaroConfig.beta, metadata={"help": "Weight of the divergence from the reference, of both roles."}
+    )
     tau_pol: float = field(default=RewardMatrix.tau_pol, metadata={"help": "The policy's reward for a tie."})
     tau_crit: float = field(default=RewardMatrix.tau_crit, metadata={"help": "The critic's reward for a tie."})
-    lambda_pol: float = field(default=1 / 9, metadata={"help": "Weight of the policy's objective."})
-    lambda_crit: float = field(default=8 / 9, metadata={"help": "Weight of the critic's objective."})
+    lambda_pol: float = field(default=RaroConfig.lambda_pol, metadata={"help": "Weight of the policy's objective."})
+    lambda_crit: float = field(default=RaroConfig.lambda_crit, metadata={"help": "Weight of the critic's objective."})
     critic_batch: CriticBatch = field(
         default="separate",
         metadata={"help": "The critic trains on pairs of its own (separate), or on those that it judged (mixed)."},
@@ -70,7 +71,7 @@ class RAROArguments(GroupRelativeArguments):
         },
     )
     policy_judgements: int = field(
-        default=1, metadata={"help": "Judgments that a policy answer's reward is the mean of, if separate."}
+        default=1, metadata={"help": "Critiques that a policy answer's reward is the mean over, if separate."}
     )
     judge_both_orders: bool = field(
         default=False, metadata={"help": "Every pair is judged in both orders of its answers, not in one drawn order."}

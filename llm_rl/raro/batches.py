@@ -1,4 +1,7 @@
-"""What goes through the model together: completions of both roles, in batches of a bounded number of tokens."""
+"""What goes through the model together: completions of both roles, in batches of a bounded number of tokens.
+
+`Room` says which prompts leave room for a completion, given that bound and the model's positions.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +14,11 @@ from llm_rl.core import LossCounts
 from llm_rl.raro.objective import RoleCounts
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
+
+REMEDIES = {
+    "policy": "max_completion_length",
+    "critic": "max_critic_completion_length (or max_completion_length, where that is not set)",
+}
 
 
 @dataclass(frozen=True)
@@ -51,8 +59,8 @@ class RoleBatch(RolloutBatch):
     def of(cls, samples: Sequence[RoleSample], pad_id: int, device: torch.device | str = "cpu") -> "RoleBatch":
         """Pads samples of one role."""
         batch: RoleBatch = cls.collate(samples, pad_id, device=device)  # type: ignore[assignment]
-        batch.advantages = torch.tensor([sample.advantage for sample in samples], device=device)
-        batch.is_critic = torch.tensor([sample.is_critic for sample in samples], device=device)
+        batch.advantages = torch.tensor([sample.advantage for sample in samples], device=device)  # (B,)
+        batch.is_critic = torch.tensor([sample.is_critic for sample in samples], device=device)  # (B,)
         return batch
 
     @property
@@ -70,6 +78,44 @@ class RoleBatch(RolloutBatch):
         if self.policy_counts is None or self.critic_counts is None:
             raise ValueError("the batch has no counts; make it with RAROTrainer's roll-out")
         return RoleCounts(LossCounts(*self.policy_counts), LossCounts(*self.critic_counts))
+
+
+@dataclass(frozen=True)
+class Room:
+    """Bounds on one sequence, prompt and longest completion.
+
+    Attributes:
+        max_tokens: `max_tokens_per_batch`.
+        positions: Positions of the model; None where it has no bound.
+    """
+
+    max_tokens: int
+    positions: int | None
+
+    def holds(self, prompt: int, completion: int) -> bool:
+        """Whether so many tokens of a prompt and of a completion fit."""
+        return prompt + completion <= min(self.max_tokens, self.positions or self.max_tokens)
+
+    def check(self, role: str, prompt: int, completion: int, question: str) -> None:
+        """Whether a question can be asked at all.
+
+        Args:
+            role: "policy" or "critic".
+            prompt: Tokens of its prompt, the critic's without an answer of the policy.
+            completion: Tokens of its longest completion.
+            question: The question's text.
+
+        Raises:
+            ValueError: It does not fit.
+        """
+        if self.holds(prompt, completion):
+            return
+        held = "" if role == "policy" else ", which holds the expert's answer and none of the policy's yet,"
+        raise ValueError(
+            f"the {role}'s prompt{held} has {prompt} tokens and its completion up to {completion}, but "
+            f"max_tokens_per_batch is {self.max_tokens} and the model's positions are {self.positions}; raise "
+            f"max_tokens_per_batch, lower {REMEDIES[role]}, or leave out the question {question[:80]!r}"
+        )
 
 
 def token_budget_batches(lengths: Sequence[tuple[int, int]], max_tokens: int) -> list[list[int]]:

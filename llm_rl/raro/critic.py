@@ -1,24 +1,58 @@
-"""The critic's pass: from pairs of answers to completions with labels. Source: docs/raro.md, 'What a step does'."""
+"""The critic's pass: from pairs of answers to critiques with labels. Source: docs/raro.md, 'What a step does'."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
 
 from llm_rl.core import MetricAccumulator
 from llm_rl.raro.arguments import RAROArguments
-from llm_rl.raro.control_tokens import control_tokens
-from llm_rl.raro.decoding import CompletionDecoder
-from llm_rl.raro.judging import CHOOSE, JUDGE, REPLAY, Critique, Request, dealt, draws, orders
-from llm_rl.raro.monitors import record_critiques
+from llm_rl.raro.labels import Label, parse_label
 from llm_rl.raro.replay import Pair
-from llm_rl.raro.verdict import Verdict, parse_verdict
+from llm_rl.raro.special_tokens import CompletionDecoder, control_tokens
 from llm_rl.rollout.data import Sample
 
 SampleCritic = Callable[[Sequence[dict[str, Any]], int], list[Sample]]
-Verdicts = list[list[Verdict | None]]
+Labels = list[list[Label | None]]
+"""The labels of the critiques of each pair."""
+Item = TypeVar("Item")
+JUDGE, CHOOSE, TRAIN, REPLAY = range(4)
+"""What random numbers are for: each has a stream of its own."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt for the critic.
+
+    Attributes:
+        pair: The pair to be judged.
+        expert_first: Whether the expert's answer is Answer 1.
+        replayed: Whether the pair comes from the replay buffer.
+    """
+
+    pair: Pair
+    expert_first: bool
+    replayed: bool = False
+
+
+@dataclass(frozen=True)
+class Critique:
+    """One completion of the critic.
+
+    Attributes:
+        request: What it was asked.
+        sample: What it wrote.
+        label: What it means; None where it is unparsable or over-length.
+    """
+
+    request: Request
+    sample: Sample
+    label: Label | None
 
 
 class CriticPass:
-    """Asks the critic. What is random depends on the seed, the step and a pair's number among those of all processes.
+    """Asks for critiques. What is random depends on the seed, the step and a pair's number among all processes' pairs.
 
     Args:
         args: Arguments of the trainer.
@@ -58,24 +92,24 @@ class CriticPass:
     def judge(
         self,
         pairs: Sequence[Pair | None],
-        judgements: int,
+        order_draws: int,
         completions: int,
         *,
         step: int,
         metrics: MetricAccumulator,
         attempt: int = 0,
     ) -> list[list[list[Critique]]]:
-        """For each of this process's pairs the completions of each of its prompts; nothing where there is no pair.
+        """The critiques of each prompt of each of this process's pairs; nothing where there is no pair.
 
         Args:
             pairs: This process's pairs, as many as in every other one.
-            judgements: Orders drawn for each pair, a prompt each (two with `judge_both_orders`).
-            completions: How many completions each prompt gets.
+            order_draws: How many times an order is drawn for each pair, a prompt each (two with `judge_both_orders`).
+            completions: How many critiques each prompt gets.
             step: The step of the roll-out.
             metrics: The accumulator to add to.
-            attempt: 0 for the first time.
+            attempt: How often these pairs were judged before in this step, 0 for the first time.
         """
-        shape = (self.args.world_size, len(pairs), judgements)
+        shape = (self.args.world_size, len(pairs), order_draws)
         coins = draws(self.args.seed, step, JUDGE, attempt).random(shape)[self.args.process_index].tolist()
         both = self.args.judge_both_orders
         requests = [
@@ -86,31 +120,31 @@ class CriticPass:
         return [[next(groups) for _ in of_pair] for of_pair in requests]
 
     def judge_again(
-        self, pairs: Sequence[Pair | None], verdicts: Verdicts, *, step: int, metrics: MetricAccumulator
-    ) -> Verdicts:
-        """The labels of each pair, with those of further judgments, a bounded number, where there was none.
+        self, pairs: Sequence[Pair | None], labels: Labels, *, step: int, metrics: MetricAccumulator
+    ) -> Labels:
+        """The labels of each pair, with those of further critiques, a bounded number, where there was none.
 
         Adds "policy/rejudged_frac".
         """
         attempts = self.args.rejudge_attempts if self.args.on_unparsable == "rejudge" else 0
         for attempt in range(1, attempts + 1):
-            unlabeled = [None if any(found) else pair for pair, found in zip(pairs, verdicts, strict=True)]
+            unlabeled = [None if any(found) else pair for pair, found in zip(pairs, labels, strict=True)]
             if attempt == 1:
                 metrics.add_ratio("policy/rejudged_frac", sum(map(bool, unlabeled)), len(pairs))
             if not any(unlabeled):
                 break
             again = self.judge(unlabeled, 1, 1, step=step, metrics=metrics, attempt=attempt)
-            verdicts = [found + labels_of(groups) for found, groups in zip(verdicts, again, strict=True)]
-        return verdicts
+            labels = [found + labels_of(groups) for found, groups in zip(labels, again, strict=True)]
+        return labels
 
     def criticize(
         self, requests: Sequence[Request], completions: int, metrics: MetricAccumulator
     ) -> list[list[Critique]]:
-        """The critic's completions of each prompt, with their labels.
+        """The critiques of each prompt, with their labels.
 
         Args:
             requests: The prompts to complete.
-            completions: How many completions each prompt gets.
+            completions: How many critiques each prompt gets.
             metrics: The accumulator to add to, see `record_critiques`.
         """
         if not requests:
@@ -132,9 +166,58 @@ class CriticPass:
             return Critique(request, sample, None)
         text, pair = self.decoder.decode(sample.completion_ids), request.pair
         quotable = pair.question, pair.expert_answer, pair.policy_answer
-        return Critique(request, sample, parse_verdict(text, request.expert_first, quotable))
+        return Critique(request, sample, parse_label(text, request.expert_first, quotable))
 
 
-def labels_of(groups: Sequence[Sequence[Critique]]) -> list[Verdict | None]:
-    """The labels of several prompts' completions."""
-    return [critique.verdict for group in groups for critique in group]
+def labels_of(groups: Sequence[Sequence[Critique]]) -> list[Label | None]:
+    """The labels of several prompts' critiques."""
+    return [critique.label for group in groups for critique in group]
+
+
+def orders(coin: float, both: bool) -> list[bool]:
+    """`expert_first` of each prompt for a pair: both orders, or one by a number drawn from [0, 1)."""
+    return [True, False] if both else [coin < 0.5]
+
+
+def draws(*key: int) -> np.random.Generator:
+    """Random numbers that depend on the key (seed, step, purpose, …) alone: so all processes and resumed runs agree."""
+    return np.random.default_rng(key)
+
+
+def dealt(items: Sequence[Item], processes: int, process: int) -> list[Item]:
+    """A process's part of what all have: contiguous, the parts' sizes at most one apart."""
+    return [items[index] for index in np.array_split(np.arange(len(items)), processes)[process]]
+
+
+def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) -> None:
+    """Adds the shares of labels among critiques.
+
+    "critic/overlength_rate" among all; "critic/unparsable_rate" among those that ended; "critic/tie_rate" among those
+    with a label; "critic/accuracy" among those that name an answer, and the same with "_fresh", "_replayed",
+    "_expert_first" and "_expert_second" for parts of them. Where both answers are the same there is nothing to tell:
+    "critic/accuracy_distinct" and "critic/tie_rate_distinct" are of the other pairs.
+
+    Args:
+        metrics: The accumulator to add to.
+        critiques: The critiques of one pass.
+    """
+    ended = [critique for critique in critiques if not critique.sample.truncated]
+    labeled = [critique for critique in ended if critique.label is not None]
+    decided = [critique for critique in labeled if critique.label is not Label.TIE]
+    metrics.add_ratio("critic/overlength_rate", len(critiques) - len(ended), len(critiques))
+    metrics.add_ratio("critic/unparsable_rate", len(ended) - len(labeled), len(ended))
+    metrics.add_ratio("critic/tie_rate", len(labeled) - len(decided), len(labeled))
+    distinct = [one for one in labeled if not one.request.pair.equal]
+    told = [one for one in distinct if one.label is not Label.TIE]
+    metrics.add_ratio("critic/tie_rate_distinct", len(distinct) - len(told), len(distinct))
+    parts = {
+        "": decided,
+        "_distinct": told,
+        "_fresh": [critique for critique in decided if not critique.request.replayed],
+        "_replayed": [critique for critique in decided if critique.request.replayed],
+        "_expert_first": [critique for critique in decided if critique.request.expert_first],
+        "_expert_second": [critique for critique in decided if not critique.request.expert_first],
+    }
+    for name, part in parts.items():
+        right = sum(critique.label is Label.EXPERT for critique in part)
+        metrics.add_ratio(f"critic/accuracy{name}", right, len(part))

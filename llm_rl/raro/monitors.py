@@ -6,50 +6,14 @@ however many ties there are.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from torch import Tensor
 
 from llm_rl.core import MetricAccumulator, group_statistics, groups_without_spread, masked_sum
-from llm_rl.raro.judging import Critique
-from llm_rl.raro.verdict import Verdict
 
 logger = logging.getLogger(__name__)
-
-
-def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) -> None:
-    """Adds what critics wrote.
-
-    "critic/overlength_rate" among all; "critic/unparsable_rate" among those that ended; "critic/tie_rate" among those
-    with a label; "critic/accuracy" among those that name an answer, and the same with "_fresh", "_replayed",
-    "_expert_first" and "_expert_second" for parts of them. Where both answers are the same there is nothing to tell:
-    "critic/accuracy_distinct" and "critic/tie_rate_distinct" are of the other pairs.
-
-    Args:
-        metrics: The accumulator to add to.
-        critiques: The critiques of one pass.
-    """
-    ended = [critique for critique in critiques if not critique.sample.truncated]
-    labeled = [critique for critique in ended if critique.verdict is not None]
-    decided = [critique for critique in labeled if critique.verdict is not Verdict.TIE]
-    metrics.add_ratio("critic/overlength_rate", len(critiques) - len(ended), len(critiques))
-    metrics.add_ratio("critic/unparsable_rate", len(ended) - len(labeled), len(ended))
-    metrics.add_ratio("critic/tie_rate", len(labeled) - len(decided), len(labeled))
-    distinct = [one for one in labeled if not one.request.pair.equal]
-    told = [one for one in distinct if one.verdict is not Verdict.TIE]
-    metrics.add_ratio("critic/tie_rate_distinct", len(distinct) - len(told), len(distinct))
-    parts = {
-        "": decided,
-        "_distinct": told,
-        "_fresh": [critique for critique in decided if not critique.request.replayed],
-        "_replayed": [critique for critique in decided if critique.request.replayed],
-        "_expert_first": [critique for critique in decided if critique.request.expert_first],
-        "_expert_second": [critique for critique in decided if not critique.request.expert_first],
-    }
-    for name, part in parts.items():
-        right = sum(critique.verdict is Verdict.EXPERT for critique in part)
-        metrics.add_ratio(f"critic/accuracy{name}", right, len(part))
 
 
 def record_groups(metrics: MetricAccumulator, role: str, rewards: Tensor, valid: Tensor) -> None:
@@ -96,7 +60,7 @@ SYMPTOMS = (
     Symptom(
         "critic/unparsable_rate",
         lambda value: value >= 0.2,
-        "many critic completions hold no judgment",
+        "many critiques hold no label",
         "start from a model that was fine-tuned to end with [Answer 1], [Answer 2] or [Tie], and set "
         "unparsable_reward=0 if the rate grows: what is left out is not discouraged",
     ),

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from torch.utils.data import IterableDataset
 
-from llm_rl.raro.control_tokens import break_tokens
-from llm_rl.raro.verdict import escape_answer
+from llm_rl.raro.labels import escape_answer
+from llm_rl.raro.special_tokens import break_tokens
 
 PromptFormat = Literal["chat", "text"]
 REASONING_TAGS = ("<REASONING>", "</REASONING>")
@@ -110,7 +110,7 @@ class Prompts:
             expert_answer: The expert's answer.
             policy_answer: The policy's answer.
             expert_first: Whether the expert's answer is Answer 1.
-            control_tokens: Those of the critic's tokenizer, from `control_tokens`. They are broken, and judgments
+            control_tokens: Those of the critic's tokenizer, from `control_tokens`. They are broken, and labels
                 escaped, by `break_tokens` and `escape_answer`.
         """
         shown = (break_tokens(escape_answer(text), control_tokens) for text in (question, expert_answer, policy_answer))

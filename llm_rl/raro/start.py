@@ -10,7 +10,7 @@ from llm_rl.core._checks import check_choice
 from llm_rl.raro.prompts import REASONING_TAGS, Prompts, check_question_row, extract_answer
 
 CritiqueLabels = Literal["random", "true"]
-JUDGMENTS = ("[Answer 1]", "[Answer 2]", "[Tie]")
+LABELS = ("[Answer 1]", "[Answer 2]", "[Tie]")
 TIE = 2
 
 
@@ -35,9 +35,9 @@ def start_rows(
         rows: Rows with a question and an expert's answer.
         prompts: The prompts of both roles.
         tags: Start and end tag of hidden reasoning.
-        labels: "random" draws judgments, so that the critic knows the format and no more; "true" gives the right ones:
+        labels: "random" draws labels, so that the critic knows the format and no more; "true" gives the right ones:
             the expert's answer to this question, a tie between equal answers.
-        tie_share: Share of the critic's rows with equal answers, and of ties among random judgments.
+        tie_share: Share of the critic's rows with equal answers, and of ties among random labels.
         critiques: The critic's rows for each question.
         foreign: Least and greatest share of another question's answer in the one that is not the expert's, drawn
             uniformly for each.
@@ -50,6 +50,7 @@ def start_rows(
         ValueError: A row is none of RARO's, all answers are the same, a share lies outside [0, 1] or allows no other
             answer, `critiques` is below 1, or `labels` is unknown.
     """
+    # What is asked for must be possible.
     check_choice("labels", labels, CritiqueLabels)
     if not 0 <= tie_share <= 1:
         raise ValueError(f"tie_share is {tie_share}; it must lie in [0, 1]")
@@ -60,21 +61,28 @@ def start_rows(
     answers = [str(extract_answer(check_question_row(row, tags)["answer"], tags)) for row in rows]
     if len(set(answers)) < 2:
         raise ValueError("all expert answers are the same, so that there is no other one to compare with; add others")
+
+    # The policy writes the expert's whole answer, and then the critic compares.
     rng = np.random.default_rng(seed)
     made: list[dict[str, Any]] = []
     for row, answer in zip(rows, answers, strict=True):
         made.append({"prompt": prompts.for_policy(row["question"]), "chosen": row["answer"]})
         for _ in range(critiques):
+            # The other answer: the same in a tie, else one that differs.
             other = answer
             if rng.random() >= tie_share:
                 while other == answer:
                     other = blended(answer, answers[rng.integers(len(answers))], rng.uniform(*foreign), rng)
+
+            # The order of the two, and the label that the critic is to write.
             expert_first = bool(rng.random() < 0.5)
             truth = TIE if other == answer else 1 - expert_first
             share = (1 - tie_share) / 2
-            judgment = truth if labels == "true" else rng.choice(len(JUDGMENTS), p=[share, share, tie_share])
+            label = truth if labels == "true" else rng.choice(len(LABELS), p=[share, share, tie_share])
+
+            # The critique: the expert's reasoning, then the label.
             reasoning = expert_reasoning(row["answer"], tags)
-            critique = "\n".join([*([reasoning] if reasoning else []), JUDGMENTS[judgment]])
+            critique = "\n".join([*([reasoning] if reasoning else []), LABELS[label]])
             asked = prompts.for_critic(row["question"], answer, other, expert_first)
             made.append({"prompt": asked, "chosen": critique})
     return made

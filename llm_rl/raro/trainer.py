@@ -21,15 +21,13 @@ from llm_rl.core import (
 from llm_rl.core.mismatch import record_mismatch
 from llm_rl.grpo.trainer import SCALES, grpo_surrogate
 from llm_rl.raro.arguments import RAROArguments
-from llm_rl.raro.batches import RoleBatch, RoleSample, TokenBudgetEngine, role_batches
-from llm_rl.raro.critic import CriticPass, labels_of
-from llm_rl.raro.judging import REPLAY, TRAIN, Critique, Request
+from llm_rl.raro.batches import RoleBatch, RoleSample, Room, TokenBudgetEngine, role_batches
+from llm_rl.raro.critic import REPLAY, TRAIN, CriticPass, Critique, Request, labels_of
+from llm_rl.raro.labels import Label
 from llm_rl.raro.monitors import CriticWarnings, record_groups
 from llm_rl.raro.objective import joint_loss, role_advantages
 from llm_rl.raro.prompts import extract_answer
 from llm_rl.raro.replay import Pair, ReplayBuffer, question_key
-from llm_rl.raro.room import Room
-from llm_rl.raro.verdict import Verdict
 from llm_rl.rollout.completions import record_lengths
 from llm_rl.rollout.data import RolloutBatch, Sample, decode_completion, encode_prompt
 from llm_rl.rollout.generation import GenerationEngine
@@ -125,29 +123,37 @@ class RAROTrainer(RolloutTrainer):
     @torch.no_grad()
     def _roll_out(self, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
         """Policy pass, critic passes, rewards: all of a step (docs/raro.md) but the joint update."""
+        # The policy answers; what it wrote is scored for the log, and paired with the expert's answers.
         self._check_room(rows)
         samples = self._generate_completions(rows, self.args.num_generations)
         self._record_samples(self.metrics, samples, self._compute_rewards_per_func(samples))
         answers = [self._pair(sample) for sample in samples]
         pairs = self._with_room(answers, self.metrics)
-        fresh: list[Pair] = gather_object([pair for pair in pairs if pair is not None])
-        step, separate = self.state.global_step, self.args.critic_batch == "separate"
+        fresh: list[Pair] = gather_object([pair for pair in pairs if pair is not None])  # of all processes
+
         # History is drawn before the pairs of this step are stored, so that none of them is history.
+        step, separate = self.state.global_step, self.args.critic_batch == "separate"
         history = self.replay.sample(self.args.history_pairs(step) if separate else len(fresh))
         history = [pair for pair in history if self._has_room(pair)]  # a resumed run may have less
         self._record_replay(history)
         taught = [pair for pair in fresh if self.args.critic_equal_pairs or not pair.equal]
         self.replay.add(taught)
-        judgements, completions = (self.args.policy_judgements, 1) if separate else (1, self.args.critic_generations)
-        judged = self.critic.judge(pairs, judgements, completions, step=step, metrics=self.metrics)
-        verdicts = self.critic.judge_again(pairs, [*map(labels_of, judged)], step=step, metrics=self.metrics)
+
+        # The critic judges the policy's answers, again where no critique has a label.
+        order_draws, completions = (self.args.policy_judgements, 1) if separate else (1, self.args.critic_generations)
+        judged = self.critic.judge(pairs, order_draws, completions, step=step, metrics=self.metrics)
+        labels = self.critic.judge_again(pairs, [*map(labels_of, judged)], step=step, metrics=self.metrics)
+
+        # The critic's own batch: fresh pairs and history, or in a mixed one the critiques above and history.
         requests = self.critic.requests(history, REPLAY, step)
         if separate:
             requests = self.critic.requests(self.critic.choose(taught, history, step), TRAIN, step) + requests
         groups = self.critic.criticize(requests, self.args.critic_generations, self.metrics)
         if not separate:
             groups = [group for of_pair in judged for group in of_pair] + groups
-        kept = self._policy_samples(samples, answers, verdicts) + self._critic_samples(groups)
+
+        # The rewards of both roles, and micro-batches of what counts.
+        kept = self._policy_samples(samples, answers, labels) + self._critic_samples(groups)
         return self._role_batches(kept, [*samples, *(critique.sample for group in groups for critique in group)])
 
     def _pair(self, sample: Sample) -> Pair | None:
@@ -188,7 +194,7 @@ class RAROTrainer(RolloutTrainer):
         return found
 
     def _policy_samples(
-        self, samples: Sequence[Sample], answers: Sequence[Pair | None], verdicts: Sequence[Sequence[Verdict | None]]
+        self, samples: Sequence[Sample], answers: Sequence[Pair | None], labels: Sequence[Sequence[Label | None]]
     ) -> list[RoleSample]:
         """The completions that count, with advantages from the mean reward of their labels.
 
@@ -198,10 +204,10 @@ class RAROTrainer(RolloutTrainer):
         Args:
             samples: All completions of the policy.
             answers: Their pairs, None where there is no answer.
-            verdicts: Their labels; none where the critic was not asked.
+            labels: Their labels; none where the critic was not asked.
         """
         rewards: list[float | None] = []
-        for sample, answer, found in zip(samples, answers, verdicts, strict=True):
+        for sample, answer, found in zip(samples, answers, labels, strict=True):
             if sample.truncated or (answer is not None and not found):
                 rewards.append(self.args.overlength_reward)
             else:
@@ -214,15 +220,16 @@ class RAROTrainer(RolloutTrainer):
         rewards: list[float | None] = []
         for one in critiques:
             unlabeled = self.args.overlength_reward if one.sample.truncated else self.args.unparsable_reward
-            rewards.append(unlabeled if one.verdict is None else self.matrix.critic(one.verdict))
+            rewards.append(unlabeled if one.label is None else self.matrix.critic(one.label))
         samples = [critique.sample for critique in critiques]
         return self._with_advantages(samples, rewards, self.args.critic_generations, is_critic=True)
 
     def _with_advantages(
         self, samples: Sequence[Sample], rewards: Sequence[float | None], size: int, *, is_critic: bool
     ) -> list[RoleSample]:
-        given = torch.tensor([0.0 if reward is None else reward for reward in rewards]).view(-1, size)
-        valid = torch.tensor([reward is not None for reward in rewards], dtype=torch.bool).view(-1, size)
+        """The completions that have a reward, with their advantages within groups of `size`."""
+        given = torch.tensor([0.0 if reward is None else reward for reward in rewards]).view(-1, size)  # (P, G)
+        valid = torch.tensor([reward is not None for reward in rewards], dtype=torch.bool).view(-1, size)  # (P, G)
         record_groups(self.metrics, "critic" if is_critic else "policy", given, valid)
         if not samples:
             return []
@@ -231,7 +238,7 @@ class RAROTrainer(RolloutTrainer):
             valid,
             baseline=self.args.advantage_baseline,
             scale=SCALES[self.args.scale_rewards],  # type: ignore[arg-type]
-        )
+        )  # (P, G)
         found = zip(samples, advantages.flatten().tolist(), rewards, strict=True)
         return [RoleSample.of(sample, is_critic, value) for sample, value, reward in found if reward is not None]
 

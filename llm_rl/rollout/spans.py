@@ -18,6 +18,16 @@ WINDOW = 24
 """Tokens in a window before it begins anew."""
 
 
+def check_tags(name: str, tags: Sequence[str]) -> None:
+    """Whether `tags` is a start and an end tag.
+
+    Raises:
+        ValueError: It is not two texts that are not empty.
+    """
+    if not isinstance(tags, (list, tuple)) or len(tags) != 2 or not all(isinstance(tag, str) and tag for tag in tags):
+        raise ValueError(f"{name} is {tags!r}; give a start tag and an end tag, as in ('<A>', '</A>')")
+
+
 def find_and_map_token_indices(
     full_text: str,
     token_offsets: Sequence[tuple[int, int]],

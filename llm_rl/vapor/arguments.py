@@ -1,12 +1,11 @@
 """Arguments of `VAPORTrainer`: those of roll-outs, of the objective, and of the search for tagged parts."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from llm_rl.core._checks import check_choice
 from llm_rl.rollout.arguments import RolloutArguments
-from llm_rl.rollout.spans import Rule
+from llm_rl.rollout.spans import Rule, check_tags
 from llm_rl.vapor.objective import VaporConfig
 
 PreferenceContext = Literal["static", "generated"]
@@ -72,13 +71,3 @@ class VAPORArguments(VaporConfig, RolloutArguments):  # type: ignore[misc]  # no
     def objective(self) -> VaporConfig:
         """The parameters of the objective."""
         return VaporConfig(**{item.name: getattr(self, item.name) for item in fields(VaporConfig)})
-
-
-def check_tags(name: str, tags: Sequence[str]) -> None:
-    """Whether `tags` is a start and an end tag.
-
-    Raises:
-        ValueError: It is not two texts that are not empty.
-    """
-    if not isinstance(tags, (list, tuple)) or len(tags) != 2 or not all(isinstance(tag, str) and tag for tag in tags):
-        raise ValueError(f"{name} is {tags!r}; give a start tag and an end tag, as in ('<A>', '</A>')")

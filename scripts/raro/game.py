@@ -1,4 +1,4 @@
-"""RARO's game on a model of 20,000 parameters whose answers and judgments are one token each; two minutes a seed.
+"""RARO's game on a model of 20,000 parameters whose answers and labels are one token each; two minutes a seed.
 
 There is one question and four answers, "good" is the expert's. The model starts from both formats and nothing else:
 answers and labels are uniform. The run folder receives `metrics.jsonl` for each seed, `curve.png` and `results.json`.

@@ -49,7 +49,7 @@ class RaroTaskArguments(StartArguments):
     steps_high: int = field(default=2, metadata={"help": "Word problems: most steps."})
     largest_number: int = field(default=12, metadata={"help": "Word problems: the most to add or take away."})
     largest_count: int = field(default=60, metadata={"help": "Word problems: the largest count."})
-    start_labels: str = field(default="true", metadata={"help": "Judgments of the start's critiques: true or random."})
+    start_labels: str = field(default="true", metadata={"help": "Labels of the start's critiques: true or random."})
     tie_share: float = field(default=0.33, metadata={"help": "Share of ties among the start's critiques."})
     critiques: int = field(default=2, metadata={"help": "Critiques of the start for each answer."})
     foreign_low: float = field(
@@ -77,7 +77,7 @@ class RecipeArguments(RecipeDefaults, RAROArguments):
     critic_equal_pairs: bool = field(
         default=False, metadata={"help": "Whether these pairs may have equal answers, docs/raro.md: true."}
     )
-    policy_judgements: int = field(default=2, metadata={"help": "Judgments of an answer, docs/raro.md: 1."})
+    policy_judgements: int = field(default=2, metadata={"help": "Critiques of an answer, docs/raro.md: 1."})
     temperature: float = field(
         default=1.5, metadata={"help": "Temperature of sampling; at 1 the start's samples hardly differ."}
     )

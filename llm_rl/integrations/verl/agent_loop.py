@@ -1,7 +1,7 @@
 """RARO's roll-outs on verl: the policy answers and is judged; the critic judges. Source: docs/raro.md.
 
 verl makes an agent loop for each roll-out and takes from it one output with one reward. An agent loop that returns a
-list has one reward copied to every output, so policy and critic have rows of their own (`rows`), and the judgments that
+list has one reward copied to every output, so policy and critic have rows of their own (`rows`), and the critiques that
 reward the policy are not trained on, as with `critic_batch="separate"` of `RAROTrainer`.
 """
 
@@ -19,11 +19,10 @@ from llm_rl.integrations.verl.memory import worker_memory
 from llm_rl.integrations.verl.reward import is_truncated
 from llm_rl.integrations.verl.scoring import Critique, critic_outcome, pair_of, policy_outcome
 from llm_rl.raro import Pair, Prompts, RewardMatrix, RoleTemplate, extract_answer
-from llm_rl.raro.control_tokens import control_tokens
-from llm_rl.raro.decoding import CompletionDecoder
-from llm_rl.raro.judging import Request
+from llm_rl.raro.critic import Request
 from llm_rl.raro.prompts import CRITIC_SYSTEM, CRITIC_USER, REASONING_TAGS
 from llm_rl.raro.replay import ReplayMode
+from llm_rl.raro.special_tokens import CompletionDecoder, control_tokens
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class RAROAgentLoop(AgentLoopBase):
 
     Args:
         *args: Arguments of `AgentLoopBase`.
-        judgements: How many judgments each answer of the policy gets.
+        judgements: How many critiques each answer of the policy gets.
         rejudge_attempts: How often at most an answer without a label is judged again.
         replay_capacity: Pairs of earlier steps that each worker remembers.
         replay_mode: "fifo" or "reservoir".
@@ -162,10 +161,10 @@ class RAROAgentLoop(AgentLoopBase):
         )
 
     async def _judged(self, pair: Pair, sampling_params: dict[str, Any]) -> list[Critique]:
-        """Judgments of an answer, with further ones while none has a label."""
+        """Critiques of an answer, with further ones while none has a label."""
         critiques = await asyncio.gather(*(self._judge(pair, sampling_params) for _ in range(self.judgements)))
         for _ in range(self.rejudge_attempts):
-            if any(critique.verdict(pair) is not None for critique in critiques):
+            if any(critique.label(pair) is not None for critique in critiques):
                 break
             critiques.append(await self._judge(pair, sampling_params))
         return list(critiques)

@@ -6,7 +6,7 @@ from functools import cache
 from weakref import WeakValueDictionary
 
 from llm_rl.raro import Pair, ReplayBuffer
-from llm_rl.raro.judging import Request
+from llm_rl.raro.critic import Request
 from llm_rl.raro.replay import ReplayMode
 
 

@@ -19,9 +19,9 @@ from llm_rl.integrations.verl.scoring import (
     pair_of,
     policy_outcome,
 )
-from llm_rl.raro import RewardMatrix, Verdict
-from llm_rl.raro.decoding import CompletionDecoder
+from llm_rl.raro import Label, RewardMatrix
 from llm_rl.raro.prompts import REASONING_TAGS
+from llm_rl.raro.special_tokens import CompletionDecoder
 
 
 def is_truncated(ids: list[int], limit: int, eos_token_id: int | None) -> bool:
@@ -32,7 +32,7 @@ def is_truncated(ids: list[int], limit: int, eos_token_id: int | None) -> bool:
 class RARORewardManager(RewardManagerBase):
     """Scores completions of both roles by the critic's labels and the recorded order of the answers.
 
-    A critic's row is scored by its own text. A policy's row needs judgments, which `RAROAgentLoop` attaches. What is
+    A critic's row is scored by its own text. A policy's row needs critiques, which `RAROAgentLoop` attaches. What is
     left out of training (over-length, no label) gets the score of reward 0 here, and has no token in the loss: the
     agent loop empties its response mask.
 
@@ -75,7 +75,7 @@ class RARORewardManager(RewardManagerBase):
             left out), and "tie" and "right", the shares of its labels that are a tie and the expert.
 
         Raises:
-            ValueError: A row of the policy has no judgments, or one of the critic no answer of the policy.
+            ValueError: A row of the policy has no critiques, or one of the critic no answer of the policy.
         """
         item = data[len(data) - 1]
         info = dict(item.non_tensor_batch["extra_info"])
@@ -86,7 +86,7 @@ class RARORewardManager(RewardManagerBase):
         text = await self.loop.run_in_executor(None, self.decoder.decode, ids)
         truncated = is_truncated(ids, self.limit, self.tokenizer.eos_token_id)
         outcome = self._outcome({**info, **attached}, text, truncated)
-        labels = len(outcome.verdicts) or 1
+        labels = len(outcome.labels) or 1
         reward = outcome.reward or 0.0
         return {
             "reward_score": encode_score(info["role"], reward),
@@ -94,8 +94,8 @@ class RARORewardManager(RewardManagerBase):
                 "role": info["role"],
                 "raro_reward": reward,
                 "counted": float(outcome.reward is not None),
-                "tie": outcome.verdicts.count(Verdict.TIE) / labels,
-                "right": outcome.verdicts.count(Verdict.EXPERT) / labels,
+                "tie": outcome.labels.count(Label.TIE) / labels,
+                "right": outcome.labels.count(Label.EXPERT) / labels,
             },
         }
 
@@ -103,7 +103,7 @@ class RARORewardManager(RewardManagerBase):
         if info["role"] == "policy":
             if "critiques" not in info:
                 raise ValueError(
-                    "a row of the policy came without judgments; keep its agent_name 'raro' and set "
+                    "a row of the policy came without critiques; keep its agent_name 'raro' and set "
                     "actor_rollout_ref.rollout.agent.agent_loop_config_path to configs/verl/agent_loops.yaml"
                 )
             critiques = [Critique(**critique) for critique in info["critiques"]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from llm_rl.raro import Pair, RewardMatrix, Verdict, extract_answer, parse_verdict
+from llm_rl.raro import Label, Pair, RewardMatrix, extract_answer, parse_label
 from llm_rl.raro.prompts import REASONING_TAGS
 
 CRITIC_OFFSET = 2.0
@@ -19,7 +19,7 @@ CRITIC_OFFSET = 2.0
 
 @dataclass(frozen=True)
 class Critique:
-    """One judgment of a policy's answer, as it travels from the agent loop to the reward manager.
+    """What the critic wrote of a policy's answer, as it travels from the agent loop to the reward manager.
 
     Attributes:
         text: What the critic wrote.
@@ -31,11 +31,11 @@ class Critique:
     expert_first: bool
     truncated: bool
 
-    def verdict(self, pair: Pair) -> Verdict | None:
+    def label(self, pair: Pair) -> Label | None:
         """The label; None where it is unparsable or over-length."""
         if self.truncated:
             return None
-        return parse_verdict(self.text, self.expert_first, (pair.question, pair.expert_answer, pair.policy_answer))
+        return parse_label(self.text, self.expert_first, (pair.question, pair.expert_answer, pair.policy_answer))
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Outcome:
 
     Attributes:
         reward: The completion's reward in [0, 1]; None where it is left out of training.
-        verdicts: The labels that the reward is the mean of.
+        labels: The labels that the reward is the mean of.
     """
 
     reward: float | None
-    verdicts: tuple[Verdict, ...] = ()
+    labels: tuple[Label, ...] = ()
 
 
 def pair_of(info: Mapping[str, Any], policy_answer: str, step: int = 0) -> Pair:
@@ -70,7 +70,7 @@ def policy_outcome(
         text: The completion.
         truncated: Whether it ended without an end token; then it is left out.
         info: Its row's `extra_info`.
-        critiques: Judgments of its answer. Without any label it is left out.
+        critiques: What the critic wrote of its answer. Without any label it is left out.
         matrix: What each label is worth.
         tags: Tags of hidden reasoning. A completion that ended without an answer has lost: its reward is 0.
     """
@@ -80,14 +80,14 @@ def policy_outcome(
     if answer is None:
         return Outcome(0.0)
     pair = pair_of(info, answer)
-    verdicts = tuple(verdict for critique in critiques if (verdict := critique.verdict(pair)) is not None)
-    return Outcome(matrix.policy_mean(verdicts), verdicts)
+    labels = tuple(label for critique in critiques if (label := critique.label(pair)) is not None)
+    return Outcome(matrix.policy_mean(labels), labels)
 
 
 def critic_outcome(critique: Critique, pair: Pair, matrix: RewardMatrix) -> Outcome:
     """The critic's reward for its own completion; left out where it has no label."""
-    verdict = critique.verdict(pair)
-    return Outcome(None) if verdict is None else Outcome(matrix.critic(verdict), (verdict,))
+    label = critique.label(pair)
+    return Outcome(None) if label is None else Outcome(matrix.critic(label), (label,))
 
 
 def encode_score(role: str, reward: float) -> float:

@@ -1,64 +1,16 @@
-import logging
-from dataclasses import replace
+"""Numbers in the log and of evaluation, against those worked out by hand; warnings that come from them."""
 
+import logging
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
 from llm_rl.core import MetricAccumulator
-from llm_rl.raro import Pair, Verdict
-from llm_rl.raro.judging import Critique, Request, dealt, draws, orders
-from llm_rl.raro.monitors import SYMPTOMS, CriticWarnings, record_critiques, record_groups
-from llm_rl.rollout.data import Sample
-
-PAIR = Pair("q", "question", "expert", "policy", 0)
-
-
-def critique(
-    verdict: Verdict | None, first: bool, replayed: bool = False, truncated: bool = False, pair: Pair = PAIR
-) -> Critique:
-    return Critique(Request(pair, first, replayed), Sample({}, [1], [2], truncated), verdict)
-
-
-def test_shares_of_what_critics_wrote() -> None:
-    metrics = MetricAccumulator()
-    critiques = [
-        critique(Verdict.EXPERT, True),
-        critique(Verdict.EXPERT, True, replayed=True),
-        critique(Verdict.POLICY, False),
-        critique(Verdict.EXPERT, False, replayed=True),
-        critique(Verdict.POLICY, True, replayed=True),
-        critique(Verdict.TIE, True),
-        critique(Verdict.TIE, False),
-        critique(None, True),
-        critique(None, False, truncated=True),
-        critique(None, True, truncated=True),
-    ]
-    record_critiques(metrics, critiques[:4])
-    record_critiques(metrics, critiques[4:])
-    assert metrics.compute() == pytest.approx(
-        {
-            "critic/overlength_rate": 2 / 10,
-            "critic/unparsable_rate": 1 / 8,
-            "critic/tie_rate": 2 / 7,
-            "critic/tie_rate_distinct": 2 / 7,
-            "critic/accuracy": 3 / 5,
-            "critic/accuracy_distinct": 3 / 5,
-            "critic/accuracy_fresh": 1 / 2,
-            "critic/accuracy_replayed": 2 / 3,
-            "critic/accuracy_expert_first": 2 / 3,
-            "critic/accuracy_expert_second": 1 / 2,
-        }
-    )
-
-
-def test_equal_answers_are_left_out_where_there_must_be_something_to_tell() -> None:
-    equal, metrics = replace(PAIR, policy_answer="expert"), MetricAccumulator()
-    verdicts = [Verdict.EXPERT, Verdict.POLICY, Verdict.TIE, Verdict.TIE]
-    same = [critique(verdict, True, pair=equal) for verdict in verdicts]
-    record_critiques(metrics, [*same, critique(Verdict.EXPERT, True), critique(Verdict.TIE, False)])
-    found = metrics.compute()
-    assert found["critic/accuracy"] == pytest.approx(2 / 3) and found["critic/accuracy_distinct"] == 1
-    assert found["critic/tie_rate"] == pytest.approx(3 / 6) and found["critic/tie_rate_distinct"] == 1 / 2
+from llm_rl.raro.monitors import SYMPTOMS, CriticWarnings, record_groups
+from tests.llm_rl.helpers.tiny_raro import rows, trainer
 
 
 def test_groups_count_the_members_that_are_valid() -> None:
@@ -123,11 +75,81 @@ def test_each_symptom_is_told_once_with_its_remedy(
     assert remedy in record.getMessage()
 
 
-def test_random_numbers_and_dealing_do_not_depend_on_processes() -> None:
-    assert draws(1, 2, 3).random(4).tolist() == draws(1, 2, 3).random(4).tolist() != draws(1, 2, 4).random(4).tolist()
-    for count in (0, 1, 7):
-        parts = [dealt(list(range(count)), 3, process) for process in range(3)]
-        assert [item for part in parts for item in part] == list(range(count)) and max(map(len, parts)) - min(
-            map(len, parts)
-        ) <= 1
-    assert orders(0.2, False) == [True] and orders(0.7, False) == [False] and orders(0.7, True) == [True, False]
+# End to end
+
+
+def test_masked_frac_is_the_same_share_at_every_step_of_a_roll_out(tmp_path: Path) -> None:
+    found = {}
+    for iterations in (1, 3):
+        run = trainer(tmp_path, num_iterations=iterations, max_steps=iterations)
+        run.train()
+        found[iterations] = [line["masked_frac"] for line in run.state.log_history if "masked_frac" in line]
+    (share,) = found[1]
+    assert 0.1 < share < 0.9
+    assert found[3] == pytest.approx([share] * 3)
+
+
+def test_evaluation_by_hand(tmp_path: Path) -> None:
+    """The expert is found; the policy wins; a tie and a win; no answer; over-length: rewards 0, 1, 0.8, 0, none."""
+    data = [*rows(4), {"question": "two", "answer": "E two", "wanted": "4"}]
+
+    def policy(question: str, n: int) -> str:
+        return {"sun": "<R>one", "two": "P two…"}.get(question, f"<R>one</R>P {question}")
+
+    def critic(question: str, first: str, second: str, n: int) -> str:
+        expert_first = first.startswith("E")
+        if question == "one two three":
+            return "[Tie]" if expert_first else "[Answer 1]"
+        return "[Answer 1]" if expert_first is (question == "red") else "[Answer 2]"
+
+    run = trainer(tmp_path, policy=policy, critic=critic, per_device_eval_batch_size=2)
+    found = run.evaluate(data)
+    assert found["eval_policy/reward_mean"] == pytest.approx((0 + 1 + 0.8 + 0) / 4)
+    assert found["eval_policy/overlength_rate"] == 1 / 5 and found["eval_policy/too_long_frac"] == 0
+    assert found["eval_policy/answered"] == 4 / 5
+    assert found["eval_critic/accuracy"] == pytest.approx(2 / 5)
+    assert found["eval_critic/accuracy_expert_first"] == pytest.approx(1 / 2)
+    assert found["eval_critic/accuracy_expert_second"] == pytest.approx(1 / 3)
+    assert found["eval_critic/tie_rate"] == pytest.approx(1 / 6) and found["eval_critic/unparsable_rate"] == 0
+    asked = [one for one in run.engine.asked if "asked" in one]  # type: ignore[attr-defined]
+    orders = Counter((one["asked"], one["first"][0]) for one in asked)
+    assert orders == {(question, who): 1 for question in ("red", "blue sky", "one two three") for who in "EP"}
+
+
+def test_evaluation_leaves_out_what_is_too_long_to_be_judged(tmp_path: Path) -> None:
+    def policy(question: str, n: int) -> str:
+        return f"P {'two ' * 50 if question == 'sun' else ''}"
+
+    def critic(question: str, first: str, second: str, n: int) -> str:
+        return "[Tie]"
+
+    changes = {"max_tokens_per_batch": 70, "max_completion_length": 60, "max_critic_completion_length": 15}
+    found = trainer(tmp_path, policy=policy, critic=critic, **changes).evaluate(rows())
+    assert found["eval_policy/too_long_frac"] == 1 / 4
+    assert found["eval_policy/reward_mean"] == pytest.approx(0.6)
+
+
+def test_log_lines_are_looked_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = trainer(tmp_path)
+    run._warnings = CriticWarnings(patience=2)
+    with caplog.at_level(logging.WARNING, "llm_rl.raro.monitors"):
+        for _ in range(2):
+            assert not caplog.records
+            run.metrics.add_ratio("critic/tie_rate", 99, 100)
+            run.log({})
+    (record,) = caplog.records
+    assert "lower tau_crit" in record.getMessage()
+
+
+@pytest.mark.parametrize(("accuracy", "warned"), [(0.5, True), (0.65, False)])
+def test_a_critic_that_guesses_is_told_from_one_that_knows_a_little(
+    caplog: pytest.LogCaptureFixture, accuracy: float, warned: bool
+) -> None:
+    """64 labels a line: a line's standard deviation is 0.06, that of the mean of ten is 0.02."""
+    for seed in range(20):
+        rng, warnings = np.random.default_rng(seed), CriticWarnings()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "llm_rl.raro.monitors"):
+            for right in rng.binomial(64, accuracy, size=60):
+                warnings.check({"critic/accuracy": right / 64})
+        assert [record.getMessage()[:31] for record in caplog.records] == ["the critic's accuracy stays at "] * warned

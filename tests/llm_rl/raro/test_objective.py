@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from llm_rl.core import LossCounts
-from llm_rl.raro import RaroConfig, RoleCounts, joint_loss, role_advantages
-from llm_rl.raro.batches import RoleBatch, RoleSample, role_batches, token_budget_batches
+from llm_rl.raro import Label, RaroConfig, RewardMatrix, RoleCounts, joint_loss, parse_label, role_advantages
 
 SURROGATE = torch.tensor([[1.0, 2.0, torch.nan], [3.0, torch.nan, torch.nan], [4.0, 5.0, 6.0]], dtype=torch.float64)
 KL = torch.tensor([[0.1, 0.3, torch.nan], [0.5, torch.nan, torch.nan], [0.2, 0.2, 0.8]], dtype=torch.float64)
@@ -55,29 +54,27 @@ def test_advantages_are_over_the_members_that_count() -> None:
     assert role_advantages(rewards, valid, scale="none")[0].tolist() == pytest.approx([1 - mean, -mean, 0, 0.55 - mean])
 
 
-def test_batches_hold_every_sequence_once_and_at_most_the_budget() -> None:
-    generator = torch.Generator().manual_seed(0)
-    lengths = [tuple(pair) for pair in torch.randint(1, 30, (60, 2), generator=generator).tolist()]
-    for budget in (58, 100, 333, 10_000):
-        batches = token_budget_batches(lengths, budget)  # type: ignore[arg-type]
-        assert sorted(index for batch in batches for index in batch) == list(range(60))
-        for batch in batches:
-            prompts, completions = zip(*(lengths[index] for index in batch), strict=True)
-            assert len(batch) * (max(prompts) + max(completions)) <= budget
-    assert len(token_budget_batches(lengths, 10_000)) == 1 and token_budget_batches([], 5) == []  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"one sequence has 20 \+ 30 tokens.*max_tokens_per_batch is 49"):
-        token_budget_batches([(20, 30), (1, 1)], 49)
+def test_every_cell_of_the_reward_matrix_in_both_orders() -> None:
+    matrix = RewardMatrix()
+    cells = {
+        ("[Answer 1]", True): (Label.EXPERT, 1.0, 0.0),
+        ("[Answer 1]", False): (Label.POLICY, 0.0, 1.0),
+        ("[Answer 2]", True): (Label.POLICY, 0.0, 1.0),
+        ("[Answer 2]", False): (Label.EXPERT, 1.0, 0.0),
+        ("[Tie]", True): (Label.TIE, 0.55, 0.6),
+        ("[Tie]", False): (Label.TIE, 0.55, 0.6),
+    }
+    for (text, expert_first), (label, critic, policy) in cells.items():
+        assert parse_label(text, expert_first) is label
+        assert (matrix.critic(label), matrix.policy(label)) == (critic, policy)
+    assert parse_label("answer 1", True) is None
+    assert {label for label, _, _ in cells.values()} == set(Label)
 
 
-def test_a_batch_is_of_one_role() -> None:
-    samples = [RoleSample({}, [1] * n, [2] * (n + 1), n == 3, None, n % 2 == 0, n / 10) for n in range(1, 7)]
-    batches = role_batches(samples, 26, pad_id=0)
-    assert [batch.of_critic for batch in batches] == sorted(batch.of_critic for batch in batches)
-    for batch in batches:
-        assert batch.is_critic is not None and batch.advantages is not None
-        lengths = batch.prompt_mask.sum(1)
-        assert torch.equal(batch.is_critic, lengths % 2 == 0)
-        assert torch.allclose(batch.advantages, lengths / 10)
-        assert torch.equal(batch.loss_mask, batch.completion_mask)
-    with pytest.raises(ValueError, match="no counts"):
-        _ = RoleBatch.of(samples[:1], 0).role_counts
+def test_rewards_of_several_labels() -> None:
+    matrix = RewardMatrix(tau_pol=0.3, tau_crit=0.5)
+    assert matrix.policy_mean([Label.TIE, None, Label.POLICY]) == pytest.approx(0.65)
+    assert matrix.policy_mean([None, None]) is None and matrix.policy_mean([]) is None
+    assert matrix.critic(Label.TIE) == 0.5
+    with pytest.raises(ValueError, match=r"tau_crit is 1\.5; a tie is worth between"):
+        RewardMatrix(tau_crit=1.5)

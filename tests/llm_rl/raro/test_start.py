@@ -1,13 +1,15 @@
 import numpy as np
 import pytest
 
+from llm_rl.raro.labels import Label, parse_label
 from llm_rl.raro.prompts import Prompts, RoleTemplate
 from llm_rl.raro.start import blended, expert_reasoning, start_rows
-from llm_rl.raro.verdict import Judgment, parse_judgment
 from scripts.smollm2.word_problems import word_problem_sets
 from tests.llm_rl.helpers.tiny_raro import rows
 
 PROMPTS = Prompts(RoleTemplate("", "Q {question}"), RoleTemplate("", "{question}|{answer_1}|{answer_2}"), "text")
+NAMED = {1: Label.EXPERT, 2: Label.POLICY}
+"""What naming an answer means where Answer 1 counts as the expert's."""
 
 
 def shown(row: dict[str, str]) -> tuple[str, str, str]:
@@ -16,7 +18,7 @@ def shown(row: dict[str, str]) -> tuple[str, str, str]:
     return question, first, second
 
 
-def test_true_judgments_name_the_answer_to_the_question() -> None:
+def test_true_labels_name_the_answer_to_the_question() -> None:
     many = word_problem_sets((60, 1, 1), seed=1)["train"]
     made = start_rows(many, PROMPTS, labels="true", tie_share=0.25, seed=3)
     assert len(made) == 120 and made == start_rows(many, PROMPTS, labels="true", tie_share=0.25, seed=3)
@@ -26,25 +28,25 @@ def test_true_judgments_name_the_answer_to_the_question() -> None:
         question, *answers = shown(critic)
         own = row["answer"].rpartition("\n")[2]
         places = [place for place, answer in enumerate(answers, 1) if answer == own]
-        expected = Judgment.TIE if len(places) == 2 else Judgment(f"answer_{places[0]}")
-        assert question == row["question"] and parse_judgment(critic["chosen"], [question, *answers]) is expected
+        expected = Label.TIE if len(places) == 2 else NAMED[places[0]]
+        assert question == row["question"] and parse_label(critic["chosen"], True, [question, *answers]) is expected
         assert critic["chosen"].rpartition("\n")[0] == expert_reasoning(row["answer"]) != ""
         seen.append(expected)
-    assert 5 <= seen.count(Judgment.TIE) <= 25
-    assert 12 <= seen.count(Judgment.ANSWER_1) <= 33 and 12 <= seen.count(Judgment.ANSWER_2) <= 33
+    assert 5 <= seen.count(Label.TIE) <= 25
+    assert 12 <= seen.count(NAMED[1]) <= 33 and 12 <= seen.count(NAMED[2]) <= 33
 
 
-def test_random_judgments_do_not_depend_on_the_answers() -> None:
+def test_random_labels_do_not_depend_on_the_answers() -> None:
     many = word_problem_sets((600, 1, 1), seed=1)["train"]
     judged = []
     for row in start_rows(many, PROMPTS, seed=0)[1::2]:
         _, first, second = shown(row)
-        judged.append((first == second, parse_judgment(row["chosen"])))
-    equal = [judgment for same, judgment in judged if same]
+        judged.append((first == second, parse_label(row["chosen"], True)))
+    equal = [label for same, label in judged if same]
     assert 150 <= len(equal) <= 250
-    for part in (equal, [judgment for same, judgment in judged if not same]):
-        for judgment in Judgment:
-            assert 0.23 < part.count(judgment) / len(part) < 0.44
+    for part in (equal, [label for same, label in judged if not same]):
+        for label in Label:
+            assert 0.23 < part.count(label) / len(part) < 0.44
 
 
 def test_several_critiques_with_answers_that_are_foreign_in_part() -> None:
@@ -58,8 +60,8 @@ def test_several_critiques_with_answers_that_are_foreign_in_part() -> None:
             _, first, second = shown(critic)
             assert own in (first, second)
             foreign = second if first == own else first
-            expected = Judgment.TIE if foreign == own else Judgment.ANSWER_1 if first == own else Judgment.ANSWER_2
-            assert parse_judgment(critic["chosen"], [first, second]) is expected
+            expected = Label.TIE if foreign == own else NAMED[1] if first == own else NAMED[2]
+            assert parse_label(critic["chosen"], True, [first, second]) is expected
             if foreign != own:
                 shares.append(sum(a != b for a, b in zip(own, foreign, strict=False)) / len(own))
     assert 60 <= len(shares) <= 110 and all(0 < share < 0.5 for share in shares)
@@ -73,7 +75,7 @@ def test_a_blend_takes_characters_in_place() -> None:
     assert len(mixed) == 10_000 and set(mixed) == {"a", "b"} and 2_800 < mixed.count("b") < 3_200
 
 
-def test_experts_without_reasoning_give_bare_judgments() -> None:
+def test_experts_without_reasoning_give_bare_labels() -> None:
     made = start_rows(rows(), PROMPTS, labels="true", tie_share=0.0)
     assert {row["chosen"] for row in made[1::2]} <= {"[Answer 1]", "[Answer 2]"}
     assert all(len(set(shown(row)[1:])) == 2 for row in made[1::2])

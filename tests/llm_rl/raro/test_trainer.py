@@ -2,7 +2,6 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.raro import RAROArguments, RAROTrainer, RewardMatrix, extract_answer, parse_verdict
+from llm_rl.raro import RAROTrainer, RewardMatrix, extract_answer, parse_label
 from llm_rl.raro.batches import TokenBudgetEngine
-from llm_rl.raro.judging import Critique
+from llm_rl.raro.critic import Critique
 from llm_rl.testing.comparison import compare_runs
 from tests.helpers.warm_process import SERVER, run_in_two_processes
 from tests.llm_rl.helpers.killable_raro import play
@@ -163,15 +161,15 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
 
     matrix, names = RewardMatrix(), tag_tokenizer()
 
-    def verdict(one: Critique) -> Any:
+    def label(one: Critique) -> Any:
         text = names.decode(one.sample.completion_ids, skip_special_tokens=True)
-        return None if one.sample.truncated else parse_verdict(text, one.request.expert_first)
+        return None if one.sample.truncated else parse_label(text, one.request.expert_first)
 
     labels: dict[str, list[Any]] = {}
     groups = [group for one in passes for group in one]
     judging = passes[0] if args.critic_batch == "mixed" else [g for g in groups if len(g) == 1]
     for one in [one for group in judging for one in group]:
-        labels.setdefault(one.request.pair.policy_answer, []).append(verdict(one))
+        labels.setdefault(one.request.pair.policy_answer, []).append(label(one))
     members: list[tuple[Any, float | None]] = []
     for sample in samples:
         answer = extract_answer(names.decode(sample.completion_ids, skip_special_tokens=True), ("<R>", "</R>"))
@@ -181,7 +179,7 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     policy = [members[index : index + 4] for index in range(0, 16, 4)]
 
     def critic_reward(one: Critique) -> float | None:
-        if (found := verdict(one)) is not None:
+        if (found := label(one)) is not None:
             return matrix.critic(found)
         return args.overlength_reward if one.sample.truncated else args.unparsable_reward
 
@@ -328,42 +326,6 @@ def test_the_model_itself_plays_both_roles(tmp_path: Path) -> None:
     run.train()
     assert len(samples) == 32 and run.state.global_step == 2
     assert all(torch.isfinite(value).all() for value in run.model.state_dict().values())
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"gradient_accumulation_steps": 2},
-            "gradient_accumulation_steps=2 is not supported with RARO; an optimizer step",
-        ),
-        ({"mini_batches": 2}, "mini_batches=2"),
-        ({"scale_rewards": "batch"}, "scale_rewards='batch'"),
-        ({"tau_pol": 1.2}, "tau_pol is 1.2"),
-        ({"lambda_crit": -1.0}, "lambda_crit is -1.0"),
-        ({"critic_generations": 1}, "critic_generations is 1; a group"),
-        ({"critic_pairs": 0}, "critic_pairs is 0"),
-        ({"critic_batch": "mixed", "critic_pairs": 4}, "critic_pairs=4 does nothing with critic_batch='mixed'"),
-        ({"critic_batch": "mixed", "policy_judgements": 2}, "policy_judgements=2 does nothing"),
-        ({"critic_batch": "mixed", "critic_equal_pairs": False}, "critic_equal_pairs=False does nothing"),
-        ({"rejudge_attempts": -1}, "rejudge_attempts is -1"),
-        ({"max_critic_completion_length": 0}, "max_critic_completion_length is 0"),
-        ({"unparsable_reward": float("nan")}, "unparsable_reward is nan; give a finite reward"),
-        ({"critic_batch": "both"}, "critic_batch is 'both'"),
-        ({"on_unparsable": "reward"}, "on_unparsable is 'reward'"),
-        ({"replay_mode": "lifo"}, "replay_mode is 'lifo'"),
-        ({"prompt_format": "json"}, "prompt_format is 'json'"),
-        ({"reasoning_tags": ["<R>"]}, r"reasoning_tags is \['<R>'\]"),
-        ({"critic_template": "{question} {answer_1}"}, "has no {answer_2}"),
-    ],
-)
-def test_arguments_that_do_not_fit_raise(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        arguments(tmp_path, **changes)
-
-
-def test_options_of_grpo_alone_are_unknown_here() -> None:
-    assert not {item.name for item in fields(RAROArguments)} & set(GRPOArguments.__annotations__)
 
 
 def test_chat_prompts(tmp_path: Path) -> None:

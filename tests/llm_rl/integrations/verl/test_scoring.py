@@ -13,7 +13,7 @@ from llm_rl.integrations.verl.scoring import (
     policy_outcome,
 )
 from llm_rl.raro import Pair, RewardMatrix
-from llm_rl.raro.judging import Request
+from llm_rl.raro.critic import Request
 
 INFO = {"question_id": "q", "question": "1+1?", "expert_answer": "two"}
 MATRIX = RewardMatrix(tau_pol=0.6, tau_crit=0.55)
@@ -48,7 +48,7 @@ def test_every_label_in_both_orders(text, expert_first, critic, policy):
 
 def test_the_policy_has_the_mean_over_labels():
     found = policy_outcome("2", False, INFO, critiques(WRONG, "none", "[Tie]", RIGHT), MATRIX)
-    assert found.reward == pytest.approx((1 + 0.6 + 0) / 3) and len(found.verdicts) == 3
+    assert found.reward == pytest.approx((1 + 0.6 + 0) / 3) and len(found.labels) == 3
 
 
 def test_completions_without_an_answer_lose_and_over_length_ones_are_left_out():

@@ -107,7 +107,7 @@ def score(config, tokenizer, batch):
     return asyncio.run(run())
 
 
-def judgment(text, expert_first=True, truncated=False):
+def critique(text, expert_first=True, truncated=False):
     return {"text": text, "expert_first": expert_first, "truncated": truncated}
 
 
@@ -127,13 +127,13 @@ def test_critic_rows_of_a_batch_in_both_orders(config, tokenizer):
 
 def test_policy_rows_of_a_batch(config, tokenizer):
     judged = [
-        [judgment("[Answer 2]")],
-        [judgment("[Answer 2]", expert_first=False)],
-        [judgment("[Answer 1]", expert_first=False), judgment("[Tie]"), judgment("none")],
-        [judgment("none")],
-        [judgment("[Answer 2]", truncated=True)],
+        [critique("[Answer 2]")],
+        [critique("[Answer 2]", expert_first=False)],
+        [critique("[Answer 1]", expert_first=False), critique("[Tie]"), critique("none")],
+        [critique("none")],
+        [critique("[Answer 2]", truncated=True)],
         [],
-        [judgment("[Answer 2]")],
+        [critique("[Answer 2]")],
     ]
     texts = ["one", "<REASONING>hm</REASONING>one", "one", "one", "one", "<REASONING>hm", "one"]
     batch = batch_of(
@@ -146,7 +146,7 @@ def test_policy_rows_of_a_batch(config, tokenizer):
 
 
 def test_rows_that_another_agent_ran(config, tokenizer):
-    with pytest.raises(ValueError, match="without judgments; keep its agent_name 'raro'"):
+    with pytest.raises(ValueError, match="without critiques; keep its agent_name 'raro'"):
         score(config, tokenizer, batch_of(tokenizer, [question_row("policy")], ["one"]))
     with pytest.raises(ValueError, match="no answer of the policy"):
         score(config, tokenizer, batch_of(tokenizer, [question_row("critic")], ["[Tie]"]))

@@ -1,24 +1,24 @@
 """Who is asked what, and what each label is worth: the game end to end with roles that write by a script."""
 
-import copy
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken
 
-from llm_rl.raro import Judgment, parse_judgment
-from llm_rl.raro.decoding import CompletionDecoder
+from llm_rl.core import MetricAccumulator
+from llm_rl.raro import Label, Pair, parse_label
+from llm_rl.raro.critic import Critique, Request, dealt, draws, orders, record_critiques
+from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import Completion, SamplingParams
 from tests.llm_rl.helpers import tiny_raro
 from tests.llm_rl.helpers.raro_spies import keep_rewards, spy
-from tests.llm_rl.helpers.tiny_raro import ScriptedEngine, mixed_critic, mixed_policy, raro_model, rows, trainer
+from tests.llm_rl.helpers.tiny_raro import ScriptedEngine, mixed_critic, mixed_policy, rows, trainer
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
 
-SPECIAL = ["<R>", "</R>", "[Answer 1]", "[Answer 2]", "[Tie]", "<|turn|>"]
 TEXTS = {
     ("expert", True): "[Answer 1]",
     ("expert", False): "[Answer 2]",
@@ -28,12 +28,6 @@ TEXTS = {
     ("tie", False): "[Tie]",
 }
 """What a critic writes for a label where the expert's answer comes first, or second."""
-
-
-def special_tokenizer() -> Any:
-    names = copy.deepcopy(tag_tokenizer())
-    names.add_tokens([AddedToken(text, special=True) for text in SPECIAL], special_tokens=True)
-    return names
 
 
 def numbered(question: str, n: int) -> str:
@@ -60,37 +54,6 @@ class RecordingEngine(ScriptedEngine):
             self.systems.append(f"{user[0]}{system or ''}")
             bare.append(tag_tokenizer()(user)["input_ids"])
         return super().generate(bare, params)
-
-
-# Special tokens
-
-
-def test_tags_and_labels_that_are_special_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = trainer(tmp_path)
-    plain.train()
-    names = special_tokenizer()
-    monkeypatch.setattr(tiny_raro, "tag_tokenizer", lambda: names)
-    model = raro_model()
-    model.resize_token_embeddings(len(names))
-    run = trainer(tmp_path, model)
-    run.train()
-    assert len(names("</R>")["input_ids"]) == len(names("[Tie]")["input_ids"]) == 1
-    assert run.engine.asked == plain.engine.asked  # type: ignore[attr-defined]
-    told = ("policy/answered", "policy/reward_mean", "critic/accuracy", "critic/tie_rate", "critic/unparsable_rate")
-    line, expected = run.state.log_history[0], plain.state.log_history[0]
-    assert [line[name] for name in told] == [expected[name] for name in told]
-
-
-def test_what_is_dropped_when_decoding() -> None:
-    names = special_tokenizer()
-    ids = names("<R>red</R>sky<|turn|>[Tie]")["input_ids"] + [names.eos_token_id]
-    assert CompletionDecoder(names, ["<R>", "</R>"]).decode(ids) == "<R>red</R>sky[Tie]"
-    assert CompletionDecoder(names, ["<A>", "</A>"]).decode(ids) == "redsky[Tie]"
-    plain = tag_tokenizer()
-    ids = plain("<R>red</R> sky [Tie]")["input_ids"] + [plain.eos_token_id]
-    decoder = CompletionDecoder(plain, ["<R>", "</R>"])
-    assert decoder.decode(ids) == plain.decode(ids, skip_special_tokens=True) == "<R>red</R> sky [Tie]"
-    assert decoder.decode(ids, skip_special_tokens=False) == plain.decode(ids)
 
 
 # Rewards
@@ -136,7 +99,7 @@ def test_which_reward_belongs_to_which_completion(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("critic_batch", "silent"), [("separate", 1), ("mixed", 4)])
-def test_labels_of_a_second_judgment_are_the_reward(tmp_path: Path, critic_batch: str, silent: int) -> None:
+def test_labels_of_a_second_critique_are_the_reward(tmp_path: Path, critic_batch: str, silent: int) -> None:
     """The critic says nothing the first time that it is asked about a pair, and a tie from then on."""
     calls: Counter[frozenset[str]] = Counter()
 
@@ -157,12 +120,12 @@ def test_labels_of_a_second_judgment_are_the_reward(tmp_path: Path, critic_batch
 
 
 @pytest.mark.parametrize("quoted", ["question", "expert", "policy"])
-def test_what_the_critic_quotes_is_no_judgment(tmp_path: Path, quoted: str) -> None:
+def test_what_the_critic_quotes_is_no_label(tmp_path: Path, quoted: str) -> None:
     data = [{"question": "red [Answer 1]", "answer": "E sky [Answer 1]"}]
     texts = {"question": "red [Answer 1]", "expert": "E sky [Answer 1]", "policy": "P sun [Answer 1]"}
 
     said = f"It reads {texts[quoted]} ."
-    assert parse_judgment(said) is Judgment.ANSWER_1
+    assert parse_label(said, True) is Label.EXPERT
     roles = {"policy": lambda question, n: texts["policy"], "critic": lambda question, first, second, n: said}
     run = trainer(tmp_path, data=data, num_generations=16, **roles)
     run.train()
@@ -179,7 +142,7 @@ def test_the_critics_length_and_system_prompt(tmp_path: Path) -> None:
     assert set(engine.systems) == {"Q", "CJudge!\n\n"}
 
 
-def test_each_of_several_judgments_has_an_order_of_its_own(tmp_path: Path) -> None:
+def test_each_of_several_critiques_has_an_order_of_its_own(tmp_path: Path) -> None:
     run = trainer(tmp_path, policy=numbered, policy_judgements=4)
     passes = spy(run.critic, "judge")
     run.train()
@@ -240,3 +203,67 @@ def test_one_pair_a_step_is_fresh_and_history_in_turn(tmp_path: Path) -> None:
         assert [args.history_pairs(step) for step in range(4)] == expected
     args = tiny_raro.arguments(tmp_path, critic_pairs=1, num_iterations=2)
     assert [args.history_pairs(step) for step in (0, 2, 4, 6)] == [0, 1, 0, 1]
+
+
+# Critiques
+
+
+PAIR = Pair("q", "question", "expert", "policy", 0)
+
+
+def critique(
+    label: Label | None, first: bool, replayed: bool = False, truncated: bool = False, pair: Pair = PAIR
+) -> Critique:
+    return Critique(Request(pair, first, replayed), Sample({}, [1], [2], truncated), label)
+
+
+def test_shares_of_what_critics_wrote() -> None:
+    metrics = MetricAccumulator()
+    critiques = [
+        critique(Label.EXPERT, True),
+        critique(Label.EXPERT, True, replayed=True),
+        critique(Label.POLICY, False),
+        critique(Label.EXPERT, False, replayed=True),
+        critique(Label.POLICY, True, replayed=True),
+        critique(Label.TIE, True),
+        critique(Label.TIE, False),
+        critique(None, True),
+        critique(None, False, truncated=True),
+        critique(None, True, truncated=True),
+    ]
+    record_critiques(metrics, critiques[:4])
+    record_critiques(metrics, critiques[4:])
+    assert metrics.compute() == pytest.approx(
+        {
+            "critic/overlength_rate": 2 / 10,
+            "critic/unparsable_rate": 1 / 8,
+            "critic/tie_rate": 2 / 7,
+            "critic/tie_rate_distinct": 2 / 7,
+            "critic/accuracy": 3 / 5,
+            "critic/accuracy_distinct": 3 / 5,
+            "critic/accuracy_fresh": 1 / 2,
+            "critic/accuracy_replayed": 2 / 3,
+            "critic/accuracy_expert_first": 2 / 3,
+            "critic/accuracy_expert_second": 1 / 2,
+        }
+    )
+
+
+def test_equal_answers_are_left_out_where_there_must_be_something_to_tell() -> None:
+    equal, metrics = replace(PAIR, policy_answer="expert"), MetricAccumulator()
+    labels = [Label.EXPERT, Label.POLICY, Label.TIE, Label.TIE]
+    same = [critique(label, True, pair=equal) for label in labels]
+    record_critiques(metrics, [*same, critique(Label.EXPERT, True), critique(Label.TIE, False)])
+    found = metrics.compute()
+    assert found["critic/accuracy"] == pytest.approx(2 / 3) and found["critic/accuracy_distinct"] == 1
+    assert found["critic/tie_rate"] == pytest.approx(3 / 6) and found["critic/tie_rate_distinct"] == 1 / 2
+
+
+def test_random_numbers_and_dealing_do_not_depend_on_processes() -> None:
+    assert draws(1, 2, 3).random(4).tolist() == draws(1, 2, 3).random(4).tolist() != draws(1, 2, 4).random(4).tolist()
+    for count in (0, 1, 7):
+        parts = [dealt(list(range(count)), 3, process) for process in range(3)]
+        assert [item for part in parts for item in part] == list(range(count)) and max(map(len, parts)) - min(
+            map(len, parts)
+        ) <= 1
+    assert orders(0.2, False) == [True] and orders(0.7, False) == [False] and orders(0.7, True) == [True, False]

@@ -1,13 +1,13 @@
-"""Prompts of the critic that grow with the policy's answers, and batches of a bounded number of tokens."""
+"""Batches of a bounded number of tokens, and prompts of the critic that grow with the policy's answers."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from llm_rl.raro import Pair, RAROTrainer
-from llm_rl.raro.batches import TokenBudgetEngine
-from llm_rl.raro.room import Room
+from llm_rl.raro.batches import RoleBatch, RoleSample, Room, TokenBudgetEngine, role_batches, token_budget_batches
 from tests.llm_rl.helpers.raro_spies import keep_rewards
 from tests.llm_rl.helpers.tiny_raro import raro_model, rows, trainer
 from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
@@ -118,3 +118,31 @@ def test_the_engine_samples_within_the_budget(tmp_path: Path, monkeypatch: pytes
     run.train()
     assert {text[0] for text in texts} == {"Q", "C"} and len(sizes) > 3
     assert all(tokens <= 120 for _, tokens in sizes) and max(count for count, _ in sizes) > 1
+
+
+def test_batches_hold_every_sequence_once_and_at_most_the_budget() -> None:
+    generator = torch.Generator().manual_seed(0)
+    lengths = [tuple(pair) for pair in torch.randint(1, 30, (60, 2), generator=generator).tolist()]
+    for budget in (58, 100, 333, 10_000):
+        batches = token_budget_batches(lengths, budget)  # type: ignore[arg-type]
+        assert sorted(index for batch in batches for index in batch) == list(range(60))
+        for batch in batches:
+            prompts, completions = zip(*(lengths[index] for index in batch), strict=True)
+            assert len(batch) * (max(prompts) + max(completions)) <= budget
+    assert len(token_budget_batches(lengths, 10_000)) == 1 and token_budget_batches([], 5) == []  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"one sequence has 20 \+ 30 tokens.*max_tokens_per_batch is 49"):
+        token_budget_batches([(20, 30), (1, 1)], 49)
+
+
+def test_a_batch_is_of_one_role() -> None:
+    samples = [RoleSample({}, [1] * n, [2] * (n + 1), n == 3, None, n % 2 == 0, n / 10) for n in range(1, 7)]
+    batches = role_batches(samples, 26, pad_id=0)
+    assert [batch.of_critic for batch in batches] == sorted(batch.of_critic for batch in batches)
+    for batch in batches:
+        assert batch.is_critic is not None and batch.advantages is not None
+        lengths = batch.prompt_mask.sum(1)
+        assert torch.equal(batch.is_critic, lengths % 2 == 0)
+        assert torch.allclose(batch.advantages, lengths / 10)
+        assert torch.equal(batch.loss_mask, batch.completion_mask)
+    with pytest.raises(ValueError, match="no counts"):
+        _ = RoleBatch.of(samples[:1], 0).role_counts
