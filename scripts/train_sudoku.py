@@ -14,6 +14,7 @@ The second command goes on where a run was stopped, in the control too, and ends
 import json
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -279,7 +280,7 @@ if script.control:
     control_data = SftDataset(task.batch(train_set))
     planned = plan_file.is_file()
 
-    def control_trainer(steps: int, callbacks: list, **options: object) -> SftTrainer:
+    def control_trainer(steps: int, callbacks: list, **options: Any) -> SftTrainer:
         """SFT from a fresh copy of the base with the schedule of the RL run."""
         checkpointing = [item.name for item in fields(TrainingArguments) if "_checkpointing" in item.name]
         return SftTrainer(

@@ -66,7 +66,7 @@ def make_tensors(model: nn.Module, seed: int = 0) -> Tensors:
     The old and reference log-probabilities are the model's own, by a whole log-softmax, with noise.
     """
     generator = torch.Generator().manual_seed(seed)
-    vocabulary = model.get_input_embeddings().weight.shape[0]  # type: ignore[operator, union-attr]
+    vocabulary = model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
     prompt_ids = torch.randint(vocabulary, (4, 6), generator=generator)
     completion_ids = torch.randint(vocabulary, (4, 8), generator=generator)
     prompt_mask = torch.arange(6) >= torch.tensor([0, 2, 3, 1])[:, None]

@@ -18,6 +18,7 @@ roll-out; see `scripts/benchmarks/peak_memory.py`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -114,9 +115,17 @@ objective = ObjectiveConfig()
 def random_model(vocabulary: int, width: int, layers: int) -> PreTrainedModel:
     """A random LLaDA for the shipped tokenizer, with room for more tokens."""
     torch.manual_seed(args.seed)
-    sizes = {"d_model": width, "n_layers": layers, "n_heads": 2, "mlp_hidden_size": 2 * width, "rope_theta": 100.0}
     return LladaForMaskedLM(
-        LladaConfig(**sizes, vocab_size=vocabulary, max_sequence_length=256, mask_token_id=tokenizer.mask_token_id)
+        LladaConfig(
+            d_model=width,
+            n_layers=layers,
+            n_heads=2,
+            mlp_hidden_size=2 * width,
+            rope_theta=100.0,
+            vocab_size=vocabulary,
+            max_sequence_length=256,
+            mask_token_id=tokenizer.mask_token_id,
+        )
     )
 
 
@@ -139,14 +148,21 @@ def contenders(model: PreTrainedModel, record: Rollout, policy: PolicyConfig) ->
         (rl + sft).backward()
 
     alone, everywhere = unshared(record), LogitsEverywhere(model)
-    common = {"policy": policy, "config": objective}
-    lean = {**common, "max_tokens": args.max_tokens, "max_masked": max_masked(model.config.vocab_size)}
+    naive = partial(naive_pass, model, record, backward, policy=policy, config=objective)
+    lean = partial(
+        objective_pass,
+        backward=backward,
+        policy=policy,
+        config=objective,
+        max_tokens=args.max_tokens,
+        max_masked=max_masked(model.config.vocab_size),
+    )
     return {
-        "naive": lambda: naive_pass(model, record, backward, **common),
-        "naive_live": lambda: naive_pass(model, record, backward, **common, drop_ended=True),
-        "batched": lambda: objective_pass(everywhere, alone, backward, **lean),
-        "masked": lambda: objective_pass(model, alone, backward, **lean),
-        "lean": lambda: objective_pass(model, record, backward, **lean),
+        "naive": naive,
+        "naive_live": partial(naive, drop_ended=True),
+        "batched": partial(lean, everywhere, alone),
+        "masked": partial(lean, model, alone),
+        "lean": partial(lean, model, record),
     }
 
 
@@ -215,12 +231,20 @@ def peaks(model: PreTrainedModel, record: Rollout) -> dict[str, float]:
     def backward(rl: Tensor, sft: Tensor) -> None:
         (rl + sft).backward()
 
-    common = {"policy": PolicyConfig(1.0), "config": objective}
-    lean = {**common, "max_tokens": args.memory_tokens, "max_masked": args.memory_masked}
+    naive = partial(naive_pass, model, record, backward, policy=PolicyConfig(1.0), config=objective)
+    lean = partial(
+        objective_pass,
+        model,
+        record,
+        backward,
+        policy=PolicyConfig(1.0),
+        config=objective,
+        max_tokens=args.memory_tokens,
+        max_masked=args.memory_masked,
+    )
     held = sum(value.nbytes for value in vars(record).values() if isinstance(value, Tensor))
-    naive_peak = peak_of_update(model, lambda: naive_pass(model, record, backward, **common))
-    lean_peak = peak_of_update(model, lambda: objective_pass(model, record, backward, **lean))
-    return {"naive": naive_peak / 2**20, "lean": lean_peak / 2**20, "roll-out": held / 2**20}
+    found = {name: peak_of_update(model, work) / 2**20 for name, work in (("naive", naive), ("lean", lean))}
+    return {**found, "roll-out": held / 2**20}
 
 
 figure, axes = plt.subplots(1, 4 if args.memory else 1, figsize=(19 if args.memory else 6, 4), squeeze=False)

@@ -8,7 +8,11 @@ receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, th
     python -m scripts.smollm2.train_grpo [recipe.yaml] --resume_from_checkpoint last
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from transformers import TrainerCallback
 
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
@@ -37,7 +41,9 @@ PANELS = {
 REWARDS = [givens_reward, cells_reward, exact_reward]
 
 
-def new_trainer(model, tokenizer, rows, callbacks):
+def new_trainer(
+    model: Any, tokenizer: Any, rows: Mapping[str, Sequence[Any]], callbacks: list[TrainerCallback] | None
+) -> GRPOTrainer:
     """GRPO on the task's rewards."""
     return GRPOTrainer(
         model, REWARDS, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks

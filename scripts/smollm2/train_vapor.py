@@ -11,7 +11,11 @@ Where defaults depart from the form of docs/sources.md, `--help` says so (docs/s
     python -m scripts.smollm2.train_vapor [recipe.yaml] --resume_from_checkpoint last
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from transformers import TrainerCallback
 
 from llm_rl.training.command_line import fail, parse
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
@@ -61,7 +65,9 @@ if (rewards := REWARDS.get(tuple(args.verifiable_term_split))) is None:
     fail(f"verifiable_term_split is {args.verifiable_term_split}; rewards exist for {list(REWARDS)}")
 
 
-def new_trainer(model, tokenizer, rows, callbacks):
+def new_trainer(
+    model: Any, tokenizer: Any, rows: Mapping[str, Sequence[Any]], callbacks: list[TrainerCallback] | None
+) -> VAPORTrainer:
     """VAPOR on the reward of the verifiable part."""
     return VAPORTrainer(
         model, rewards, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
