@@ -15,10 +15,17 @@ from llm_rl.raro.decoding import CompletionDecoder
 from llm_rl.rollout.generation import Completion, SamplingParams
 from tests.llm_rl.helpers import tiny_raro
 from tests.llm_rl.helpers.raro_spies import keep_rewards, spy
-from tests.llm_rl.helpers.tiny_raro import ScriptedEngine, mixed_critic, mixed_policy, raro_model, rows, trainer
+from tests.llm_rl.helpers.tiny_raro import (
+    SPECIAL,
+    ScriptedEngine,
+    mixed_critic,
+    mixed_policy,
+    raro_model,
+    rows,
+    trainer,
+)
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
 
-SPECIAL = ["<R>", "</R>", "[Answer 1]", "[Answer 2]", "[Tie]", "<|turn|>"]
 TEXTS = {
     ("expert", True): "[Answer 1]",
     ("expert", False): "[Answer 2]",
