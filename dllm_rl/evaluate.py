@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -15,6 +14,10 @@ from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.statistics import ratio_contributions
 from dllm_rl.task import UnmaskTask
+from llm_rl.training.reports import load_pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_STRATEGIES = ("margin", "probability", "policy")
 
@@ -114,7 +117,7 @@ def evaluate(
     return Evaluation(strategy.name, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def compare(evaluations: dict[str, dict[str, Evaluation]], floor: float) -> pd.DataFrame:
+def compare(evaluations: dict[str, dict[str, Evaluation]], floor: float) -> "pd.DataFrame":
     """The closing table: one row a model, solve rate by each strategy and the order metrics of margin decoding.
 
     Args:
@@ -123,6 +126,9 @@ def compare(evaluations: dict[str, dict[str, Evaluation]], floor: float) -> pd.D
 
     Returns:
         A frame indexed by model name, rates in percent.
+
+    Raises:
+        ModuleNotFoundError: pandas is not installed.
     """
     rows = {}
     for model, by_strategy in evaluations.items():
@@ -132,7 +138,7 @@ def compare(evaluations: dict[str, dict[str, Evaluation]], floor: float) -> pd.D
         row["(random floor)"] = 100 * floor
         row["steps before error"] = margin.steps_before_error.mean()
         rows[model] = row
-    return pd.DataFrame.from_dict(rows, orient="index")
+    return load_pandas().DataFrame.from_dict(rows, orient="index")
 
 
 def paired_difference(first: Solved, second: Solved) -> tuple[float, float]:

@@ -48,7 +48,7 @@ from dllm_rl.sudoku import SudokuTask, Tail
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.callbacks import MetricsWriter, QuietProgress
 from llm_rl.training.checkpoint import CheckpointError
-from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, parse, user_errors
+from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_reports, parse, user_errors
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.lora import add_lora
 from llm_rl.training.output_folder import LAST, RunFolder
@@ -165,6 +165,7 @@ script, args = parse(ScriptArguments, RecipeArguments, description=__doc__)
 for option in ("data", "eval_data", "curve_data"):
     need_file(option, getattr(script, option))
 need_model("model", script.model)
+need_reports()
 folder = RunFolder(args, inputs=[script.model, script.data, script.eval_data, script.curve_data])
 quiet_libraries()
 set_seed(args.seed)

@@ -18,6 +18,7 @@ import yaml
 from transformers import HfArgumentParser
 
 from llm_rl.training.checkpoint import CheckpointError
+from llm_rl.training.reports import missing_library
 
 USER_ERROR = 2
 """Exit status."""
@@ -75,6 +76,12 @@ def need_writable(option: str, folder: str | Path) -> None:
         fail(f"--{option}: {place} cannot be written to; choose another folder")
 
 
+def need_reports() -> None:
+    """End the program unless the libraries of tables and pictures are installed, before it has any to make."""
+    if missing := missing_library():
+        fail(missing)
+
+
 def on_command_line(option: str) -> bool:
     """Whether the command line itself, not a recipe, gives an option; there are no abbreviations of it."""
     words = (word.partition("=")[0] for word in sys.argv[1:] if word.startswith("--"))
@@ -119,7 +126,7 @@ def parse(*classes: Any, description: str | None = None, places: Sequence[str] =
         parser.error(f"{left[0]} is no option and belongs to none; see --help")
     try:
         return parser.parse_args_into_dataclasses(words, look_for_args_file=False)
-    except ValueError as error:
+    except (ImportError, ValueError) as error:
         parser.error(str(error))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from llm_rl.training.command_line import need_writable, parse
+from llm_rl.training.command_line import need_reports, need_writable, parse
 from scripts.benchmarks.timing import Contender, race, report
 from sudoku_env.envs.sampling import sample_legal
 
@@ -34,6 +34,7 @@ class EnvBenchmarkArguments:
 
 (args,) = parse(EnvBenchmarkArguments, description=__doc__)
 need_writable("output_dir", args.output_dir)
+need_reports()
 folder = Path(args.output_dir)
 rng = np.random.default_rng(args.seed)
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from llm_rl.training.command_line import need_file, need_writable, parse, user_errors
+from llm_rl.training.command_line import need_file, need_reports, need_writable, parse, user_errors
 from scripts.benchmarks.timing import Contender, race, report
 from sudoku_env.board import parse_board, to_string
 from sudoku_env.generator import generate
@@ -52,6 +52,7 @@ class SolverBenchmarkArguments:
 for name in args.puzzles:
     need_file("puzzles", name)
 need_writable("output_dir", args.output_dir)
+need_reports()
 folder = Path(args.output_dir)
 random_generator = np.random.default_rng(args.seed)
 

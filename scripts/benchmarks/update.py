@@ -21,14 +21,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-import pandas as pd
 import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
-from llm_rl.training.command_line import USER_ERRORS, need_file, need_model, need_writable, parse, user_errors
-from scripts.benchmarks.timing import Contender, plt, race
+from llm_rl.training.command_line import (
+    USER_ERRORS,
+    need_file,
+    need_model,
+    need_reports,
+    need_writable,
+    parse,
+    user_errors,
+)
+from llm_rl.training.reports import load_pandas, load_pyplot
+from scripts.benchmarks.timing import Contender, race
 from scripts.machine import machine
 from sudoku_env.errors import SudokuError
 
@@ -100,6 +108,8 @@ class BenchmarkArguments:
 need_file("data", args.data)
 need_model("model", args.model)
 need_writable("output_dir", args.output_dir)
+need_reports()
+pd, plt = load_pandas(), load_pyplot()
 with user_errors(*USER_ERRORS, SudokuError):
     prompts = read_prompts(args.data)[: args.puzzles]
 torch.set_num_threads(1)

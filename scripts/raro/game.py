@@ -19,7 +19,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallb
 from llm_rl.raro import RAROArguments, RAROTrainer
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.checkpoint import CheckpointError
-from llm_rl.training.command_line import parse, user_errors
+from llm_rl.training.command_line import need_reports, parse, user_errors
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.storage import write_text_whole
@@ -101,6 +101,7 @@ def good(completions: list[str], **kwargs: Any) -> list[float]:
 
 
 (game,) = parse(GameArguments, description=__doc__)
+need_reports()
 folder = RunFolder(game)
 logging.getLogger("accelerate").setLevel(logging.ERROR)
 torch.set_num_threads(1)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -27,7 +26,7 @@ import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.decode import Decode, decode
 from dllm_rl.decoding import get_strategy
-from dllm_rl.order import judge, rank_correlation
+from dllm_rl.order import judge, known_mean, rank_correlation
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
@@ -116,7 +115,7 @@ def judge_decoding(record: Decode, *, seed: int) -> Judged:
     summary = {
         **metrics.summary(),
         "random_floor": tier_shares(floor)["singles"],
-        "rank_correlation": float(pd.Series(correlation).mean()),
+        "rank_correlation": float(known_mean(correlation)),
     }
     return Judged(summary, {name: getattr(metrics, name) for name in OUTCOME_FIELDS})
 
