@@ -64,6 +64,13 @@ def rank_correlation(first: NDArray[np.float64], second: NDArray[np.float64]) ->
     return np.divide((one * two).sum(1), spread, out=np.full(len(one), np.nan), where=spread > 0)
 
 
+def known_mean(values: NDArray[np.float64], axis: int | None = None) -> NDArray[np.float64]:
+    """The mean of the entries that are not NaN, over an axis or over all, float64; NaN where there is none."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        return np.where(known, values, 0.0).sum(axis) / known.sum(axis)
+
+
 def mean_order(steps: NDArray[np.float64]) -> NDArray[np.float64]:
     """When each cell is filled, 0 first and 1 last, by rank among a puzzle's blanks, averaged over puzzles.
 
@@ -73,22 +80,15 @@ def mean_order(steps: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns:
         float64 `(n, n)`, NaN where a cell never has one.
     """
-    present = ~np.isnan(steps)
-    last = present.sum(1, keepdims=True) - 1
-    places = (_ranks(steps) - 1) / np.maximum(last, 1)
-    counts = present.sum(0)
-    mean = np.divide(np.nansum(places, axis=0), counts, out=np.full(len(counts), np.nan), where=counts > 0)
-    size = round(len(mean) ** 0.5)
-    return mean.reshape(size, size)
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 1 within each row, the mean rank where values are equal, NaN where they are NaN."""
-    return np.asarray(rankdata(values, axis=1, nan_policy="omit"), float)
+    ranks = rankdata(steps, axis=1, nan_policy="omit")
+    last = (~np.isnan(steps)).sum(1, keepdims=True) - 1
+    # Cells as rows: numpy then adds up pairwise, with less rounding.
+    place = known_mean(np.ascontiguousarray(((ranks - 1) / np.maximum(last, 1)).T), axis=1)
+    size = round(len(place) ** 0.5)
+    return place.reshape(size, size)
 
 
 def _centered_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks within each row minus their mean, 0 at NaN."""
-    ranks, present = _ranks(values), ~np.isnan(values)
-    mean = np.nansum(ranks, axis=1, keepdims=True) / np.maximum(present.sum(1, keepdims=True), 1)
-    return np.where(present, ranks - mean, 0.0)
+    ranks = rankdata(values, axis=1, nan_policy="omit")
+    return np.nan_to_num(ranks - known_mean(ranks, axis=1)[:, None])

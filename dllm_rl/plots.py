@@ -1,10 +1,13 @@
 """The picture of a training run."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
+from llm_rl.training.reports import load_pyplot
 from llm_rl.training.storage import save_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PANELS = (
     ("clip_frac", "share of decisions clipped"),
@@ -14,7 +17,7 @@ PANELS = (
 )
 
 
-def plot_run(metrics: pd.DataFrame, curves: dict[str, pd.DataFrame], floor: float, path: str | Path) -> None:
+def plot_run(metrics: "pd.DataFrame", curves: "dict[str, pd.DataFrame]", floor: float, path: str | Path) -> None:
     """Draw a run: held-out solve rate and order against training time, then the four metrics of docs/sources.md.
 
     Args:
@@ -22,12 +25,11 @@ def plot_run(metrics: pd.DataFrame, curves: dict[str, pd.DataFrame], floor: floa
         curves: Name → held-out curve (`HeldOutCurve`), e.g. of RL and of the control.
         floor: `greedy_forced` of a random order on the held-out puzzles.
         path: PNG to write; an existing file is replaced whole or not at all.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = load_pyplot()
     figure, axes = plt.subplots(2, 3, figsize=(13, 7), constrained_layout=True)
     solved, order = axes[0, 0], axes[1, 0]
     for name, curve in curves.items():

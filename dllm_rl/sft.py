@@ -142,10 +142,18 @@ class SftTrainer(ExactTrainer):
     Args:
         args: `SftArguments`, or any `TrainingArguments` for random masks.
         kwargs: The other arguments of `transformers.Trainer`.
+
+    Raises:
+        ValueError: The model's configuration does not say which token is the mask.
     """
 
     def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:
         super().__init__(args=args, **kwargs)
+        config = getattr(self.model, "config", None)
+        if getattr(config, "mask_token_id", None) is None:
+            raise ValueError(
+                f"{type(config).__name__} has no mask_token_id; set model.config.mask_token_id to that of the tokenizer"
+            )
         self.mask_order: MaskOrder = args.mask_order if isinstance(args, SftArguments) else "random"  # type: ignore[assignment]
 
     def compute_loss(

@@ -14,6 +14,7 @@ The second command goes on where a run was stopped, in the control too, and ends
 import json
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,7 +48,7 @@ from dllm_rl.sudoku import SudokuTask, Tail
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.callbacks import MetricsWriter, QuietProgress
 from llm_rl.training.checkpoint import CheckpointError
-from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, parse, user_errors
+from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_reports, parse, user_errors
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.lora import add_lora
 from llm_rl.training.quiet import quiet_libraries
@@ -167,6 +168,7 @@ script, args = parse(ScriptArguments, RecipeArguments, description=__doc__)
 for option in ("data", "eval_data", "curve_data"):
     need_file(option, getattr(script, option))
 need_model("model", script.model)
+need_reports()
 folder = RunFolder(args, inputs=[script.model, script.data, script.eval_data, script.curve_data])
 quiet_libraries()
 set_seed(args.seed)
@@ -282,7 +284,7 @@ if script.control:
     control_data = SftDataset(task.batch(train_set))
     planned = plan_file.is_file()
 
-    def control_trainer(steps: int, callbacks: list, **options: object) -> SftTrainer:
+    def control_trainer(steps: int, callbacks: list, **options: Any) -> SftTrainer:
         """SFT from a fresh copy of the base with the schedule of the RL run."""
         checkpointing = [item.name for item in fields(TrainingArguments) if "_checkpointing" in item.name]
         return SftTrainer(

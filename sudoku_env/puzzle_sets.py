@@ -3,13 +3,15 @@
 A folder holds a CSV file for each size and split, `sudoku9x9_test.csv`, and `puzzles.sha256`. `read_puzzles` reads it.
 """
 
+import csv
 import hashlib
+import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from sudoku_env.board import to_string
 from sudoku_env.errors import SudokuError
@@ -121,19 +123,19 @@ def draw_by_split(
     raise SudokuError(f"only {found} of {wanted} puzzles in {rounds} rounds; ask for fewer, or for more clues")
 
 
-def to_table(puzzles: Puzzles, tier: str) -> pd.DataFrame:
-    """Puzzles as a table with the columns `COLUMNS`."""
+def to_rows(puzzles: Puzzles, tier: str) -> list[dict[str, Any]]:
+    """The rows of a file, one a puzzle, with the keys `COLUMNS` in this order; clues are numbers, the others texts."""
     hardest, _ = rate_batch(puzzles.boards)
-    return pd.DataFrame(
+    return [
         {
-            PUZZLE_COLUMN: [to_string(board) for board in puzzles.boards],
-            SOLUTION_COLUMN: [to_string(solution) for solution in puzzles.solutions],
-            "clues": (puzzles.boards > 0).sum(1),
-            "rule": [RULES[rule] for rule in hardest],
+            PUZZLE_COLUMN: to_string(board),
+            SOLUTION_COLUMN: to_string(solution),
+            "clues": int((board > 0).sum()),
+            "rule": RULES[rule],
             TIER_COLUMN: tier,
-        },
-        columns=COLUMNS,
-    )
+        }
+        for board, solution, rule in zip(puzzles.boards, puzzles.solutions, hardest, strict=True)
+    ]
 
 
 def write_sets(folder: Path, tiers: dict[int, tuple[Tier, ...]], *, seed: int, threads: int = 1) -> None:
@@ -153,10 +155,13 @@ def write_sets(folder: Path, tiers: dict[int, tuple[Tier, ...]], *, seed: int, t
             for number, tier in enumerate(of_size)
         ]
         for name in SPLITS:
-            tables = [to_table(sets[name], tier.rule) for sets, tier in zip(drawn, of_size, strict=True)]
             path = folder / f"sudoku{size}x{size}_{name}.csv"
-            text = pd.concat(tables).to_csv(index=False, lineterminator="\n")
-            write_text(path, text)
+            text = io.StringIO()
+            writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            for sets, tier in zip(drawn, of_size, strict=True):
+                writer.writerows(to_rows(sets[name], tier.rule))
+            write_text(path, text.getvalue())
             checksums.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n")
     write_text(folder / CHECKSUMS, "".join(checksums))
 
@@ -210,11 +215,14 @@ def audit_sets(folder: Path, tiers: dict[int, tuple[Tier, ...]] = TIERS) -> list
         seen_grids: dict[bytes, str] = {}
         for place, name in enumerate(SPLITS):
             path = folder / f"sudoku{size}x{size}_{name}.csv"
-            table, puzzles = pd.read_csv(path, dtype={PUZZLE_COLUMN: str, SOLUTION_COLUMN: str}), read_puzzles(path)
-            problems += _audit_file(path, table, puzzles, of_size, place)
-            repeated = table[PUZZLE_COLUMN].duplicated() | table[PUZZLE_COLUMN].isin(seen_puzzles)
-            problems += [f"{path}: {repeated.sum()} puzzles occurred before"] * bool(repeated.any())
-            seen_puzzles |= set(table[PUZZLE_COLUMN])
+            with path.open(encoding="utf-8", newline="") as file:
+                rows = list(csv.DictReader(file))
+            puzzles = read_puzzles(path)
+            problems += _audit_file(path, rows, puzzles, of_size, place)
+            before = len(seen_puzzles)
+            seen_puzzles |= {row[PUZZLE_COLUMN] for row in rows}
+            repeated = len(rows) - (len(seen_puzzles) - before)
+            problems += [f"{path}: {repeated} puzzles occurred before"] * bool(repeated)
             shared = set()
             for solution in puzzles.solutions:
                 key = grid_key(solution, splits_up_to_symmetry(size))
@@ -223,27 +231,32 @@ def audit_sets(folder: Path, tiers: dict[int, tuple[Tier, ...]] = TIERS) -> list
     return problems
 
 
-def _audit_file(path: Path, table: pd.DataFrame, puzzles: Puzzles, tiers: tuple[Tier, ...], place: int) -> list[str]:
+def _audit_file(
+    path: Path, rows: list[dict[str, str]], puzzles: Puzzles, tiers: tuple[Tier, ...], place: int
+) -> list[str]:
     """What is wrong with the puzzles of a file, taken one by one, and with their number by tier."""
     solutions, counts = solve_batch(puzzles.boards, limit=2)
     hardest, _ = rate_batch(puzzles.boards)
     bounds = {tier.rule: rule_bounds(tier.rule, True) for tier in tiers}
     clues = (puzzles.boards > 0).sum(1)
     ranges = {tier.rule: tier.clues or (1, puzzles.boards.shape[1]) for tier in tiers}
-    named = table[TIER_COLUMN].isin(bounds).to_numpy()
-    lowest, highest = (np.array([bounds.get(tier, (99, 0))[k] for tier in table[TIER_COLUMN]]) for k in (0, 1))
-    fewest, most = (np.array([ranges.get(tier, (99, 0))[k] for tier in table[TIER_COLUMN]]) for k in (0, 1))
+    said_tiers = [row[TIER_COLUMN] for row in rows]
+    named = np.array([tier in bounds for tier in said_tiers])
+    lowest, highest = (np.array([bounds.get(tier, (99, 0))[k] for tier in said_tiers]) for k in (0, 1))
+    fewest, most = (np.array([ranges.get(tier, (99, 0))[k] for tier in said_tiers]) for k in (0, 1))
     checks = {
         "have not exactly one solution": counts != 1,
         "have another solution than the one given": (solutions != puzzles.solutions).any(1),
-        "have another number of clues than it says": clues != table["clues"],
+        "have another number of clues than it says": clues.astype(str) != np.array([row["clues"] for row in rows]),
         "have a number of clues outside their tier's": (clues < fewest) | (clues > most),
-        "need another hardest rule than it says": np.array([RULES[rule] for rule in hardest]) != table["rule"],
+        "need another hardest rule than it says": np.array(
+            [RULES[rule] != row["rule"] for rule, row in zip(hardest, rows, strict=True)]
+        ),
         "are of another tier": ~named | (hardest < lowest) | (hardest > highest),
     }
     problems = [f"{path}: {np.sum(wrong)} puzzles {what}" for what, wrong in checks.items() if np.any(wrong)]
     for tier in tiers:
-        found = int((table[TIER_COLUMN] == tier.rule).sum())
+        found = said_tiers.count(tier.rule)
         if found != tier.counts[place]:
             problems.append(f"{path}: {found} puzzles of tier {tier.rule}, expected {tier.counts[place]}")
     return problems

@@ -228,18 +228,18 @@ def _read_csv(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
-    import pandas
-
     try:
-        table = pandas.read_parquet(path)
+        from pyarrow import parquet
     except ImportError:
         hint = "parquet needs pyarrow; install it with `pip install 'sudoku-dllm[parquet]'`"
         raise PromptSetError(f"{path}: {hint}") from None
+    try:
+        table = parquet.read_table(path)
     except ValueError as error:
         raise PromptSetError(f"{path}: not parquet ({error})") from None
-    if PROMPT_COLUMN not in table.columns:
-        raise PromptSetError(f"{path}: no column {PROMPT_COLUMN!r} among {list(table.columns)}")
-    for number, prompt in enumerate(table[PROMPT_COLUMN].tolist(), start=1):
+    if PROMPT_COLUMN not in table.column_names:
+        raise PromptSetError(f"{path}: no column {PROMPT_COLUMN!r} among {table.column_names}")
+    for number, prompt in enumerate(table[PROMPT_COLUMN].to_pylist(), start=1):
         yield f"row {number}", prompt
 
 

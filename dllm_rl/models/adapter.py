@@ -7,10 +7,15 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import MaskedLMOutput
 
 from dllm_rl.models.llada import LladaForMaskedLM
+from llm_rl.training.wrapper import ModelWrapper
 
 
-class LogitsAdapter(nn.Module):
-    """Gives a model the call that `dllm_rl.policy.score_states` makes.
+class LogitsAdapter(ModelWrapper):
+    """Gives a model the call that `dllm_rl.policy.score_states` makes, for decoding and for training.
+
+    Trainers save the model inside, with its own names and configuration. LoRA goes on that model before it is adapted.
+    Prompts of different lengths are padded on the left: a model whose positions are learned and absolute sees those
+    of a shorter prompt moved to the right, in training as in decoding.
 
     Args:
         model: Called with `input_ids` and `attention_mask`, int64 `(B, L)`; returns logits `(B, L, V)`, or an output
@@ -20,8 +25,8 @@ class LogitsAdapter(nn.Module):
     """
 
     def __init__(self, model: nn.Module, *, shifted: bool = False) -> None:
-        super().__init__()
-        self.model, self.shifted = model, shifted
+        super().__init__(model)
+        self.shifted = shifted
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None, logits_mask: Tensor) -> MaskedLMOutput:
         """Logits `(M, V)` of the M tokens marked in `logits_mask`, bool `(B, L)`, in row-major order.
@@ -57,5 +62,11 @@ class LogitsAdapter(nn.Module):
 
 
 def as_policy_model(model: nn.Module, *, shifted: bool = False) -> nn.Module:
-    """The model as `score_states` needs it: a native LLaDA as it is, any other one in a `LogitsAdapter`."""
-    return model if isinstance(model, LladaForMaskedLM) and not shifted else LogitsAdapter(model, shifted=shifted)
+    """The model as `score_states` needs it: a native LLaDA as it is, any other one in a `LogitsAdapter`.
+
+    Args:
+        model: A model as `LogitsAdapter` takes it, or a LLaDA, either with or without PEFT's adapters.
+        shifted: Whether the logits at position i are those of token i + 1.
+    """
+    base: Any = getattr(model, "get_base_model", lambda: model)()
+    return model if isinstance(base, LladaForMaskedLM) and not shifted else LogitsAdapter(model, shifted=shifted)

@@ -7,6 +7,8 @@ from datetime import timedelta
 import torch.distributed as dist
 from transformers import TrainingArguments
 
+from llm_rl.training.reports import check_tensorboard
+
 
 @dataclass
 class RunArguments(TrainingArguments):
@@ -31,3 +33,5 @@ class RunArguments(TrainingArguments):
         if self.use_cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
             dist.init_process_group(self.ddp_backend or "gloo", timeout=timedelta(seconds=self.ddp_timeout))
         super().__post_init__()
+        if "tensorboard" in self.report_to:
+            check_tensorboard()

@@ -31,6 +31,7 @@ from llm_rl.training.identity import LENGTH, compare_identity, fingerprint, iden
 from llm_rl.training.manifest import check_manifest, checkpoints_of, last_whole_checkpoint, write_manifest
 from llm_rl.training.run_folder import check_writable, run_lock, start_anew
 from llm_rl.training.storage import PARTIAL, load_record, put_in_place, save_record
+from llm_rl.training.wrapper import ModelWrapper
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class ExactTrainer(CheckedTrainer):
     harmless_arguments: frozenset[str] = frozenset()
     buffer_arguments: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
+    model: Any
     _staging: Path | None = None
     _to_load: str | None = None
     _began = 0.0
@@ -209,8 +211,22 @@ class ExactTrainer(CheckedTrainer):
         return self.optimizer.param_groups
 
     def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-        with named_damage(self._to_load):
+        with named_damage(self._to_load), self._without_wrapper():
             super()._load_from_checkpoint(*args, **kwargs)
+
+    def _load_best_model(self) -> None:
+        with self._without_wrapper():
+            super()._load_best_model()
+
+    @contextmanager
+    def _without_wrapper(self) -> Iterator[None]:
+        """For reading and writing weights: `self.model` is what a `ModelWrapper` wraps."""
+        kept = self.model
+        self.model = kept.model if isinstance(kept, ModelWrapper) else kept
+        try:
+            yield
+        finally:
+            self.model = kept
 
     # What a checkpoint holds
 
@@ -261,6 +277,10 @@ class ExactTrainer(CheckedTrainer):
 
     def _get_output_dir(self, trial: Any) -> str:
         return super()._get_output_dir(trial) if self._staging is None else str(self._staging)
+
+    def _save(self, *args: Any, **kwargs: Any) -> None:
+        with self._without_wrapper():
+            super()._save(*args, **kwargs)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         check_weights(model)

@@ -26,6 +26,7 @@ import yaml
 from transformers import HfArgumentParser
 
 from llm_rl.training.checkpoint import CheckpointError
+from llm_rl.training.reports import missing_library
 
 USER_ERROR = 2
 """Exit status."""
@@ -81,6 +82,12 @@ def need_writable(option: str, folder: str | Path) -> None:
         fail(f"--{option}: {folder} cannot be a folder, {place} is a file")
     if not os.access(place, os.W_OK | os.X_OK):
         fail(f"--{option}: {place} cannot be written to; choose another folder")
+
+
+def need_reports() -> None:
+    """End the program unless the libraries of tables and pictures are installed, before it has any to make."""
+    if missing := missing_library():
+        fail(missing)
 
 
 def on_command_line(option: str) -> bool:
@@ -169,7 +176,7 @@ def parse(*classes: Any, description: str | None = None, places: Sequence[str] =
         parser.error(f"{left[0]} is no option and belongs to none; see --help")
     try:
         return parser.parse_args_into_dataclasses(words, look_for_args_file=False)
-    except ValueError as error:
+    except (ImportError, ValueError) as error:
         parser.error(str(error))
 
 

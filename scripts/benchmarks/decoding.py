@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 import torch
 import transformers
 from transformers import AutoTokenizer
@@ -24,11 +23,12 @@ import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decode import Decode, decode
 from dllm_rl.evaluate import Evaluation, paired_difference
 from dllm_rl.models.adapter import as_policy_model
-from dllm_rl.order import ladder_order, mean_order, rank_correlation
+from dllm_rl.order import known_mean, ladder_order, mean_order, rank_correlation
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.strategies import STRATEGIES, get_strategy, semi_autoregressive
 from dllm_rl.sudoku import PuzzleBatch
-from llm_rl.training.command_line import fail, need_file, need_model, need_writable, parse, user_errors
+from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
+from llm_rl.training.reports import load_pandas
 from scripts.benchmarks.order_plot import plot_order
 from scripts.machine import machine
 from sudoku_env.envs.rendering import decode_gif
@@ -94,6 +94,7 @@ class Arguments:
 need_file("data", args.data)
 need_model("model", args.model)
 need_writable("output_dir", args.output_dir)
+need_reports()
 with user_errors(RuntimeError):
     torch.empty(0, device=args.device)
 transformers_logging.set_verbosity_error()
@@ -170,8 +171,8 @@ for count, threshold in settings:
                 f"solved - {args.strategies[0]}": difference,
                 "difference_ci95": half_width,
                 "random_floor": tier_shares(floor)["singles"],
-                "rank_corr_steps": float(pd.Series(rank_correlation(order.cell_steps, by_step)).mean()),
-                "rank_corr_rounds": float(pd.Series(rank_correlation(order.cell_steps, by_round)).mean()),
+                "rank_corr_steps": float(known_mean(rank_correlation(order.cell_steps, by_step))),
+                "rank_corr_rounds": float(known_mean(rank_correlation(order.cell_steps, by_round))),
                 "seconds": seconds,
             }
         )
@@ -183,6 +184,7 @@ for count, threshold in settings:
                 shown = puzzles.read_states(record.states_of(args.gif_puzzle))
                 decode_gif(folder / "decode.gif", shown, solutions[args.gif_puzzle])
 
+pd = load_pandas()
 labels, whole = ["strategy", "tokens_per_step", "threshold"], {"tokens_per_step": "Int64", "threshold": "Float64"}
 table = pd.DataFrame(rows).astype(whole).set_index(labels)
 by_tier = pd.DataFrame(tiers).astype(whole).set_index([*labels, "of"])

@@ -9,12 +9,14 @@ import importlib.util
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 
-from llm_rl.training.command_line import need_writable, parse
+from llm_rl.training.command_line import need_reports, need_writable, parse
 from scripts.benchmarks.timing import Contender, race, report
 from sudoku_env.envs.sampling import sample_legal
 
@@ -32,12 +34,13 @@ class EnvBenchmarkArguments:
 
 (args,) = parse(EnvBenchmarkArguments, description=__doc__)
 need_writable("output_dir", args.output_dir)
+need_reports()
 folder = Path(args.output_dir)
 rng = np.random.default_rng(args.seed)
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
 
-def one_env(name: str, **options: object) -> Callable[[int], None]:
+def one_env(name: str, **options: Any) -> Callable[[int], None]:
     """Random legal play of one of our environments, made by `gymnasium.make`."""
     env = gymnasium.make(f"sudoku_env:{name}", **options)
     _, info = env.reset(seed=args.seed)
@@ -57,7 +60,7 @@ def one_env(name: str, **options: object) -> Callable[[int], None]:
     return play
 
 
-def many_envs(name: str, count: int, **options: object) -> Callable[[int], None]:
+def many_envs(name: str, count: int, **options: Any) -> Callable[[int], None]:
     """Random legal play of one of our vector environments."""
     envs = gymnasium.make_vec(
         f"sudoku_env:{name}",
@@ -152,7 +155,7 @@ for count in args.num_envs:
         play = one_env("Sudoku-v0", end_on="dead_end")
     else:
         play = many_envs("Sudoku-v0", count, end_on="dead_end")
-    contenders = {"ours": Contender(lambda p=play: p(args.steps), args.steps // count * count)}
+    contenders = {"ours": Contender(partial(play, args.steps), args.steps // count * count)}
     fewer = max(args.steps // 20 // count, 4) * count
     for name, module, make in (
         ("jumanji", "jumanji", jumanji_envs),
@@ -161,7 +164,7 @@ for count in args.num_envs:
     ):
         if importlib.util.find_spec(module) is not None and (count == 1 or name != "gymnasium_sudoku"):
             play = make(count)
-            contenders[name] = Contender(lambda p=play, s=fewer: p(s), fewer)
+            contenders[name] = Contender(partial(play, fewer), fewer)
     rows.append({"task": f"{count} environments, until a dead end", **race(contenders, args.rounds)})
 report(rows, "ours", "Sudoku environments", folder)
 
@@ -170,6 +173,6 @@ for name in ("Sudoku-v0", "SudokuUnmask-v0"):
     for count in args.num_envs:
         steps = args.steps if name == "Sudoku-v0" else args.steps // 4
         play = one_env(name) if count == 1 else many_envs(name, count)
-        ours = Contender(lambda p=play, s=steps: p(s), steps // count * count)
+        ours = Contender(partial(play, steps), steps // count * count)
         rows.append({"task": f"{name}, {count} environments", **race({"ours": ours}, args.rounds)})
 report(rows, "ours", "Our environments, until a wrong digit", folder)

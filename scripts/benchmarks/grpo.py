@@ -21,18 +21,21 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 from transformers.utils import logging
 
-from llm_rl.training.command_line import fail, need_writable, parse
+from llm_rl.training.command_line import fail, need_reports, need_writable, parse
+from llm_rl.training.reports import load_pandas
 from scripts.machine import machine
 
 ROOT = Path(__file__).resolve().parents[2]
 from scripts.benchmarks.grpo_contenders import NO_TRL, SIDES, Setting, make_trainer, model_folder, trl_installed  # noqa: E402
 from scripts.benchmarks.grpo_losses import TOLERANCE, loss_table  # noqa: E402
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PACKAGES = ("torch", "transformers", "trl")
 TIMED = ("step s", "step CPU s", "generation s", "generation CPU s", "update s", "update CPU s")
@@ -126,7 +129,7 @@ def peaks(setting: Setting, scratch: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-def losses(setting: Setting, scratch: Path) -> pd.DataFrame:
+def losses(setting: Setting, scratch: Path) -> "pd.DataFrame":
     """Both losses and gradients on the same tensors.
 
     Raises:
@@ -145,6 +148,7 @@ def losses(setting: Setting, scratch: Path) -> pd.DataFrame:
 if __name__ == "__main__":
     args, asked = parse(BenchmarkArguments, Setting, description=__doc__)
     need_writable("output_dir", args.output_dir)
+    need_reports()
     if not trl_installed():
         fail(NO_TRL)
     folder = Path(args.output_dir)
@@ -158,6 +162,7 @@ if __name__ == "__main__":
             *([peaks(setting, scratch)] if "memory" in args.measures else []),
         ]
         if found:
+            pd = load_pandas()
             table = pd.concat([pd.DataFrame(part) for part in found])
             table["ours / trl"] = table["ours"] / table["trl"]
             table.to_csv(folder / "cost.csv", index_label="what")

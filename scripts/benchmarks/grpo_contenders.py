@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, TrainerCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from scripts.smollm2.loader import SMOLLM2_FOLDER, default_cache_dir, load_smollm2
+from scripts.tiny_llama import tiny_llama
 from sudoku_env.chat.rows import chat_prompt
 from sudoku_env.generator import generate
 
@@ -57,18 +58,8 @@ def model_folder(name: str, scratch: Path) -> Path:
     if name != "tiny":
         return Path(name)
     tokenizer = AutoTokenizer.from_pretrained(TINY_TOKENIZER)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.2,
-        tie_word_embeddings=False,
-    )
-    LlamaForCausalLM(config).save_pretrained(scratch / name)
+    model = tiny_llama(len(tokenizer), num_key_value_heads=2, tie_word_embeddings=False)
+    model.save_pretrained(scratch / name)
     tokenizer.save_pretrained(scratch / name)
     return scratch / name
 

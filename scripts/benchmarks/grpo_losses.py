@@ -2,14 +2,17 @@
 
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from llm_rl.core import LossType, loss_counts
 from llm_rl.rollout.data import RolloutBatch
+from llm_rl.training.reports import load_pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TOLERANCE = 1e-4
 """Largest gradient error, in float32, where both sides mean the same."""
@@ -66,7 +69,7 @@ def make_tensors(model: nn.Module, seed: int = 0) -> Tensors:
     The old and reference log-probabilities are the model's own, by a whole log-softmax, with noise.
     """
     generator = torch.Generator().manual_seed(seed)
-    vocabulary = model.get_input_embeddings().weight.shape[0]  # type: ignore[operator, union-attr]
+    vocabulary = model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
     prompt_ids = torch.randint(vocabulary, (4, 6), generator=generator)
     completion_ids = torch.randint(vocabulary, (4, 8), generator=generator)
     prompt_mask = torch.arange(6) >= torch.tensor([0, 2, 3, 1])[:, None]
@@ -96,7 +99,7 @@ def drop_row(tensors: Tensors, row: int) -> Tensors:
     return replace(tensors, loss_mask=mask)
 
 
-def loss_table(ours: Any, trl: Any) -> pd.DataFrame:
+def loss_table(ours: Any, trl: Any) -> "pd.DataFrame":
     """Every loss type in one batch, and the cases in which the two have other conventions.
 
     - "two micro-batches": ours is normalized over the whole step; TRL's "bnpo" over each micro-batch.
@@ -128,7 +131,7 @@ def loss_table(ours: Any, trl: Any) -> pd.DataFrame:
     found = compare(ours, trl, tensors, "grpo", 0.05)
     trl.args.use_bias_correction_kl = False
     rows.append({"case": "TRL's default divergence", "loss_type": "grpo", "beta": 0.05, "same": False, **asdict(found)})
-    return pd.DataFrame(rows)
+    return load_pandas().DataFrame(rows)
 
 
 def compare(ours: Any, trl: Any, tensors: Tensors, loss_type: str, beta: float, micro_batches: int = 1) -> Comparison:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Trainer
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, Trainer
 from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging
 
@@ -27,6 +26,7 @@ from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from scripts.benchmarks.grpo_contenders import NO_TRL, trl_installed
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from scripts.tiny_llama import tiny_llama, word_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
@@ -43,32 +43,23 @@ COMMON: dict[str, Any] = {
     "use_cpu": True,
     "seed": 7,
 }
-GRPO = {"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 8, "beta": 0.0}
+GRPO: dict[str, Any] = {"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 8, "beta": 0.0}
 
 
-def word_tokenizer() -> PreTrainedTokenizerFast:
+def tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer with one token a word."""
-    backend = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[pad]"))
-    backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="[pad]", eos_token="[end]", padding_side="left")
+    return word_tokenizer(WORDS, pad="[pad]", end="[end]", padding_side="left")
 
 
-def small_llama() -> LlamaForCausalLM:
+def model() -> LlamaForCausalLM:
     """A random model whose completions differ."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(WORDS),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
+    return tiny_llama(
+        len(WORDS),
         max_position_embeddings=64,
-        initializer_range=0.2,
         bos_token_id=None,
         eos_token_id=WORDS.index("[end]"),
         pad_token_id=WORDS.index("[pad]"),
     )
-    return LlamaForCausalLM(config)
 
 
 def low_ids(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
@@ -84,7 +75,7 @@ def prompts() -> list[dict[str, str]]:
 def grpo(folder: str, steps: int, iterations: int) -> Trainer:
     """The GRPO trainer of `llm_rl`."""
     args = GRPOArguments(folder, max_steps=steps, num_iterations=iterations, **GRPO, **COMMON)
-    return GRPOTrainer(small_llama(), low_ids, args, prompts(), word_tokenizer())
+    return GRPOTrainer(model(), low_ids, args, prompts(), tokenizer())
 
 
 def trl(folder: str, steps: int, iterations: int) -> Trainer:
@@ -98,7 +89,7 @@ def trl(folder: str, steps: int, iterations: int) -> Trainer:
     given = {"gradient_checkpointing": False, "bf16": False, "loss_type": "grpo", "log_completions": True}
     args = GRPOConfig(folder, max_steps=steps, num_iterations=iterations, **GRPO, **COMMON, **given)
     data = Dataset.from_list(prompts())
-    return TRLTrainer(small_llama(), low_ids, args=args, train_dataset=data, processing_class=word_tokenizer())
+    return TRLTrainer(model(), low_ids, args=args, train_dataset=data, processing_class=tokenizer())
 
 
 def unmask(folder: str, steps: int, iterations: int) -> Trainer:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_rl.training.reports import load_pyplot
 from llm_rl.training.storage import save_figure
 
 
@@ -20,11 +21,7 @@ def plot_order(orders: dict[str, NDArray[np.float64]], path: str | Path) -> None
     """
     if not orders:
         raise ValueError("cannot draw no order; pass at least one")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = load_pyplot()
     columns = min(4, len(orders))
     rows = -(-len(orders) // columns)
     figure, axes = plt.subplots(

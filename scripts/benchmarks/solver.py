@@ -12,13 +12,17 @@ Every figure is a median of rounds in which all contenders take turns; trust the
 import ctypes
 import importlib.util
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-from llm_rl.training.command_line import need_file, need_writable, parse, user_errors
+from llm_rl.training.command_line import need_file, need_reports, need_writable, parse, user_errors
 from scripts.benchmarks.timing import Contender, race, report
 from sudoku_env.board import parse_board, to_string
 from sudoku_env.generator import generate
@@ -48,6 +52,7 @@ class SolverBenchmarkArguments:
 for name in args.puzzles:
     need_file("puzzles", name)
 need_writable("output_dir", args.output_dir)
+need_reports()
 folder = Path(args.output_dir)
 random_generator = np.random.default_rng(args.seed)
 
@@ -93,12 +98,12 @@ if args.tdoku is not None:
 rows: list[dict[str, object]] = []
 for name, boards in sets.items():
     for limit in (1, 2, 100) if name in loose else (1, 2):
-        contenders = {"ours": Contender(lambda b=boards, k=limit: solve_batch(b, limit=k), len(boards))}
+        contenders = {"ours": Contender(partial(solve_batch, boards, limit=limit), len(boards))}
         if args.tdoku is not None:
-            text = np.full((len(boards), 82), ord("\n"), dtype=np.uint8)
-            text[:, :81] = np.where(boards == 0, ord("."), boards + ord("0"))
-            assert (run_tdoku(text, limit) == solve_batch(boards, limit=limit)[1]).all()
-            contenders["tdoku"] = Contender(lambda t=text, k=limit: run_tdoku(t, k), len(boards))
+            ended = np.full((len(boards), 82), ord("\n"), dtype=np.uint8)
+            ended[:, :81] = np.where(boards == 0, ord("."), boards + ord("0"))
+            assert (run_tdoku(ended, limit) == solve_batch(boards, limit=limit)[1]).all()
+            contenders["tdoku"] = Contender(partial(run_tdoku, ended, limit), len(boards))
         rows.append({"task": f"{name}, limit {limit}", **race(contenders, args.rounds)})
 table = report(rows, "ours", "Solving 9x9 puzzles", folder)
 
@@ -107,22 +112,29 @@ for name, boards in sets.items():
     tenth_of_a_second = int(table.loc[f"{name}, limit 2", "ours"] / 10)
     many = np.resize(boards, (tenth_of_a_second, 81))
     contenders = {
-        f"{threads} threads": Contender(lambda b=many, t=threads: solve_batch(b, limit=2, threads=t), len(many))
+        f"{threads} threads": Contender(partial(solve_batch, many, limit=2, threads=threads), len(many))
         for threads in (1, args.threads)
     }
     rows.append({"task": f"{name}, limit 2", **race(contenders, args.rounds)})
 report(rows, f"{args.threads} threads", "Solving with several threads", folder)
 
+
+def repeat(work: Callable[[], object], times: int) -> None:
+    """Call work that takes no arguments so many times."""
+    for _ in range(times):
+        work()
+
+
 easy = next(iter(sets.values()))
 board, text = easy[0], to_string(easy[0])
-one = {
+one: dict[str, Callable[[], object]] = {
     "solve(array)": lambda: solve(board),
     "solve(text)": lambda: solve(text),
     "count_solutions(array)": lambda: count_solutions(board),
 }
 rows = []
 for name, work in one.items():
-    calls = Contender(lambda w=work: [w() for _ in range(1000)], 1000)
+    calls = Contender(partial(repeat, work, 1000), 1000)
     rows.append({"task": name, "ours": race({"ours": calls}, args.rounds)["ours"]})
 if importlib.util.find_spec("sudoku") is not None:
     from sudoku import Sudoku
@@ -139,11 +151,11 @@ report(rows, "ours", "One board per call", folder)
 
 rows = []
 for name, boards in sets.items():
-    ours = Contender(lambda b=boards: definite_digits(b), len(boards))
+    ours = Contender(partial(definite_digits, boards), len(boards))
     rows.append({"task": name, "ours": race({"ours": ours}, args.rounds)["ours"]})
 report(rows, "ours", "Forced cells by singles", folder)
 
-made = {
+made: dict[str, dict[str, Any]] = {
     "36 clues": {"clues": 36},
     "30 clues": {"clues": 30},
     "minimal": {"minimal": True},
@@ -152,13 +164,13 @@ made = {
 }
 rows = []
 for name, options in made.items():
-    contenders = {"ours": Contender(lambda o=options: generate(2000, size=9, seed=args.seed, **o), 2000)}
+    contenders = {"ours": Contender(partial(generate, 2000, size=9, seed=args.seed, **options), 2000)}
     if name == "36 clues" and importlib.util.find_spec("sudoku") is not None:
         contenders["py-sudoku"] = Contender(lambda: Sudoku(3, 3, seed=random.randrange(10**9)).difficulty(0.55), 1)
     if name == "36 clues" and importlib.util.find_spec("reasoning_gym") is not None:
         import reasoning_gym
 
         data = reasoning_gym.create_dataset("sudoku", min_empty=45, max_empty=45, size=20, seed=args.seed)
-        contenders["reasoning-gym"] = Contender(lambda d=data: [d[k] for k in range(20)], 20)
+        contenders["reasoning-gym"] = Contender(partial(itemgetter(*range(20)), data), 20)
     rows.append({"task": name, **race(contenders, args.rounds)})
 report(rows, "ours", "Generating unique 9x9 puzzles", folder)

@@ -4,15 +4,13 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import matplotlib
-import pandas as pd
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
+from llm_rl.training.reports import load_pandas, load_pyplot
 from scripts.machine import machine
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Contender(NamedTuple):
@@ -34,7 +32,7 @@ def race(contenders: Mapping[str, Contender], rounds: int) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
-def report(rows: list[dict[str, object]], ours: str, title: str, folder: Path) -> pd.DataFrame:
+def report(rows: list[dict[str, object]], ours: str, title: str, folder: Path) -> "pd.DataFrame":
     """Print the rates of all contenders and how much faster `ours` is; write both as CSV and as a bar chart.
 
     Args:
@@ -43,7 +41,8 @@ def report(rows: list[dict[str, object]], ours: str, title: str, folder: Path) -
         title: Title of the table and the chart; the files are named after it.
         folder: Folder to write to.
     """
-    table = pd.DataFrame(rows).set_index("task")
+    plt = load_pyplot()
+    table = load_pandas().DataFrame(rows).set_index("task")
     for name in [column for column in table.columns if column != ours]:
         table[f"{ours} / {name}"] = table[ours] / table[name]
     print(f"\n{title} (per second, medians)\n{machine()}")

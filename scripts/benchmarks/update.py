@@ -18,16 +18,25 @@ roll-out; see `scripts/benchmarks/peak_memory.py`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-import pandas as pd
 import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
-from llm_rl.training.command_line import USER_ERRORS, need_file, need_model, need_writable, parse, user_errors
-from scripts.benchmarks.timing import Contender, plt, race
+from llm_rl.training.command_line import (
+    USER_ERRORS,
+    need_file,
+    need_model,
+    need_reports,
+    need_writable,
+    parse,
+    user_errors,
+)
+from llm_rl.training.reports import load_pandas, load_pyplot
+from scripts.benchmarks.timing import Contender, race
 from scripts.machine import machine
 from sudoku_env.errors import SudokuError
 
@@ -99,6 +108,8 @@ class BenchmarkArguments:
 need_file("data", args.data)
 need_model("model", args.model)
 need_writable("output_dir", args.output_dir)
+need_reports()
+pd, plt = load_pandas(), load_pyplot()
 with user_errors(*USER_ERRORS, SudokuError):
     prompts = read_prompts(args.data)[: args.puzzles]
 torch.set_num_threads(1)
@@ -114,9 +125,17 @@ objective = ObjectiveConfig()
 def random_model(vocabulary: int, width: int, layers: int) -> PreTrainedModel:
     """A random LLaDA for the shipped tokenizer, with room for more tokens."""
     torch.manual_seed(args.seed)
-    sizes = {"d_model": width, "n_layers": layers, "n_heads": 2, "mlp_hidden_size": 2 * width, "rope_theta": 100.0}
     return LladaForMaskedLM(
-        LladaConfig(**sizes, vocab_size=vocabulary, max_sequence_length=256, mask_token_id=tokenizer.mask_token_id)
+        LladaConfig(
+            d_model=width,
+            n_layers=layers,
+            n_heads=2,
+            mlp_hidden_size=2 * width,
+            rope_theta=100.0,
+            vocab_size=vocabulary,
+            max_sequence_length=256,
+            mask_token_id=tokenizer.mask_token_id,
+        )
     )
 
 
@@ -139,14 +158,20 @@ def contenders(model: PreTrainedModel, record: Rollout) -> dict[str, Callable[[]
         (rl + sft).backward()
 
     alone, everywhere = unshared(record), LogitsEverywhere(model)
-    common = {"config": objective}
-    lean = {**common, "max_tokens": args.max_tokens, "max_masked": max_masked(model.config.vocab_size)}
+    naive = partial(naive_pass, model, record, backward, config=objective)
+    lean = partial(
+        objective_pass,
+        backward=backward,
+        config=objective,
+        max_tokens=args.max_tokens,
+        max_masked=max_masked(model.config.vocab_size),
+    )
     return {
-        "naive": lambda: naive_pass(model, record, backward, **common),
-        "naive_live": lambda: naive_pass(model, record, backward, **common, drop_ended=True),
-        "batched": lambda: objective_pass(everywhere, alone, backward, **lean),
-        "masked": lambda: objective_pass(model, alone, backward, **lean),
-        "lean": lambda: objective_pass(model, record, backward, **lean),
+        "naive": naive,
+        "naive_live": partial(naive, drop_ended=True),
+        "batched": partial(lean, everywhere, alone),
+        "masked": partial(lean, model, alone),
+        "lean": partial(lean, model, record),
     }
 
 
@@ -213,12 +238,19 @@ def peaks(model: PreTrainedModel, record: Rollout) -> dict[str, float]:
     def backward(rl: Tensor, sft: Tensor) -> None:
         (rl + sft).backward()
 
-    common = {"config": objective}
-    lean = {**common, "max_tokens": args.memory_tokens, "max_masked": args.memory_masked}
+    naive = partial(naive_pass, model, record, backward, config=objective)
+    lean = partial(
+        objective_pass,
+        model,
+        record,
+        backward,
+        config=objective,
+        max_tokens=args.memory_tokens,
+        max_masked=args.memory_masked,
+    )
     held = sum(value.nbytes for value in vars(record).values() if isinstance(value, Tensor))
-    naive_peak = peak_of_update(model, lambda: naive_pass(model, record, backward, **common))
-    lean_peak = peak_of_update(model, lambda: objective_pass(model, record, backward, **lean))
-    return {"naive": naive_peak / 2**20, "lean": lean_peak / 2**20, "roll-out": held / 2**20}
+    found = {name: peak_of_update(model, work) / 2**20 for name, work in (("naive", naive), ("lean", lean))}
+    return {**found, "roll-out": held / 2**20}
 
 
 figure, axes = plt.subplots(1, 4 if args.memory else 1, figsize=(19 if args.memory else 6, 4), squeeze=False)

@@ -13,17 +13,18 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import torch
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
+from tokenizers import AddedToken
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
 
 from llm_rl.raro import RAROArguments, RAROTrainer
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.checkpoint import CheckpointError
-from llm_rl.training.command_line import parse, user_errors
+from llm_rl.training.command_line import need_reports, parse, user_errors
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.storage import write_text_whole
 from scripts.folders import RunFolder
 from scripts.smollm2.recipe import plot_curves
+from scripts.tiny_llama import tiny_llama, word_tokenizer
 
 ANSWERS = ["good", "bad", "poor", "ugly"]
 LABELS = ["[Answer 1]", "[Answer 2]", "[Tie]"]
@@ -60,20 +61,23 @@ class GameArguments:
 
 def token_tokenizer() -> PreTrainedTokenizerFast:
     """A token for each word and label."""
-    words = {word: index for index, word in enumerate(["<end>", "Q", "C", "|", *ANSWERS])}
-    backend = Tokenizer(models.WordLevel(words, unk_token="<end>"))
-    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>", pad_token="<end>")
+    tokenizer = word_tokenizer(["<end>", "Q", "C", "|", *ANSWERS], pad="<end>", end="<end>")
     tokenizer.add_tokens([AddedToken(label) for label in LABELS])
     return tokenizer
 
 
 def start_model(tokenizer: Any, seed: int, steps: int) -> LlamaForCausalLM:
     """Knows both formats and nothing else."""
-    torch.manual_seed(seed)
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    ends = {"eos_token_id": 0, "pad_token_id": 0, "bos_token_id": None}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=32, **sizes, **ends))
+    model = tiny_llama(
+        len(tokenizer),
+        seed,
+        intermediate_size=64,
+        max_position_embeddings=32,
+        initializer_range=0.02,
+        bos_token_id=None,
+        eos_token_id=0,
+        pad_token_id=0,
+    )
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
     for _ in range(steps):
         draws = torch.randint(4, (16, 3)).tolist()
@@ -97,6 +101,7 @@ def good(completions: list[str], **kwargs: Any) -> list[float]:
 
 
 (game,) = parse(GameArguments, description=__doc__)
+need_reports()
 folder = RunFolder(game)
 logging.getLogger("accelerate").setLevel(logging.ERROR)
 torch.set_num_threads(1)

@@ -4,15 +4,18 @@ import json
 from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from llm_rl.training.command_line import fail, parse, user_errors
+from llm_rl.training.command_line import fail, need_reports, parse, user_errors
+from llm_rl.training.reports import load_pandas
 from scripts.smollm2.recipe import held_out_curve, plot_curves
 from sudoku_env.puzzle_sets import write_text
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def markdown(frame: pd.DataFrame) -> str:
+
+def markdown(frame: "pd.DataFrame") -> str:
     """A frame of texts as a Markdown table."""
     lines = [frame.columns.tolist(), ["---"] * frame.shape[1], *frame.values.tolist()]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -28,6 +31,7 @@ class Arguments:
 
 
 (chosen,) = parse(Arguments, description=__doc__, places=("runs",))
+need_reports()
 if missing := [str(run) for run in chosen.runs if not (run / "results.json").is_file()]:
     fail(f"{missing} hold no results.json; give run folders of finished runs")
 with user_errors(OSError, ValueError):
@@ -47,7 +51,7 @@ for run, record in records.items():
                 for metric, title in panels.items()
             }
             lines.append({"run": run.name, "model": name, "decoding": way, **cells, **time})
-text = markdown(pd.DataFrame(lines))
+text = markdown(load_pandas().DataFrame(lines))
 print(text, end="")
 if chosen.table:
     write_text(chosen.table, text)

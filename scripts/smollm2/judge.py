@@ -7,6 +7,7 @@ and `train_vapor.py` saved, with the task's arguments as there.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -42,7 +43,7 @@ args = GRPOArguments(
 )
 
 
-def new_trainer(model, tokenizer):
+def new_trainer(model: Any, tokenizer: Any) -> GRPOTrainer:
     """What judges a model."""
     return GRPOTrainer(model, [givens_reward, cells_reward], args, rows, tokenizer)
 

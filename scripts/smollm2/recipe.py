@@ -5,9 +5,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 from peft import PeftModel
 from transformers import (
@@ -25,16 +24,20 @@ from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.callbacks import MetricsWriter, QuietProgress
 from llm_rl.training.checkpoint import CheckpointError
-from llm_rl.training.command_line import need_model, user_errors
+from llm_rl.training.command_line import need_model, need_reports, user_errors
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.lora import add_lora
 from llm_rl.training.quiet import quiet_libraries
+from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, whole_folder, write_text_whole
 from scripts.folders import LAST, RunFolder
 from scripts.smollm2.loader import load_smollm2
 from scripts.smollm2.run_state import Judgements, StepClock
 from sudoku_env.chat.rows import ChatRow, chat_rows
 from sudoku_env.puzzle_sets import draw_by_split
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 CRITIC_TEMPLATE = "{question}\nAnswer 1: {answer_1}\nAnswer 2: {answer_2}\nWhich answer did the expert write?"
@@ -115,6 +118,7 @@ class RecipeDefaults:
 def choose_folder(task: StartArguments, args: Any) -> RunFolder:
     """The run's folder, with quiet libraries and the seed, once the models that it needs are found to be there."""
     quiet_libraries()
+    need_reports()
     if task.model != "smollm2":
         need_model("model", task.model)
     if task.start is not None and Path(task.start).exists():
@@ -322,22 +326,18 @@ def table(results: Mapping[str, Any], panels: Mapping[str, str]) -> str:
         for name, ways in results.items()
         for way, values in ways.items()
     ]
-    return pd.DataFrame(lines).to_string(index=False, float_format="{:.3f}".format)
+    return load_pandas().DataFrame(lines).to_string(index=False, float_format="{:.3f}".format)
 
 
-def held_out_curve(run: Path, panels: Mapping[str, str]) -> pd.DataFrame:
+def held_out_curve(run: Path, panels: Mapping[str, str]) -> "pd.DataFrame":
     """The points of the curve that a run's log holds."""
     columns = [f"eval_{metric}" for metric in panels]
     return read_json_lines(run / "metrics.jsonl").reindex(columns=["step", *columns]).dropna(subset=columns, how="all")
 
 
-def plot_curves(curves: Mapping[str, pd.DataFrame], panels: Mapping[str, str], path: Path) -> None:
+def plot_curves(curves: "Mapping[str, pd.DataFrame]", panels: Mapping[str, str], path: Path) -> None:
     """Draw held-out metrics against optimizer steps, a panel for each and a line for each run."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = load_pyplot()
     figure, axes = plt.subplots(
         1, len(panels), figsize=(4.5 * len(panels), 3.5), squeeze=False, constrained_layout=True
     )

@@ -8,8 +8,13 @@ receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, th
     python -m scripts.smollm2.train_grpo [recipe.yaml] --resume_from_checkpoint last
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from transformers import TrainerCallback
+
+from llm_rl.core import LossType
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.training.command_line import parse
@@ -24,7 +29,9 @@ class RecipeArguments(RecipeDefaults, GRPOArguments):
     output_dir: str = field(default="runs/train_grpo", metadata={"help": "Run folder."})
     max_steps: int = field(default=12, metadata={"help": "Optimizer steps."})
     max_completion_length: int = field(default=36, metadata={"help": "Longest completion in tokens."})
-    loss_type: str = field(default="dr_grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo; see core.loss_types."})
+    loss_type: LossType = field(
+        default="dr_grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo; see core.loss_types."}
+    )
 
 
 task, args = parse(TaskArguments, RecipeArguments, description=__doc__)
@@ -37,7 +44,9 @@ PANELS = {
 REWARDS = [givens_reward, cells_reward, exact_reward]
 
 
-def new_trainer(model, tokenizer, rows, callbacks):
+def new_trainer(
+    model: Any, tokenizer: Any, rows: Mapping[str, Sequence[Any]], callbacks: list[TrainerCallback] | None
+) -> GRPOTrainer:
     """GRPO on the task's rewards."""
     return GRPOTrainer(
         model, REWARDS, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks

@@ -15,12 +15,18 @@ for the first kind on a CPU; where they depart from docs/raro.md, `--help` says 
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
 
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.raro import RAROArguments, RAROTrainer, start_rows
+from llm_rl.raro.prompts import PromptFormat
+from llm_rl.rollout.rewards import RewardFunction
 from llm_rl.training.command_line import fail, need_model, parse, user_errors
 from scripts.smollm2.recipe import (
     CRITIC_TEMPLATE,
@@ -92,7 +98,7 @@ class RecipeArguments(RecipeDefaults, RAROArguments):
         default=0.0, metadata={"help": "Reward of over-length text, docs/raro.md: none."}
     )
     beta: float = field(default=0.0, metadata={"help": "Weight of the divergence, docs/raro.md: 1e-3."})
-    prompt_format: str = field(default="text", metadata={"help": "text is shorter than chat."})
+    prompt_format: PromptFormat = field(default="text", metadata={"help": "text is shorter than chat."})
     policy_system: str = field(default="", metadata={"help": "The policy's system prompt; empty: none."})
     critic_system: str = field(default="", metadata={"help": "The critic's system prompt; empty: none."})
     critic_template: str = field(default=CRITIC_TEMPLATE, metadata={"help": "The critic's user turn."})
@@ -100,13 +106,13 @@ class RecipeArguments(RecipeDefaults, RAROArguments):
     eval_steps: float | None = field(default=8, metadata={"help": "Steps between two points of the curve."})
 
 
-def read_rows(path):
+def read_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of a file of JSON lines.
 
     Raises:
         ValueError: A line is no question with its answer; the message names the file and the line.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             rows.append(json.loads(line))
@@ -128,6 +134,8 @@ if task.judge and not ready_made:
 for model in task.judge:
     need_model("judge", model)
 folder = None if task.judge else choose_folder(task, args)
+rows: Mapping[str, Sequence[Mapping[str, Any]]]
+verifiers: dict[RewardFunction, str]
 with user_errors(OSError, ValueError):
     if task.data == "sudoku":
         sets = draw_by_split(4, counts, clues=(13, 14), rule="singles", exact=False, seed=task.question_seed)
@@ -172,7 +180,9 @@ panels = {f"verified/{verifier.__name__}": title for verifier, title in verifier
 }
 
 
-def new_trainer(model, tokenizer, rows, callbacks):
+def new_trainer(
+    model: Any, tokenizer: Any, rows: Mapping[str, Sequence[Any]], callbacks: list[TrainerCallback] | None
+) -> RAROTrainer:
     """RARO with the verifiers for the log."""
     return RAROTrainer(
         model,
@@ -196,4 +206,5 @@ with user_errors(ValueError):
         foreign=(task.foreign_low, task.foreign_high),
     )
 shown = ("policy/reward_mean", "critic/accuracy")
+assert folder is not None
 train_and_judge("RARO", task, args, folder, rows, expert_rows, new_trainer, panels, shown)

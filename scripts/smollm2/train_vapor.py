@@ -11,10 +11,17 @@ Where defaults depart from the form of docs/sources.md, `--help` says so (docs/s
     python -m scripts.smollm2.train_vapor [recipe.yaml] --resume_from_checkpoint last
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from transformers import TrainerCallback
+
+from llm_rl.core import Scale
 from llm_rl.training.command_line import fail, parse
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
+from llm_rl.vapor.objective import RatioBase
+from llm_rl.vapor.ratios import ClipOn, RatioLevel
 from scripts.smollm2.recipe import RecipeDefaults, TaskArguments, choose_folder, puzzle_rows, train_and_judge
 from sudoku_env.chat.rewards import cells_reward, givens_reward, reasoning_reward
 from sudoku_env.chat.rows import REASONING_TAGS, RESPONSE_TAGS
@@ -30,7 +37,7 @@ class VaporTaskArguments(TaskArguments):
 
 
 @dataclass
-class RecipeArguments(RecipeDefaults, VAPORArguments):
+class RecipeArguments(RecipeDefaults, VAPORArguments):  # type: ignore[misc]  # as in VAPORArguments
     """Arguments of VAPOR with this script's defaults."""
 
     output_dir: str = field(default="runs/train_vapor", metadata={"help": "Run folder."})
@@ -39,13 +46,13 @@ class RecipeArguments(RecipeDefaults, VAPORArguments):
     verifiable_term_split: list[str] = field(
         default_factory=lambda: list(RESPONSE_TAGS), metadata={"help": "Tags of the part that the reward looks at."}
     )
-    ratio_base: str = field(default="old", metadata={"help": "ref (docs/sources.md), or old, at sampling."})
-    ratio_level: str = field(
+    ratio_base: RatioBase = field(default="old", metadata={"help": "ref (docs/sources.md), or old, at sampling."})
+    ratio_level: RatioLevel = field(
         default="token", metadata={"help": "Log-ratio over s_i: sum (docs/sources.md), mean, token."}
     )
-    clip_on: str = field(default="verifiable", metadata={"help": "Clip on product (docs/sources.md) or verifiable."})
+    clip_on: ClipOn = field(default="verifiable", metadata={"help": "Clip on product (docs/sources.md) or verifiable."})
     pref_loss_weight: float = field(default=0.05, metadata={"help": "Weight of -log sigmoid(beta * margin)."})
-    advantage_scale: str = field(default="std", metadata={"help": "Advantages: none (docs/sources.md), or over std."})
+    advantage_scale: Scale = field(default="std", metadata={"help": "Advantages: none (docs/sources.md), or over std."})
 
 
 PANELS = {
@@ -61,7 +68,9 @@ if (rewards := REWARDS.get(tuple(args.verifiable_term_split))) is None:
     fail(f"verifiable_term_split is {args.verifiable_term_split}; rewards exist for {list(REWARDS)}")
 
 
-def new_trainer(model, tokenizer, rows, callbacks):
+def new_trainer(
+    model: Any, tokenizer: Any, rows: Mapping[str, Sequence[Any]], callbacks: list[TrainerCallback] | None
+) -> VAPORTrainer:
     """VAPOR on the reward of the verifiable part."""
     return VAPORTrainer(
         model, rewards, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -27,7 +26,7 @@ import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.decode import Decode, decode
 from dllm_rl.evaluate import Evaluation
-from dllm_rl.order import ladder_order, rank_correlation
+from dllm_rl.order import known_mean, ladder_order, rank_correlation
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
@@ -123,7 +122,7 @@ def judge_decoding(record: Decode, *, seed: int) -> Judged:
     summary = {
         **metrics.summary(),
         "random_floor": tier_shares(floor)["singles"],
-        "rank_correlation": float(pd.Series(correlation).mean()),
+        "rank_correlation": float(known_mean(correlation)),
     }
     return Judged(summary, {name: getattr(metrics, column) for name, column in OUTCOME_FIELDS.items()})
 

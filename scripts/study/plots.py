@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llm_rl.training.reports import load_pyplot
 from llm_rl.training.storage import save_figure
 from scripts.study.config import BASES
 from scripts.study.results import RegimeResults, sweeps
@@ -27,11 +28,7 @@ def plot_regime(results: RegimeResults, path: str | Path) -> None:
     """
     if not results.results:
         raise ValueError(f"regime {results.name!r} has no result to draw; run it first")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = load_pyplot()
     arms, labels, found = (
         list(results.results),
         [one.label for one in results.regime.evaluation],

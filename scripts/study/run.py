@@ -18,7 +18,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_writable, parse, user_errors
+from llm_rl.training.command_line import (
+    USER_ERRORS,
+    fail,
+    need_file,
+    need_model,
+    need_reports,
+    need_writable,
+    parse,
+    user_errors,
+)
 from scripts.study.arm import training_arguments
 from scripts.study.config import BASES, Regime, StudyConfigError, load_study
 from scripts.study.report import room_table, write_report
@@ -146,6 +155,7 @@ def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> l
 
 (args,) = parse(Arguments, description=__doc__, places=("config",))
 need_file("config", args.config)
+need_reports()
 with user_errors(*USER_ERRORS, SudokuError, StudyConfigError):
     regimes, remarks = load_study(args.config)
 wanted = selected(regimes, args)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
@@ -22,7 +21,17 @@ from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
 from dllm_rl.sudoku import PuzzleBatch
-from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_writable, parse, user_errors
+from llm_rl.training.command_line import (
+    USER_ERRORS,
+    fail,
+    need_file,
+    need_model,
+    need_reports,
+    need_writable,
+    parse,
+    user_errors,
+)
+from llm_rl.training.reports import load_pandas
 from scripts.machine import machine
 from sudoku_env.errors import SudokuError
 from sudoku_env.prompts.tokens import pre_fill
@@ -62,6 +71,7 @@ if wrong := [count for count in args.trajectories if count % (2 * args.num_gener
 need_file("data", args.data)
 need_model("model", args.model)
 need_writable("output_dir", args.output_dir)
+need_reports()
 with user_errors(*USER_ERRORS, SudokuError):
     prompts = read_prompts(args.data)
 logging.disable_progress_bar()
@@ -103,7 +113,7 @@ for temperature in args.position_temperatures:
         print({name: round(value, 3) for name, value in rows[-1].items()}, flush=True)
 folder = Path(args.output_dir)
 folder.mkdir(parents=True, exist_ok=True)
-table = pd.DataFrame(rows)
+table = load_pandas().DataFrame(rows)
 table.to_csv(folder / "gradient_cosines.csv", index=False)
 parameters = sum(parameter.numel() for parameter in model.parameters())
 print(

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,29 +19,9 @@ from sudoku_env.prompts.scoring import score_answer
 from sudoku_env.prompts.text import parse_puzzle
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.solver import count_solutions, solve
-from tests.helpers.warm_process import FRESH, run_script, start_script
+from tests.helpers.warm_process import run_script
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
-
-ROOT = Path(__file__).parents[2]
-SPLITS = {"train": 6, "validation": 3, "test": 4}
-
-
-def start(script, output, *, fresh=FRESH, **options):
-    """Start a script of the repository with `--name value` options, writing to a folder."""
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    command = ROOT / "scripts" / script, ["--output_dir", output, *words]
-    return start_script(*command, env=environment, cwd=ROOT, fresh=fresh)
-
-
-def finish(*processes):
-    """Wait for scripts that must succeed; their standard outputs."""
-    outputs = []
-    for process in processes:
-        output, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors[-3000:]
-        outputs.append(output)
-    return outputs
+from tests.scripts.helpers.started import ROOT, SPLITS, finish, start
 
 
 def contents(folder, pattern):

@@ -6,7 +6,7 @@ import pytest
 
 from sudoku_env.errors import SudokuError
 from sudoku_env.grids import canonical_grid
-from sudoku_env.puzzle_sets import COLUMNS, TIERS, Tier, audit_sets, distinct, draw_by_split, to_table, write_sets
+from sudoku_env.puzzle_sets import COLUMNS, TIERS, Tier, audit_sets, distinct, draw_by_split, to_rows, write_sets
 from sudoku_env.puzzles import Puzzles, read_puzzles
 from sudoku_env.rating import rate
 from sudoku_env.split import SPLITS
@@ -125,10 +125,12 @@ def test_distinct_keeps_the_first():
     assert kept.boards.tolist() == [[3, 1], [2, 2], [0, 1]] and kept.solutions.tolist() == [[0, 1], [2, 3], [6, 7]]
 
 
-def test_table_columns():
+def test_rows_have_the_columns_of_a_file():
     puzzles = draw_by_split(6, (2, 0, 0), clues=20, rule="singles", exact=False, seed=0)["train"]
-    table = to_table(puzzles, "singles")
-    assert table["clues"].tolist() == [20, 20] and set(table["rule"]) <= {"naked_single", "hidden_single"}
+    rows = to_rows(puzzles, "singles")
+    assert all(tuple(row) == COLUMNS for row in rows)
+    assert [row["clues"] for row in rows] == [20, 20]
+    assert {row["rule"] for row in rows} <= {"naked_single", "hidden_single"}
 
 
 def test_tiers_are_named_once():

@@ -1,3 +1,4 @@
+import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,8 +9,12 @@ from torch import Tensor, nn
 from dllm_rl.decode import decode
 from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.objective import ObjectiveConfig
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import rollout
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.update import objective_pass
 
 
 class Plain(nn.Module):
@@ -47,6 +52,33 @@ def test_a_plain_model_decodes_like_the_native_one(
         as_policy_model(Plain(model, shift=not shift, bare=bare), shifted=shift), batch, get_strategy("margin")
     )
     assert not torch.equal(one.responses, expected.responses)
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_gradients_are_those_of_the_native_model(model: LladaForMaskedLM, batch: PuzzleBatch, shift: bool) -> None:
+    record = rollout(model, batch, num_generations=2, generator=torch.Generator().manual_seed(3))
+    found = []
+    for policy_model in (model, as_policy_model(Plain(model, shift=shift, bare=False), shifted=shift)):
+        model.zero_grad()
+        objective_pass(
+            policy_model,
+            record,
+            lambda rl, sft: (rl + sft).backward(),
+            policy=PolicyConfig(),
+            config=ObjectiveConfig(),
+        )
+        found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
+    assert found[0] and any(gradient.any() for gradient in found[0])
+    torch.testing.assert_close(*found)
+
+
+def test_a_copy_of_an_adapter_wraps_a_copy(model: LladaForMaskedLM) -> None:
+    adapter = LogitsAdapter(model, shifted=True)
+    again = copy.deepcopy(adapter)
+    assert again.model is not model and again.shifted and again.config.mask_token_id == model.config.mask_token_id
+    assert adapter.get_output_embeddings() is model.get_output_embeddings()
+    with pytest.raises(AttributeError, match="no_such_name"):
+        adapter.no_such_name  # noqa: B018
 
 
 def test_missing_attention_masks_become_ones(model: LladaForMaskedLM) -> None:

@@ -15,6 +15,8 @@ from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
 
 PROMPT = re.compile(r"(?:Q (?P<question>.*)|C (?P<asked>.*)\|(?P<first>.*)\|(?P<second>.*))\n\n", re.DOTALL)
 QUESTIONS = ["red", "blue sky", "one two three", "sun"]
+SPECIAL = ["<R>", "</R>", "[Answer 1]", "[Answer 2]", "[Tie]", "<|turn|>"]
+"""Tags and labels that a tokenizer may have as special tokens."""
 Policy = Callable[[str, int], str]
 Critic = Callable[[str, str, str, int], str]
 

@@ -6,8 +6,8 @@ import torch
 from transformers import TrainingArguments
 
 from llm_rl.rollout.sft import AnswerCollator, SupervisedDataset, supervised_trainer
+from tests.llm_rl.helpers.small_models import gpt2
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer
-from tests.llm_rl.rollout.test_scoring import gpt2
 
 MESSAGES = [{"role": "user", "content": "red"}]
 ROWS = [

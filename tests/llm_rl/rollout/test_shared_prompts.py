@@ -8,8 +8,8 @@ from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
 from llm_rl.rollout.shared_prompts import group_by_prompt
+from tests.llm_rl.helpers.small_models import SAMPLES, gemma2, gpt2
 from tests.llm_rl.helpers.tiny_grpo import new_model, trainer
-from tests.llm_rl.rollout.test_scoring import SAMPLES, gemma2, gpt2
 
 GROUPS = [
     Sample(sample.row, sample.prompt_ids, completion, truncated=True)

@@ -9,7 +9,7 @@ from llm_rl.vapor import VaporBatch, VaporConfig, vapor_loss, vapor_terms
 from llm_rl.vapor.batches import Response, VaporSample, collate_pairs, find_part, place_response, preference_pair
 from llm_rl.vapor.monitors import GradientShares, record_preferences, record_vapor
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
-from tests.llm_rl.vapor.test_objective import random_batch
+from tests.llm_rl.helpers.vapor_batches import random_batch
 
 
 def parametrized(first: torch.Tensor, second: torch.Tensor, keep: str) -> VaporBatch:

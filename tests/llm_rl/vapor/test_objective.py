@@ -21,6 +21,7 @@ from llm_rl.vapor import (
     vapor_terms,
     verifiable_log_ratio,
 )
+from tests.llm_rl.helpers.vapor_batches import random_batch
 
 NAN = math.nan
 
@@ -98,30 +99,6 @@ def test_span_mask() -> None:
     for span in ((2, 2), (-1, 2), (1, 5)):
         with pytest.raises(ValueError, match="does not fit"):
             span_mask([span], 4)
-
-
-def random_batch(seed: int, columns: int, scale: float = 0.5) -> VaporBatch:
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(*shape: int) -> torch.Tensor:
-        return scale * torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    def chance(*shape: int) -> torch.Tensor:
-        return torch.rand(*shape, generator=generator) < 0.5
-
-    shape = (3, 4, 5)
-    chosen, rejected = (3, columns, 2), (3, columns, 3)
-    parts = normal(*chosen), normal(*chosen), chance(*chosen), normal(*rejected), normal(*rejected), chance(*rejected)
-    spans = chance(*shape) & chance(3, 4, 1)
-    return VaporBatch(
-        normal(*shape),
-        normal(*shape),
-        normal(*shape),
-        spans | chance(*shape),
-        spans,
-        normal(3, 4),
-        PreferencePair(*parts),
-    )
 
 
 def slow_loss(batch: VaporBatch, config: VaporConfig) -> float:

@@ -8,7 +8,7 @@ import pytest
 from scripts.smollm2 import word_problems
 from sudoku_env.chat import questions
 from sudoku_env.prompts.text import parse_puzzle
-from tests.scripts.test_scripts import SPLITS, finish, start
+from tests.scripts.helpers.started import SPLITS, finish, start
 
 
 def lines(path):

@@ -4,9 +4,9 @@ import copy
 
 from tokenizers import AddedToken
 
+from tests.llm_rl.helpers.tiny_raro import SPECIAL
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
-from tests.llm_rl.integrations.verl.test_verl import configuration, question_row, roll_out
-from tests.llm_rl.raro.test_special_tokens import SPECIAL
+from tests.llm_rl.helpers.verl_roll_outs import configuration, question_row, roll_out
 
 
 def test_hidden_reasoning_stays_hidden_and_labels_are_read():

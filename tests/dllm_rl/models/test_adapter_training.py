@@ -1,0 +1,264 @@
+"""Models of other architectures under `UnmaskTrainer` and `SftTrainer`: what trains, what is saved, exact resume."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import BertConfig, BertForMaskedLM, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
+
+from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
+from dllm_rl.policy import PolicyConfig, score_states
+from dllm_rl.rollout import rollout
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from llm_rl.training.lora import add_lora
+from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, tokenizer, trainer, untimed, warm_model
+from tests.llm_rl.helpers.doc_examples import run_example
+
+PAGE = Path(__file__).parents[3] / "docs" / "decoding.md"
+Make = Callable[..., LogitsAdapter]
+SAVING: dict[str, Any] = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "position_temperature": 1.0}
+
+
+def bert_model(seed: int = 0) -> BertForMaskedLM:
+    """An encoder with learned positions and a head that is tied to the embedding."""
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(tokenizer()),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.2,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        pad_token_id=tokenizer().pad_token_id,
+    )
+    config.mask_token_id = tokenizer().mask_token_id
+    return BertForMaskedLM(config)
+
+
+def dream_model(seed: int = 0) -> Qwen2ForCausalLM:
+    """As Dream: a Qwen2 that attends in both directions and whose logits at a position are for the next one."""
+    torch.manual_seed(seed)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer()),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.2,
+        tie_word_embeddings=False,
+        is_causal=False,
+    )
+    config.mask_token_id = tokenizer().mask_token_id
+    model = Qwen2ForCausalLM(config)
+    for layer in model.model.layers:
+        layer.self_attn.is_causal = False
+    return model
+
+
+def bert(seed: int = 0) -> nn.Module:
+    return as_policy_model(bert_model(seed))
+
+
+def dream(seed: int = 0) -> nn.Module:
+    return as_policy_model(dream_model(seed), shifted=True)
+
+
+def bert_with_lora(seed: int = 0) -> nn.Module:
+    """The same base for every seed, other adapters."""
+    base = bert_model()
+    torch.manual_seed(seed)
+    return as_policy_model(add_lora(base, r=2, alpha=4, target_modules=["query", "value", "dense"]))
+
+
+def dream_with_lora(seed: int = 0) -> nn.Module:
+    base = dream_model()
+    torch.manual_seed(seed)
+    return as_policy_model(add_lora(base, r=2, alpha=4, target_modules=["q_proj", "v_proj", "down_proj"]), shifted=True)
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+class StoppedError(Exception):
+    """What ends a run in place of a signal."""
+
+
+class StopAfter(TrainerCallback):
+    """Ends a run after a step, before its checkpoint is written."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+        if state.global_step == self.step:
+            raise StoppedError
+
+
+def test_the_dream_like_model_attends_in_both_directions() -> None:
+    model, ids = dream_model().eval(), torch.arange(4, 12)[None]
+    changed = ids.clone()
+    changed[0, -1] = 4
+    mask = torch.ones_like(ids)
+    assert not torch.equal(
+        model(ids, attention_mask=mask).logits[0, 0], model(changed, attention_mask=mask).logits[0, 0]
+    )
+
+
+@pytest.mark.parametrize("make", [bert, dream])
+def test_every_weight_of_the_wrapped_model_trains(make: Make, tmp_path: Path) -> None:
+    model = make()
+    before = weights(model.model)
+    run = trainer(tmp_path, model, max_steps=2, learning_rate=1e-2)
+    run.train()
+    still = {name for name, weight in weights(model.model).items() if torch.equal(weight, before[name])}
+    assert run.model is model and still == set()
+    assert logged(run, "max_log_ratio_at_update_0") == pytest.approx([0, 0], abs=1e-5)
+    assert all(value != 0 for value in logged(run, "grad_norm"))
+
+
+@pytest.mark.parametrize("make", [bert, dream])
+def test_training_raises_the_expected_reward(make: Make, tmp_path: Path) -> None:
+    """On two puzzles over and over: f is learned, through the right positions."""
+    run = trainer(tmp_path, make(), count=2, max_steps=40, learning_rate=1e-2, logging_steps=10)
+    run.train()
+    first, *_, last = logged(run, "objective_sft")
+    assert last > first + 0.3
+
+
+def test_logits_of_the_shifted_model_are_taken_one_token_earlier() -> None:
+    model = dream_model().eval()
+    batch = sudoku_task().batch(puzzles(2))
+    record = rollout(as_policy_model(model, shifted=True), batch, num_generations=2)
+    prompt_ids, prompt_mask = batch.prompts_of(record.problem_of)
+    inputs = prompt_ids, prompt_mask, record.responses, batch.mask_id, PolicyConfig()
+    scores = score_states(as_policy_model(model, shifted=True), *inputs)
+    ids = torch.cat([prompt_ids, record.responses], dim=1)
+    with torch.no_grad():
+        logits = model(ids, attention_mask=torch.ones_like(ids)).logits
+    state, position = (record.responses == batch.mask_id).nonzero(as_tuple=True)
+    expected = logits[state, prompt_ids.shape[1] + position - 1]
+    expected[:, batch.mask_id] = -torch.inf
+    torch.testing.assert_close(scores.logits, expected)
+
+
+@pytest.mark.parametrize(("make", "shifted"), [(bert_model, False), (dream_model, True)])
+def test_padding_is_masked(make: Callable[[], nn.Module], shifted: bool) -> None:
+    """What stands at padding changes nothing."""
+    model = as_policy_model(make(), shifted=shifted).eval()
+    ids = torch.arange(4, 14)[None]
+    changed = ids.clone()
+    changed[0, :2] = 20
+    real, marked = torch.arange(10)[None] >= 2, torch.arange(10)[None] >= 4
+    logits = [model(one, real, marked).logits for one in (ids, changed)]
+    torch.testing.assert_close(*logits)
+    assert not torch.allclose(*(model(one, None, marked).logits for one in (ids, changed)))
+
+
+@pytest.mark.parametrize("make", [bert, dream, bert_with_lora, dream_with_lora])
+def test_a_run_that_was_stopped_ends_bit_for_bit_as_one_that_was_not(make: Make, tmp_path: Path) -> None:
+    options = {**SAVING, "num_iterations": 2, "save_steps": 1, "gradient_checkpointing": True}
+    whole = trainer(tmp_path / "whole", make(), **options)
+    whole.train()
+    stopped = trainer(tmp_path / "stopped", make(), callbacks=[StopAfter(3)], **options)
+    with pytest.raises(StoppedError):
+        stopped.train()
+    resumed = trainer(tmp_path / "stopped", make(seed=5), **options)
+    resumed.train(resume_from_checkpoint="last")
+    first, second = weights(whole.model), weights(resumed.model)
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    assert untimed(resumed.state.log_history) == untimed(whole.state.log_history)
+
+
+@pytest.mark.parametrize(("make", "plain"), [(bert, bert_model), (dream, dream_model)])
+def test_what_is_saved_is_the_model_without_the_adapter(
+    make: Make, plain: Callable[[int], nn.Module], tmp_path: Path
+) -> None:
+    run = trainer(tmp_path, make(), **{**SAVING, "max_steps": 2})
+    run.train()
+    run.save_model(str(tmp_path / "end"))
+    for folder in ("end", "checkpoint-2"):
+        again = type(plain(0)).from_pretrained(tmp_path / folder)
+        assert again.config.mask_token_id == tokenizer().mask_token_id
+        found = weights(again)
+        assert found.keys() == weights(plain(0)).keys()
+        assert all(torch.equal(value, found[name]) for name, value in weights(run.model.model).items())
+
+
+@pytest.mark.parametrize(("make", "plain"), [(bert_with_lora, bert_model), (dream_with_lora, dream_model)])
+def test_only_lora_trains_and_is_saved_for_the_plain_model(
+    make: Make, plain: Callable[[], nn.Module], tmp_path: Path
+) -> None:
+    model = make()
+    before = weights(model)
+    run = trainer(tmp_path, model, **{**SAVING, "max_steps": 2}, learning_rate=1e-2, kl_weight=0.1)
+    assert run.reference is not None and run.reference.model is model
+    run.train()
+    changed = {name for name, value in weights(model).items() if not torch.equal(value, before[name])}
+    assert changed and changed == {name for name, value in model.named_parameters() if value.requires_grad}
+    files = {path.name for path in (tmp_path / "checkpoint-2").glob("*model*.safetensors")}
+    assert files == {"adapter_model.safetensors"}
+    assert len(load_file(tmp_path / "checkpoint-2" / "adapter_model.safetensors")) == len(changed)
+    again = PeftModel.from_pretrained(plain(), str(tmp_path / "checkpoint-2"))
+    ids = torch.arange(4, 12)[None]
+    with torch.no_grad():
+        assert torch.equal(again.eval()(input_ids=ids).logits, model.model.eval()(input_ids=ids).logits)
+
+
+def test_the_divergence_is_taken_from_a_copy_of_a_whole_model(tmp_path: Path) -> None:
+    model = bert()
+    run = trainer(tmp_path, model, max_steps=2, learning_rate=1e-2, kl_weight=0.1)
+    assert run.reference is not None
+    kept = weights(run.reference.model)
+    run.train()
+    assert all(torch.equal(value, kept[name]) for name, value in weights(run.reference.model).items())
+    assert logged(run, "objective_kl")[0] == pytest.approx(0, abs=1e-6) and logged(run, "objective_kl")[1] != 0
+
+
+def test_a_lora_on_llada_needs_no_adapter() -> None:
+    model = add_lora(warm_model(), r=2)
+    assert as_policy_model(model) is model
+
+
+def sft_trainer(folder: Path, model: nn.Module, **changes: Any) -> SftTrainer:
+    options = {**SAVING, "learning_rate": 1e-3, "report_to": "none", "use_cpu": True, "disable_tqdm": True, **changes}
+    del options["position_temperature"]
+    return SftTrainer(
+        model=model,
+        args=SftArguments(str(folder), remove_unused_columns=False, logging_steps=1, **options),
+        train_dataset=SftDataset(sudoku_task(with_tail=True).batch(puzzles(16))),
+    )
+
+
+@pytest.mark.parametrize("make", [bert, dream, bert_with_lora])
+def test_supervised_training_goes_on_exactly_too(make: Make, tmp_path: Path) -> None:
+    whole = sft_trainer(tmp_path, make())
+    whole.train()
+    resumed = sft_trainer(tmp_path, make(seed=5))
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    first, second = weights(whole.model), weights(resumed.model)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert logged(whole, "loss") == logged(resumed, "loss")
+
+
+def test_supervised_training_asks_for_the_mask_token(tmp_path: Path) -> None:
+    model = bert()
+    del model.model.config.mask_token_id
+    with pytest.raises(ValueError, match=r"BertConfig has no mask_token_id; set .*config\.mask_token_id"):
+        sft_trainer(tmp_path, model)
+
+
+def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_example(PAGE, "UnmaskTrainer", bert_model(), tokenizer(), tmp_path, monkeypatch)["trainer"]
+    assert run.state.global_step == 2
+    assert PeftModel.from_pretrained(bert_model(), str(tmp_path / "runs" / "my_run" / "end")) is not None

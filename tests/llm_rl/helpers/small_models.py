@@ -1,0 +1,29 @@
+"""Tiny random models of other architectures than Llama, and samples of all lengths to score with them."""
+
+import torch
+from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
+
+from llm_rl.rollout.data import Sample
+from tests.llm_rl.helpers.tiny_grpo import tokenizer
+
+SIZE = len(tokenizer())
+SAMPLES = [
+    Sample({"prompt": ""}, [5, 6, 7, 8, 9], [3, 4, 0], truncated=False),
+    Sample({"prompt": ""}, [10], [11, 12, 13, 14, 15, 16], truncated=True),
+    Sample({"prompt": ""}, [17, 18], [], truncated=True),
+    Sample({"prompt": ""}, [19, 20, 21], [0], truncated=False),
+]
+
+
+def gpt2() -> GPT2LMHeadModel:
+    """Learned absolute positions, dropout, tied head."""
+    torch.manual_seed(1)
+    return GPT2LMHeadModel(GPT2Config(vocab_size=SIZE, n_embd=16, n_layer=2, n_head=2, n_positions=32))
+
+
+def gemma2() -> Gemma2ForCausalLM:
+    """A soft cap on the logits."""
+    torch.manual_seed(1)
+    shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "head_dim": 8}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "final_logit_softcapping": 2.0}
+    return Gemma2ForCausalLM(Gemma2Config(vocab_size=SIZE, initializer_range=0.5, **shape, **heads))
