@@ -165,7 +165,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
             raise gymnasium.error.InvalidAction(f"action {number} is outside 0..{self._actions - 1}")
         board = np.empty(self.size * self.size, np.uint8)
         mask = np.empty(self._actions, np.int8)
-        reward, steps, error, illegal, over = play_one(number, board, mask, *self._state.rules)
+        reward, steps, error, illegal, over = play_one(number, board, mask, *self._state.moved)
         self._over = over
         return board, reward, over, False, {"action_mask": mask, "error": error, "illegal": illegal, "steps": steps}
 

@@ -18,7 +18,7 @@ ENDS = ("error", "dead_end")
 
 
 class BoardState:
-    """B boards in play and what they are dealt; the arrays are described in `kernels.play`.
+    """B boards in play and what they are dealt; the arrays are described in `kernels.play.InPlay`.
 
     Args:
         count: B.
@@ -36,7 +36,7 @@ class BoardState:
         masks: int8 `(B, n³)`.
         orders: int16 `(B, n²)`.
         status: int64 `(B, 5)`.
-        rules: The last nine arguments of `kernels.play.move`.
+        moved: The last two arguments of `kernels.play.play`.
     """
 
     def __init__(
@@ -64,20 +64,22 @@ class BoardState:
         self.status = np.zeros((count, 5), dtype=np.int64)
         self.status[:, play.OVER] = 1
         candidates = np.zeros((count, cells), dtype=np.uint16)
-        arrays = (self.boards, self.solutions, candidates, self.masks, self.orders, self.status)
+        held = play.InPlay(self.boards, self.solutions, candidates, self.masks, self.orders, self.status)
         neighbors, units_of = _tables(size)
-        boxes = (units_of, table.box_rows, table.box_columns)
-        self._dealing = (pool, bool(self.source.shuffled), self.streams.states, *arrays, *boxes)
-        self.rules = (*arrays, neighbors, end_on == "error", check_illegal_reward(illegal_reward))
+        shuffled = bool(self.source.shuffled)
+        deck = play.Deck(pool, shuffled, self.streams.states, units_of, table.box_rows, table.box_columns)
+        rules = play.Rules(neighbors, end_on == "error", check_illegal_reward(illegal_reward))
+        self._deck = tuple(deck)
+        self.moved = (tuple(held), tuple(rules))
 
     def deal(self, rows: NDArray[np.bool_], choice: int = -1) -> None:
         """Begin an episode in the rows, bool `(B,)`, with the given board `choice` or random puzzles if it is −1."""
-        play.deal(rows, choice, *self._dealing)
+        play.deal(rows, choice, self._deck, self.moved[0])
 
     def play(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
         """The rewards, float64 `(B,)`, of one move on every board that is not over, by `kernels.play.play`."""
         rewards = np.empty(len(actions))
-        play.play(actions, rewards, *self.rules)
+        play.play(actions, rewards, *self.moved)
         return rewards
 
     def definite(self) -> NDArray[np.bool_]:

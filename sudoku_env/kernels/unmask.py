@@ -58,7 +58,7 @@ def write_cells(
         tokens: int64 `(B,)`, what was written there.
         digit_ids: int64 `(n,)`, the token of each digit.
         boards: int16 `(B, n²)`, 0 for a mask, 1..n for a digit, −1 for any other token.
-        orders: int64 `(B, n²)`, as in `kernels.play`.
+        orders: int64 `(B, n²)`, as in `kernels.play.InPlay`.
         definite: bool `(B, n²)`, the cells that are definite; none once a cell is wrong.
         steps: int64 `(B,)`, steps taken, this one included.
         error: bool `(B,)`, whether a cell is wrong.
