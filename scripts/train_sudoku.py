@@ -41,7 +41,6 @@ from dllm_rl.evaluate import (
     paired_order_difference,
 )
 from dllm_rl.objective import Reduction
-from dllm_rl.plots import plot_run
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import SudokuTask, Tail
@@ -55,6 +54,7 @@ from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.storage import write_text_whole
 from scripts.folders import LAST, RunFolder
 from scripts.sudoku.closing_table import closing_table
+from scripts.sudoku.run_plot import plot_run
 from sudoku_env.envs.rendering import decode_gif
 from sudoku_env.errors import SudokuError
 from sudoku_env.order import random_order_floor

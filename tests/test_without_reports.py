@@ -45,9 +45,9 @@ def test_training_evaluating_and_puzzle_sets_work_without(tmp_path: Path) -> Non
 from pathlib import Path
 from dllm_rl.callbacks import HeldOutCurve
 from dllm_rl.decode import decode
-from dllm_rl.decoding import get_strategy
 from dllm_rl.evaluate import evaluate
-from dllm_rl.order import judge, mean_order
+from dllm_rl.order import ladder_order, mean_order
+from dllm_rl.strategies import get_strategy
 from llm_rl.training.callbacks import MetricsWriter
 from sudoku_env.puzzle_sets import Tier, audit_sets, write_sets
 from tests.dllm_rl.helpers.tiny_training import puzzles, sudoku_task, trainer
@@ -60,7 +60,7 @@ run = trainer(folder / "run", callbacks=callbacks, save_strategy="steps", save_s
 run.train()
 print(evaluate(run.model, puzzles(2), sudoku_task()).summary().keys() >= {"solved", "greedy_forced"})
 record = decode(run.model, sudoku_task().batch(puzzles(2)), get_strategy("margin"))
-print(mean_order(judge(record).cell_steps).shape)
+print(mean_order(ladder_order(record).cell_steps).shape)
 run = tiny_grpo.trainer(folder / "grpo", max_steps=1)
 run.train()
 print(run.state.global_step)
@@ -78,8 +78,8 @@ print([name for name in ("pandas", "matplotlib", "tensorboard") if sys.modules[n
 
 CALLS = {
     "from llm_rl.training.logs import read_json_lines; read_json_lines('README.md')": "pandas",
-    "from dllm_rl.evaluate import compare; compare({}, 0.0)": "pandas",
-    "from dllm_rl.plots import plot_run; plot_run(None, {}, 0.0, 'a.png')": "matplotlib",
+    "from scripts.sudoku.closing_table import closing_table; closing_table({}, 0.0)": "pandas",
+    "from scripts.sudoku.run_plot import plot_run; plot_run(None, {}, 0.0, 'a.png')": "matplotlib",
     "from scripts.benchmarks.order_plot import plot_order; plot_order({'a': None}, 'a.png')": "matplotlib",
     "from dllm_rl import UnmaskArguments; UnmaskArguments('a', report_to='tensorboard')": "tensorboard",
 }

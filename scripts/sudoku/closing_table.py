@@ -1,13 +1,16 @@
 """The table that closes the main job."""
 
 from collections.abc import Mapping
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from dllm_rl.evaluate import Evaluation
+from llm_rl.training.reports import load_pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def closing_table(evaluations: Mapping[str, Mapping[str, Evaluation]], floor: float) -> pd.DataFrame:
+def closing_table(evaluations: Mapping[str, Mapping[str, Evaluation]], floor: float) -> "pd.DataFrame":
     """One row a model: solve rate by each strategy, and the order metrics of margin decoding.
 
     Args:
@@ -16,6 +19,9 @@ def closing_table(evaluations: Mapping[str, Mapping[str, Evaluation]], floor: fl
 
     Returns:
         A frame indexed by model name, rates in percent.
+
+    Raises:
+        ModuleNotFoundError: pandas is not installed.
     """
     rows = {}
     for model, by_strategy in evaluations.items():
@@ -25,4 +31,4 @@ def closing_table(evaluations: Mapping[str, Mapping[str, Evaluation]], floor: fl
         row["(random floor)"] = 100 * floor
         row["steps before error"] = margin.steps_before_error.mean()
         rows[model] = row
-    return pd.DataFrame.from_dict(rows, orient="index")
+    return load_pandas().DataFrame.from_dict(rows, orient="index")

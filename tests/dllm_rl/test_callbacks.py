@@ -8,9 +8,9 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from dllm_rl import callbacks
 from dllm_rl.callbacks import HeldOutCurve
-from dllm_rl.plots import PANELS, plot_run
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.logs import read_json_lines
+from scripts.sudoku.run_plot import PANELS, plot_run
 from tests.dllm_rl.helpers.tiny_training import new_model, puzzles, sudoku_task
 
 

@@ -10,7 +10,6 @@ from dllm_rl.decode import decode
 from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
-from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch
@@ -64,7 +63,6 @@ def test_gradients_are_those_of_the_native_model(model: LladaForMaskedLM, batch:
             policy_model,
             record,
             lambda rl, sft: (rl + sft).backward(),
-            policy=PolicyConfig(),
             config=ObjectiveConfig(),
         )
         found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
