@@ -1,16 +1,12 @@
 import json
 import time
 
-import pandas as pd
-import torch
-from PIL import Image
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from dllm_rl import callbacks
 from dllm_rl.callbacks import HeldOutCurve
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.logs import read_json_lines
-from scripts.sudoku.run_plot import PANELS, plot_run
 from tests.dllm_rl.helpers.tiny_training import new_model, puzzles, sudoku_task
 
 
@@ -61,16 +57,6 @@ def test_metrics_are_written_line_by_line(tmp_path):
         )
     frame = read_json_lines(tmp_path / "metrics.jsonl")
     assert frame.step.tolist() == [1, 2] and frame.loss.tolist() == [0.5, 1.0]
-
-
-def test_picture_of_a_run(tmp_path):
-    metrics = pd.DataFrame({"step": range(5), **{name: torch.rand(5).tolist() for name, _ in PANELS}})
-    metrics.loc[2, "greedy_forced"] = float("nan")
-    points = {"seconds": [0, 1], "solved": [0.5, 0.6], "solved_ci95": [0.1, 0.1], "greedy_forced": [0.9, 0.95]}
-    plot_run(metrics, {"rl": pd.DataFrame(points)}, 0.8, tmp_path / "run.png")
-    with Image.open(tmp_path / "run.png") as picture:
-        assert picture.width > 1000
-    assert [path.name for path in tmp_path.iterdir()] == ["run.png"]
 
 
 def test_a_resumed_run_starts_from_the_lines_of_its_checkpoint(tmp_path):
