@@ -29,6 +29,7 @@ from transformers import (
     set_seed,
 )
 
+# Nothing of scripts/ is imported, so that this file runs by its path beside packages that are called so too (verl's).
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.callbacks import HeldOutCurve
@@ -41,6 +42,7 @@ from dllm_rl.evaluate import (
     paired_order_difference,
 )
 from dllm_rl.objective import Reduction
+from dllm_rl.report import closing_table, plot_run
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import SudokuTask, Tail
@@ -50,11 +52,9 @@ from llm_rl.training.checkpoint import CheckpointError
 from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_reports, parse, user_errors
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.lora import add_lora
+from llm_rl.training.output_folder import LAST, RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.storage import write_text_whole
-from scripts.folders import LAST, RunFolder
-from scripts.sudoku.closing_table import closing_table
-from scripts.sudoku.run_plot import plot_run
 from sudoku_env.envs.rendering import decode_gif
 from sudoku_env.errors import SudokuError
 from sudoku_env.order import random_order_floor

@@ -27,10 +27,10 @@ from llm_rl.training.checkpoint import CheckpointError
 from llm_rl.training.command_line import need_model, need_reports, user_errors
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.lora import add_lora
+from llm_rl.training.output_folder import LAST, RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, whole_folder, write_text_whole
-from scripts.folders import LAST, RunFolder
 from scripts.smollm2.loader import load_smollm2
 from scripts.smollm2.run_state import Judgements, StepClock
 from sudoku_env.chat.rows import ChatRow, chat_rows

@@ -33,8 +33,8 @@ from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.checkpoint import CheckpointError
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
+from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.storage import write_text_whole
-from scripts.folders import RunFolder
 from scripts.sudoku.hold_anneal import HoldThenAnneal
 from scripts.sudoku.model_card import write_card
 from scripts.sudoku.small_tokenizer import build_small_tokenizer

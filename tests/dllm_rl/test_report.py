@@ -1,6 +1,9 @@
+import pandas as pd
 import pytest
+import torch
+from PIL import Image
 
-from scripts.sudoku.closing_table import closing_table
+from dllm_rl.report import PANELS, closing_table, plot_run
 from tests.dllm_rl.helpers.evaluations import FIRST, SECOND
 
 
@@ -18,3 +21,13 @@ def test_table_by_hand() -> None:
     )
     assert table.loc["rl", "greedy_forced %"] == pytest.approx(50.0)
     assert table.loc["rl", "steps before error"] == pytest.approx(4.0)
+
+
+def test_picture_of_a_run(tmp_path):
+    metrics = pd.DataFrame({"step": range(5), **{name: torch.rand(5).tolist() for name, _ in PANELS}})
+    metrics.loc[2, "greedy_forced"] = float("nan")
+    points = {"seconds": [0, 1], "solved": [0.5, 0.6], "solved_ci95": [0.1, 0.1], "greedy_forced": [0.9, 0.95]}
+    plot_run(metrics, {"rl": pd.DataFrame(points)}, 0.8, tmp_path / "run.png")
+    with Image.open(tmp_path / "run.png") as picture:
+        assert picture.width > 1000
+    assert [path.name for path in tmp_path.iterdir()] == ["run.png"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from llm_rl.training.output_folder import RunFolder, parts_of_run
 from llm_rl.training.run_folder import LOCK, run_lock
-from scripts.folders import RunFolder, parts_of_run
 
 
 @dataclass
