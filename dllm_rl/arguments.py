@@ -1,12 +1,14 @@
 """Arguments of RL training: those of a run and the hyperparameters of docs/objective.md."""
 
 from dataclasses import dataclass, field, fields
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
+from llm_rl.core._checks import check_choice
 from llm_rl.training.arguments import RunArguments
 
+RolloutOnError = Literal["end", "correct"]
 Config = TypeVar("Config", ObjectiveConfig, PolicyConfig)
 
 
@@ -21,6 +23,13 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     num_iterations: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
     mini_batches: int = field(
         default=1, metadata={"help": "Optimizer steps of a pass, each on an equal share of the roll-out's puzzles."}
+    )
+    tokens_per_step: int = field(
+        default=1, metadata={"help": "k: positions that a decision of a roll-out fills from one forward pass."}
+    )
+    on_error: RolloutOnError = field(
+        default="end",
+        metadata={"help": "A wrong token ends the trajectory (end), or is replaced by the answer's (correct)."},
     )
     position_temperature_end: float | None = field(
         default=None, metadata={"help": "T_pos at the end of training, reached linearly; None: constant."}
@@ -70,6 +79,9 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
             raise ValueError(
                 f"num_generations={self.num_generations} and num_iterations={self.num_iterations} must be at least 1"
             )
+        if self.tokens_per_step < 1:
+            raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1")
+        check_choice("on_error", self.on_error, RolloutOnError)
         if self.mini_batches < 1 or self.per_device_train_batch_size % self.mini_batches:
             raise ValueError(
                 f"mini_batches={self.mini_batches} must be at least 1 and divide "

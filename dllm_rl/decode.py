@@ -106,19 +106,23 @@ def decode(
         strategy: How positions and tokens are chosen.
         tokens_per_step: Most positions to fill at each step; None is no bound.
         threshold: Least score of the positions filled beside the best one; None is no threshold.
-        on_error: "continue" to the end, or "end" after the step that wrote a wrong token at a judged position.
+        on_error: "continue" to the end, or "end" after the step that wrote a wrong token at a judged position. To
+            "correct" it is for roll-outs: a decode does not know the answer.
         policy: Temperatures, for the strategies that draw.
         generator: Source of randomness; None is torch's global one.
         max_tokens: Largest number of tokens in one forward pass.
 
     Raises:
-        ValueError: `tokens_per_step` or `max_tokens` is too small, a threshold is given to a strategy that draws
-            positions, or the strategy leaves a state without a position or chooses one that is not masked.
+        ValueError: `tokens_per_step` or `max_tokens` is too small, errors are to be corrected, a threshold is given to
+            a strategy that draws positions, or the strategy leaves a state without a position or chooses one that is
+            not masked.
     """
+    if on_error == "correct":
+        raise ValueError("on_error='correct' is for roll-outs; a decode knows no answer, use 'end' or 'continue'")
     trajectories = Trajectories(problems)
     step_of = torch.full_like(problems.responses, -1)
     definite = torch.zeros_like(problems.judged)
-    greedy = step_of.new_full((len(problems), trajectories.most_decisions), -1)
+    greedy = step_of.new_full((len(problems), trajectories.most_positions), -1)
     greedy_definite = torch.zeros_like(greedy, dtype=torch.bool)
     for step in decoding_steps(
         model,

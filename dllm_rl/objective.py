@@ -14,14 +14,24 @@ import torch
 from torch import Tensor
 
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_at
-from dllm_rl.task import check_lam
+from dllm_rl.task import Learned, check_lam
 from llm_rl.core._checks import check_choice
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
 from llm_rl.core.aggregate import loss_weights
 
+FForm = Literal["linear", "log"]
 FWeight = Literal["one_step", "cumulative", "none"]
 KLTarget = Literal["tokens", "actions"]
 Reduction = Literal["sum", "mean"]
+CHOICES = {
+    "advantage_baseline": Baseline,
+    "advantage_scale": Scale,
+    "reduction": Reduction,
+    "f_form": FForm,
+    "f_weight": FWeight,
+    "kl_target": KLTarget,
+    "ce_on": Learned,
+}
 
 
 @dataclass
@@ -51,6 +61,10 @@ class ObjectiveConfig:
     reduction: Reduction = field(
         default="sum", metadata={"help": "Over a trajectory's steps: sum, or mean, independent of their number K."}
     )
+    f_form: FForm = field(
+        default="linear",
+        metadata={"help": "The second term is of f itself (linear), or of its logarithm, 0 where f is 0 (log)."},
+    )
     f_weight: FWeight = field(
         default="one_step",
         metadata={"help": "Weight of f at a state: the last ratio (one_step), all so far (cumulative), or none."},
@@ -64,6 +78,9 @@ class ObjectiveConfig:
     ce_weight: float = field(
         default=0.0, metadata={"help": "Weight of the masked cross-entropy against the answer at visited states."}
     )
+    ce_on: Learned = field(
+        default="masked", metadata={"help": "It counts all masked positions, or definite ones and the tail."}
+    )
     state_fraction: float = field(
         default=1.0, metadata={"help": "Draw this share of the distinct states for an update, weighted by 1/share."}
     )
@@ -73,10 +90,8 @@ class ObjectiveConfig:
         for name in ("advantage_std_floor", "kl_weight", "entropy_weight", "ce_weight"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or larger, got {getattr(self, name)}")
-        for name, choices in (("reduction", Reduction), ("f_weight", FWeight), ("kl_target", KLTarget)):
+        for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
-        check_choice("advantage_baseline", self.advantage_baseline, Baseline)
-        check_choice("advantage_scale", self.advantage_scale, Scale)
         if self.advantage_baseline == "ema" and self.advantage_scale == "std" and self.advantage_std_floor == 0:
             raise ValueError(
                 "advantage_baseline 'ema' with advantage_scale 'std' needs advantage_std_floor above 0 (try 0.1): a "
@@ -126,7 +141,7 @@ def log_expected_reward(
     return torch.where(some, safe.logsumexp(dim=1), NEG_INF)
 
 
-def expected_reward(
+def log_expected_reward_of(
     scores: StateScores,
     *,
     definite: Tensor,
@@ -136,7 +151,7 @@ def expected_reward(
     policy: PolicyConfig,
     lam: float,
 ) -> Tensor:
-    """f(s) `(N,)` of scored states; 0, without gradient, where S1 and S2 are empty.
+    """log f(s) `(N,)` of scored states; -inf, without gradient, where S1 and S2 are empty.
 
     Args:
         scores: The policy at N states.
@@ -151,7 +166,12 @@ def expected_reward(
     states, positions = counted.nonzero(as_tuple=True)
     logprobs = token_logprobs_at(scores, states, positions, answers[states, positions], policy.token_temperature)
     answer_logprobs = torch.zeros_like(scores.position_logprobs).masked_scatter(counted, logprobs)
-    return log_expected_reward(scores.position_logprobs, answer_logprobs, definite, tail, scored, lam).exp()
+    return log_expected_reward(scores.position_logprobs, answer_logprobs, definite, tail, scored, lam)
+
+
+def f_term(log_f: Tensor, form: FForm) -> Tensor:
+    """What the second term adds up, `(N,)`, from log f(s) `(N,)`: f, or its logarithm and 0 where f is 0."""
+    return log_f.exp() if form == "linear" else torch.where(log_f > NEG_INF, log_f, 0.0)
 
 
 def rollout_advantages(

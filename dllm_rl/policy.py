@@ -147,6 +147,31 @@ def token_logprobs_at(
 def action_logprobs(
     scores: StateScores, states: Tensor, positions: Tensor, tokens: Tensor, config: PolicyConfig
 ) -> Tensor:
-    """log π(a|s) = log π(ℓ|s) + log π(v|ℓ,s) `(A,)` of A actions; the arguments are those of `token_logprobs_at`."""
-    token_logprobs = token_logprobs_at(scores, states, positions, tokens, config.token_temperature)
-    return scores.position_logprobs[states, positions] + token_logprobs
+    """log π(a|s) `(A,)` of A actions, each of which fills up to k positions from one forward pass.
+
+    Positions are drawn one after the other without replacement, tokens independently of each other:
+
+        log π(a|s) = Σ_i [ log π(ℓ_i|s) − log(1 − Σ_{j<i} π(ℓ_j|s)) + log π(v_i|ℓ_i,s) ]
+
+    Args:
+        scores: The policy at N states.
+        states: int64 `(A,)`, the state of each action.
+        positions: int64 `(A, k)`, masked positions in the order of choice, -1 behind the last one.
+        tokens: int64 `(A, k)`, the tokens written there, -1 behind the last one.
+        config: Temperatures.
+    """
+    chosen = positions >= 0
+    rows, ranks = chosen.nonzero(as_tuple=True)  # (B,) each
+    token_logprobs = token_logprobs_at(
+        scores, states[rows], positions[rows, ranks], tokens[rows, ranks], config.token_temperature
+    )
+    total = scores.position_logprobs[states, positions[:, 0]].index_add(0, rows, token_logprobs)
+
+    # Each further position is drawn from those that are left.
+    for rank in range(1, positions.shape[1]):
+        some = chosen[:, rank].nonzero().squeeze(1)
+        earlier = positions[some, :rank]  # (A', rank)
+        left = scores.position_logprobs[states[some]].scatter(1, earlier, NEG_INF)  # (A', R)
+        logprobs = left.gather(1, positions[some, rank, None]).squeeze(1) - left.logsumexp(dim=1)
+        total = total.index_add(0, some, logprobs)
+    return total

@@ -1,6 +1,7 @@
 """Roll-outs for training: G trajectories for each problem, recorded with f, log-probabilities and rewards.
 
-Trajectories that made an error or are complete leave the batch; every distinct state is forwarded once.
+A decision fills one position or several from one forward pass. Trajectories that are complete, or ended by an error,
+leave the batch; every distinct state is forwarded once.
 """
 
 from dataclasses import dataclass, replace
@@ -8,11 +9,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.objective import expected_reward
+from dllm_rl.objective import log_expected_reward_of
 from dllm_rl.policy import PolicyConfig, action_logprobs
 from dllm_rl.strategies import STRATEGIES, Strategy
 from dllm_rl.task import UnmaskBatch, check_lam, unmask_rewards
-from dllm_rl.trajectories import Step, Trajectories, decoding_steps, draw_uniforms
+from dllm_rl.trajectories import OnError, Step, Trajectories, decoding_steps, draw_uniforms
 from llm_rl.core.logprobs import entropy_from_logits
 from llm_rl.training.modes import in_evaluation_mode
 
@@ -32,12 +33,12 @@ class Rollout:
         top_prob: fp32 `(S,)`, its largest probability.
         greedy: int64 `(S,)`, the position of the largest margin.
         state_of: int64 `(T, K)`, the state before decision k, -1 where the trajectory has ended.
-        positions: int64 `(T, K)`, the position filled, -1 where ended.
-        tokens: int64 `(T, K)`, the token written, -1 where ended.
+        positions: int64 `(T, K, k)`, the positions filled, in the order of choice, -1 where there is none.
+        tokens: int64 `(T, K, k)`, the tokens chosen, -1 where there is none.
         old_logprobs: fp32 `(T, K)`, log π(a|s) when acting, 0 where ended.
-        rewards: fp32 `(T, K)`, the reward (`unmask_rewards`), 0 where ended.
-        decisions: int64 `(T,)`, decisions of a full trajectory, i.e. masked positions at the start.
-        errors: bool `(T,)`, whether it ended with a wrong token at a judged position.
+        rewards: fp32 `(T, K)`, the rewards of a decision's positions (`unmask_rewards`) in all, 0 where ended.
+        wrong: bool `(T, K)`, whether a wrong token was chosen at a judged position.
+        decisions: int64 `(T,)`, decisions of a full trajectory: the masked positions at the start, over k, rounded up.
         policy: The temperatures and ε of the policy that acted.
     """
 
@@ -55,8 +56,8 @@ class Rollout:
     tokens: Tensor
     old_logprobs: Tensor
     rewards: Tensor
+    wrong: Tensor
     decisions: Tensor
-    errors: Tensor
     policy: PolicyConfig
 
     @property
@@ -66,11 +67,13 @@ class Rollout:
 
     @property
     def masked(self) -> Tensor:
-        """int64 `(S,)`, masked positions of each state: one less than at the start for every decision before it."""
-        trajectory, step = self.live.nonzero(as_tuple=True)
-        counts = torch.zeros_like(self.problem_of)
-        counts[self.state_of[trajectory, step]] = self.decisions[trajectory] - step
-        return counts
+        """int64 `(S,)`, masked positions of each state."""
+        return (self.responses == self.problems.mask_id).sum(1)
+
+    @property
+    def errors(self) -> Tensor:
+        """bool `(T,)`, whether a wrong token was chosen at a judged position."""
+        return self.wrong.any(1)
 
     @property
     def solved(self) -> Tensor:
@@ -79,8 +82,8 @@ class Rollout:
 
     @property
     def steps_before_error(self) -> Tensor:
-        """int64 `(T,)`, right decisions before the error, or all of them."""
-        return self.live.sum(1) - self.errors.long()
+        """int64 `(T,)`, right decisions before the first error, or all of them."""
+        return torch.where(self.errors, self.wrong.byte().argmax(1), self.live.sum(1))
 
     @property
     def visited_rewards(self) -> Tensor:
@@ -113,7 +116,7 @@ class Rollout:
         visitor = owner[live.nonzero()[:, 0]]
         first = visitor.new_full((len(states),), len(problems)).scatter_reduce(0, of_visit, visitor, "amin")
         per_state = ("responses", "definite", "expected_reward", "entropy", "top_prob", "greedy")
-        per_trajectory = ("positions", "tokens", "old_logprobs", "rewards", "decisions", "errors")
+        per_trajectory = ("positions", "tokens", "old_logprobs", "rewards", "wrong", "decisions")
         return replace(
             self,
             problems=self.problems.select(problems),
@@ -133,6 +136,8 @@ def rollout(
     num_generations: int = 1,
     policy: PolicyConfig | None = None,
     strategy: Strategy = STRATEGIES["policy"],
+    tokens_per_step: int = 1,
+    on_error: OnError = "end",
     lam: float = 0.5,
     generator: torch.Generator | None = None,
     noise: Tensor | None = None,
@@ -147,11 +152,15 @@ def rollout(
         num_generations: G, trajectories for each problem.
         policy: Temperatures; they enter f and the log-probabilities whatever the strategy.
         strategy: How positions and tokens are chosen.
+        tokens_per_step: k, positions that a decision fills from one forward pass, fewer where fewer are masked.
+        on_error: What a wrong token at a judged position does: "end" the trajectory (docs/sources.md), "correct" it,
+            so that the answer's token is written and the trajectory goes on, or "continue" with it.
         lam: λ, the reward of a position that is not judged.
         generator: Source of the uniforms of a strategy that draws; None is torch's global one.
-        noise: Those uniforms themselves, float64 `(T, K, 2)` in [0, 1), for the position and the token of each decision
-            (`dllm_rl.noise.puzzle_noise`). Decisions then depend on nothing else, however the states are cut into
-            passes. Trajectories in one state share its forward pass, not their uniforms.
+        noise: Those uniforms themselves, float64 `(T, M, 2)` in [0, 1), for the position and the token of the first,
+            second … of the M positions that the longest trajectory fills (`dllm_rl.noise.puzzle_noise`). Decisions then
+            depend on nothing else, however the states are cut into passes. Trajectories in one state share its forward
+            pass, not their uniforms.
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions in one forward pass (`micro_batches`).
 
@@ -159,23 +168,27 @@ def rollout(
         The recorded roll-out.
 
     Raises:
-        ValueError: `num_generations`, `max_tokens` or `max_masked` is too small, a problem has no masked position,
-            `noise` has another shape or comes with a generator, `lam` is negative or not finite, or the strategy
-            chooses a position that is not masked.
+        ValueError: `num_generations`, `tokens_per_step`, `max_tokens` or `max_masked` is too small, a problem has no
+            masked position, `noise` has another shape or comes with a generator, `lam` is negative or not finite, or
+            the strategy chooses a position that is not masked or fewer positions than it is asked for.
     """
     policy = policy or PolicyConfig()
     check_lam(lam)
     trajectories = Trajectories(problems, num_generations)
-    if not bool(trajectories.decisions.all()):
-        problem = int(trajectories.problem_of[(trajectories.decisions == 0).nonzero()[0]])
+    if tokens_per_step < 1:
+        raise ValueError(f"tokens_per_step={tokens_per_step} must be at least 1")
+    if not bool(trajectories.to_fill.all()):
+        problem = int(trajectories.problem_of[(trajectories.to_fill == 0).nonzero()[0]])
         raise ValueError(f"problem {problem} has no masked position, so there is nothing to decide; leave it out")
-    record = _Record(problems, trajectories, policy, lam)
+    record = _Record(problems, trajectories, tokens_per_step, policy, lam)
     for step in decoding_steps(
         model,
         trajectories,
         strategy,
         policy=policy,
         uniforms=_uniforms(strategy, trajectories, generator, noise),
+        tokens_per_step=tokens_per_step,
+        on_error=on_error,
         max_tokens=max_tokens,
         max_masked=max_masked,
     ):
@@ -186,12 +199,12 @@ def rollout(
 def _uniforms(
     strategy: Strategy, trajectories: Trajectories, generator: torch.Generator | None, noise: Tensor | None
 ) -> Tensor | None:
-    """The uniforms `(T, K, 2)` of a roll-out: those given, or fresh ones where the strategy draws."""
+    """The uniforms `(T, M, 2)` of a roll-out: those given, or fresh ones where the strategy draws."""
     if noise is None:
         return draw_uniforms(strategy, trajectories, generator)
     if generator is not None:
         raise ValueError("a roll-out takes a generator or noise, not both; leave one of them out")
-    shape = (len(trajectories.responses), trajectories.most_decisions, 2)
+    shape = (len(trajectories.responses), trajectories.most_positions, 2)
     if noise.shape != shape or noise.dtype != torch.float64:
         raise ValueError(f"noise is {noise.dtype} {tuple(noise.shape)}; give float64 {shape}, see puzzle_noise")
     return noise.to(trajectories.responses.device)
@@ -200,26 +213,29 @@ def _uniforms(
 class _Record:
     """What has been seen of a roll-out so far."""
 
-    def __init__(self, problems: UnmaskBatch, trajectories: Trajectories, policy: PolicyConfig, lam: float) -> None:
-        self.problems, self.trajectories, self.policy, self.lam = problems, trajectories, policy, lam
-        table = (len(trajectories.decisions), trajectories.most_decisions)
-        device = problems.responses.device
+    def __init__(
+        self, problems: UnmaskBatch, trajectories: Trajectories, tokens_per_step: int, policy: PolicyConfig, lam: float
+    ) -> None:
+        self.problems, self.policy, self.lam = problems, policy, lam
+        self.decisions = -(-trajectories.to_fill // tokens_per_step)  # (T,), rounded up
+        table, device = (len(self.decisions), int(self.decisions.max())), problems.responses.device
         self.state_of = torch.full(table, -1, device=device)
-        self.positions = torch.full(table, -1, device=device)
-        self.tokens = torch.full(table, -1, device=device)
+        self.positions = torch.full((*table, tokens_per_step), -1, device=device)
+        self.tokens = torch.full((*table, tokens_per_step), -1, device=device)
         self.old_logprobs = torch.zeros(table, device=device)
         self.rewards = torch.zeros(table, device=device)
+        self.wrong = torch.zeros(table, dtype=torch.bool, device=device)
         self.seen = 0
         self.columns: dict[str, list[Tensor]] = {}
 
     def add(self, step: Step) -> None:
-        """Take in one step of one token."""
+        """Take in one step."""
         problems, scores, of = self.problems, step.scores, step.of
-        states = {
+        seen = {
             "responses": step.responses,
             "problem_of": of,
             "definite": step.definite,
-            "expected_reward": expected_reward(
+            "expected_reward": log_expected_reward_of(
                 scores,
                 definite=step.definite,
                 tail=problems.open_tail(step.responses, of),
@@ -227,28 +243,33 @@ class _Record:
                 answers=problems.answers[of],
                 policy=self.policy,
                 lam=self.lam,
-            ),
+            ).exp(),
             "entropy": entropy_from_logits(scores.position_logprobs),
             "top_prob": scores.position_logprobs.amax(1).exp(),
             "greedy": scores.margins.argmax(1),
         }
-        for name, column in states.items():
+        for name, column in seen.items():
             self.columns.setdefault(name, []).append(column)
 
-        at = step.trajectories[step.rows], step.number
-        states_of, positions, tokens = step.states[step.rows], step.positions, step.tokens  # (B,) each
-        problem = of[states_of]
-        self.state_of[at] = self.seen + states_of
-        self.positions[at] = positions
-        self.tokens[at] = tokens
-        self.old_logprobs[at] = action_logprobs(scores, states_of, positions, tokens, self.policy)
-        self.rewards[at] = unmask_rewards(
-            problems.judged[problem, positions],
-            step.definite[states_of, positions],
-            problems.scored[problem, positions],
-            problems.answers[problem, positions] == tokens,
-            self.lam,
+        # Each choice at its trajectory, step and rank; each decision at its trajectory and step.
+        if step.number >= self.state_of.shape[1]:
+            raise ValueError("the strategy fills fewer positions a step than asked for; take tokens_per_step=1 with it")
+        chosen, rows, positions, tokens = step.trajectories[step.rows], step.rows, step.positions, step.tokens  # (B,)
+        self.positions[chosen, step.number, step.ranks] = positions
+        self.tokens[chosen, step.number, step.ranks] = tokens
+        at = step.trajectories, step.number
+        self.state_of[at] = self.seen + step.states
+        self.old_logprobs[at] = action_logprobs(scores, step.states, self.positions[at], self.tokens[at], self.policy)
+
+        # The rewards and errors of a decision are those of its positions, all judged by the state before it.
+        states = step.states[rows]
+        problem = of[states]
+        judged, right = problems.judged[problem, positions], problems.answers[problem, positions] == tokens
+        rewards = unmask_rewards(
+            judged, step.definite[states, positions], problems.scored[problem, positions], right, self.lam
         )
+        self.rewards[at] = self.rewards[at].index_add(0, rows, rewards)
+        self.wrong[chosen[judged & ~right], step.number] = True
         self.seen += len(step.responses)
 
     def result(self, num_generations: int) -> Rollout:
@@ -262,8 +283,8 @@ class _Record:
             tokens=self.tokens,
             old_logprobs=self.old_logprobs,
             rewards=self.rewards,
-            decisions=self.trajectories.decisions,
-            errors=self.trajectories.errors,
+            wrong=self.wrong,
+            decisions=self.decisions,
             policy=self.policy,
             **columns,
         )

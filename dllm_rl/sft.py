@@ -1,7 +1,9 @@
 """Masked-diffusion supervised fine-tuning, as published for LLaDA (arXiv:2502.09992, algorithm 2)."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from functools import partial
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +11,8 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import TrainingArguments
 
-from dllm_rl.task import UnmaskBatch
+from dllm_rl.task import Learned, UnmaskBatch
+from llm_rl.core._checks import check_choice
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.checkpoint import ExactTrainer
 
@@ -70,6 +73,7 @@ def masked_diffusion_loss(
     attention_mask: Tensor | None = None,
     generator: torch.Generator | None = None,
     order: MaskOrder = "random",
+    learned: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Masked-diffusion SFT loss of a batch, an upper bound on the negative log-likelihood per maskable position.
 
@@ -81,8 +85,12 @@ def masked_diffusion_loss(
         attention_mask: `(B, L)`, or None without padding.
         generator: Source of randomness; None is the global one.
         order: Which positions `mask_tokens` masks.
+        learned: Given the corrupted ids `(B, L)` and the masked positions, bool `(B, L)`, those that the loss counts;
+            None is all, and with fewer the loss bounds nothing.
     """
     corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, generator, order)
+    if learned is not None:
+        masked = learned(corrupted, masked)
     logits = model(input_ids=corrupted, attention_mask=attention_mask, logits_mask=masked).logits
     per_sequence = torch.cat([ratio, maskable.sum(1, keepdim=True) * float(len(input_ids))], dim=1)
     per_token = per_sequence[masked.nonzero()[:, 0]]
@@ -109,6 +117,7 @@ class SftDataset(Dataset[dict[str, Tensor]]):
         maskable = torch.ones_like(answers, dtype=torch.bool)
         if not mask_prefilled:
             maskable = problems.responses == problems.mask_id
+        self.problems = problems
         self.input_ids = torch.cat([problems.prompt_ids, answers], dim=1).int()
         self.maskable = torch.cat([no_prompt, maskable], dim=1)
         self.attention_mask = torch.cat([~no_prompt if mask is None else mask, torch.ones_like(maskable)], dim=1)
@@ -116,8 +125,9 @@ class SftDataset(Dataset[dict[str, Tensor]]):
     def __len__(self) -> int:
         return len(self.input_ids)
 
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
+    def __getitem__(self, index: int) -> dict[str, Any]:
         return {
+            "problem": (self.problems, index),
             "input_ids": self.input_ids[index],
             "maskable": self.maskable[index],
             "attention_mask": self.attention_mask[index],
@@ -128,12 +138,25 @@ class SftDataset(Dataset[dict[str, Tensor]]):
 class SftArguments(RunArguments):
     """Arguments of `SftTrainer`, beside those that any `transformers.TrainingArguments` give it."""
 
-    mask_order: str = field(default="random", metadata={"help": "random (LLaDA) or left_to_right; see mask_tokens."})
+    mask_order: MaskOrder = field(
+        default="random", metadata={"help": "Which positions are masked: random (LLaDA), or left_to_right."}
+    )
+    ce_on: Learned = field(
+        default="masked",
+        metadata={"help": "The loss counts all masked positions, or definite ones and the tail."},
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.mask_order not in get_args(MaskOrder):
-            raise ValueError(f"mask_order {self.mask_order!r} is unknown; use one of {get_args(MaskOrder)}")
+        check_choice("mask_order", self.mask_order, MaskOrder)
+        check_choice("ce_on", self.ce_on, Learned)
+
+
+def collate(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Rows of one `SftDataset` as a batch: tensors `(B, L)`, and the problems."""
+    problems = rows[0]["problem"][0]
+    batch = {name: torch.stack([row[name] for row in rows]) for name in rows[0] if name != "problem"}
+    return {**batch, "problems": problems.select(torch.tensor([row["problem"][1] for row in rows]))}
 
 
 class SftTrainer(ExactTrainer):
@@ -148,18 +171,20 @@ class SftTrainer(ExactTrainer):
     """
 
     def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:
-        super().__init__(args=args, **kwargs)
+        super().__init__(args=args, **{"data_collator": collate, **kwargs})
         config = getattr(self.model, "config", None)
         if getattr(config, "mask_token_id", None) is None:
             raise ValueError(
                 f"{type(config).__name__} has no mask_token_id; set model.config.mask_token_id to that of the tokenizer"
             )
-        self.mask_order: MaskOrder = args.mask_order if isinstance(args, SftArguments) else "random"  # type: ignore[assignment]
+        own = isinstance(args, SftArguments)
+        self.mask_order: MaskOrder = args.mask_order if own else "random"
+        self.ce_on: Learned = args.ce_on if own else "masked"
 
     def compute_loss(
         self,
         model: nn.Module,
-        inputs: dict[str, Tensor],
+        inputs: dict[str, Any],
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
@@ -178,4 +203,13 @@ class SftTrainer(ExactTrainer):
             self.accelerator.unwrap_model(model).config.mask_token_id,
             attention_mask=None if bool(attention_mask.all()) else attention_mask,
             order=self.mask_order,
+            learned=None if self.ce_on == "masked" else partial(_learned, inputs["problems"], self.ce_on),
         )
+
+
+def _learned(problems: UnmaskBatch, on: Learned, corrupted: Tensor, masked: Tensor) -> Tensor:
+    """bool `(B, L)`: the masked positions of corrupted sequences `(B, L)`, one a problem, that the loss counts."""
+    prompt, of = problems.prompt_ids.shape[1], torch.arange(len(problems), device=masked.device)
+    states, open_ = corrupted[:, prompt:], masked[:, prompt:]
+    counted = problems.learned(open_, of, problems.definite(states, of), on)
+    return torch.cat([torch.zeros_like(masked[:, :prompt]), counted], dim=1)

@@ -15,6 +15,7 @@ def further_terms(
     reference: StateScores | None,
     problems: UnmaskBatch,
     of: Tensor,
+    definite: Tensor,
     policy: PolicyConfig,
     config: ObjectiveConfig,
 ) -> dict[str, Tensor]:
@@ -25,6 +26,7 @@ def further_terms(
         reference: The reference at the same states; None leaves the divergence out.
         problems: The problems.
         of: int64 `(N,)`, the problem of each state.
+        definite: bool `(N, R)`, S1 of each state.
         policy: Temperatures.
         config: The weights.
     """
@@ -34,7 +36,7 @@ def further_terms(
     if config.entropy_weight > 0:
         terms["entropy"] = config.entropy_weight * entropy_from_logits(scores.position_logprobs)
     if config.ce_weight > 0:
-        counted = (scores.row_of >= 0) & problems.known[of]
+        counted = problems.learned(scores.row_of >= 0, of, definite, config.ce_on)
         terms["ce"] = config.ce_weight * answer_loglikelihood(scores, problems.answers[of], counted)
     return terms
 

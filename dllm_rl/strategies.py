@@ -136,7 +136,7 @@ def choose(
     uniforms: Tensor | None = None,
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What A trajectories in given states do next: the positions that they fill, and the tokens.
 
     Args:
@@ -151,8 +151,8 @@ def choose(
         threshold: Least score of the positions beside the best one; None is none. Not for strategies that draw them.
 
     Returns:
-        The trajectory (its place among the A), position and token of each choice, int64 `(B,)` each, trajectory by
-        trajectory in the order of choice.
+        The trajectory (its place among the A), rank (0 for its first choice), position and token of each choice, int64
+        `(B,)` each, trajectory by trajectory in the order of choice.
 
     Raises:
         ValueError: The strategy leaves a state without a position, or chooses one that is not masked.
@@ -171,7 +171,7 @@ def choose(
         tokens = inverse_cdf(logits / policy.token_temperature, _needed(uniforms)[rows, ranks, 1])
     else:
         tokens = logits.argmax(dim=1)
-    return rows, positions, tokens
+    return rows, ranks, positions, tokens
 
 
 def best_positions(score: Tensor, count: int | None, threshold: float | None) -> tuple[Tensor, Tensor, Tensor]:

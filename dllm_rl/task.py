@@ -5,10 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import torch
 from torch import Tensor
+
+Learned = Literal["masked", "definite"]
+"""Which open positions a cross-entropy counts, see `UnmaskBatch.learned`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,6 +78,19 @@ class UnmaskBatch(ABC):
     def open_tail(self, responses: Tensor, of: Tensor) -> Tensor:
         """S2, bool `(N, R)`: the open positions that are not judged, of states `(N, R)` of the problems `(N,)`."""
         return (responses == self.mask_id) & ~self.judged[of]
+
+    def learned(self, open_: Tensor, of: Tensor, definite: Tensor, on: Learned) -> Tensor:
+        """bool `(N, R)`: the open positions of N states whose answer a cross-entropy counts.
+
+        Args:
+            open_: bool `(N, R)`, the open positions.
+            of: int64 `(N,)`, the problem of each state.
+            definite: bool `(N, R)`, S1; not looked at for "masked".
+            on: "masked": all positions whose answer is known. "definite": of the judged ones those alone whose token
+                follows from the state; a token that does not can be learned only by heart.
+        """
+        counted = open_ & self.known[of]
+        return counted if on == "masked" else counted & (definite | ~self.judged[of])
 
     def prompts_of(self, of: Tensor) -> tuple[Tensor, Tensor | None]:
         """Prompt ids `(N, P)` and their mask `(N, P)` (None without padding) of problems by number, int64 `(N,)`."""

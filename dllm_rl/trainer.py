@@ -252,6 +252,8 @@ class UnmaskTrainer(BufferedTrainer):
             problems,
             num_generations=self.args.num_generations,
             policy=self.policy,
+            tokens_per_step=self.args.tokens_per_step,
+            on_error=self.args.on_error,
             lam=self.args.lam,
             noise=noise,
             max_tokens=self.args.max_tokens_per_pass,

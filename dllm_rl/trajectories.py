@@ -15,7 +15,7 @@ from dllm_rl.policy import PolicyConfig, StateScores, score_states
 from dllm_rl.strategies import Strategy, choose
 from dllm_rl.task import UnmaskBatch
 
-OnError = Literal["end", "continue"]
+OnError = Literal["end", "continue", "correct"]
 
 
 class Step(NamedTuple):
@@ -30,6 +30,7 @@ class Step(NamedTuple):
         trajectories: int64 `(A,)`, the trajectories.
         states: int64 `(A,)`, the state of each.
         rows: int64 `(B,)`, the place among the A of the trajectory that made each choice.
+        ranks: int64 `(B,)`, its number among the choices of that trajectory in this step, from 0.
         positions: int64 `(B,)`, the position filled.
         tokens: int64 `(B,)`, the token written.
     """
@@ -42,6 +43,7 @@ class Step(NamedTuple):
     trajectories: Tensor
     states: Tensor
     rows: Tensor
+    ranks: Tensor
     positions: Tensor
     tokens: Tensor
 
@@ -55,10 +57,10 @@ class Trajectories:
 
     Attributes:
         problem_of: int64 `(T,)`, the problem of each.
-        decisions: int64 `(T,)`, positions to fill in all.
+        to_fill: int64 `(T,)`, positions to fill in all.
         responses: int64 `(T, R)`, what is written now.
         filled: int64 `(T,)`, positions filled so far.
-        errors: bool `(T,)`, whether a judged position holds a wrong token.
+        errors: bool `(T,)`, whether a wrong token was written at a judged position.
         alive: int64 `(A,)`, the trajectories that go on.
     """
 
@@ -68,17 +70,17 @@ class Trajectories:
         start, device = problems.responses, problems.responses.device
         self.problems = problems
         self.problem_of = torch.arange(len(problems), device=device).repeat_interleave(num_generations)
-        self.decisions = (start == problems.mask_id).sum(1)[self.problem_of]
+        self.to_fill = (start == problems.mask_id).sum(1)[self.problem_of]
         self.responses = start[self.problem_of]
-        self.filled = torch.zeros_like(self.decisions)
-        self.errors = torch.zeros_like(self.decisions, dtype=torch.bool)
-        self.alive = self.decisions.nonzero().squeeze(1)
+        self.filled = torch.zeros_like(self.to_fill)
+        self.errors = torch.zeros_like(self.to_fill, dtype=torch.bool)
+        self.alive = self.to_fill.nonzero().squeeze(1)
         self._first_alike = _first_alike(problems)  # (Q,)
 
     @property
-    def most_decisions(self) -> int:
-        """K, the positions that the longest trajectory fills."""
-        return int(self.decisions.max())
+    def most_positions(self) -> int:
+        """How many positions the longest trajectory fills."""
+        return int(self.to_fill.max())
 
     def distinct_states(self) -> tuple[Tensor, Tensor, Tensor]:
         """Distinct live states `(N, R)`, the problem of each `(N,)`, and the state `(A,)` of each live trajectory."""
@@ -87,17 +89,20 @@ class Trajectories:
         distinct, inverse = rows.unique(dim=0, return_inverse=True)
         return distinct[:, 1:], distinct[:, 0], inverse
 
-    def write(self, trajectories: Tensor, positions: Tensor, tokens: Tensor) -> None:
-        """Fill positions; all arguments are int64 `(B,)`, and a trajectory may come several times."""
+    def write(self, trajectories: Tensor, positions: Tensor, tokens: Tensor, on_error: OnError) -> None:
+        """Fill positions; the tensors are int64 `(B,)`, and a trajectory may come several times."""
         of = self.problem_of[trajectories]
-        wrong = self.problems.judged[of, positions] & (self.problems.answers[of, positions] != tokens)
-        self.responses[trajectories, positions] = tokens
+        answers = self.problems.answers[of, positions]
+        wrong = self.problems.judged[of, positions] & (answers != tokens)
+        self.responses[trajectories, positions] = (
+            torch.where(wrong, answers, tokens) if on_error == "correct" else tokens
+        )
         self.errors[trajectories[wrong]] = True
         self.filled += trajectories.bincount(minlength=len(self.filled))
 
     def go_on(self, on_error: OnError) -> None:
         """Leave out the trajectories that are complete and, if errors end them, those with an error."""
-        ended = self.filled >= self.decisions
+        ended = self.filled >= self.to_fill
         if on_error == "end":
             ended |= self.errors
         self.alive = self.alive[~ended[self.alive]]
@@ -123,11 +128,12 @@ def decoding_steps(
         trajectories: Where they are.
         strategy: How positions and tokens are chosen.
         policy: Temperatures.
-        uniforms: float64 `(T, K, 2)` in [0, 1), for the position and the token of the first, second … position that a
-            trajectory fills; None for a strategy that does not draw.
+        uniforms: float64 `(T, M, 2)` in [0, 1), for the position and the token of the first, second … position that a
+            trajectory fills, M at most; None for a strategy that does not draw.
         tokens_per_step: Most positions of a trajectory in one step; None is no bound.
         threshold: Least score of the positions filled beside the best one; None is none.
-        on_error: Whether a wrong token at a judged position ends a trajectory, after the step that wrote it.
+        on_error: What a wrong token at a judged position does: "end" the trajectory after the step that wrote it,
+            "continue" with it on the board, or "correct" it, the answer's token being written in its place.
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions in one forward pass (`micro_batches`).
 
@@ -158,7 +164,7 @@ def decoding_steps(
             some, states = alive[members], state_of[members] - first
             part = (responses[first:last], of[first:last], definite[first:last])
             scores = score_states(model, *problems.prompts_of(part[1]), part[0], problems.mask_id, policy)
-            rows, positions, tokens = choose(
+            rows, ranks, positions, tokens = choose(
                 strategy,
                 scores,
                 part[2],
@@ -168,8 +174,8 @@ def decoding_steps(
                 tokens_per_step=tokens_per_step,
                 threshold=threshold,
             )
-            yield Step(number, *part, scores, some, states, rows, positions, tokens)
-            trajectories.write(some[rows], positions, tokens)
+            yield Step(number, *part, scores, some, states, rows, ranks, positions, tokens)
+            trajectories.write(some[rows], positions, tokens, on_error)
         trajectories.go_on(on_error)
         number += 1
 
@@ -177,11 +183,11 @@ def decoding_steps(
 def draw_uniforms(
     strategy: Strategy, trajectories: Trajectories, generator: torch.Generator | None = None
 ) -> Tensor | None:
-    """Uniforms for `decoding_steps`, float64 `(T, K, 2)`; None, without drawing, where the strategy needs none."""
+    """Uniforms for `decoding_steps`, float64 `(T, M, 2)`; None, without drawing, where the strategy needs none."""
     if not (strategy.sample_position or strategy.sample_token):
         return None
     device = trajectories.responses.device
-    shape = (len(trajectories.responses), trajectories.most_decisions, 2)
+    shape = (len(trajectories.responses), trajectories.most_positions, 2)
     source = device if generator is None else generator.device
     return torch.rand(shape, dtype=torch.float64, generator=generator, device=source).to(device)
 

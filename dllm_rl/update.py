@@ -15,7 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.baseline import EmaBaseline
-from dllm_rl.objective import ObjectiveConfig, expected_reward, f_weights, rollout_advantages, step_weights
+from dllm_rl.objective import (
+    ObjectiveConfig,
+    f_term,
+    f_weights,
+    log_expected_reward_of,
+    rollout_advantages,
+    step_weights,
+)
 from dllm_rl.policy import action_logprobs, score_states
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout
@@ -126,8 +133,8 @@ def objective_pass(
         rl = (surrogate.objective * weights[at] * in_rl_sum[at]).sum() * config.rl_weight
         ratio[at], logprobs[at], clipped[at] = surrogate.ratio.detach(), current.detach(), surrogate.clipped
 
-        # The second term: f of each state, as often as it was visited and weighted by the ratios that led there.
-        f = expected_reward(
+        # The second term: f or log f of each state, as often as it was visited, weighted by the ratios that led there.
+        log_f = log_expected_reward_of(
             scores,
             definite=rollout.definite[states],
             tail=problems.open_tail(responses, of),
@@ -136,6 +143,7 @@ def objective_pass(
             policy=policy,
             lam=config.lam,
         )  # (N,)
+        f = f_term(log_f, config.f_form)
         visits = weights[at]
         f_weight = torch.zeros_like(f).index_add(0, local, visits * f_weights(ratio, config.f_weight)[at])
         terms = {"sft": (f * f_weight).sum() * config.sft_weight}
@@ -143,7 +151,9 @@ def objective_pass(
         # Further terms depend on the states alone, each as often as it was visited.
         state_weight = torch.zeros_like(f).index_add(0, local, visits)
         anchor = reference.score(*inputs) if reference is not None and config.kl_weight > 0 else None
-        for name, value in further_terms(scores, anchor, problems, of, policy, config).items():
+        for name, value in further_terms(
+            scores, anchor, problems, of, rollout.definite[states], policy, config
+        ).items():
             terms[name] = (value * state_weight).sum()
 
         backward(rl, sum(terms.values(), torch.zeros_like(rl)))

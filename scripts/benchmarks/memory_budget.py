@@ -14,7 +14,7 @@ import torch
 from transformers import AutoConfig, PreTrainedModel
 
 from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
-from dllm_rl.objective import expected_reward
+from dllm_rl.objective import log_expected_reward_of
 from dllm_rl.policy import PolicyConfig, action_logprobs, score_states
 from llm_rl.training.command_line import need_model, parse, user_errors
 from llm_rl.training.lora import add_lora
@@ -92,10 +92,10 @@ def policy_pass() -> tuple[object, ...]:
     chosen, states = PolicyConfig(), torch.arange(3)
     scores = score_states(small, torch.ones(3, 4, dtype=torch.long), None, responses, MASK, chosen)
     definite = torch.ones(responses.shape, dtype=torch.bool)
-    f = expected_reward(
+    f = log_expected_reward_of(
         scores, definite=definite, tail=~definite, scored=~definite, answers=responses + 1, policy=chosen, lam=0.5
     )
-    return scores, f, action_logprobs(scores, states, states, states, chosen)
+    return scores, f, action_logprobs(scores, states, states[:, None], states[:, None], chosen)
 
 
 copies = sum(size == responses.numel() * VOCABULARY * 4 for size in kept(policy_pass, small))

@@ -58,8 +58,8 @@ def naive_pass(
         )
 
         each = torch.arange(len(rows))
-        positions = rollout.positions[rows, step].clamp_min(0)
-        tokens = rollout.tokens[rows, step].clamp_min(0)
+        positions = rollout.positions[rows, step, 0].clamp_min(0)
+        tokens = rollout.tokens[rows, step, 0].clamp_min(0)
         acting = live[rows, step]
         logprobs = position_logprobs[each, positions] + token_logprobs[each, positions, tokens]
         logprobs = torch.where(acting, logprobs, 0.0)

@@ -117,6 +117,10 @@ def test_rates(make):
     [
         ({"num_generations": 0}, "num_generations=0"),
         ({"num_iterations": 0}, "num_iterations=0"),
+        ({"tokens_per_step": 0}, "tokens_per_step=0 must be at least 1"),
+        ({"on_error": "continue"}, "on_error is 'continue'; choose one of 'end', 'correct'"),
+        ({"f_form": "square"}, "f_form is 'square'"),
+        ({"ce_on": "singles"}, "ce_on is 'singles'"),
         ({"rl_learning_rate": "fast"}, "rl_learning_rate='fast' is no number"),
         ({"position_temperature": 0.0}, "position_temperature must be positive"),
         ({"lam": -0.5}, "lam must be 0 or larger"),

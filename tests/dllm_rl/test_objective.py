@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import (
     ObjectiveConfig,
-    expected_reward,
+    f_term,
     f_weights,
     incoming_ratio,
     log_expected_reward,
+    log_expected_reward_of,
     rollout_advantages,
     step_weights,
 )
@@ -40,9 +41,9 @@ def test_f_by_hand() -> None:
 def test_a_state_without_terms_has_f_0_and_no_gradient(lam: float) -> None:
     logits = torch.zeros(2, 3, requires_grad=True)
     position = logits.log_softmax(1)
-    forced = torch.tensor([[False] * 3, [True, False, False]])
-    none = torch.zeros_like(forced)
-    log_f = log_expected_reward(position, torch.zeros(2, 3), forced, none, none, lam)
+    definite = torch.tensor([[False] * 3, [True, False, False]])
+    none = torch.zeros_like(definite)
+    log_f = log_expected_reward(position, torch.zeros(2, 3), definite, none, none, lam)
     assert log_f[0] == NEG_INF
     f = log_f.exp()
     assert f[0] == 0.0
@@ -72,20 +73,20 @@ def test_f_survives_probabilities_that_underflow() -> None:
 def scored(model: LladaForMaskedLM, batch: PuzzleBatch, responses: torch.Tensor) -> tuple[StateScores, torch.Tensor]:
     with torch.no_grad():
         scores = score_states(model, batch.prompt_ids, batch.prompt_mask, responses, batch.layout.mask_id, POLICY)
-    forced = torch.zeros(responses.shape, dtype=torch.bool)
-    forced[:, torch.tensor(batch.layout.cell_positions)] = torch.from_numpy(
+    definite = torch.zeros(responses.shape, dtype=torch.bool)
+    definite[:, torch.tensor(batch.layout.cell_positions)] = torch.from_numpy(
         definite_digits(batch.boards(responses)) > 0
     )
-    f = expected_reward(
+    log_f = log_expected_reward_of(
         scores,
-        definite=forced,
+        definite=definite,
         tail=(scores.row_of >= 0) & ~batch.judged[0],
-        scored=torch.zeros_like(forced),
+        scored=torch.zeros_like(definite),
         answers=batch.answers,
         policy=POLICY,
         lam=0.5,
     )
-    return scores, f
+    return scores, f_term(log_f, "linear")
 
 
 def halfway(batch: PuzzleBatch) -> torch.Tensor:

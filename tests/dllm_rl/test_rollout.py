@@ -12,40 +12,44 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
-from dllm_rl.strategies import get_strategy
+from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.trajectories import micro_batches
+from dllm_rl.trajectories import OnError, micro_batches
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error, pre_fill
-from tests.dllm_rl.helpers.policy_reference import after, f_of, is_over, policy_at
+from tests.dllm_rl.helpers.policy_reference import actions_at, after, f_of, is_over, policy_at
 from tests.dllm_rl.helpers.tiny_llada import make_model
 
 POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
 
 
-def assert_replays(model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFilled], lam: float) -> None:
+def assert_replays(
+    model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFilled], lam: float, *, corrected: bool = False
+) -> None:
     """Play every trajectory again from its puzzle, one state at a time, and compare all that was recorded."""
+    count = record.positions.shape[2]
     for row in range(len(record.state_of)):
         puzzle = puzzles[row // record.num_generations]
         layout, state = puzzle.layout, list(puzzle.token_ids)
         right = dict(zip(layout.cell_positions.tolist(), layout.solution_ids.tolist(), strict=True))
-        assert int(record.decisions[row]) == state.count(layout.mask_id)
+        assert int(record.decisions[row]) == -(-state.count(layout.mask_id) // count)
+        errors = []
         for k in range(record.state_of.shape[1]):
-            visited = int(record.state_of[row, k])
+            visited, actions = int(record.state_of[row, k]), actions_at(record, row, k)
             if is_over(state, puzzle):
-                assert visited == -1 == int(record.positions[row, k]) == int(record.tokens[row, k])
+                assert visited == -1 and not actions and not bool(record.wrong[row, k])
                 assert float(record.old_logprobs[row, k]) == float(record.rewards[row, k]) == 0.0
                 continue
             assert record.responses[visited].tolist() == state[layout.prompt_length :]
             assert int(record.problem_of[visited]) == row // record.num_generations
-            forced = detect_definite(state, layout)
-            assert record.definite[visited].nonzero()[:, 0].tolist() == forced
-            ell, token = int(record.positions[row, k]), int(record.tokens[row, k])
+            assert len(actions) == min(count, state.count(layout.mask_id))
+            definite = detect_definite(state, layout)
+            assert record.definite[visited].nonzero()[:, 0].tolist() == definite
             with torch.no_grad():
                 policy = policy_at(model, state, puzzle, POLICY)
-            assert float(record.old_logprobs[row, k]) == pytest.approx(float(policy.log_prob((ell, token))), abs=2e-4)
+            assert float(record.old_logprobs[row, k]) == pytest.approx(float(policy.log_prob(*actions)), abs=5e-4)
             assert float(record.expected_reward[visited]) == pytest.approx(
                 float(f_of(policy, state, puzzle, lam)), abs=1e-5
             )
@@ -55,11 +59,19 @@ def assert_replays(model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFi
             assert float(record.entropy[visited]) == pytest.approx(entropy, abs=1e-4)
             margin = {position: float(value) for position, value in policy.margin.items()}
             assert margin[int(record.greedy[visited])] == pytest.approx(max(margin.values()), abs=1e-4)
-            reward = lam if ell not in right else float(ell in forced and right[ell] == token)
-            assert float(record.rewards[row, k]) == pytest.approx(reward)
-            state = after(state, (ell, token), puzzle)
+            rewards = [lam if ell not in right else float(ell in definite and right[ell] == v) for ell, v in actions]
+            assert float(record.rewards[row, k]) == pytest.approx(sum(rewards))
+            wrong = [ell for ell, token in actions if right.get(ell, token) != token]
+            assert bool(record.wrong[row, k]) == bool(wrong)
+            errors += [k] if wrong else []
+            for ell, token in actions:
+                state = after(state, (ell, right.get(ell, token) if corrected else token), puzzle)
         assert is_over(state, puzzle)
-        assert bool(record.errors[row]) == judge_error(state, layout) == (not record.solved[row])
+        assert bool(record.errors[row]) == bool(errors) == (not record.solved[row])
+        assert judge_error(state, layout) == (bool(errors) and not corrected)
+        steps = int(record.live[row].sum())
+        assert int(record.steps_before_error[row]) == (errors[0] if errors else steps)
+        assert corrected or not errors or errors == [steps - 1]
 
 
 def test_every_trajectory_replays_one_state_at_a_time(
@@ -79,6 +91,36 @@ def test_trajectories_on_6x6_replay() -> None:
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
     torch.manual_seed(0)
     assert_replays(model, rollout(model, batch, num_generations=3, policy=POLICY), puzzles, 0.5)
+
+
+@pytest.mark.parametrize("on_error", ["end", "correct"])
+@pytest.mark.parametrize("count", [2, 3, 50])
+def test_decisions_on_several_positions_by_definition(
+    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], count: int, on_error: OnError
+) -> None:
+    generator = torch.Generator().manual_seed(count)
+    record = rollout(
+        model,
+        batch,
+        num_generations=8,
+        policy=POLICY,
+        tokens_per_step=count,
+        on_error=on_error,
+        lam=0.3,
+        generator=generator,
+        max_tokens=200,
+    )
+    assert_replays(model, record, puzzles, 0.3, corrected=on_error == "correct")
+    assert bool(record.errors.any()) and int(record.live.sum(1).max()) == int(record.decisions.max())
+
+
+def test_what_a_roll_out_of_several_positions_refuses(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    with pytest.raises(ValueError, match="tokens_per_step=0 must be at least 1"):
+        rollout(model, batch, tokens_per_step=0)
+    with pytest.raises(ValueError, match="fills fewer positions a step than asked for; take tokens_per_step=1"):
+        rollout(model, batch, tokens_per_step=5, strategy=STRATEGIES["definite_first"], on_error="correct")
+    with pytest.raises(ValueError, match="on_error='stop' is unknown"):
+        rollout(model, batch, on_error="stop")  # type: ignore[arg-type]
 
 
 def test_distinct_states_are_distinct_shared_and_ordered_by_step(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:

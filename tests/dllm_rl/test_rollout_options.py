@@ -66,8 +66,8 @@ def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, s
     )
     paid = []
     for row, column in record.live.nonzero().tolist():
-        state, position = int(record.state_of[row, column]), int(record.positions[row, column])
-        expected = reward(scored, record, row // 60, state, position, int(record.tokens[row, column]))
+        state, position = int(record.state_of[row, column]), int(record.positions[row, column, 0])
+        expected = reward(scored, record, row // 60, state, position, int(record.tokens[row, column, 0]))
         assert float(record.rewards[row, column]) == pytest.approx(expected)
         if not scored.judged[0][position]:
             paid.append(expected)

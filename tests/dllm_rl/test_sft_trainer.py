@@ -4,7 +4,8 @@ import torch
 from transformers import AutoModelForMaskedLM, TrainingArguments
 
 from dllm_rl.evaluate import evaluate
-from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, masked_diffusion_loss
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, collate, mask_tokens, masked_diffusion_loss
+from sudoku_env.prompts.tokens import detect_definite
 from tests.dllm_rl.helpers.tiny_training import logged, new_model, puzzles, sudoku_task, tokenizer
 
 TASK = sudoku_task(with_tail=True)
@@ -53,7 +54,7 @@ def test_resumed_run_equals_an_uninterrupted_one(tmp_path):
 
 def test_loss_of_a_batch_with_padding(tmp_path):
     data = SftDataset(TASK.batch([*puzzles(2), *puzzles(2, seed=2, template="short")]))
-    batch = {name: torch.stack([data[row][name] for row in range(4)]) for name in data[0]}
+    batch = collate([data[row] for row in range(4)])
     assert not batch["attention_mask"].all()
     trainer = sft_trainer(tmp_path, data)
     torch.manual_seed(0)
@@ -72,7 +73,7 @@ def test_loss_of_a_batch_with_padding(tmp_path):
 @pytest.mark.parametrize("order", ["random", "left_to_right"])
 def test_masks_in_the_order_of_the_arguments(tmp_path, order):
     data = SftDataset(TASK.batch(puzzles(4)))
-    batch = {name: torch.stack([data[row][name] for row in range(4)]) for name in data[0]}
+    batch = collate([data[row] for row in range(4)])
     trainer = sft_trainer(tmp_path, data, kind=SftArguments, mask_order=order)
     torch.manual_seed(0)
     loss = trainer.compute_loss(trainer.model, batch)
@@ -81,8 +82,38 @@ def test_masks_in_the_order_of_the_arguments(tmp_path, order):
     assert loss == masked_diffusion_loss(trainer.model, ids, maskable, tokenizer().mask_token_id, order=order)
 
 
+def test_the_loss_on_definite_cells_alone_by_loops(tmp_path):
+    """Each sequence by itself: which of its masked cells are singles of what is left, and the tail."""
+    given = [*puzzles(3), *puzzles(3, seed=2, template="short")]
+    data = SftDataset(TASK.batch(given), mask_prefilled=True)
+    batch = collate([data[row] for row in (5, 0, 3, 4)])
+    trainer = sft_trainer(tmp_path, data, kind=SftArguments, ce_on="definite")
+    torch.manual_seed(2)
+    loss = trainer.compute_loss(trainer.model, batch)
+    torch.manual_seed(2)
+    ids, maskable, mask_id = batch["input_ids"].long(), batch["maskable"], tokenizer().mask_token_id
+    corrupted, masked, ratio = mask_tokens(ids, maskable, mask_id)
+    expected, counts = 0.0, []
+    for row, number in enumerate((5, 0, 3, 4)):
+        layout, size = given[number].layout, ids.shape[1] - given[number].layout.response_length
+        definite = detect_definite([0] * layout.prompt_length + corrupted[row, size:].tolist(), layout)
+        open_ = masked[row, size:].nonzero()[:, 0].tolist()
+        counted = [size + ell for ell in open_ if ell in definite or ell not in layout.cell_positions]
+        counts.append((len(counted), len(open_)))
+        logits = trainer.model(
+            input_ids=corrupted[row : row + 1],
+            attention_mask=batch["attention_mask"][row : row + 1],
+            logits_mask=torch.ones_like(masked[:1]),
+        ).logits
+        for ell in counted:
+            nll = -logits.detach().float().log_softmax(-1)[ell, ids[row, ell]]
+            expected += float(nll / (ratio[row] * maskable[row].sum() * 4))
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+    assert any(0 < few < all_ for few, all_ in counts)
+
+
 def test_unknown_order(tmp_path):
-    with pytest.raises(ValueError, match=r"mask_order 'sorted' is unknown; use one of \('random', 'left_to_right'\)"):
+    with pytest.raises(ValueError, match="mask_order is 'sorted'; choose one of 'random', 'left_to_right'"):
         SftArguments(str(tmp_path), mask_order="sorted")
 
 

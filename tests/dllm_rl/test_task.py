@@ -127,7 +127,7 @@ def test_a_roll_out_steps_as_the_environment_does(puzzles: list[PreFilled]) -> N
         )  # fmt: skip
         rows, columns = record.live.nonzero(as_tuple=True)
         states = record.responses[record.state_of[rows, columns]]
-        positions, tokens = record.positions[rows, columns], record.tokens[rows, columns]
+        positions, tokens = record.positions[rows, columns, 0], record.tokens[rows, columns, 0]
         outcome, expected = environment(batch, rows // 4, states, positions, tokens, lam)
         assert record.rewards[rows, columns].tolist() == expected.astype(np.float32).tolist()
         assert not bool(record.rewards[~record.live].any())
@@ -171,7 +171,7 @@ def by_definition(record: Rollout, row: int, lam: float) -> tuple[list[float], b
     """Rewards of one trajectory of sums, and whether it ended with an error, from its two digits."""
     a, b = PAIRS[row // record.num_generations]
     state, rewards, error = [MASK] * LENGTH, [], False
-    for ell, token in zip(record.positions[row].tolist(), record.tokens[row].tolist(), strict=True):
+    for ell, token in zip(record.positions[row, :, 0].tolist(), record.tokens[row, :, 0].tolist(), strict=True):
         if ell < 0:
             break
         assert not error and state[ell] == MASK

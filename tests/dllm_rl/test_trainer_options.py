@@ -1,5 +1,6 @@
 """The objective's options as the trainer applies them."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,19 @@ def test_position_temperature_falls_linearly_and_stays_for_all_updates_on_a_roll
     assert logged(run, "position_temperature") == [1.0, 0.75]
     assert [record.policy.position_temperature for record, _ in passes] == [1.0, 1.0, 0.75, 0.75]
     assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
+
+
+def test_decisions_on_several_positions_reach_roll_outs_and_updates(tmp_path, rollouts, passes):
+    changes = {"tokens_per_step": 3, "on_error": "correct", "f_form": "log", "ce_weight": 1.0, "ce_on": "definite"}
+    run = trainer(tmp_path, max_steps=4, num_iterations=2, **changes)
+    run.train()
+    assert len(rollouts) == 2 and all(record.positions.shape[2] == 3 for record in rollouts)
+    assert all(torch.equal(record.live.sum(1), record.decisions) for record in rollouts)
+    assert any(bool(record.errors.any()) for record in rollouts)
+    assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-3
+    assert all(math.isfinite(value) for value in logged(run, "objective_sft"))
+    steps = [float(record.steps_before_error.double().mean()) for record in rollouts]
+    assert logged(run, "steps_before_error") == pytest.approx(steps)
 
 
 def test_mini_batches_deal_the_puzzles_of_a_rollout_anew_in_each_pass(tmp_path, rollouts, passes):

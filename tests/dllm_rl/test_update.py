@@ -75,7 +75,7 @@ def test_gradient_is_that_of_the_enumerated_expectation(
                 num_generations=2,
                 **{
                     name: getattr(one_each, name)[rows]
-                    for name in ("state_of", "positions", "tokens", "old_logprobs", "rewards", "decisions", "errors")
+                    for name in ("state_of", "positions", "tokens", "old_logprobs", "rewards", "wrong", "decisions")
                 },
             )
             weight = float(probability[i] * probability[j]) * (1 if i == j else 2)
@@ -107,7 +107,7 @@ def test_gradient_by_importance_weights_where_the_first_state_forces_nothing(toy
         num_generations=2,
         old_logprobs=old_logprobs,
         decisions=torch.full((len(pairs),), 4),
-        errors=torch.zeros(len(pairs), dtype=torch.bool),
+        wrong=torch.zeros_like(old_logprobs, dtype=torch.bool),
         **repeated,
     )
     result, got = run(toy_model, record, EXACT)
@@ -194,8 +194,8 @@ def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
             definite=record.definite[state : state + 1],
             expected_reward=record.expected_reward[state : state + 1],
             state_of=only,
-            positions=torch.full_like(only, int(record.positions[row, step])),
-            tokens=torch.full_like(only, int(record.tokens[row, step])),
+            positions=record.positions[row, step][None, None],
+            tokens=record.tokens[row, step][None, None],
             old_logprobs=torch.zeros(only.shape),
             decisions=record.decisions[row : row + 1],
         )

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch, Tail
+from dllm_rl.trajectories import OnError
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import further_terms, gradients, objective
 from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run
@@ -89,6 +91,33 @@ def test_weights_of_f(model: LladaForMaskedLM, puzzles: list[PreFilled], record:
     check_both_terms(model, puzzles, record, config)
 
 
+@pytest.mark.parametrize("lam", [0.5, 0.0])
+def test_the_logarithm_of_f(model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, lam: float) -> None:
+    """Without lambda f is 0 in the states that have the tail alone left, and they count nothing."""
+    moved(model, 0.02)
+    config = replace(PLAIN, f_form="log", lam=lam)
+    check_both_terms(model, puzzles, record, config)
+    result, gradient = run(model, record, config)
+    assert math.isfinite(result.sft) and all(bool(part.isfinite().all()) for part in gradient)
+
+
+@pytest.mark.parametrize("on_error", ["end", "correct"])
+def test_decisions_on_several_positions(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], batch: PuzzleBatch, on_error: OnError
+) -> None:
+    """The ratio is that of the whole decision; at an update after the first it is not 1, and some are cut."""
+    generator = torch.Generator().manual_seed(4)
+    record = rollout(
+        model, batch, num_generations=4, policy=POLICY, tokens_per_step=3, on_error=on_error, generator=generator
+    )
+    moved(model, 0.02)
+    config = ObjectiveConfig(advantage_scale="none", f_weight="cumulative", reduction="mean")
+    if on_error == "end":
+        check_both_terms(model, puzzles, record, config)
+    result, _ = run(model, record, config)
+    assert bool(result.clipped.any()) and result.logprobs.shape == record.old_logprobs.shape
+
+
 @pytest.mark.parametrize("scale", ["std", "none"])
 def test_moving_averages_as_baseline(
     model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, averages: EmaBaseline, scale: str
@@ -118,6 +147,8 @@ def test_a_scored_tail(model: LladaForMaskedLM, puzzles: list[PreFilled], tokeni
         ({"entropy_weight": 0.3}, False),
         ({"ce_weight": 0.7}, False),
         ({"ce_weight": 0.7}, True),
+        ({"ce_weight": 0.7, "ce_on": "definite"}, False),
+        ({"ce_weight": 0.7, "ce_on": "definite"}, True),
     ],
 )
 def test_further_terms(

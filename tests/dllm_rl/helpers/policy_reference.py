@@ -27,8 +27,13 @@ class Policy(NamedTuple):
     token: dict[int, Tensor]
     margin: dict[int, Tensor]
 
-    def log_prob(self, action: Action) -> Tensor:
-        return self.position[action[0]] + self.token[action[0]][action[1]]
+    def log_prob(self, *actions: Action) -> Tensor:
+        """Of choices made one after the other, each position drawn from those that are left."""
+        total, left = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
+        for ell, token in actions:
+            total = total + self.position[ell] - left.log() + self.token[ell][token]
+            left = left - self.position[ell].exp()
+        return total
 
 
 def policy_at(model: nn.Module, state: Sequence[int], puzzle: PreFilled, config: PolicyConfig) -> Policy:
@@ -53,6 +58,12 @@ def after(state: Sequence[int], action: Action, puzzle: PreFilled) -> list[int]:
     result = list(state)
     result[puzzle.layout.prompt_length + action[0]] = action[1]
     return result
+
+
+def actions_at(record: Rollout, trajectory: int, k: int) -> list[Action]:
+    """What a decision of a roll-out chose, in order; nothing where the trajectory has ended."""
+    pairs = zip(record.positions[trajectory, k].tolist(), record.tokens[trajectory, k].tolist(), strict=True)
+    return [(ell, token) for ell, token in pairs if ell >= 0]
 
 
 def is_over(state: Sequence[int], puzzle: PreFilled) -> bool:
@@ -140,9 +151,9 @@ def as_rollout(
             positions[row, step], tokens[row, step] = ell, token
             old_logprobs[row, step] = log_probs[step]
     states = [state for _, state in seen]
-    forced = torch.zeros(len(states), layout.response_length, dtype=torch.bool)
+    definite = torch.zeros(len(states), layout.response_length, dtype=torch.bool)
     for index, state in enumerate(states):
-        forced[index, detect_definite(state, layout)] = True
+        definite[index, detect_definite(state, layout)] = True
     with torch.no_grad():
         rewards = [f_of(policy_at(model, state, puzzle, config), state, puzzle, lam) for state in states]
     nothing = torch.zeros(len(states))
@@ -153,18 +164,18 @@ def as_rollout(
         num_generations=num_generations,
         responses=torch.tensor(states)[:, layout.prompt_length :],
         problem_of=torch.zeros(len(states), dtype=torch.int64),
-        definite=forced,
+        definite=definite,
         expected_reward=torch.stack(rewards).float(),
         entropy=nothing,
         top_prob=nothing,
         greedy=nothing.long(),
         state_of=state_of,
-        positions=positions,
-        tokens=tokens,
+        positions=positions[..., None],
+        tokens=tokens[..., None],
         old_logprobs=old_logprobs,
         rewards=torch.zeros(shape),
+        wrong=torch.zeros(shape, dtype=torch.bool),
         decisions=torch.full((count * num_generations,), decisions),
-        errors=torch.zeros(len(played), dtype=torch.bool),
         policy=config,
     )
 
@@ -198,7 +209,7 @@ def objective(
     rl = sft = torch.zeros((), dtype=torch.float64)
     clipped_count = 0
     for index, puzzle in enumerate(puzzles):
-        decisions = list(puzzle.token_ids).count(puzzle.layout.mask_id)
+        decisions = -(-list(puzzle.token_ids).count(puzzle.layout.mask_id) // record.positions.shape[2])
         for member in range(record.num_generations):
             trajectory = index * record.num_generations + member
             state, ratios = list(puzzle.token_ids), [1.0]
@@ -206,11 +217,11 @@ def objective(
             if settings.reduction == "mean":
                 weight /= decisions
             for k in range(decisions):
-                action = (int(record.positions[trajectory, k]), int(record.tokens[trajectory, k]))
-                if action[0] < 0:
+                actions = actions_at(record, trajectory, k)
+                if not actions:
                     break
                 policy = policy_at(model, state, puzzle, config)
-                log_ratio = policy.log_prob(action) - float(record.old_logprobs[trajectory, k])
+                log_ratio = policy.log_prob(*actions) - float(record.old_logprobs[trajectory, k])
                 ratio = log_ratio.exp()
                 if k < decisions - 1:
                     column = np.array([member_returns[k] for member_returns in per_group[index]])
@@ -220,9 +231,11 @@ def objective(
                     rl = rl + weight * torch.minimum(ratio * advantage, bounded * advantage)
                 reached = {"one_step": ratios[-1], "cumulative": float(np.prod(ratios)), "none": 1.0}[settings.f_weight]
                 f = f_of(policy, state, puzzle, settings.lam, scored_tail_id)
-                sft = sft + weight * reached * f
+                if settings.f_form == "linear" or f > 0:
+                    sft = sft + weight * reached * (f if settings.f_form == "linear" else f.log())
                 ratios.append(float(ratio.detach()))
-                state = after(state, action, puzzle)
+                for action in actions:
+                    state = after(state, action, puzzle)
     return rl * settings.rl_weight, sft * settings.sft_weight, clipped_count
 
 
@@ -258,10 +271,12 @@ def further_terms(
         entropy = -sum(log_prob * log_prob.exp() for log_prob in policy.position.values())
         solution = dict(zip(puzzle.layout.cell_positions.tolist(), puzzle.layout.solution_ids.tolist(), strict=True))
         tail_id = _answer_at(record, ~record.problems.judged)
+        definite = detect_definite(state, puzzle.layout)
         known = [
             at_1.token[ell][solution.get(ell, tail_id)]
             for ell in policy.position
-            if ell in solution or tail_id is not None
+            if (ell in solution and (settings.ce_on == "masked" or ell in definite))
+            or (ell not in solution and tail_id is not None)
         ]
         totals["kl"] = totals["kl"] - settings.kl_weight * weight * kl
         totals["entropy"] = totals["entropy"] + settings.entropy_weight * weight * entropy
