@@ -34,7 +34,7 @@ from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import write_text_whole
 from scripts.study.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
-from scripts.study.config import BASES, Arm, Decoding, Regime
+from scripts.study.config import BASES, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_env.order import ladder_rounds, random_order_floor, random_order_tiers, tier_shares
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
@@ -160,9 +160,8 @@ class ArmRun:
         prompts = read_prompts(path)[: count or None]
         return [pre_fill(prompt, self.tokenizer, self.regime.max_gen_length) for prompt in prompts]
 
-    @property
-    def _task(self) -> SudokuTask:
-        return SudokuTask(pad_id=self.tokenizer.pad_token_id, tail_id=self.tokenizer.eos_token_id)
+    def _task(self, rule: str = STANDARD_RULE) -> SudokuTask:
+        return SudokuTask(pad_id=self.tokenizer.pad_token_id, tail_id=self.tokenizer.eos_token_id, rule=rule)
 
     def run(self, budget: Budget | None, *, machine: str) -> None:
         """Train unless the arm is a base, decode and write the result.
@@ -182,7 +181,7 @@ class ArmRun:
         summaries: dict[str, dict[str, Any]] = {}
         outcomes: dict[str, Any] = {}
         for name, puzzles in self.tests.items():
-            batch = self._task.batch(puzzles)
+            batch = self._task().batch(puzzles)
             floor = random_order_floor(batch.boards(batch.responses), batch.boards(batch.answers), seed=0)
             summaries[name] = {"puzzles": len(puzzles), "greedy_forced_floor": floor, "decodings": {}}
             for how in self.regime.decodings(self.arm):
@@ -206,14 +205,15 @@ class ArmRun:
     def _train(self, model: PreTrainedModel, budget: Budget) -> dict[str, Any]:
         """Train to the budget; what was spent and how it went."""
         set_seed(self.seed)
-        args = training_arguments(self.regime.arms[self.arm], self.folder, self.seed)
+        arm = self.regime.arms[self.arm]
+        args, task = training_arguments(arm, self.folder, self.seed), self._task(arm.rule)
         trainer: Trainer
         if isinstance(args, UnmaskArguments):
             repeats = args.steps_per_rollout
-            trainer = UnmaskTrainer(model, args, self.train, self._task)
+            trainer = UnmaskTrainer(model, args, self.train, task)
         else:
             repeats = 1
-            trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(self._task.batch(self.train)))
+            trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(task.batch(self.train)))
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(MetricsWriter(self.folder / "metrics.jsonl"))
         batch = args.per_device_train_batch_size * args.gradient_accumulation_steps
@@ -241,5 +241,5 @@ class ArmRun:
         }
 
     def _validate(self, model: nn.Module) -> float:
-        record = decode_as(model, self._task.batch(self.validation), self.regime.evaluation[0], seed=self.seed)
+        record = decode_as(model, self._task().batch(self.validation), self.regime.evaluation[0], seed=self.seed)
         return float(Evaluation.of(record).solved.mean())

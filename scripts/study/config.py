@@ -12,7 +12,9 @@ from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sft import SftArguments
 from dllm_rl.strategies import get_strategy
+from dllm_rl.sudoku import check_rule
 from scripts.study.budget import Budget, trapezoid
+from sudoku_env.errors import SudokuError
 
 BASES = ("base", "base_unannealed")
 """Arms that every regime has without naming them: the models as they are."""
@@ -22,6 +24,8 @@ OWN_ARGUMENTS = {
     "warmup_steps", "save_strategy", "report_to", "use_cpu", "disable_tqdm",
 }  # fmt: skip
 """Training arguments that the study sets itself."""
+
+STANDARD_RULE = "singles"
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Names of regimes and arms, which become folders and words of a command."""
@@ -122,16 +126,23 @@ class Arm:
         budget: What it may spend.
         arguments: Fields of `UnmaskArguments`, or of `SftArguments`.
         control: Whether the other arms are compared with this one.
+        rule: Cells definite under this rule are S1 in training, or all of them ("every_cell", a placebo). Tests are
+            judged by singles.
     """
 
     kind: Literal["unmask", "sft"]
     budget: ArmBudget
     arguments: Mapping[str, Any] = field(default_factory=dict)
     control: bool = False
+    rule: str = STANDARD_RULE
 
     def __post_init__(self) -> None:
         if self.kind not in ("unmask", "sft"):
             raise ValueError(f"kind={self.kind!r} must be unmask or sft")
+        try:
+            check_rule(self.rule)
+        except SudokuError as error:
+            raise ValueError(str(error)) from error
         known = {item.name for item in fields(UnmaskArguments if self.kind == "unmask" else SftArguments)}
         if unknown := sorted(set(self.arguments) - known):
             raise ValueError(f"unknown arguments {unknown} of kind {self.kind}")
@@ -241,6 +252,8 @@ class Regime:
             del kept[name]
         chosen = {"folder": self.bases[arm]} if arm in BASES else {"folder": self.base, **asdict(self.arms[arm])}
         chosen.pop("control", None)
+        if chosen.get("rule") == STANDARD_RULE:
+            del chosen["rule"]  # as results have it that were written before there was a choice
         return {**kept, **chosen, "decodings": [asdict(one) for one in self.decodings(arm)]}
 
 

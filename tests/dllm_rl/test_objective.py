@@ -29,11 +29,11 @@ POLICY = PolicyConfig(position_temperature=0.7, token_temperature=0.8)
 def test_f_by_hand() -> None:
     position = torch.tensor([[0.5, 0.2, 0.2, 0.1]]).log()
     solution = torch.tensor([[0.9, 0.3, 0.0, 0.0]]).log()
-    forced = torch.tensor([[True, False, False, False]])
+    definite = torch.tensor([[True, False, False, False]])
     tail = torch.tensor([[False, False, True, True]])
-    f = log_expected_reward(position, solution, forced, tail, torch.zeros_like(tail), lam=0.5).exp()
+    f = log_expected_reward(position, solution, definite, tail, torch.zeros_like(tail), lam=0.5).exp()
     torch.testing.assert_close(f, torch.tensor([0.5 * 0.9 + 0.5 * 0.3]))
-    without = log_expected_reward(position, solution, forced, tail, torch.zeros_like(tail), lam=0.0).exp()
+    without = log_expected_reward(position, solution, definite, tail, torch.zeros_like(tail), lam=0.0).exp()
     torch.testing.assert_close(without, torch.tensor([0.45]))
 
 
@@ -214,8 +214,8 @@ def test_weights_of_f_by_hand() -> None:
 def test_f_with_a_scored_tail_by_hand() -> None:
     position = torch.tensor([[0.5, 0.2, 0.3]]).log()
     solution = torch.tensor([[0.9, 0.3, 0.4]]).log()
-    forced, tail = torch.tensor([[True, False, False]]), torch.tensor([[False, False, True]])
-    f = log_expected_reward(position, solution, forced, tail, torch.ones_like(tail), lam=0.5).exp()
+    definite, tail = torch.tensor([[True, False, False]]), torch.tensor([[False, False, True]])
+    f = log_expected_reward(position, solution, definite, tail, torch.ones_like(tail), lam=0.5).exp()
     torch.testing.assert_close(f, torch.tensor([0.5 * 0.9 + 0.5 * 0.3 * 0.4]))
 
 

@@ -1,6 +1,7 @@
 """A whole 4×4 study in one process: training, results, comparisons and the report."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from transformers import AutoModelForMaskedLM
 from dllm_rl.decode import decode
 from dllm_rl.statistics import estimate
 from dllm_rl.strategies import get_strategy
-from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.sudoku import EVERY_CELL, PuzzleBatch
+from dllm_rl.trainer import UnmaskTrainer
 from scripts.study.arm import ArmRun
+from scripts.study.budget import Budget
 from scripts.study.config import BASES, Regime, StudyConfigError, load_study
 from scripts.study.report import markdown_table, write_report
 from scripts.study.results import RegimeResults, jobs, read_result, result_folder, sweeps
@@ -174,6 +177,23 @@ def test_results_of_other_settings_are_refused(folder: Path, results: RegimeResu
     other = load_study(write_study(folder / "other.yaml", tiny=given))[0]["tiny"]
     with pytest.raises(StudyConfigError, match=r"other settings \(warmup_share differ\); remove its folder"):
         RegimeResults.load(folder / "runs", "tiny", other)
+
+
+def test_an_arm_trains_by_its_rule_and_is_judged_by_singles(
+    folder: Path, tiny: Regime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(
+        "scripts.study.arm.UnmaskTrainer",
+        lambda model, args, problems, task: seen.append(task.rule) or UnmaskTrainer(model, args, problems, task),
+    )
+    arms = {"rl": replace(tiny.arms["rl"], rule=EVERY_CELL)}
+    run = ArmRun(replace(tiny, arms=arms), "rl", 0, folder / "placebo")
+    assert run._task().rule == "singles"
+    run.run(Budget("steps", 1), machine="here")
+    assert seen == [EVERY_CELL]
+    settings = json.loads((folder / "placebo" / "result.json").read_text())["settings"]
+    assert settings["rule"] == EVERY_CELL and "rule" not in tiny.settings("rl")
 
 
 def test_held_out_grids_in_training_are_refused(folder: Path) -> None:

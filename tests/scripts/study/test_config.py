@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dllm_rl.sudoku import EVERY_CELL
 from scripts.study.budget import Budget
 from scripts.study.config import ArmBudget, Decoding, StudyConfigError, load_study
 from tests.scripts.helpers.tiny_study import UNMASK, regime, write_study
@@ -29,6 +30,16 @@ def test_the_example_of_the_repository_is_read() -> None:
     assert {"both", "f_only", "rl_only", "f_ce", "masked_ce", "sft_time", "sft_puzzles"} <= set(
         regimes["fewer_clues"].arms
     )
+
+
+def test_the_study_of_causes_names_a_placebo_and_controls_for_each_part() -> None:
+    regime = load_study(CONFIGS / "causes.yaml")[0]["few_examples"]
+    assert regime.arms["placebo_4"].rule == EVERY_CELL and len(regime.seeds) == 5
+    controls = {name for name, arm in regime.arms.items() if arm.control}
+    assert controls == {"sft", "sft_definite", "ce", "ce_4", "ce_definite_4", "placebo_4"}
+    same = {name: dict(arm.arguments) for name, arm in regime.arms.items()}
+    assert same["placebo_4"] == same["log_f_4_corrected"] == {**same["log_f_4"], "on_error": "correct"}
+    assert same["ce_4"] == {**same["placebo_4"], "sft_weight": 0.0}
 
 
 def test_labels_tell_all_decodings_apart() -> None:
@@ -102,6 +113,7 @@ def arm(**changes: Any) -> Any:
         (arm(budget={"same_as": "x"}), "same_as='x' must be an arm of the regime with a budget of its own"),
         (arm(budget={"steps": 1, "by": "hours"}), "by='hours'"),
         (arm(arguments={"lam": 1.0}), r"unknown arguments \['lam'\] of kind sft"),
+        (arm(rule="every"), "arm x: rule 'every' is unknown; choose one of"),
         (arm(arguments={"max_steps": 1}), r"\['max_steps'\] are set by the study"),
         (lambda given: {**given, "arms": {"base": {"kind": "sft", "budget": {"steps": 1}}}}, "name of a base"),
         (lambda given: {**given, "arms": {"a/b": {"kind": "sft", "budget": {"steps": 1}}}}, "becomes a folder"),
