@@ -141,7 +141,7 @@ def check_lam(lam: float) -> None:
 def unmask_rewards(
     judged: Tensor, definite: Tensor, scored: Tensor, right: Tensor, lam: float, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """The reward r(s, a) of N decisions, `(N,)`; its expectation is `objective.expected_reward`.
+    """The reward r(s, a) of N decisions, `(N,)`; its expectation is `objective.log_expected_reward`, in logarithms.
 
     Args:
         judged: bool `(N,)`, whether the position is judged.
