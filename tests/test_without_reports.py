@@ -9,8 +9,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BLOCK = """
 import sys
-for name in ("pandas", "matplotlib", "tensorboard", "tensorboardX"):
-    sys.modules[name] = None  # importing it raises, as where it is not installed
+# Importing them raises, as where they are not installed; datasets, which TRL and verl bring, needs pandas itself.
+for name in ("pandas", "matplotlib", "tensorboard", "tensorboardX", "datasets"):
+    sys.modules[name] = None
 """
 
 

@@ -53,7 +53,7 @@ def study(folder: Path, regime: dict[str, Any], *words: str) -> subprocess.Compl
 def test_a_study_goes_on_where_it_was(tmp_path: Path) -> None:
     first = study(tmp_path, regime(), "--arms", "base", "rl", "--jobs", "2")
     assert first.returncode == 0, first.stderr[-3000:]
-    assert "0 of 2 results are there; 2 to run." in first.stdout and "forced first" in first.stdout
+    assert "0 of 2 results are there; 2 to run." in first.stdout and "definite first" in first.stdout
     second = study(tmp_path, regime(remarks="Seen.", passes=[5]))
     assert second.returncode == 0, second.stderr[-3000:]
     assert "2 of 3 results are there; 1 to run." in second.stdout
