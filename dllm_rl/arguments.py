@@ -1,15 +1,14 @@
 """Arguments of RL training: those of a run and the hyperparameters of docs/objective.md."""
 
 from dataclasses import dataclass, field, fields
-from typing import Literal, TypeVar
+from typing import Literal
 
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
 from llm_rl.core._checks import check_choice
-from llm_rl.training.arguments import RunArguments
+from llm_rl.training.arguments import RunArguments, part_of
 
 RolloutOnError = Literal["end", "correct"]
-Config = TypeVar("Config", ObjectiveConfig, PolicyConfig)
 
 
 @dataclass
@@ -143,11 +142,8 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
 
     def policy_config(self, fraction: float = 0.0) -> PolicyConfig:
         """The policy's part of the arguments, after a share of the training."""
-        return annealed(self._part(PolicyConfig), self.position_temperature_end, fraction)
+        return annealed(part_of(self, PolicyConfig), self.position_temperature_end, fraction)
 
     def objective_config(self) -> ObjectiveConfig:
         """The objective's part of the arguments."""
-        return self._part(ObjectiveConfig)
-
-    def _part(self, kind: type[Config]) -> Config:
-        return kind(**{item.name: getattr(self, item.name) for item in fields(kind)})
+        return part_of(self, ObjectiveConfig)

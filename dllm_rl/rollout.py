@@ -264,12 +264,15 @@ class _Record:
         # The rewards and errors of a decision are those of its positions, all judged by the state before it.
         states = step.states[rows]
         problem = of[states]
-        judged, right = problems.judged[problem, positions], problems.answers[problem, positions] == tokens
         rewards = unmask_rewards(
-            judged, step.definite[states, positions], problems.scored[problem, positions], right, self.lam
+            problems.judged[problem, positions],
+            step.definite[states, positions],
+            problems.scored[problem, positions],
+            problems.answers[problem, positions] == tokens,
+            self.lam,
         )
         self.rewards[at] = self.rewards[at].index_add(0, rows, rewards)
-        self.wrong[chosen[judged & ~right], step.number] = True
+        self.wrong[chosen[step.wrong], step.number] = True
         self.seen += len(step.responses)
 
     def result(self, num_generations: int) -> Rollout:

@@ -32,7 +32,8 @@ class Step(NamedTuple):
         rows: int64 `(B,)`, the place among the A of the trajectory that made each choice.
         ranks: int64 `(B,)`, its number among the choices of that trajectory in this step, from 0.
         positions: int64 `(B,)`, the position filled.
-        tokens: int64 `(B,)`, the token written.
+        tokens: int64 `(B,)`, the token chosen.
+        wrong: bool `(B,)`, whether it is a wrong one at a judged position.
     """
 
     number: int
@@ -46,6 +47,7 @@ class Step(NamedTuple):
     ranks: Tensor
     positions: Tensor
     tokens: Tensor
+    wrong: Tensor
 
 
 class Trajectories:
@@ -89,14 +91,16 @@ class Trajectories:
         distinct, inverse = rows.unique(dim=0, return_inverse=True)
         return distinct[:, 1:], distinct[:, 0], inverse
 
-    def write(self, trajectories: Tensor, positions: Tensor, tokens: Tensor, on_error: OnError) -> None:
-        """Fill positions; the tensors are int64 `(B,)`, and a trajectory may come several times."""
+    def wrong(self, trajectories: Tensor, positions: Tensor, tokens: Tensor) -> Tensor:
+        """bool `(B,)`: whether tokens are wrong ones at judged positions; the arguments are int64 `(B,)`."""
         of = self.problem_of[trajectories]
-        answers = self.problems.answers[of, positions]
-        wrong = self.problems.judged[of, positions] & (answers != tokens)
-        self.responses[trajectories, positions] = (
-            torch.where(wrong, answers, tokens) if on_error == "correct" else tokens
-        )
+        return self.problems.judged[of, positions] & (self.problems.answers[of, positions] != tokens)
+
+    def write(self, trajectories: Tensor, positions: Tensor, tokens: Tensor, wrong: Tensor, on_error: OnError) -> None:
+        """Fill positions; takes what `wrong` took and gave, and a trajectory may come several times."""
+        if on_error == "correct":
+            tokens = torch.where(wrong, self.problems.answers[self.problem_of[trajectories], positions], tokens)
+        self.responses[trajectories, positions] = tokens
         self.errors[trajectories[wrong]] = True
         self.filled += trajectories.bincount(minlength=len(self.filled))
 
@@ -174,8 +178,10 @@ def decoding_steps(
                 tokens_per_step=tokens_per_step,
                 threshold=threshold,
             )
-            yield Step(number, *part, scores, some, states, rows, ranks, positions, tokens)
-            trajectories.write(some[rows], positions, tokens, on_error)
+            choices = (some[rows], positions, tokens)
+            wrong = trajectories.wrong(*choices)
+            yield Step(number, *part, scores, some, states, rows, ranks, positions, tokens, wrong)
+            trajectories.write(*choices, wrong, on_error)
         trajectories.go_on(on_error)
         number += 1
 

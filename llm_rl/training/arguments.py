@@ -1,13 +1,21 @@
 """Arguments that every training run has, whatever it trains."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 from transformers import TrainingArguments
 
 from llm_rl.training.reports import check_tensorboard
+
+Config = TypeVar("Config")
+
+
+def part_of(arguments: Any, kind: type[Config]) -> Config:
+    """The part of a run's arguments that a formula takes: the dataclass `kind`, whose fields they inherit."""
+    return kind(**{item.name: getattr(arguments, item.name) for item in fields(kind)})  # type: ignore[arg-type]
 
 
 @dataclass

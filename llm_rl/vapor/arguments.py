@@ -1,11 +1,12 @@
 """Arguments of `VAPORTrainer`: those of roll-outs, of the objective, and of the search for tagged parts."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Literal
 
 from llm_rl.core._checks import check_choice
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.rollout.spans import Rule, check_tags
+from llm_rl.training.arguments import part_of
 from llm_rl.vapor.objective import VaporConfig
 
 PreferenceContext = Literal["static", "generated"]
@@ -70,4 +71,4 @@ class VAPORArguments(VaporConfig, RolloutArguments):  # type: ignore[misc]  # no
     @property
     def objective(self) -> VaporConfig:
         """The parameters of the objective."""
-        return VaporConfig(**{item.name: getattr(self, item.name) for item in fields(VaporConfig)})
+        return part_of(self, VaporConfig)
