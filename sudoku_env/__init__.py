@@ -26,6 +26,7 @@ from sudoku_env.prompts.tokens import PreFilled, TokenLayout, detect_definite, j
 from sudoku_env.puzzles import Puzzles, default_puzzles, read_prompts, read_puzzles
 from sudoku_env.rating import rate
 from sudoku_env.solver import count_solutions, solve, solve_batch
+from sudoku_env.symmetries import symmetric_images
 
 __all__ = [
     "Board",
@@ -67,6 +68,7 @@ __all__ = [
     "score_answer",
     "solve",
     "solve_batch",
+    "symmetric_images",
     "to_string",
 ]
 

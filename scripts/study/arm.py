@@ -31,14 +31,17 @@ from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import write_text_whole
-from scripts.study.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
 from scripts.study.config import BASES, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_env.order import ladder_rounds, random_order_floor, random_order_tiers, tier_shares
+from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
+from sudoku_env.symmetries import symmetric_images
 
+TEMPLATE = "compact"
 RESULT, OUTCOMES = "result.json", "outcomes.npz"
 OUTCOME_FIELDS = {
     "solved": "solved",
@@ -137,14 +140,15 @@ class ArmRun:
         folder: Where `result.json`, `outcomes.npz`, metrics and the model go.
 
     Raises:
-        ValueError: Grids of held-out puzzles occur in training.
+        ValueError: Grids of held-out puzzles occur in training, or images are asked for of prompts in other words than
+            those of template "compact".
     """
 
     def __init__(self, regime: Regime, arm: str, seed: int, folder: Path) -> None:
         self.regime, self.arm, self.seed, self.folder = regime, arm, seed, folder
         self.source = regime.bases.get(arm, regime.base)
         self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(self.source)
-        self.train = self._load(regime.train, regime.train_puzzles)
+        self.train = self._load(regime.train, regime.train_puzzles, regime.train_images)
         self.validation = self._load(regime.validation, regime.validation_puzzles)
         self.tests = {"test": self._load(regime.test, regime.test_puzzles)}
         if regime.hard_test is not None:
@@ -156,8 +160,14 @@ class ArmRun:
                     f"{name}: {shared} of {len(puzzles)} solution grids occur in training; split by grid first"
                 )
 
-    def _load(self, path: str, count: int) -> list[PreFilled]:
+    def _load(self, path: str, count: int, images: int = 1) -> list[PreFilled]:
         prompts = read_prompts(path)[: count or None]
+        if images > 1:
+            boards = [parse_puzzle(prompt) for prompt in prompts]
+            if any(build_prompt(board, TEMPLATE) != prompt for board, prompt in zip(boards, prompts, strict=True)):
+                raise ValueError(f"{path}: images are written in template {TEMPLATE!r}, but the prompts are not")
+            moved = symmetric_images(boards, images, symmetries=self.regime.train_symmetries, seed=self.seed)
+            prompts = [build_prompt(board, TEMPLATE) for board in moved]
         return [pre_fill(prompt, self.tokenizer, self.regime.max_gen_length) for prompt in prompts]
 
     def _task(self, rule: str = STANDARD_RULE) -> SudokuTask:

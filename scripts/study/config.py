@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import yaml
 
@@ -13,8 +13,9 @@ from dllm_rl.policy import PolicyConfig
 from dllm_rl.sft import SftArguments
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import check_rule
-from scripts.study.budget import Budget, trapezoid
+from llm_rl.training.budget import Budget, trapezoid
 from sudoku_env.errors import SudokuError
+from sudoku_env.symmetries import Symmetries
 
 BASES = ("base", "base_unannealed")
 """Arms that every regime has without naming them: the models as they are."""
@@ -166,6 +167,8 @@ class Regime:
         base_unannealed: Folder of the base before its learning rate was annealed.
         hard_test: Prompts for a table of its own, e.g. the hard tail.
         train_puzzles: Train on the first so many prompts; 0 is all.
+        train_images: Boards that each of them becomes, itself and random images of it; 1 is the prompts alone.
+        train_symmetries: The symmetries of these images, as `sudoku_env.symmetric_images` names them.
         validation_puzzles: Validate on the first so many prompts; 0 is all.
         test_puzzles: Test on the first so many prompts of the test and of the hard test; 0 is all.
         warmup_share: Share of the budget over which the learning rate rises.
@@ -190,6 +193,8 @@ class Regime:
     base_unannealed: str | None = None
     hard_test: str | None = None
     train_puzzles: int = 0
+    train_images: int = 1
+    train_symmetries: Symmetries = "all"
     validation_puzzles: int = 200
     test_puzzles: int = 0
     warmup_share: float = 0.05
@@ -207,6 +212,11 @@ class Regime:
         for name, values in (("evaluation", [one.label for one in self.evaluation]), ("seeds", self.seeds)):
             if len(set(values)) < len(values):
                 raise ValueError(f"{name} {list(values)} must differ from each other")
+        if self.train_images < 1 or self.train_symmetries not in get_args(Symmetries):
+            raise ValueError(
+                f"train_images={self.train_images} must be at least 1 and train_symmetries={self.train_symmetries!r} "
+                f"one of {get_args(Symmetries)}"
+            )
         if self.select not in ("last", "validation") or not 0 < self.eval_share <= 1:
             raise ValueError(
                 f"select={self.select!r} must be last or validation, eval_share={self.eval_share} within (0, 1]"
@@ -250,6 +260,8 @@ class Regime:
             "arms", "seeds", "remarks", "passes", "save", "evaluation", "base", "base_unannealed", "hard_share",
         ):  # fmt: skip
             del kept[name]
+        if self.train_images == 1:
+            del kept["train_images"], kept["train_symmetries"]  # results written before there was a choice lack them
         chosen = {"folder": self.bases[arm]} if arm in BASES else {"folder": self.base, **asdict(self.arms[arm])}
         chosen.pop("control", None)
         if chosen.get("rule") == STANDARD_RULE:

@@ -17,8 +17,8 @@ from dllm_rl.statistics import estimate
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import EVERY_CELL, PuzzleBatch
 from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.training.budget import Budget
 from scripts.study.arm import ArmRun
-from scripts.study.budget import Budget
 from scripts.study.config import BASES, Regime, StudyConfigError, load_study
 from scripts.study.report import markdown_table, write_report
 from scripts.study.results import RegimeResults, jobs, read_result, result_folder, sweeps
@@ -210,3 +210,22 @@ def test_an_arm_needs_its_budget(folder: Path, tiny: Regime) -> None:
 
 def test_markdown_table_by_hand() -> None:
     assert markdown_table(["", "a"], [["x", "1"], ["y", "2"]]) == "|  | a |\n| --- | --- |\n| x | 1 |\n| y | 2 |\n"
+
+
+def test_images_of_the_prompts_are_trained_on_and_are_part_of_the_settings(folder: Path, tiny: Regime) -> None:
+    alone = ArmRun(tiny, "sft", 0, folder / "images")
+    more = replace(tiny, train_images=3, train_symmetries="digits")
+    with_images, other_seed = (ArmRun(more, "sft", seed, folder / "images") for seed in (0, 1))
+    boards, images, others = (
+        np.stack([puzzle.layout.puzzle for puzzle in run.train]) for run in (alone, with_images, other_seed)
+    )
+    assert len(images) == 3 * len(boards)
+    np.testing.assert_array_equal(images[: len(boards)], boards)
+    np.testing.assert_array_equal(images > 0, np.tile(boards > 0, (3, 1)))
+    assert not np.array_equal(images[len(boards) :], np.tile(boards, (2, 1)))
+    assert not np.array_equal(images, others)
+    assert "train_images" not in tiny.settings("sft") and more.settings("sft")["train_images"] == 3
+    wordy = folder / "wordy.jsonl"
+    wordy.write_text(json.dumps({"prompt": "Please solve sudoku 4x4 1..4..1221...3.."}) + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="images are written in template 'compact'"):
+        ArmRun(replace(more, train=str(wordy)), "sft", 0, folder / "images")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dllm_rl.sudoku import EVERY_CELL
-from scripts.study.budget import Budget
+from llm_rl.training.budget import Budget
 from scripts.study.config import ArmBudget, Decoding, StudyConfigError, load_study
 from tests.scripts.helpers.tiny_study import UNMASK, regime, write_study
 

@@ -8,7 +8,7 @@ from torch import nn
 from transformers import TrainerCallback, TrainingArguments
 
 from dllm_rl.sft import SftDataset, SftTrainer
-from scripts.study.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
 from tests.dllm_rl.helpers.tiny_training import arguments, new_model, puzzles, sudoku_task, trainer, warm_model
 
 
