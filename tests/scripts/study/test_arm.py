@@ -22,10 +22,11 @@ from scripts.study.arm import ArmRun
 from scripts.study.config import BASES, Regime, StudyConfigError, load_study
 from scripts.study.report import markdown_table, write_report
 from scripts.study.results import RegimeResults, jobs, read_result, result_folder, sweeps
+from sudoku_env.grids import canonical_grid
 from sudoku_env.order import ladder_rounds
-from sudoku_env.prompts.text import parse_puzzle
+from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import pre_fill
-from sudoku_env.puzzles import read_prompts
+from sudoku_env.puzzles import default_puzzles, read_prompts
 from tests.dllm_rl.helpers.tiny_training import tokenizer
 from tests.scripts.helpers.tiny_study import regime, write_data, write_study
 
@@ -213,19 +214,30 @@ def test_markdown_table_by_hand() -> None:
 
 
 def test_images_of_the_prompts_are_trained_on_and_are_part_of_the_settings(folder: Path, tiny: Regime) -> None:
-    alone = ArmRun(tiny, "sft", 0, folder / "images")
-    more = replace(tiny, train_images=3, train_symmetries="digits")
+    # There are two classes of 4×4 grids: one to train on, so that no image is a held-out grid, and one to test.
+    puzzles = default_puzzles(4)
+    classes = np.array([canonical_grid(solution) for solution in puzzles.solutions])
+    for number, kind in enumerate(sorted(set(classes))):
+        prompts = [build_prompt(board, "compact") for board in puzzles.boards[classes == kind][:8]]
+        lines = "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts)
+        (folder / f"class{number}.jsonl").write_text(lines, encoding="utf-8")
+    one, other = (str(folder / f"class{number}.jsonl") for number in (0, 1))
+    parted = replace(tiny, train=one, validation=other, test=other, hard_test=None)
+    more = replace(parted, train_images=3, train_symmetries="digits")
+    alone = ArmRun(parted, "sft", 0, folder / "images")
     with_images, other_seed = (ArmRun(more, "sft", seed, folder / "images") for seed in (0, 1))
     boards, images, others = (
         np.stack([puzzle.layout.puzzle for puzzle in run.train]) for run in (alone, with_images, other_seed)
     )
-    assert len(images) == 3 * len(boards)
-    np.testing.assert_array_equal(images[: len(boards)], boards)
+    assert len(boards) == 8 and len(images) == 24
+    np.testing.assert_array_equal(images[:8], boards)
     np.testing.assert_array_equal(images > 0, np.tile(boards > 0, (3, 1)))
-    assert not np.array_equal(images[len(boards) :], np.tile(boards, (2, 1)))
+    assert not np.array_equal(images[8:], np.tile(boards, (2, 1)))
     assert not np.array_equal(images, others)
     assert "train_images" not in tiny.settings("sft") and more.settings("sft")["train_images"] == 3
     wordy = folder / "wordy.jsonl"
     wordy.write_text(json.dumps({"prompt": "Please solve sudoku 4x4 1..4..1221...3.."}) + "\n", encoding="utf-8")
     with pytest.raises(ValueError, match="images are written in template 'compact'"):
         ArmRun(replace(more, train=str(wordy)), "sft", 0, folder / "images")
+    with pytest.raises(ValueError, match="train_symmetries='rows' one of"):
+        replace(tiny, train_symmetries="rows")
