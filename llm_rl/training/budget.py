@@ -8,11 +8,12 @@ import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import ExportableState
 
 UNLIMITED_STEPS = 10**9
 """`max_steps` for training arguments where the budget, not a number of steps, ends training."""
@@ -23,19 +24,20 @@ class Budget:
     """What a training may spend.
 
     Attributes:
-        by: "cpu_seconds" of the process while it trains, "puzzles" seen, repetitions included, or optimizer "steps".
+        by: "cpu_seconds" of the process while it trains, "seconds" of the clock on the wall, for an accelerator,
+            "puzzles" seen, repetitions included, or optimizer "steps".
         amount: How much of it.
 
     Raises:
         ValueError: The unit is unknown or the amount is not positive.
     """
 
-    by: Literal["cpu_seconds", "puzzles", "steps"]
+    by: Literal["cpu_seconds", "seconds", "puzzles", "steps"]
     amount: float
 
     def __post_init__(self) -> None:
-        if self.by not in ("cpu_seconds", "puzzles", "steps") or not self.amount > 0:
-            raise ValueError(f"a budget is a positive amount of cpu_seconds, puzzles or steps, not {self}")
+        if self.by not in ("cpu_seconds", "seconds", "puzzles", "steps") or not self.amount > 0:
+            raise ValueError(f"a budget is a positive amount of cpu_seconds, seconds, puzzles or steps, not {self}")
 
 
 def trapezoid(warmup_share: float, decay_share: float) -> Callable[[float], float]:
@@ -59,11 +61,11 @@ def trapezoid(warmup_share: float, decay_share: float) -> Callable[[float], floa
     return factor
 
 
-class BudgetCallback(TrainerCallback):
-    """Stops training when a budget is spent; on the way it may keep the weights that validate best.
+class BudgetCallback(TrainerCallback, ExportableState):
+    """Stops training when a budget is spent; on the way it may validate, and keep the weights that validate best.
 
     `state.max_steps` is set to the number of steps that the budget will allow at the present pace, so that schedules
-    over steps follow the budget too.
+    over steps follow the budget too. Checkpoints hold what was spent: a run that is resumed spends the rest.
 
     Args:
         budget: What may be spent.
@@ -71,14 +73,15 @@ class BudgetCallback(TrainerCallback):
         validate: Score of a model, the higher the better, e.g. its solve rate on validation puzzles. The training clock
             stands still meanwhile. None: no validation.
         validate_share: Share of the budget between two validations; there is one at the end in any case.
+        keep_best: Whether to keep the weights of the best validation in memory. Checkpoints do not hold them, so such a
+            run cannot be resumed.
 
     Attributes:
-        cpu_seconds: CPU time of training so far.
         validations: (share spent, score) of each validation.
-        best: The weights of the highest score, the later of equal ones; None without a validation.
+        best: The weights of the highest score, the later of equal ones; None where they are not kept.
 
     Raises:
-        ValueError: The share between validations is not positive.
+        ValueError: The share between validations is not positive; on resuming, that best weights were to be kept.
     """
 
     def __init__(
@@ -88,67 +91,116 @@ class BudgetCallback(TrainerCallback):
         *,
         validate: Callable[[nn.Module], float] | None = None,
         validate_share: float = 0.1,
+        keep_best: bool = True,
     ) -> None:
         if not validate_share > 0:
             raise ValueError(f"validate_share={validate_share} must be positive, e.g. 0.1 for ten validations")
         self.budget, self.puzzles_after = budget, puzzles_after
-        self.validate, self.validate_share = validate, validate_share
+        self.validate, self.validate_share, self.keep_best = validate, validate_share, keep_best
         self.validations: list[tuple[float, float]] = []
         self.best: dict[str, Tensor] | None = None
-        self._spent = 0.0
-        self._started: float | None = None
+        self._spent = _Clocks(0.0, 0.0)
+        self._started: _Clocks | None = None
 
     @property
     def cpu_seconds(self) -> float:
         """CPU time of training so far, validations left out."""
-        return self._spent + (0.0 if self._started is None else time.process_time() - self._started)
+        return self._so_far.cpu_seconds
+
+    @property
+    def seconds(self) -> float:
+        """Time on the wall of training so far, validations left out."""
+        return self._so_far.seconds
+
+    @property
+    def _so_far(self) -> "_Clocks":
+        return self._spent if self._started is None else self._spent.plus(self._started.until_now())
 
     def share(self, step: int) -> float:
         """The share of the budget spent after so many optimizer steps, i.e. now; more than 1 if overdrawn."""
-        spent = {"cpu_seconds": self.cpu_seconds, "puzzles": self.puzzles_after(step), "steps": step}
+        spent = {**self._so_far._asdict(), "puzzles": self.puzzles_after(step), "steps": step}
         return spent[self.budget.by] / self.budget.amount
+
+    def state(self) -> dict[str, Any]:
+        """What was spent and the validations, for a checkpoint."""
+        return {"args": {}, "attributes": {"spent": list(self._so_far), "validations": self.validations}}
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Start the clock."""
-        self._started = time.process_time()
+        """Start the clock, or go on from a checkpoint."""
+        saved = state.stateful_callbacks.get(type(self).__name__)
+        if state.global_step and saved is not None:
+            if self.validate is not None and self.keep_best:
+                raise ValueError("the best weights so far are in no checkpoint; start anew, or with keep_best=False")
+            self._spent = _Clocks(*saved["attributes"]["spent"])
+            self.validations = [(share, score) for share, score in saved["attributes"]["validations"]]
+            self._project(state)
+        state.stateful_callbacks[type(self).__name__] = self.state()
+        self._started = _Clocks.now()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: nn.Module, **kwargs: Any
     ) -> None:
         """Stop if the budget is spent; validate if it is time."""
         share = self.share(state.global_step)
-        state.max_steps = max(state.global_step + 1, round(state.global_step / share))
+        self._project(state)
         due = share // self.validate_share > (self.validations[-1][0] if self.validations else 0) // self.validate_share
         if self.validate is not None and (due or share >= 1):
             self._pause()
             score = self.validate(model)
-            if not self.validations or score >= max(found for _, found in self.validations):
+            if self.keep_best and (not self.validations or score >= max(found for _, found in self.validations)):
                 self.best = copy.deepcopy(model.state_dict())
             self.validations.append((share, score))
-            self._started = time.process_time()
+            self._started = _Clocks.now()
         if share >= 1:
             self._pause()
             state.max_steps = state.global_step
         # The trainer itself stops at max_steps, but that was a projection.
         control.should_training_stop = share >= 1
 
+    def _project(self, state: TrainerState) -> None:
+        state.max_steps = max(state.global_step + 1, round(state.global_step / self.share(state.global_step)))
+
     def _pause(self) -> None:
-        self._spent, self._started = self.cpu_seconds, None
+        self._spent, self._started = self._so_far, None
 
 
-def train_to_budget(trainer: Trainer, callback: BudgetCallback, schedule: Callable[[float], float]) -> None:
-    """Train until the budget is spent and end with the weights that validated best, if there was a validation.
+class _Clocks(NamedTuple):
+    """Two clocks, in seconds."""
+
+    cpu_seconds: float
+    seconds: float
+
+    @classmethod
+    def now(cls) -> "_Clocks":
+        return cls(time.process_time(), time.perf_counter())
+
+    def until_now(self) -> "_Clocks":
+        return _Clocks(*(now - then for now, then in zip(_Clocks.now(), self, strict=True)))
+
+    def plus(self, other: "_Clocks") -> "_Clocks":
+        return _Clocks(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+def train_to_budget(
+    trainer: Trainer,
+    callback: BudgetCallback,
+    schedule: Callable[[float], float],
+    *,
+    resume_from_checkpoint: str | None = None,
+) -> None:
+    """Train until the budget is spent and end with the weights that validated best, if they were kept.
 
     Args:
         trainer: A trainer with `max_steps=UNLIMITED_STEPS`, not trained yet.
         callback: The budget.
         schedule: Factor of the learning rate by the share spent, e.g. `trapezoid(0.05, 0.4)`.
+        resume_from_checkpoint: As the trainer takes it.
     """
     optimizer = trainer.create_optimizer()
     trainer.lr_scheduler = LambdaLR(optimizer, lambda step: schedule(callback.share(step)))
     trainer.add_callback(callback)
-    trainer.train()
+    trainer.train(resume_from_checkpoint=resume_from_checkpoint)
     if callback.best is not None:
         trainer.model.load_state_dict(callback.best)

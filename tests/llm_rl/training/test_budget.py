@@ -1,4 +1,5 @@
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +124,69 @@ def test_the_projected_number_of_steps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("by", "amount"), [("hours", 1), ("steps", 0), ("puzzles", float("nan"))])
 def test_budgets_that_are_none_are_refused(by: Any, amount: float) -> None:
-    with pytest.raises(ValueError, match="positive amount of cpu_seconds, puzzles or steps"):
+    with pytest.raises(ValueError, match="positive amount of cpu_seconds, seconds, puzzles or steps"):
         Budget(by, amount)
 
 
 def test_a_share_between_validations_must_be_positive() -> None:
     with pytest.raises(ValueError, match="validate_share=0"):
         BudgetCallback(Budget("steps", 1), lambda step: step, validate_share=0)
+
+
+class KillAt(TrainerCallback):
+    """Ends training in the middle of a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self.step:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("by", ["steps", "puzzles"])
+def test_a_run_that_is_resumed_ends_as_one_left_alone(tmp_path: Path, by: Any) -> None:
+    """Two updates on a roll-out, an annealed temperature: both follow the budget, before and after the kill."""
+
+    def run(name: str, *callbacks: TrainerCallback, **options: Any) -> tuple[list[torch.Tensor], list[float]]:
+        rates = Rates()
+        changes = {"save_strategy": "steps", "save_steps": 3, "position_temperature_end": 0.1, "num_iterations": 2}
+        one = trainer(tmp_path / name, callbacks=[rates, *callbacks], max_steps=UNLIMITED_STEPS, **changes)
+        scored = {"validate": lambda model: 0.5, "validate_share": 0.25, "keep_best": False}
+        callback = BudgetCallback(Budget(by, 8), lambda step: step, **scored)
+        with suppress(KeyboardInterrupt):
+            train_to_budget(one, callback, trapezoid(0.2, 0.4), **options)
+        assert callback.best is None
+        found.append(callback)
+        return [parameter.detach().clone() for parameter in one.model.parameters()], rates.found
+
+    found: list[BudgetCallback] = []
+    alone, rates = run("alone")
+    _, first = run("killed", KillAt(5))
+    resumed, rest = run("killed", resume_from_checkpoint="last")
+    assert first[:3] + rest == rates and len(rest) == 5 and len(first) == 6
+    assert all(torch.equal(one, other) for one, other in zip(alone, resumed, strict=True))
+    assert found[2].validations == found[0].validations
+    assert found[2].seconds > 0 and found[2].cpu_seconds > 0
+
+
+def test_time_on_the_wall(tmp_path: Path) -> None:
+    class Sleep(TrainerCallback):
+        def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+            time.sleep(0.2)
+
+    callback = BudgetCallback(Budget("seconds", 1.0), lambda step: step)
+    run = sft(tmp_path, Sleep())
+    train_to_budget(run, callback, trapezoid(0.0, 0.4))
+    assert 2 <= run.state.global_step <= 6 and callback.seconds >= 1 > callback.cpu_seconds
+
+
+def test_best_weights_do_not_survive_a_kill(tmp_path: Path) -> None:
+    def run(**options: Any) -> None:
+        one = trainer(tmp_path, max_steps=UNLIMITED_STEPS, save_strategy="steps", save_steps=1)
+        callback = BudgetCallback(Budget("steps", 2), lambda step: step, validate=lambda model: 0.0)
+        train_to_budget(one, callback, trapezoid(0.0, 0.0), **options)
+
+    run()
+    with pytest.raises(ValueError, match="the best weights so far are in no checkpoint"):
+        run(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
