@@ -16,8 +16,6 @@ from dllm_rl.strategies import STRATEGIES, Strategy
 from dllm_rl.task import UnmaskTask
 from dllm_rl.trajectories import OnError
 
-DEFAULT_STRATEGIES = ("margin", "probability", "policy")
-
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:

@@ -79,8 +79,6 @@ print([name for name in ("pandas", "matplotlib", "tensorboard") if sys.modules[n
 
 CALLS = {
     "from llm_rl.training.logs import read_json_lines; read_json_lines('README.md')": "pandas",
-    "from dllm_rl.report import closing_table; closing_table({}, 0.0)": "pandas",
-    "from dllm_rl.report import plot_run; plot_run(None, {}, 0.0, 'a.png')": "matplotlib",
     "from scripts.benchmarks.order_plot import plot_order; plot_order({'a': None}, 'a.png')": "matplotlib",
     "from dllm_rl import UnmaskArguments; UnmaskArguments('a', report_to='tensorboard')": "tensorboard",
 }

@@ -21,13 +21,17 @@ from llm_rl.training.storage import PARTIAL, write_text_whole
 RECORD = "arguments.json"
 LAST = "last"
 FILES = (
-    RECORD, "metrics*.jsonl", "curve*.jsonl", "training_log.jsonl", "judged.json", "control_plan.json", "results.json",
-    "table.csv", "curve.png", "curves.png", "decode.gif", "runs/*/events.out.tfevents.*",
+    RECORD, "metrics*.jsonl", "curve*.jsonl", "training_log.jsonl", "judged.json", "results.json", "table.csv",
+    "curve.png", "solved.png", "decode.gif", "runs/*/events.out.tfevents.*",
+    *(f"*/seed*/{name}" for name in (
+        "result.json", "outcomes*.npz", "metrics.jsonl", "curve.jsonl", "decode.gif", "log.txt",
+        "runs/*/events.out.tfevents.*",
+    )),
 )  # fmt: skip
 """Patterns of the files that a script writes to its run folder."""
 MODELS = ("rl", "control", "model", "control_model", "start", "annealed", "unannealed")
 MODEL_FILES = ("config.json", "adapter_config.json")
-CHECKPOINT_FOLDERS = ("checkpoints", "start_checkpoints", "control_checkpoints", "seed*")
+CHECKPOINT_FOLDERS = ("checkpoints", "start_checkpoints", "control_checkpoints", "seed*", "*/seed*")
 CHECKPOINT = re.compile(rf"(checkpoint|failed_step)-\d+.*|{PARTIAL}(-.*)?")
 
 
@@ -42,7 +46,8 @@ class RunArguments(Protocol):
 def parts_of_run(folder: Path) -> list[Path]:
     """The files, models and checkpoints in a folder that a script of ours wrote, or would take for its own."""
     files = [path for pattern in FILES for path in folder.glob(pattern) if path.is_file()]
-    models = [folder / name for name in MODELS if any((folder / name / file).is_file() for file in MODEL_FILES)]
+    named = [*(folder / name for name in MODELS), *folder.glob("*/seed*/model")]
+    models = [path for path in named if any((path / file).is_file() for file in MODEL_FILES)]
     places = _places_of_checkpoints(folder)
     checkpoints = [path for place in places for path in place.glob("*") if CHECKPOINT.fullmatch(path.name)]
     return [*files, *models, *checkpoints]

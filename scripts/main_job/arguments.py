@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 
@@ -17,7 +17,7 @@ from sudoku_env.symmetries import Symmetries
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "base"
-Arm = Literal["sft", "sft_definite", "ce", "placebo", "objective"]
+ARMS = ("sft", "sft_definite", "ce", "placebo", "objective")
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 CHANGEABLE = {
     "arms", "seeds", "jobs", "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "resume_with_changes",
@@ -72,9 +72,9 @@ class ScriptArguments:
         default="free",
         metadata={"help": "Positions outside the map: any token earns lambda (free), prefill, or scored."},
     )
-    arms: list[Arm] = field(
+    arms: list[str] = field(
         default_factory=lambda: ["sft", "sft_definite", "ce", "objective"],
-        metadata={"help": "Trainings to compare, of sft, sft_definite, ce, placebo, objective."},
+        metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
     )
     seeds: list[int] = field(default_factory=list, metadata={"help": "Seeds of training; none is --seed alone."})
     cpu_seconds: float = field(
@@ -106,8 +106,8 @@ class ScriptArguments:
             values = getattr(self, name)
             if len(set(values)) < len(values) or not (values or name == "seeds"):
                 raise ValueError(f"{name}={values} must name at least one, and none twice")
-        if unknown := [arm for arm in self.arms if arm not in get_args(Arm)]:
-            raise ValueError(f"arms={unknown} are unknown; use some of {', '.join(get_args(Arm))}")
+        if unknown := [arm for arm in self.arms if arm not in ARMS]:
+            raise ValueError(f"arms={unknown} are unknown; use some of {', '.join(ARMS)}")
         if min(self.eval_tokens) < 1:
             raise ValueError(f"eval_tokens={self.eval_tokens} must be 1 or larger")
         if not self.cpu_seconds > 0:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.evaluate import DEFAULT_STRATEGIES, Evaluation, evaluate, paired_difference, paired_order_difference
+from dllm_rl.evaluate import Evaluation, evaluate, paired_difference, paired_order_difference
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
@@ -146,4 +146,3 @@ def test_bad_arguments_are_refused(model: LladaForMaskedLM, puzzles: list[PreFil
         evaluate(model, [], SudokuTask(0))
     with pytest.raises(ValueError, match="'best' is unknown"):
         evaluate(model, puzzles, SudokuTask(0), strategy=get_strategy("best"))
-    assert DEFAULT_STRATEGIES == ("margin", "probability", "policy")

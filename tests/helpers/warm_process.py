@@ -26,7 +26,7 @@ SERVER.set_forkserver_preload(
         "dllm_rl.trainer",
         "dllm_rl.callbacks",
         "dllm_rl.sft",
-        "dllm_rl.report",
+        "llm_rl.training.budget",
         "llm_rl.grpo.trainer",
         "llm_rl.vapor",
         "llm_rl.raro",

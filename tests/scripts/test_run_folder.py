@@ -34,7 +34,9 @@ def choose(monkeypatch, tmp_path):
 def make_run(folder: Path) -> Path:
     """A folder as the scripts leave it."""
     for name in (
-        "arguments.json", "metrics.jsonl", "curve_rl.jsonl", "table.csv", "curves.png", "decode.gif", "rl/config.json",
+        "arguments.json", "metrics.jsonl", "curve_rl.jsonl", "table.csv", "solved.png", "decode.gif", "rl/config.json",
+        "sft/seed0/checkpoint-4/model.safetensors", "sft/seed0/model/config.json", "sft/seed0/result.json",
+        "sft/seed0/outcomes.npz", "sft/seed0/log.txt", "base/seed0/outcomes.partial.npz",
         "checkpoint-4/model.safetensors", "checkpoint-8/model.safetensors", "partial/checkpoint-9/model.safetensors",
         "control_checkpoints/checkpoint-2/trainer_state.json", "runs/a_host/events.out.tfevents.1", "failed_step-3/x",
     ):  # fmt: skip

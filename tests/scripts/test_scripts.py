@@ -3,11 +3,9 @@
 import hashlib
 import json
 import os
-import shutil
 
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -20,7 +18,6 @@ from sudoku_env.prompts.text import parse_puzzle
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.solver import count_solutions, solve
 from tests.helpers.warm_process import run_script
-from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 from tests.scripts.helpers.started import ROOT, SPLITS, finish, start
 
 
@@ -230,124 +227,3 @@ def test_base_model_depends_on_the_seed_alone(base):
     for pattern in ("*.safetensors", "curve.jsonl", "tokenizer.json", "config.json"):
         first, second = (contents(folder, pattern) for folder in base)
         assert first and first == second
-
-
-# main job
-
-
-WALL_CLOCK = {"seconds", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
-TINY_RUN = {
-    "max_steps": 4,
-    "per_device_train_batch_size": 2,
-    "num_generations": 2,
-    "save_steps": 2,
-    "eval_puzzles": 6,
-    "curve_puzzles": 4,
-    "curve_points": 2,
-    "max_puzzles": 12,
-    "control_batch_size": 4,
-}
-
-
-@pytest.fixture(scope="module")
-def main_run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("main") / "run"
-    process = start("train_sudoku.py", folder, **TINY_RUN)
-    output, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors[-3000:]
-    folder.with_name("errors.txt").write_text(errors)
-    return folder, output
-
-
-def test_main_job_ends_with_the_table(main_run):
-    _, output = main_run
-    table = output[output.index("Held-out puzzles (6)") :]
-    for row in ("base", "RL", "control"):
-        assert f"\n{row} " in table
-    for column in (
-        "solved margin %",
-        "solved probability %",
-        "solved policy %",
-        "(random floor)",
-        "steps before error",
-    ):
-        assert column in table
-    assert "RL - control, margin" in table and "RL - control, greedy_forced" in table
-
-
-def test_main_job_writes_its_run_folder(main_run):
-    folder, _ = main_run
-    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    for name in ("clip_frac", "position_entropy", "greedy_forced", "position_top_prob", "solved", "approx_kl"):
-        assert sum(name in line for line in metrics) >= 4 or name == "greedy_forced"
-    curve = [json.loads(line)["step"] for line in (folder / "curve_rl.jsonl").read_text().splitlines()]
-    assert curve == [0, 2, 4]
-    with Image.open(folder / "decode.gif") as picture:
-        assert picture.n_frames > 18
-    with Image.open(folder / "curves.png") as picture:
-        assert picture.width > 800
-    assert json.loads((folder / "arguments.json").read_text())["num_generations"] == 2
-    assert list(folder.rglob("events.out.tfevents.*"))
-    for name in ("rl", "control", "checkpoint-4"):
-        assert AutoModelForMaskedLM.from_pretrained(folder / name).config.model_type == "llada"
-
-
-def test_main_job_resumes_to_the_same_weights(main_run, tmp_path):
-    folder, _ = main_run
-    options = {**TINY_RUN, "control": False, "resume_from_checkpoint": folder / "checkpoint-2"}
-    finish(start("train_sudoku.py", tmp_path, **options))
-    first, second = (load_file(path / "rl" / "model.safetensors") for path in (folder, tmp_path))
-    assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-def test_main_job_goes_on_in_the_control_without_training_again(main_run, tmp_path, monkeypatch, capsys):
-    left_alone, output = main_run
-    run = tmp_path / "run"
-    shutil.copytree(left_alone, run)
-    for name in ("control", "control_checkpoints"):
-        shutil.rmtree(run / name)
-    (run / "table.csv").unlink()
-    trained = (run / "checkpoint-4" / "model.safetensors").stat().st_mtime_ns
-    options = {**TINY_RUN, "output_dir": run, "resume_from_checkpoint": "last"}
-    steps = json.loads((run / "control_plan.json").read_text())["steps"]
-    middle = f"control_checkpoints/checkpoint-{steps // 4}"
-    run_until_checkpoint(monkeypatch, middle, "train_sudoku.py", **options)
-    assert not (run / "table.csv").exists() and not (run / "control").exists()
-    run_here(monkeypatch, "train_sudoku.py", **options)
-    assert (run / "table.csv").read_bytes() == (left_alone / "table.csv").read_bytes()
-    for name in ("rl", "control"):
-        assert (run / name / "model.safetensors").read_bytes() == (left_alone / name / "model.safetensors").read_bytes()
-    assert (run / "checkpoint-4" / "model.safetensors").stat().st_mtime_ns == trained
-    for name in ("metrics.jsonl", "metrics_control.jsonl", "curve_rl.jsonl"):
-        first, second = (
-            [{key: line[key] for key in line if key not in WALL_CLOCK} for line in map(json.loads, path.open())]
-            for path in (left_alone / name, run / name)
-        )
-        assert first == second
-    head, _, table = capsys.readouterr().out.rpartition("Held-out puzzles (6)")
-    assert f"Run folder: {run} (resumed)" in head
-    assert table.split("Run folder")[0] == output.rpartition("Held-out puzzles (6)")[2].split("Run folder")[0]
-
-
-def test_main_job_prints_no_warnings(main_run):
-    assert "Warning" not in main_run[0].with_name("errors.txt").read_text()
-
-
-def test_main_job_reads_a_recipe(tmp_path, monkeypatch, capsys):
-    recipe = tmp_path / "recipe.yaml"
-    for text, words, message in (
-        ("learning_rate: 1e-4\nnum_generations: 3\n", ["--num_generations", 0], "num_generations=0"),
-        ("learning_rat: 1e-4\n", [], "learning_rat is unknown; did you mean learning_rate?"),
-    ):
-        recipe.write_text(text)
-        with pytest.raises(SystemExit, match="2"):
-            run_here(monkeypatch, "train_sudoku.py", recipe, *words, "--output_dir", tmp_path / "run")
-        assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
-
-
-def test_main_job_refuses_test_grids_in_training(tmp_path, monkeypatch, capsys):
-    options = {**TINY_RUN, "eval_data": ROOT / "data" / "sudoku6x6_train.jsonl", "output_dir": tmp_path / "run"}
-    with pytest.raises(SystemExit, match="2"):
-        run_here(monkeypatch, "train_sudoku.py", **options)
-    assert "--eval_data: 6 of 6 solution grids occur in training" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()

@@ -11,7 +11,11 @@ SPLITS = {"train": 6, "validation": 3, "test": 4}
 
 def start(script, output, *, fresh=FRESH, **options):
     """Start a script of the repository with `--name value` options, writing to a folder."""
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    words = [
+        word
+        for name, value in options.items()
+        for word in (f"--{name}", *(value if isinstance(value, list) else [value]))
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     command = ROOT / "scripts" / script, ["--output_dir", output, *words]
     return start_script(*command, env=environment, cwd=ROOT, fresh=fresh)

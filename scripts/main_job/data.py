@@ -1,0 +1,99 @@
+"""What the arms of the main job have in common: the puzzles to train on and those held out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from dllm_rl.sudoku import SudokuTask
+from scripts.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_env.errors import SudokuError
+from sudoku_env.prompts.text import build_prompt, parse_puzzle
+from sudoku_env.prompts.tokens import PreFilled, pre_fill
+from sudoku_env.puzzles import read_prompts
+from sudoku_env.symmetries import symmetric_images
+
+COMPACT = "compact"
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Base, puzzles and arguments of a run.
+
+    Attributes:
+        script: What to train and how to judge it.
+        args: The recipe of the objective.
+        tokenizer: That of the base.
+        train: Puzzles to train on, images included.
+        tests: Name → held-out puzzles.
+        curve: Held-out puzzles of the curve.
+    """
+
+    script: ScriptArguments
+    args: RecipeArguments
+    tokenizer: PreTrainedTokenizerBase
+    train: list[PreFilled]
+    tests: Mapping[str, list[PreFilled]]
+    curve: list[PreFilled]
+
+    @classmethod
+    def load(cls, script: ScriptArguments, args: RecipeArguments) -> "Setting":
+        """Read everything.
+
+        Raises:
+            OSError: A file or the tokenizer cannot be read.
+            SudokuError: A prompt is none, or cannot be pre-filled for this tokenizer.
+            ValueError: A held-out solution grid occurs in training, or images are asked for of other wordings.
+        """
+        tokenizer = AutoTokenizer.from_pretrained(script.model)
+
+        def filled(path: str, count: int, images: int = 1) -> list[PreFilled]:
+            prompts = worded(read_prompts(path)[: count or None], script.prompt_template)
+            if images > 1:
+                prompts = with_images(prompts, script, args.seed)
+            return [pre_fill(prompt, tokenizer, script.max_gen_length) for prompt in prompts]
+
+        train = filled(script.data, script.max_puzzles, script.images)
+        tests = {name: filled(path, script.eval_puzzles) for name, path in script.test_sets.items()}
+        curve = filled(script.curve_data, script.curve_puzzles) if script.curve_points else []
+        seen = {puzzle.layout.solution.tobytes() for puzzle in train}
+        for name, puzzles in {
+            **{f"eval_data: {name}": each for name, each in tests.items()},
+            "curve_data": curve,
+        }.items():
+            if shared := sum(puzzle.layout.solution.tobytes() in seen for puzzle in puzzles):
+                raise ValueError(
+                    f"--{name}: {shared} of {len(puzzles)} solution grids occur in training; split by grid first"
+                )
+        return cls(script, args, tokenizer, train, tests, curve)
+
+    def task(self, rule: str | None = None) -> SudokuTask:
+        """The task to train on; what is definite, unless a rule is given, is the script's."""
+        names = self.tokenizer
+        return SudokuTask(names.pad_token_id, names.eos_token_id, self.script.tail, rule or self.script.rule)
+
+    @property
+    def judged_as(self) -> SudokuTask:
+        """The task to judge by: definite by singles, whatever is trained, as the random floor is."""
+        return SudokuTask(self.tokenizer.pad_token_id)
+
+
+def worded(prompts: list[str], template: str | None) -> list[str]:
+    """The prompts in the words of a template; None leaves them as they are."""
+    return prompts if template is None else [build_prompt(parse_puzzle(prompt), template) for prompt in prompts]
+
+
+def with_images(prompts: list[str], script: ScriptArguments, seed: int) -> list[str]:
+    """The prompts and images of them.
+
+    Raises:
+        SudokuError: They are in words of their own, which images would not be.
+    """
+    template = script.prompt_template or COMPACT
+    boards = [parse_puzzle(prompt) for prompt in prompts]
+    if any(build_prompt(board, template) != prompt for board, prompt in zip(boards, prompts, strict=True)):
+        raise SudokuError(
+            f"images={script.images} of prompts in words of their own: give --prompt_template, for prompts and images"
+        )
+    images = symmetric_images(boards, script.images, symmetries=script.symmetries, seed=seed)
+    return [build_prompt(board, template) for board in images]
