@@ -34,7 +34,7 @@ study: $(STAMP)
 	$(BIN)/python -m scripts.study.run configs/study.yaml --jobs 2
 
 # 9×9, for an accelerator: the base, RL on it, and a model on files of puzzles in a folder of yours (one a line).
-MODEL ?= runs/sudoku9x9_rl/rl
+MODEL ?= runs/sudoku9x9_rl/objective/seed0/model
 SETS ?= jumanji_10000_mixed_puzzles sx_easy_500 sx_medium_500 sx_hard_500 sx_diabolical_500 17clue_49158
 
 base9x9: $(STAMP)

@@ -1,6 +1,5 @@
 """The recipes for LLaDA-8B: every key is known, and one runs end to end on a tiny folder as published."""
 
-import ast
 import json
 import os
 import subprocess
@@ -14,6 +13,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 from dllm_rl.arguments import UnmaskArguments
+from scripts.main_job.arguments import ScriptArguments
 from tests.dllm_rl.helpers.published_llada import write_sudoku_checkpoint
 from tests.helpers.warm_process import run_script
 
@@ -39,9 +39,7 @@ def test_the_library_takes_every_value(recipe: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_the_script_knows_every_key(recipe: Path) -> None:
-    tree = ast.parse((ROOT / "scripts" / "train_sudoku.py").read_text())
-    (options,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ScriptArguments"]
-    known = {item.target.id for item in options.body if isinstance(item, ast.AnnAssign)}  # type: ignore[union-attr]
+    known = {item.name for item in fields(ScriptArguments)}
     keys = yaml.safe_load(recipe.read_text()).keys() - {item.name for item in fields(UnmaskArguments)}
     assert {"model", "dtype", "eval_puzzles"} <= keys <= known
 
@@ -62,7 +60,6 @@ def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> Non
         "curve_points": 1,
         "max_steps": 2,
         "save_steps": 1,
-        "warmup_steps": 0,
         "num_generations": 4,
         "per_device_train_batch_size": 2,
         "gradient_accumulation_steps": 2,
@@ -74,17 +71,18 @@ def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> Non
     words = [str(word) for name, value in sizes.items() for word in (f"--{name}", value)]
     result = script(ROOT / "configs" / "llada_8b_6x6.yaml", *words)
     assert result.returncode == 0, result.stderr[-3000:]
-    assert "\ncontrol" in result.stdout and "1,984 of them trained" in result.stdout
-    metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert "\nobjective " in result.stdout and "\nsft " in result.stdout and "for 2 updates" in result.stdout
+    objective, sft = (tmp_path / "run" / arm / "seed0" for arm in ("objective", "sft"))
+    metrics = [json.loads(line) for line in (objective / "metrics.jsonl").read_text().splitlines()]
     ratios = [line["max_log_ratio_at_update_0"] for line in metrics if "max_log_ratio_at_update_0" in line]
     assert len(ratios) == 2 and max(ratios) < 1e-5
     arguments = json.loads((tmp_path / "run" / "arguments.json").read_text())
     assert arguments["dtype"] == "bfloat16" and arguments["gradient_checkpointing"] is True
     base = AutoModelForMaskedLM.from_pretrained(tmp_path / "published")
-    for name in ("rl", "control", "checkpoint-2"):
-        folder = tmp_path / "run" / name
-        progress = {"progress_0.safetensors"} if name == "checkpoint-2" else set()
+    for folder in (objective / "model", sft / "model", objective / "checkpoint-2"):
+        progress = {"progress_0.safetensors"} if folder.name == "checkpoint-2" else set()
         assert {path.name for path in folder.glob("*.safetensors")} == {"adapter_model.safetensors"} | progress
         adapters = load_file(folder / "adapter_model.safetensors")
+        assert sum(weight.numel() for weight in adapters.values()) == 1984
         assert any(bool(weight.any()) for key, weight in adapters.items() if "lora_B" in key)
-    assert isinstance(PeftModel.from_pretrained(base, str(tmp_path / "run" / "rl")), PeftModel)
+    assert isinstance(PeftModel.from_pretrained(base, str(objective / "model")), PeftModel)
