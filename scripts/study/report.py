@@ -6,7 +6,6 @@ from pathlib import Path
 
 from dllm_rl.statistics import Estimate
 from llm_rl.training.storage import write_text_whole
-from scripts.study.config import Decoding
 from scripts.study.plots import plot_regime
 from scripts.study.results import RegimeResults, sweeps
 
@@ -57,8 +56,8 @@ def write_report(found: Sequence[RegimeResults], path: Path, *, remarks: str, co
 def room_table(results: RegimeResults, puzzles: str) -> str:
     """The room for order: the base by the oracle that fills definite cells first, against margin decoding."""
     rows = []
-    for tokens, threshold in results.regime.room_settings:
-        margin, oracle = (Decoding(name, tokens, threshold).label for name in ("margin", "definite_first"))
+    for pair in results.regime.room_decodings:
+        margin, oracle = (how.label for how in pair)
         rows.append(
             [
                 margin,
