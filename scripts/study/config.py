@@ -67,16 +67,16 @@ class Decoding:
 
     @property
     def limit(self) -> str:
-        """What limits the positions of a step, in words: "tokens a step", "threshold" or "entropy bound"."""
+        """What limits the positions of a step, in words: "tokens per step", "threshold" or "entropy bound"."""
         if self.threshold is not None:
             return "threshold"
-        return "tokens a step" if self.entropy_bound is None else "entropy bound"
+        return "tokens per step" if self.entropy_bound is None else "entropy bound"
 
     @property
     def label(self) -> str:
         """The name in tables, e.g. "margin", "margin k=4", "margin ≥2" or "margin γ=0.1"."""
         parts = [self.strategy]
-        if self.tokens_per_step is None and self.limit == "tokens a step":
+        if self.tokens_per_step is None and self.limit == "tokens per step":
             parts.append("k=∞")
         elif self.tokens_per_step not in (1, None):
             parts.append(f"k={self.tokens_per_step}")
@@ -252,7 +252,6 @@ class Regime:
                 raise ValueError(f"arm {name!r} has the name of a base; choose another")
             if other is not None and (other not in self.arms or self.arms[other].budget.same_as is not None):
                 raise ValueError(f"arm {name}: same_as={other!r} must be an arm of the regime with a budget of its own")
-
         if self.reference is not None and self.reference not in (*self.bases, *self.arms):
             raise ValueError(f"reference={self.reference!r} must be one of {[*self.bases, *self.arms]}")
 
