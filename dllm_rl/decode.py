@@ -80,12 +80,13 @@ def decode(
     *,
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
+    entropy_bound: float | None = None,
     on_error: OnError = "continue",
     policy: PolicyConfig | None = None,
     generator: torch.Generator | None = None,
     max_tokens: int = 65536,
 ) -> Decode:
-    """Fill the masked positions, at each step the strategy's best ones: a number of them, or all above a threshold.
+    """Fill the masked positions, at each step the strategy's best ones: a number, or as many as the model is sure of.
 
     The positions of a step and their tokens are chosen from one forward pass, so none of them sees the others. Equal
     scores go to the left one. A strategy that samples draws positions without replacement, in proportion to exp(score)
@@ -99,6 +100,10 @@ def decode(
     the log-ratio of p₁ and p₂ for "margin" and "definite_first"; p₁ − p₂ for "margin_difference"; minus nats for
     "entropy".
 
+    With an entropy bound γ a step fills the best positions as long as the sum of their entropies, the largest left out,
+    is at most γ nats (the EB-sampler, arXiv:2505.24857); the strategy gives their order, and `tokens_per_step` may
+    limit their number. Entropies are those of the model's own distributions, at temperature 1.
+
     Args:
         model: A model as `score_states` takes it (`dllm_rl.models.adapter.as_policy_model` makes one); it is put in
             evaluation mode for the call.
@@ -106,6 +111,7 @@ def decode(
         strategy: How positions and tokens are chosen.
         tokens_per_step: Most positions to fill at each step; None is no bound.
         threshold: Least score of the positions filled beside the best one; None is no threshold.
+        entropy_bound: γ; None is no bound.
         on_error: "continue" to the end, or "end" after the step that wrote a wrong token at a judged position. To
             "correct" it is for roll-outs: a decode does not know the answer.
         policy: Temperatures, for the strategies that draw.
@@ -113,9 +119,9 @@ def decode(
         max_tokens: Largest number of tokens in one forward pass.
 
     Raises:
-        ValueError: `tokens_per_step` or `max_tokens` is too small, errors are to be corrected, a threshold is given to
-            a strategy that draws positions, or the strategy leaves a state without a position or chooses one that is
-            not masked.
+        ValueError: `tokens_per_step`, `entropy_bound` or `max_tokens` is too small; a threshold or an entropy bound
+            comes with the other one, with a strategy that draws positions or with one token a step; errors are to be
+            corrected; or the strategy leaves a state without a position or chooses one that is not masked.
     """
     if on_error == "correct":
         raise ValueError("on_error='correct' is for roll-outs; a decode knows no answer, use 'end' or 'continue'")
@@ -132,6 +138,7 @@ def decode(
         uniforms=draw_uniforms(strategy, trajectories, generator),
         tokens_per_step=tokens_per_step,
         threshold=threshold,
+        entropy_bound=entropy_bound,
         on_error=on_error,
         max_tokens=max_tokens,
     ):

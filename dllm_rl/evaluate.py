@@ -106,6 +106,7 @@ def evaluate(
     strategy: Strategy = STRATEGIES["margin"],
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
+    entropy_bound: float | None = None,
     on_error: OnError = "end",
     policy: PolicyConfig | None = None,
     seed: int = 0,
@@ -121,6 +122,7 @@ def evaluate(
         strategy: How positions and tokens are chosen.
         tokens_per_step: Most positions to fill at each step; None is no bound.
         threshold: Least score of the positions filled beside the best one (`dllm_rl.decode.decode`); None is none.
+        entropy_bound: Bound on the entropy of the positions of a step in nats (`dllm_rl.decode.decode`); None is none.
         on_error: "end" a decode after its first error, which saves time, or "continue" to the end.
         policy: Temperatures, for the strategies that draw.
         seed: Random seed of the strategies that draw.
@@ -141,6 +143,7 @@ def evaluate(
             strategy,
             tokens_per_step=tokens_per_step,
             threshold=threshold,
+            entropy_bound=entropy_bound,
             on_error=on_error,
             policy=policy,
             generator=generator,

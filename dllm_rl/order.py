@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from dllm_rl.decode import Decode
+from dllm_rl.evaluate import Evaluation
 from dllm_rl.sudoku import PuzzleBatch
 
 
@@ -28,15 +29,53 @@ class LadderOrder:
     cell_steps: NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """How N decodes of puzzles went, and how far their order follows logic: what every table of decodes is made from.
+
+    Attributes:
+        evaluation: What they solved, at what cost.
+        order: Which rules their cells needed.
+        floor_tiers: int64 `(F,)`, the tier of each cell if as many are filled at each step in random order.
+        rank_correlations: float64 `(N,)`, of the steps with the rounds of the rule ladder; NaN where there is none.
+    """
+
+    evaluation: Evaluation
+    order: LadderOrder
+    floor_tiers: NDArray[np.int64]
+    rank_correlations: NDArray[np.float64]
+
+    def summary(self) -> dict[str, float]:
+        """`Evaluation.summary`, "random_floor" (`chosen_forced` of the random order) and "rank_correlation"."""
+        return {
+            **self.evaluation.summary(),
+            "random_floor": PuzzleBatch.tier_shares(self.floor_tiers)["singles"],
+            "rank_correlation": float(known_mean(self.rank_correlations)),
+        }
+
+
+def assess(record: Decode, *, seed: int) -> Assessment:
+    """Look at decodes of puzzles in every way that tables have.
+
+    Args:
+        record: The decodes.
+        seed: Random seed of the floor's order.
+
+    Raises:
+        TypeError: The problems are no puzzles, so that there is no ladder.
+    """
+    evaluation, order, puzzles = Evaluation.of(record), ladder_order(record), _puzzles(record)
+    floor = puzzles.random_order_tiers(order.cell_steps, evaluation.chosen_judged, seed=seed)
+    return Assessment(evaluation, order, floor, rank_correlation(order.cell_steps, puzzles.ladder_rounds()))
+
+
 def ladder_order(record: Decode) -> LadderOrder:
     """Judge the order of decodes of puzzles by the ladder of rules.
 
     Raises:
         TypeError: The problems are no puzzles, so that there is no ladder.
     """
-    puzzles = record.problems
-    if not isinstance(puzzles, PuzzleBatch):
-        raise TypeError(f"the ladder of rules is for puzzles, not for a {type(puzzles).__name__}")
+    puzzles = _puzzles(record)
     cells = torch.tensor(puzzles.layout.cell_positions, device=record.step_of.device)
     cell_of = torch.zeros_like(record.step_of[0]).index_put((cells,), torch.arange(len(cells), device=cells.device))
 
@@ -92,3 +131,9 @@ def _centered_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks within each row minus their mean, 0 at NaN."""
     ranks = rankdata(values, axis=1, nan_policy="omit")
     return np.nan_to_num(ranks - known_mean(ranks, axis=1)[:, None])
+
+
+def _puzzles(record: Decode) -> PuzzleBatch:
+    if not isinstance(record.problems, PuzzleBatch):
+        raise TypeError(f"the ladder of rules is for puzzles, not for a {type(record.problems).__name__}")
+    return record.problems

@@ -1,5 +1,7 @@
 """Intervals of the study: over puzzles, over training seeds, and for curves of solve rate against forward passes."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,8 @@ from scipy import stats
 
 LEVEL = 0.95
 RESAMPLES = 2000
+ROUNDING = 1e-9
+"""Solve rates that differ by less are equal: the same shares, added up in another order."""
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +57,7 @@ def estimate(values: NDArray[np.floating | np.bool_]) -> Estimate:
     mean = float(table.mean())
     seeds = None
     if len(by_seed) > 1:
-        wide = float(stats.t.ppf(0.5 + LEVEL / 2, len(by_seed) - 1) * stats.sem(by_seed))
+        wide = _student(len(by_seed)) * float(stats.sem(by_seed))
         seeds = (mean - wide, mean + wide)
     return Estimate(mean, (mean - half, mean + half), seeds, tuple(by_seed.tolist()))
 
@@ -174,3 +178,98 @@ def sweep_difference(
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return difference(everyone), (float(found.low), float(found.high))
+
+
+@dataclass(frozen=True)
+class PassesNeeded:
+    """The forward passes in which a model reaches a solve rate, with two 95 % intervals, each for another chance.
+
+    Attributes:
+        passes: Their mean over puzzles; infinite where no setting reaches the rate.
+        puzzles: Percentile bootstrap over puzzles: other puzzles, the same trainings. Ends may be infinite.
+        seeds: Student's t interval of the jackknife over seeds: other trainings, the same puzzles. None with one seed,
+            and where the passes, or those without one of the seeds, are infinite.
+        cheapest: Mean passes of the setting that needs fewest. Passes as few are a bound from above: a setting beyond
+            the sweep may need fewer.
+    """
+
+    passes: float
+    puzzles: tuple[float, float]
+    seeds: tuple[float, float] | None
+    cheapest: float
+
+
+def fewest_passes(curve: tuple[Floats, Floats], rate: float) -> float:
+    """The fewest forward passes in which a curve reaches a solve rate; infinite where it does not.
+
+    The curve is that of the settings which no cheaper one equals or beats (the Pareto front), linear between
+    neighbours. Where its first setting reaches the rate, the passes are that setting's.
+
+    Args:
+        curve: Passes, rising, and solve rates, `(P,)` each, from `Sweep.points`.
+        rate: The solve rate to reach.
+    """
+    passes, solved = curve
+    best_before = np.maximum.accumulate(np.concatenate([[-np.inf], solved[:-1]]))
+    front = solved > best_before
+    passes, solved = passes[front], solved[front]
+    reached = np.flatnonzero(solved >= rate - ROUNDING)
+    if not len(reached):
+        return math.inf
+    first = reached[0]
+    if first == 0:
+        return float(passes[0])
+    share = (rate - solved[first - 1]) / (solved[first] - solved[first - 1])
+    return float(passes[first - 1] + min(share, 1.0) * (passes[first] - passes[first - 1]))
+
+
+def passes_needed(sweeps: Sequence[Sweep], reference: Floats, *, seed: int = 0) -> PassesNeeded:
+    """The forward passes in which a model solves as many puzzles as a reference does (`fewest_passes`).
+
+    Args:
+        sweeps: The model's, one for each of its S seeds, with the same P settings.
+        reference: float64 `(S, N)`, the outcome of the reference for each seed on each puzzle; its mean is the rate to
+            reach, and it is resampled together with the sweeps. A constant table asks for a fixed rate.
+        seed: Random seed of the bootstrap.
+
+    Raises:
+        ValueError: There is no sweep, or the seeds, settings or puzzles of sweeps and reference differ.
+    """
+    shapes = {sweep.passes.shape for sweep in sweeps}
+    if len(shapes) != 1 or reference.shape != (len(sweeps), next(iter(shapes))[1]):
+        raise ValueError(
+            f"{len(sweeps)} sweeps of shapes {sorted(shapes)} and a reference of shape {reference.shape} must be of "
+            "the same seeds and puzzles"
+        )
+    passes, solved = (np.stack([getattr(sweep, name) for sweep in sweeps]) for name in ("passes", "solved"))
+
+    def needed(seeds: NDArray[np.int64]) -> float:
+        mean = Sweep(passes[seeds].mean(0), solved[seeds].mean(0))
+        return fewest_passes(mean.points(), float(reference[seeds].mean()))
+
+    everyone = np.arange(len(sweeps))
+    found = needed(everyone)
+
+    # Puzzles drawn anew: how often each is drawn, then the means of all settings and of the reference.
+    count = reference.shape[1]
+    weights = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), RESAMPLES) / count  # (B, N)
+    columns = (table.mean(0) @ weights.T for table in (passes, solved, reference[:, None]))  # (P, B), (P, B), (1, B)
+    drawn = []
+    for at, rates, (rate,) in zip(*(column.T for column in columns), strict=True):
+        order = np.argsort(at, kind="stable")
+        drawn.append(fewest_passes((at[order], rates[order]), rate))
+    low, high = np.quantile(drawn, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], method="nearest")
+
+    # Each seed left out in turn; for a mean this is the interval of `estimate`.
+    seeds = None
+    if len(sweeps) > 1:
+        without = np.array([needed(np.delete(everyone, one)) for one in everyone])
+        if math.isfinite(found) and np.isfinite(without).all():
+            wide = _student(len(sweeps)) * float(np.std(without)) * math.sqrt(len(sweeps) - 1)
+            seeds = (found - wide, found + wide)
+    return PassesNeeded(found, (float(low), float(high)), seeds, float(passes.mean((0, 2)).min()))
+
+
+def _student(count: int) -> float:
+    """Half the width, in standard errors, of the interval of the mean of so many values."""
+    return float(stats.t.ppf(0.5 + LEVEL / 2, count - 1))

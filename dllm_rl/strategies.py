@@ -1,7 +1,8 @@
 """Decoding strategies: how the next positions, and the tokens at them, are chosen.
 
 A strategy scores the masked positions of each state; it takes the best ones or, if it samples, draws in proportion to
-exp(score). Tokens are the model's most probable ones, or drawn at the policy's token temperature.
+exp(score). How many of the best a step takes is a number, a threshold on their score, or a bound on their entropy.
+Tokens are the model's most probable ones, or drawn at the policy's token temperature.
 """
 
 from collections.abc import Callable
@@ -126,6 +127,32 @@ def get_strategy(name: str) -> Strategy:
     return STRATEGIES[name]
 
 
+def check_limits(
+    strategy: Strategy, *, tokens_per_step: int | None, threshold: float | None, entropy_bound: float | None
+) -> None:
+    """Look at what limits the positions of a step (`dllm_rl.decode.decode`).
+
+    Raises:
+        ValueError: `tokens_per_step` or `entropy_bound` is too small; or a threshold or a bound comes with the other
+            one, with a strategy that draws positions, or with one token a step, where it decides nothing.
+    """
+    if tokens_per_step is not None and tokens_per_step < 1:
+        raise ValueError(f"tokens_per_step={tokens_per_step} must be at least 1, or None for no bound")
+    if entropy_bound is not None and not entropy_bound >= 0:
+        raise ValueError(f"entropy_bound={entropy_bound} must be at least 0 nats, e.g. 0.1")
+    limits = {"threshold": threshold, "entropy_bound": entropy_bound}
+    given = [f"{name}={value}" for name, value in limits.items() if value is not None]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} are two rules for one thing; leave one of them out")
+    if given and strategy.sample_position:
+        raise ValueError(
+            f"{given[0]} does not fit strategy {strategy.name!r}, which draws positions; use one that takes the best, "
+            "e.g. 'margin' or 'probability'"
+        )
+    if given and tokens_per_step == 1:
+        raise ValueError(f"{given[0]} decides nothing at tokens_per_step=1; use None for no bound, or a larger number")
+
+
 def choose(
     strategy: Strategy,
     scores: StateScores,
@@ -136,6 +163,7 @@ def choose(
     uniforms: Tensor | None = None,
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
+    entropy_bound: float | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What A trajectories in given states do next: the positions that they fill, and the tokens.
 
@@ -149,6 +177,7 @@ def choose(
             of this step. C is at least the number of choices. Strategies that do not draw need none.
         tokens_per_step: Most positions of a trajectory; None is no bound.
         threshold: Least score of the positions beside the best one; None is none. Not for strategies that draw them.
+        entropy_bound: Bound γ of `within_entropy_bound`; None is none. Not for strategies that draw positions.
 
     Returns:
         The trajectory (its place among the A), rank (0 for its first choice), position and token of each choice, int64
@@ -161,7 +190,8 @@ def choose(
     if strategy.sample_position:
         rows, ranks, positions = draw_positions(score, tokens_per_step, _needed(uniforms)[..., 0])
     else:
-        rows, ranks, positions = best_positions(score, tokens_per_step, threshold)
+        entropies = None if entropy_bound is None else -_entropy(scores, definite)[states]  # (A, R)
+        rows, ranks, positions = best_positions(score, tokens_per_step, threshold, entropies, entropy_bound)
     logit_rows = scores.row_of[states[rows], positions]  # (B,)
     if not bool(rows.bincount(minlength=len(states)).all()) or bool((logit_rows < 0).any()):
         raise ValueError(f"strategy {strategy.name!r} must give every state a finite score at a masked position")
@@ -174,13 +204,21 @@ def choose(
     return rows, ranks, positions, tokens
 
 
-def best_positions(score: Tensor, count: int | None, threshold: float | None) -> tuple[Tensor, Tensor, Tensor]:
+def best_positions(
+    score: Tensor,
+    count: int | None,
+    threshold: float | None,
+    entropies: Tensor | None = None,
+    entropy_bound: float | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
     """The `count` best columns of each row; of equal ones the left one.
 
     Args:
         score: fp32 `(N, R)`, -inf where a column cannot be chosen.
         count: Most columns of a row; None is no bound.
         threshold: Least score of all columns but the best one of a row; None is none.
+        entropies: fp32 `(N, R)`, the entropy of each column that can be chosen, in nats; needed with a bound.
+        entropy_bound: Bound γ of `within_entropy_bound`; None is none.
 
     Returns:
         Rows, ranks within the row (0 for the best) and columns, int64 `(B,)` each, row by row.
@@ -189,8 +227,29 @@ def best_positions(score: Tensor, count: int | None, threshold: float | None) ->
     chosen = values[:, :count] > NEG_INF
     if threshold is not None:
         chosen[:, 1:] &= values[:, 1:count] >= threshold
+    if entropies is not None and entropy_bound is not None:
+        chosen &= within_entropy_bound(entropies.gather(1, columns[:, :count]), entropy_bound)
     rows, ranks = chosen.nonzero(as_tuple=True)
     return rows, ranks, columns[rows, ranks]
+
+
+def within_entropy_bound(entropies: Tensor, bound: float) -> Tensor:
+    """The longest beginning U of each row with Σ_{l∈U} H_l − max_{l∈U} H_l ≤ γ.
+
+    This is the rule of the EB-sampler (arXiv:2505.24857). The left side bounds how far the joint distribution of the
+    tokens at U can be from the product of their own, from which they are taken at once. It never falls as U grows, and
+    is 0 for one position, so that every U has one.
+
+    Args:
+        entropies: `(N, C)` in nats, at least 0, in the order in which the positions are to be filled.
+        bound: γ, at least 0. With 0 positions go together as long as all but one of them have no entropy.
+
+    Returns:
+        bool `(N, C)`.
+    """
+    entropies = entropies.double()
+    excess = entropies.cumsum(1) - entropies.cummax(1).values
+    return (excess <= bound).cumprod(1).bool()
 
 
 def draw_positions(score: Tensor, count: int | None, uniforms: Tensor) -> tuple[Tensor, Tensor, Tensor]:

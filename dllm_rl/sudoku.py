@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dllm_rl.task import UnmaskBatch
 from sudoku_env.logic import definite_cells, rule_index
-from sudoku_env.order import easiest_tier, tier_shares
+from sudoku_env.order import easiest_tier, ladder_rounds, random_order_tiers, tier_shares
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, reference_ids
 
 Tail = Literal["free", "prefill", "scored"]
@@ -157,6 +157,17 @@ class PuzzleBatch(UnmaskBatch):
         The indices are those of `sudoku_env.order.TIERS`.
         """
         return easiest_tier(self.boards(states), cells.cpu().numpy())
+
+    def random_order_tiers(
+        self, cell_steps: NDArray[np.float64], live_cells: NDArray[np.int64], *, seed: int
+    ) -> NDArray[np.int64]:
+        """The floor of decodes: the tiers of a random order that fills as many cells (`sudoku_env.order`)."""
+        boards, solutions = self.boards(self.responses), self.boards(self.answers)
+        return random_order_tiers(boards, solutions, cell_steps=cell_steps, live_cells=live_cells, seed=seed)
+
+    def ladder_rounds(self) -> NDArray[np.float64]:
+        """The round of the rule ladder that gives each cell, float64 `(Q, n²)` (`sudoku_env.order.ladder_rounds`)."""
+        return ladder_rounds(self.boards(self.responses))
 
 
 @dataclass(frozen=True)

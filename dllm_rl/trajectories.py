@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.policy import PolicyConfig, StateScores, score_states
-from dllm_rl.strategies import Strategy, choose
+from dllm_rl.strategies import Strategy, check_limits, choose
 from dllm_rl.task import UnmaskBatch
 
 OnError = Literal["end", "continue", "correct"]
@@ -121,6 +121,7 @@ def decoding_steps(
     uniforms: Tensor | None,
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
+    entropy_bound: float | None = None,
     on_error: OnError = "end",
     max_tokens: int = 65536,
     max_masked: int | None = None,
@@ -136,22 +137,17 @@ def decoding_steps(
             trajectory fills, M at most; None for a strategy that does not draw.
         tokens_per_step: Most positions of a trajectory in one step; None is no bound.
         threshold: Least score of the positions filled beside the best one; None is none.
+        entropy_bound: Bound γ on the entropy of the positions of a step (`within_entropy_bound`); None is none.
         on_error: What a wrong token at a judged position does: "end" the trajectory after the step that wrote it,
             "continue" with it on the board, or "correct" it, the answer's token being written in its place.
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions in one forward pass (`micro_batches`).
 
     Raises:
-        ValueError: An option is out of range, a threshold is given to a strategy that draws positions, or the strategy
-            leaves a state without a position or chooses one that is not masked.
+        ValueError: An option is out of range, the limits of a step do not fit each other or the strategy
+            (`check_limits`), or the strategy leaves a state without a position or chooses one that is not masked.
     """
-    if tokens_per_step is not None and tokens_per_step < 1:
-        raise ValueError(f"tokens_per_step={tokens_per_step} must be at least 1, or None for no bound")
-    if threshold is not None and strategy.sample_position:
-        raise ValueError(
-            f"threshold={threshold} does not fit strategy {strategy.name!r}, which draws positions; use one that takes "
-            "the best, e.g. 'margin' or 'probability'"
-        )
+    check_limits(strategy, tokens_per_step=tokens_per_step, threshold=threshold, entropy_bound=entropy_bound)
     if on_error not in get_args(OnError):
         raise ValueError(f"on_error={on_error!r} is unknown; use one of {get_args(OnError)}")
     problems, number = trajectories.problems, 0
@@ -177,6 +173,7 @@ def decoding_steps(
                 uniforms=None if uniforms is None else _next_uniforms(uniforms, trajectories, some, tokens_per_step),
                 tokens_per_step=tokens_per_step,
                 threshold=threshold,
+                entropy_bound=entropy_bound,
             )
             choices = (some[rows], positions, tokens)
             wrong = trajectories.wrong(*choices)

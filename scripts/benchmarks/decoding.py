@@ -1,17 +1,18 @@
 """Compare decoding strategies of one model: what they get right, how far they follow logic, and what they cost.
 
-Decodes the same puzzles by each strategy with each number of tokens per step, and with each threshold. Prints two
-tables and writes them as CSV, with a heat map of the mean order and a GIF of one decode.
+Decodes the same puzzles by each strategy with each number of tokens per step, each threshold and each entropy bound.
+Prints two tables and writes them as CSV, with a heat map of the mean order and a GIF of one decode.
 
     python -m scripts.benchmarks.decoding --tokens_per_step 1 2 4
     python -m scripts.benchmarks.decoding --strategies margin definite_first --threshold 2 4 8
+    python -m scripts.benchmarks.decoding --strategies margin entropy --entropy_bound 0.01 0.1 1
 """
 
 import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decode import Decode, decode
 from dllm_rl.evaluate import Evaluation, paired_difference
 from dllm_rl.models.adapter import as_policy_model
-from dllm_rl.order import known_mean, ladder_order, mean_order, rank_correlation
+from dllm_rl.order import assess, known_mean, mean_order, rank_correlation
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.strategies import STRATEGIES, get_strategy, semi_autoregressive
 from dllm_rl.sudoku import PuzzleBatch
@@ -32,12 +33,17 @@ from llm_rl.training.reports import load_pandas
 from scripts.benchmarks.order_plot import plot_order
 from scripts.machine import machine
 from sudoku_env.envs.rendering import decode_gif
-from sudoku_env.order import ladder_rounds, ladder_steps, random_order_tiers, tier_shares
+from sudoku_env.order import ladder_steps, tier_shares
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.puzzles import read_packed, read_prompts
 
 ROOT = Path(__file__).resolve().parents[2]
+
+LIMITS = {"tokens_per_step": "Int64", "threshold": "Float64", "entropy_bound": "Float64"}
+"""What limits the positions of a step, one at a time: arguments of `decode` and columns of the tables, with types."""
+
+Limits = dict[str, Any]
 
 
 @dataclass
@@ -67,6 +73,13 @@ class Arguments:
         metadata={
             "help": "Also fill all positions whose score is at least this, on the scale of the strategy's score; "
             "strategies that draw positions are left out."
+        },
+    )
+    entropy_bound: list[float] = field(
+        default_factory=list,
+        metadata={
+            "help": "Also fill the best positions as long as their entropies, the largest left out, add up to at most "
+            "so many nats; strategies that draw positions are left out."
         },
     )
     block_length: int = field(default=8, metadata={"help": "Positions in a semi-autoregressive block."})
@@ -124,10 +137,10 @@ model = as_policy_model(model, shifted=args.shifted_logits).to(args.device)
 puzzles = PuzzleBatch.collate(prefilled, pad_id=tokenizer.pad_token_id, device=args.device)
 boards = np.stack([puzzle.layout.puzzle for puzzle in prefilled])
 solutions = np.stack([puzzle.layout.solution for puzzle in prefilled])
-by_step, by_round = ladder_steps(boards), ladder_rounds(boards)
+by_step = ladder_steps(boards)
 
 
-def run(name: str, count: int | None, threshold: float | None = None) -> tuple[Decode, float]:
+def run(name: str, limits: Limits) -> tuple[Decode, float]:
     """Decode all puzzles; the seconds it took."""
     generator = torch.Generator(device=args.device).manual_seed(args.seed)
     started = time.perf_counter()
@@ -135,8 +148,7 @@ def run(name: str, count: int | None, threshold: float | None = None) -> tuple[D
         model,
         puzzles,
         strategies[name],
-        tokens_per_step=count,
-        threshold=threshold,
+        **limits,
         policy=policy,
         generator=generator,
         max_tokens=args.max_tokens,
@@ -148,46 +160,43 @@ folder = Path(args.output_dir)
 folder.mkdir(parents=True, exist_ok=True)
 rows, tiers, orders = [], [], {"rule ladder": mean_order(by_step)}
 counts = sorted(set(args.tokens_per_step))
-run(gif_strategy, max(counts))  # not timed: the first call pays for what later ones find in caches
-settings: list[tuple[int | None, float | None]] = [(count, None) for count in counts]
-settings += [(None, threshold) for threshold in sorted(set(args.threshold))]
-for count, threshold in settings:
+unlimited: Limits = dict.fromkeys(LIMITS)
+run(gif_strategy, {**unlimited, "tokens_per_step": max(counts)})  # not timed: it pays for what is cached later
+for limits in ({**unlimited, name: value} for name in LIMITS for value in sorted(set(getattr(args, name)))):
     reference: Evaluation | None = None
     for name, strategy in strategies.items():
-        if threshold is not None and strategy.sample_position:
+        if limits["tokens_per_step"] is None and strategy.sample_position:
             continue
-        record, seconds = run(name, count, threshold)
-        metrics, order = Evaluation.of(record), ladder_order(record)
-        reference = reference or metrics
-        difference, half_width = paired_difference(metrics, reference)
-        floor = random_order_tiers(
-            boards, solutions, cell_steps=order.cell_steps, live_cells=metrics.chosen_judged, seed=args.seed
-        )
-        label = {"strategy": name, "tokens_per_step": count, "threshold": threshold}
+        record, seconds = run(name, limits)
+        found = assess(record, seed=args.seed)
+        order, summary = found.order, found.summary()
+        reference = reference or found.evaluation
+        difference, half_width = paired_difference(found.evaluation, reference)
+        label = {"strategy": name, **limits}
         rows.append(
             {
                 **label,
-                **metrics.summary(),
+                **found.evaluation.summary(),
                 f"solved - {args.strategies[0]}": difference,
                 "difference_ci95": half_width,
-                "random_floor": tier_shares(floor)["singles"],
+                "random_floor": summary["random_floor"],
                 "rank_corr_steps": float(known_mean(rank_correlation(order.cell_steps, by_step))),
-                "rank_corr_rounds": float(known_mean(rank_correlation(order.cell_steps, by_round))),
+                "rank_corr_rounds": summary["rank_correlation"],
                 "seconds": seconds,
             }
         )
-        found = {"greedy": order.greedy_tiers, "chosen": order.chosen_tiers, "random floor": floor}
-        tiers += [{**label, "of": of, "count": len(each), **tier_shares(each)} for of, each in found.items()]
-        if count == counts[0]:
+        by_kind = {"greedy": order.greedy_tiers, "chosen": order.chosen_tiers, "random floor": found.floor_tiers}
+        tiers += [{**label, "of": of, "count": len(each), **tier_shares(each)} for of, each in by_kind.items()]
+        if limits["tokens_per_step"] == counts[0]:
             orders[name] = mean_order(order.cell_steps)
             if name == gif_strategy:
                 shown = puzzles.read_states(record.states_of(args.gif_puzzle))
                 decode_gif(folder / "decode.gif", shown, solutions[args.gif_puzzle])
 
 pd = load_pandas()
-labels, whole = ["strategy", "tokens_per_step", "threshold"], {"tokens_per_step": "Int64", "threshold": "Float64"}
-table = pd.DataFrame(rows).astype(whole).set_index(labels)
-by_tier = pd.DataFrame(tiers).astype(whole).set_index([*labels, "of"])
+labels = ["strategy", *LIMITS]
+table = pd.DataFrame(rows).astype(LIMITS).set_index(labels)
+by_tier = pd.DataFrame(tiers).astype(LIMITS).set_index([*labels, "of"])
 for name, frame in (("table", table), ("tiers", by_tier)):
     frame.to_csv(folder / f"{name}.partial.csv")
     os.replace(folder / f"{name}.partial.csv", folder / f"{name}.csv")

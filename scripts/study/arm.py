@@ -3,13 +3,11 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from transformers import (
     AutoModelForMaskedLM,
@@ -26,7 +24,7 @@ import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.decode import Decode, decode
 from dllm_rl.evaluate import Evaluation
-from dllm_rl.order import known_mean, ladder_order, rank_correlation
+from dllm_rl.order import assess
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
@@ -35,7 +33,7 @@ from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, trai
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import write_text_whole
 from scripts.study.config import BASES, STANDARD_RULE, Arm, Decoding, Regime
-from sudoku_env.order import ladder_rounds, random_order_floor, random_order_tiers, tier_shares
+from sudoku_env.order import random_order_floor
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
@@ -79,20 +77,6 @@ def same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return first == second
 
 
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """Puzzles decoded in one way.
-
-    Attributes:
-        summary: Means of `dllm_rl.evaluate.Evaluation.summary`, with "random_floor" (`chosen_forced` of a random
-            order) and "rank_correlation" (with the rounds of the rule ladder).
-        outcomes: bool `(N,)` "solved", int64 `(N,)` "forward_passes", "greedy_forced" and "greedy_cells".
-    """
-
-    summary: dict[str, float]
-    outcomes: dict[str, NDArray[Any]]
-
-
 def decode_as(model: nn.Module, puzzles: PuzzleBatch, how: Decoding, *, seed: int) -> Decode:
     """Decode puzzles once in one way.
 
@@ -108,26 +92,10 @@ def decode_as(model: nn.Module, puzzles: PuzzleBatch, how: Decoding, *, seed: in
         get_strategy(how.strategy),
         tokens_per_step=how.tokens_per_step,
         threshold=how.threshold,
+        entropy_bound=how.entropy_bound,
         policy=how.policy_config(),
         generator=torch.Generator().manual_seed(seed),
     )
-
-
-def judge_decoding(record: Decode, *, seed: int) -> Judged:
-    """What the study keeps of a decode; the seed is that of the random floor."""
-    metrics, order = Evaluation.of(record), ladder_order(record)
-    puzzles = cast(PuzzleBatch, record.problems)
-    boards, solutions = puzzles.boards(puzzles.responses), puzzles.boards(puzzles.answers)
-    floor = random_order_tiers(
-        boards, solutions, cell_steps=order.cell_steps, live_cells=metrics.chosen_judged, seed=seed
-    )
-    correlation = rank_correlation(order.cell_steps, ladder_rounds(boards))
-    summary = {
-        **metrics.summary(),
-        "random_floor": tier_shares(floor)["singles"],
-        "rank_correlation": float(known_mean(correlation)),
-    }
-    return Judged(summary, {name: getattr(metrics, column) for name, column in OUTCOME_FIELDS.items()})
 
 
 class ArmRun:
@@ -195,9 +163,10 @@ class ArmRun:
             floor = random_order_floor(batch.boards(batch.responses), batch.boards(batch.answers), seed=0)
             summaries[name] = {"puzzles": len(puzzles), "greedy_forced_floor": floor, "decodings": {}}
             for how in self.regime.decodings(self.arm):
-                judged = judge_decoding(decode_as(model, batch, how, seed=self.seed), seed=self.seed)
-                summaries[name]["decodings"][how.label] = judged.summary
-                outcomes.update({f"{name}/{how.label}/{key}": value for key, value in judged.outcomes.items()})
+                found = assess(decode_as(model, batch, how, seed=self.seed), seed=self.seed)
+                summaries[name]["decodings"][how.label] = found.summary()
+                for field, column in OUTCOME_FIELDS.items():
+                    outcomes[f"{name}/{how.label}/{field}"] = getattr(found.evaluation, column)
         partial = self.folder / "outcomes.partial.npz"
         np.savez_compressed(partial, **outcomes)
         os.replace(partial, self.folder / OUTCOMES)

@@ -11,7 +11,7 @@ import yaml
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sft import SftArguments
-from dllm_rl.strategies import get_strategy
+from dllm_rl.strategies import check_limits, get_strategy
 from dllm_rl.sudoku import check_rule
 from llm_rl.training.budget import Budget, trapezoid
 from sudoku_env.errors import SudokuError
@@ -44,6 +44,7 @@ class Decoding:
         strategy: Name of a strategy.
         tokens_per_step: Most positions of a step; None is no bound.
         threshold: Least score of a position, on the scale of the strategy's own.
+        entropy_bound: Bound on the entropy of the positions of a step, in nats.
         position_temperature: T_pos of strategy "policy"; the same for all arms, whatever they were trained with.
         token_temperature: T_tok of strategy "policy".
     """
@@ -53,23 +54,36 @@ class Decoding:
     threshold: float | None = None
     position_temperature: float = PolicyConfig.position_temperature
     token_temperature: float = PolicyConfig.token_temperature
+    entropy_bound: float | None = None
 
     def __post_init__(self) -> None:
-        chosen = get_strategy(self.strategy)
-        if self.threshold is not None and chosen.sample_position:
-            raise ValueError(f"strategy {self.strategy!r} draws positions and so takes no threshold; leave it out")
-        if self.tokens_per_step is not None and self.tokens_per_step < 1:
-            raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1, or null for no bound")
+        check_limits(
+            get_strategy(self.strategy),
+            tokens_per_step=self.tokens_per_step,
+            threshold=self.threshold,
+            entropy_bound=self.entropy_bound,
+        )
         self.policy_config()
 
     @property
+    def limit(self) -> str:
+        """What limits the positions of a step, in words: "tokens per step", "threshold" or "entropy bound"."""
+        if self.threshold is not None:
+            return "threshold"
+        return "tokens per step" if self.entropy_bound is None else "entropy bound"
+
+    @property
     def label(self) -> str:
-        """The name in tables, e.g. "margin", "margin k=4" or "margin ≥2"."""
+        """The name in tables, e.g. "margin", "margin k=4", "margin ≥2" or "margin γ=0.1"."""
         parts = [self.strategy]
-        if self.tokens_per_step != 1 and not (self.tokens_per_step is None and self.threshold is not None):
-            parts.append(f"k={'∞' if self.tokens_per_step is None else self.tokens_per_step}")
+        if self.tokens_per_step is None and self.limit == "tokens per step":
+            parts.append("k=∞")
+        elif self.tokens_per_step not in (1, None):
+            parts.append(f"k={self.tokens_per_step}")
         if self.threshold is not None:
             parts.append(f"≥{self.threshold:g}")
+        if self.entropy_bound is not None:
+            parts.append(f"γ={self.entropy_bound:g}")
         standard = PolicyConfig()
         if (self.position_temperature, self.token_temperature) != (
             standard.position_temperature,
@@ -81,6 +95,10 @@ class Decoding:
     def policy_config(self) -> PolicyConfig:
         """The temperatures."""
         return PolicyConfig(self.position_temperature, self.token_temperature)
+
+    def settings(self) -> dict[str, Any]:
+        """The fields; without an entropy bound as results have them that were written before there was one."""
+        return {name: value for name, value in asdict(self).items() if name != "entropy_bound" or value is not None}
 
 
 @dataclass(frozen=True)
@@ -178,6 +196,8 @@ class Regime:
         hard_share: Share of the test puzzles, those with most rounds of the rule ladder, that get tables of their
             own; 0 is none.
         passes: Forward passes at which sweeps are compared, beside the mean over the range in common.
+        reference: The arm or base that the first table compares all others with, and whose solve rate at one token a
+            step the table of passes asks for; None is the first control, or the base where there is none.
         save: Whether to keep the trained models.
         remarks: Text for the report, in Markdown.
     """
@@ -203,6 +223,7 @@ class Regime:
     eval_share: float = 0.1
     hard_share: float = 0.25
     passes: tuple[float, ...] = ()
+    reference: str | None = None
     save: bool = True
     remarks: str = ""
 
@@ -231,6 +252,13 @@ class Regime:
                 raise ValueError(f"arm {name!r} has the name of a base; choose another")
             if other is not None and (other not in self.arms or self.arms[other].budget.same_as is not None):
                 raise ValueError(f"arm {name}: same_as={other!r} must be an arm of the regime with a budget of its own")
+        if self.reference is not None and self.reference not in (*self.bases, *self.arms):
+            raise ValueError(f"reference={self.reference!r} must be one of {[*self.bases, *self.arms]}")
+
+    @property
+    def reference_arm(self) -> str:
+        """The arm that the others are compared with."""
+        return self.reference or next((name for name, arm in self.arms.items() if arm.control), BASES[0])
 
     @property
     def bases(self) -> dict[str, str]:
@@ -239,25 +267,31 @@ class Regime:
         return {name: folder for name, folder in folders if folder is not None}
 
     @property
-    def room_settings(self) -> list[tuple[int | None, float | None]]:
-        """Tokens per step and threshold at which the base is held against the oracle of definite cells."""
-        found = [
-            (one.tokens_per_step, one.threshold)
-            for one in self.evaluation
-            if one.threshold is None or one.strategy in ("margin", "definite_first")
+    def room_decodings(self) -> list[tuple[Decoding, Decoding]]:
+        """Margin decoding, and the oracle of definite cells with the same limits, by which the base is judged."""
+        alike = [
+            one for one in self.evaluation if one.threshold is None or one.strategy in ("margin", "definite_first")
         ]
-        return list(dict.fromkeys(found))
+        limits = dict.fromkeys((one.tokens_per_step, one.threshold, one.entropy_bound) for one in alike)
+        return [
+            (
+                Decoding("margin", tokens, threshold, entropy_bound=bound),
+                Decoding("definite_first", tokens, threshold, entropy_bound=bound),
+            )
+            for tokens, threshold, bound in limits
+        ]
 
     def decodings(self, arm: str) -> list[Decoding]:
         """How an arm is judged; the base also by margin beside the oracle."""
-        pairs = [Decoding(name, *setting) for setting in self.room_settings for name in ("margin", "definite_first")]
-        return list(dict.fromkeys([*self.evaluation, *(pairs if arm == "base" else [])]))
+        room = [one for pair in self.room_decodings for one in pair]
+        return list(dict.fromkeys([*self.evaluation, *(room if arm == "base" else [])]))
 
     def settings(self, arm: str) -> dict[str, Any]:
         """Everything that the result of an arm depends on beside its seed, as JSON would hold it."""
         kept = asdict(self)
         for name in (
             "arms", "seeds", "remarks", "passes", "save", "evaluation", "base", "base_unannealed", "hard_share",
+            "reference",
         ):  # fmt: skip
             del kept[name]
         if self.train_images == 1:
@@ -266,7 +300,7 @@ class Regime:
         chosen.pop("control", None)
         if chosen.get("rule") == STANDARD_RULE:
             del chosen["rule"]  # as results have it that were written before there was a choice
-        return {**kept, **chosen, "decodings": [asdict(one) for one in self.decodings(arm)]}
+        return {**kept, **chosen, "decodings": [one.settings() for one in self.decodings(arm)]}
 
 
 def load_study(path: str | Path) -> tuple[dict[str, Regime], str]:

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dllm_rl.statistics import Estimate, Sweep, estimate, ratio_contributions, sweep_difference
+from dllm_rl.statistics import (
+    Estimate,
+    PassesNeeded,
+    Sweep,
+    estimate,
+    passes_needed,
+    ratio_contributions,
+    sweep_difference,
+)
 from scripts.study.arm import OUTCOMES, RESULT, same_settings
 from scripts.study.config import BASES, Decoding, Regime, StudyConfigError
 from sudoku_env.order import ladder_rounds
@@ -139,14 +147,25 @@ class RegimeResults:
         )
         return estimate(one - other)
 
+    @property
+    def reference(self) -> str | None:
+        """The arm that the others are compared with; None without a result of it."""
+        name = self.regime.reference_arm
+        return name if name in self.results else None
+
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The comparisons: each arm with each control and base, then each control with each base."""
+        """The comparisons: each arm with each control, the reference and each base; each control with the latter two.
+
+        No pair comes twice, so a control is not compared with a reference that is no control itself.
+        """
         trained = [arm for arm in self.results if arm not in BASES]
         bases = [arm for arm in self.results if arm in BASES]
         controls = [arm for arm in trained if self.regime.arms[arm].control]
+        references = [arm for arm in trained if arm == self.reference]
         for arm in trained:
-            for other in [*([] if arm in controls else controls), *bases]:
-                if self.seeds(arm, other):
+            others = [one for one in references if one in controls] if arm in controls else [*controls, *references]
+            for other in dict.fromkeys([*others, *bases]):
+                if other != arm and self.seeds(arm, other):
                     yield arm, other
 
     def sweep(self, arm: str, puzzles: str, decodings: list[Decoding], seeds: list[int]) -> Sweep:
@@ -156,6 +175,13 @@ class RegimeResults:
             for field in ("forward_passes", "solved")
         )
         return Sweep(passes, solved)
+
+    def passes_needed(self, arm: str, puzzles: str, decodings: list[Decoding], target: Decoding) -> PassesNeeded | None:
+        """The passes in which an arm solves what the reference does by `target`; None without a seed in common."""
+        if self.reference is None or not (seeds := self.seeds(arm, self.reference)):
+            return None
+        reference = self.table(self.reference, puzzles, target.label, "solved", seeds)
+        return passes_needed([self.sweep(arm, puzzles, decodings, [seed]) for seed in seeds], reference)
 
     def sweep_differences(
         self, first: str, second: str, puzzles: str, decodings: list[Decoding]
@@ -187,10 +213,15 @@ def jobs(regime: Regime) -> Iterator[tuple[str, int]]:
 
 
 def sweeps(regime: Regime) -> dict[str, list[Decoding]]:
-    """Decodings of one strategy that differ in tokens per step alone, or in the threshold; at least two of each."""
+    """Decodings of one strategy that differ in one limit of their steps alone; at least two of each."""
     found: dict[str, list[Decoding]] = {}
     for how in regime.evaluation:
-        by = "tokens per step" if how.threshold is None else "threshold"
         temperatures = f"{how.position_temperature:g}/{how.token_temperature:g}" if how.strategy == "policy" else ""
-        found.setdefault(f"{how.strategy} {temperatures} by {by}".replace("  ", " "), []).append(how)
+        found.setdefault(f"{how.strategy} {temperatures} by {how.limit}".replace("  ", " "), []).append(how)
     return {name: each for name, each in found.items() if len(each) > 1}
+
+
+def by_tokens(regime: Regime) -> list[Decoding]:
+    """The first decoding without a threshold or a bound, and those that differ from it in tokens per step alone."""
+    plain = [how for how in regime.evaluation if how.limit == "tokens per step"]
+    return [how for how in plain if replace(how, tokens_per_step=1) == replace(plain[0], tokens_per_step=1)]

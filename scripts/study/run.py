@@ -30,8 +30,9 @@ from llm_rl.training.command_line import (
 )
 from scripts.study.arm import training_arguments
 from scripts.study.config import BASES, Regime, StudyConfigError, load_study
-from scripts.study.report import room_table, write_report
+from scripts.study.report import write_report
 from scripts.study.results import RegimeResults, jobs, read_result, result_folder
+from scripts.study.tables import room_table
 from sudoku_env.errors import SudokuError
 
 Job = tuple[str, str, int]

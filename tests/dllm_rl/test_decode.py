@@ -24,20 +24,28 @@ def best_is_large(name: str, policy: Policy, ell: int) -> float:
     return -float(ell) if name == "left_to_right" else float(policy.margin[ell])
 
 
+def entropy_at(policy: Policy, ell: int) -> float:
+    logprobs = (policy.token[ell] * PolicyConfig().token_temperature).double().log_softmax(0)
+    return -sum(math.exp(value) * value for value in logprobs.tolist() if value > NEG_INF)
+
+
 @pytest.mark.parametrize(
-    ("name", "count", "threshold"),
+    ("name", "count", "threshold", "bound"),
     [
         *(
-            (name, count, None)
+            (name, count, None, None)
             for name in ("margin", "probability", "left_to_right", "definite_first")
             for count in (1, 2, 3)
         ),
-        ("margin", None, 1.5),
-        ("margin", 2, 0.5),
-        ("probability", None, math.log(0.7)),
-        ("probability", None, 1.0),
-        ("definite_first", None, 1.5),
-        ("definite_first", None, None),
+        ("margin", None, 1.5, None),
+        ("margin", 2, 0.5, None),
+        ("probability", None, math.log(0.7), None),
+        ("probability", None, 1.0, None),
+        ("definite_first", None, 1.5, None),
+        ("definite_first", None, None, None),
+        ("margin", None, None, 0.5),
+        ("probability", 3, None, 1.0),
+        ("definite_first", None, None, 0.5),
     ],
 )
 def test_against_loops(
@@ -47,10 +55,11 @@ def test_against_loops(
     name: str,
     count: int | None,
     threshold: float | None,
+    bound: float | None,
 ) -> None:
     """Each puzzle alone, from the definitions, on to the end after errors."""
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
-    record = decode(model, batch, get_strategy(name), tokens_per_step=count, threshold=threshold)
+    record = decode(model, batch, get_strategy(name), tokens_per_step=count, threshold=threshold, entropy_bound=bound)
     wrong = 0
     sizes: list[int] = []
     for row, puzzle in enumerate(puzzles):
@@ -68,6 +77,10 @@ def test_against_loops(
             if threshold is not None:
                 scale = math.log if name == "probability" else float
                 chosen = chosen[:1] + [ell for ell in chosen[1:] if scale(rank[ell]) >= threshold]
+            if bound is not None:
+                entropies = [entropy_at(policy, ell) for ell in chosen]
+                sums = [sum(entropies[: size + 1]) - max(entropies[: size + 1]) for size in range(len(chosen))]
+                chosen = [ell for ell, excess in zip(chosen, sums, strict=True) if excess <= bound]
             sizes.append(len(chosen))
             for ell in chosen:
                 state[layout.prompt_length + ell] = int(policy.token[ell].argmax())
@@ -79,6 +92,8 @@ def test_against_loops(
         assert int(record.forward_passes[row]) == len(greedy)
         wrong += bool((layout.read_boards(state) != layout.solution).any())
     assert 0 < wrong
+    if bound is not None:
+        assert len(set(sizes)) > 1
     if threshold is not None:
         assert len(set(sizes)) > 1 if threshold != 1.0 else set(sizes) == {1}
 
@@ -224,5 +239,5 @@ def test_bad_arguments_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) 
         decode(model, batch, get_strategy("margin"), tokens_per_step=0)
     with pytest.raises(ValueError, match="max_tokens"):
         decode(model, batch, get_strategy("margin"), max_tokens=8)
-    with pytest.raises(ValueError, match="'policy', which draws positions"):
-        decode(model, batch, get_strategy("policy"), threshold=-1.0)
+    with pytest.raises(ValueError, match=r"entropy_bound=0\.1 decides nothing at tokens_per_step=1"):
+        decode(model, batch, get_strategy("margin"), entropy_bound=0.1)

@@ -2,8 +2,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dllm_rl.statistics import Sweep, estimate, ratio_contributions, solve_rate_at, sweep_difference
+from dllm_rl.statistics import (
+    Sweep,
+    estimate,
+    fewest_passes,
+    passes_needed,
+    ratio_contributions,
+    solve_rate_at,
+    sweep_difference,
+)
 
 
 def test_estimate_against_hand_worked_numbers() -> None:
@@ -134,3 +144,89 @@ def test_ratio_contributions_have_the_spread_of_the_bootstrapped_ratio() -> None
     ratios = numerators[drawn].sum(1) / denominators[drawn].sum(1)
     assert values.std() / 20 == pytest.approx(ratios.std(), rel=0.05)
     assert np.isnan(ratio_contributions(np.zeros(3, int), np.zeros(3, int))).all()
+
+
+def test_fewest_passes_against_hand_worked_numbers() -> None:
+    """The front of four settings is (2, 0.2), (4, 0.6), (9, 1.0): (6, 0.5) solves less in more passes than (4, 0.6)."""
+    curve = np.array([2.0, 4.0, 6.0, 9.0]), np.array([0.2, 0.6, 0.5, 1.0])
+    expected = {0.1: 2.0, 0.2: 2.0, 0.3: 2.5, 0.6: 4.0, 0.7: 5.25, 0.9: 7.75, 1.0: 9.0}
+    assert {rate: fewest_passes(curve, rate) for rate in expected} == pytest.approx(expected)
+    assert fewest_passes(curve, 1.001) == np.inf
+    # A setting as good in more passes changes nothing, and a rate reached but for rounding is reached.
+    assert fewest_passes((np.array([2.0, 3.0]), np.array([0.5, 0.5])), 0.5 + 1e-12) == 2.0
+    falling = np.array([3.0, 8.0]), np.array([0.9, 0.4])
+    assert fewest_passes(falling, 0.5) == 3.0 and fewest_passes(falling, 0.95) == np.inf
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 20)), min_size=2, max_size=8), st.integers(0, 20))
+def test_fewest_passes_are_the_first_at_which_the_best_so_far_has_the_rate(
+    points: list[tuple[int, int]], rate: int
+) -> None:
+    """Against the definition: walk the settings by passes, keep those better than all before."""
+    points = sorted(points, key=lambda point: point[0])
+    curve = np.array([float(at) for at, _ in points]), np.array([share / 20 for _, share in points])
+    found = fewest_passes(curve, rate / 20)
+    front: list[tuple[int, int]] = []
+    for at, share in points:
+        if not front or share > front[-1][1]:
+            front.append((at, share))
+    if rate > front[-1][1]:
+        assert found == np.inf
+    elif rate <= front[0][1]:
+        assert found == front[0][0]
+    else:
+        (x0, y0), (x1, y1) = next((a, b) for a, b in pairwise(front) if a[1] < rate <= b[1])
+        assert found == pytest.approx(x0 + (x1 - x0) * (rate - y0) / (y1 - y0))
+
+
+def test_passes_needed_against_hand_worked_numbers() -> None:
+    """Two seeds that solve 2 and 6, 4 and 8 of ten puzzles in 2 and 4, 2 and 8 passes; the references solve 5 and 7.
+
+    The means are (2, 0.3), (6, 0.7) and 0.6: 2 + 4 · 3/4 = 5 passes. With the first seed alone 2 + 2 · 3/4 = 3.5, with
+    the second 2 + 6 · 3/4 = 6.5, and their standard error is 1.5.
+    """
+
+    def solved(*counts: int) -> np.ndarray:
+        return (np.arange(10) < np.array(counts)[:, None]).astype(float)
+
+    passes = [np.repeat([[low], [high]], 10, axis=1).astype(float) for low, high in ((2, 4), (2, 8))]
+    sweeps = [Sweep(passes[0], solved(2, 6)), Sweep(passes[1], solved(4, 8))]
+    found = passes_needed(sweeps, solved(5, 7))
+    assert found.passes == pytest.approx(5.0) and found.cheapest == 2.0
+    assert found.seeds == pytest.approx((5 - 12.7062 * 1.5, 5 + 12.7062 * 1.5), rel=1e-5)
+    assert found.puzzles[0] < 5.0 < found.puzzles[1]
+    assert passes_needed(sweeps, np.full((2, 10), 0.4)).passes == pytest.approx(3.0)
+    alone = passes_needed(sweeps[:1], solved(5))
+    assert alone.passes == pytest.approx(3.5) and alone.seeds is None
+    never = passes_needed(sweeps, np.full((2, 10), 0.9))
+    assert never.passes == np.inf and never.puzzles[1] == np.inf and never.seeds is None
+    # Reached on average, but not by the first seed alone.
+    assert passes_needed(sweeps, np.full((2, 10), 0.65)).seeds is None
+    with pytest.raises(ValueError, match=r"2 sweeps of shapes .* and a reference of shape"):
+        passes_needed(sweeps, solved(5))
+    with pytest.raises(ValueError, match="0 sweeps"):
+        passes_needed([], solved())
+
+
+def test_passes_needed_resamples_the_reference_with_the_sweep() -> None:
+    """A model needs for its own rate at a setting that setting's passes, on every resample; so they have no spread."""
+    first, _ = sweeps(400, 0.0, 3)
+    constant = Sweep(np.repeat([[2.0], [4.0], [6.0], [8.0]], 400, axis=1), first.solved)
+    found = passes_needed([constant], constant.solved[2:3])
+    assert found.passes == 6.0 and found.puzzles == pytest.approx((6.0, 6.0))
+    rate = float(constant.solved[2].mean())
+    low, high = passes_needed([constant], np.full((1, 400), rate)).puzzles
+    assert low < 5.9 and high > 6.1
+
+
+def test_interval_of_passes_needed_against_an_independent_bootstrap() -> None:
+    model, other = sweeps(80, 0.05, 4)
+    reference = other.solved[2:3]
+    found = passes_needed([model], reference)
+    rng = np.random.default_rng(7)
+    drawn = []
+    for _ in range(2000):
+        rows = rng.integers(0, 80, 80)
+        drawn.append(fewest_passes(model.points(rows), float(reference[:, rows].mean())))
+    np.testing.assert_allclose(found.puzzles, np.quantile(drawn, [0.025, 0.975]), atol=0.15)
+    assert found == passes_needed([model], reference)

@@ -2,12 +2,22 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.policy import NEG_INF, StateScores, log_margins
+from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, log_margins
 from dllm_rl.rollout import rollout
-from dllm_rl.strategies import STRATEGIES, draw_positions, get_strategy, semi_autoregressive
+from dllm_rl.strategies import (
+    STRATEGIES,
+    check_limits,
+    choose,
+    draw_positions,
+    get_strategy,
+    semi_autoregressive,
+    within_entropy_bound,
+)
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.prompts.tokens import PreFilled
 
@@ -16,13 +26,15 @@ from sudoku_env.prompts.tokens import PreFilled
 PROBABILITIES = torch.tensor([[0.5, 0.45, 0.05, 0.0, 0.0], [0.45, 0.05, 0.2, 0.2, 0.1], [0.3, 0.25, 0.25, 0.1, 0.1]])
 
 
-def scores() -> StateScores:
-    logits = PROBABILITIES.log() + 3.0
-    row_of = torch.tensor([[-1, 0, 1, 2, -1]])
-    packed = log_margins(logits, 1e-9)
-    margins = torch.full((1, 5), NEG_INF)
-    margins[0, 1:4] = packed
+def scores_of(logits: Tensor, masked: Tensor) -> StateScores:
+    """The policy at states `(N, R)` with logits `(M, V)` at their masked positions."""
+    row_of = torch.full(masked.shape, -1).masked_scatter(masked, torch.arange(len(logits)))
+    margins = torch.full(masked.shape, NEG_INF).masked_scatter(masked, log_margins(logits, 1e-9))
     return StateScores(logits, row_of, margins, (margins / 0.5).log_softmax(1))
+
+
+def scores() -> StateScores:
+    return scores_of(PROBABILITIES.log() + 3.0, torch.tensor([[False, True, True, True, False]]))
 
 
 def order(name: str, definite: list[int]) -> list[int]:
@@ -93,6 +105,120 @@ def test_random_is_uniform_over_the_masked_positions() -> None:
     counts = torch.bincount(drawn, minlength=5).tolist()
     assert counts[0] == counts[4] == 0
     assert all(abs(count - 1000) < 120 for count in counts[1:4])
+
+
+def entropy_of(probabilities: list[float]) -> float:
+    return -sum(p * math.log(p) for p in probabilities if p)
+
+
+def test_entropy_bound_by_hand() -> None:
+    """Sums without the largest of 0.3, 0.1, 0.5, 0.2: 0, 0.1, 0.3 + 0.1, 0.3 + 0.1 + 0.2."""
+    entropies = torch.tensor([[0.3, 0.1, 0.5, 0.2]])
+    for bound, count in ((0.0, 1), (0.09, 1), (0.11, 2), (0.39, 2), (0.41, 3), (0.59, 3), (0.61, 4)):
+        assert within_entropy_bound(entropies, bound).tolist() == [[rank < count for rank in range(4)]]
+    sure = torch.tensor([[0.0, 0.0, 2.0, 0.0, 0.1, 0.0]])
+    assert within_entropy_bound(sure, 0.0).tolist() == [[True] * 4 + [False] * 2]
+
+
+@st.composite
+def states(draw: st.DrawFn) -> StateScores:
+    """Three states of seven positions, each with a masked one, from nearly sure to nearly uniform."""
+    seed, masks = draw(st.integers(0, 10**6)), draw(st.lists(st.integers(1, 127), min_size=3, max_size=3))
+    masked = torch.tensor([[bool(mask >> ell & 1) for ell in range(7)] for mask in masks])
+    generator = torch.Generator().manual_seed(seed)
+    sharpness = torch.rand(int(masked.sum()), 1, generator=generator) * draw(st.sampled_from([1.0, 10.0, 40.0]))
+    return scores_of(torch.randn(int(masked.sum()), 5, generator=generator) * sharpness, masked)
+
+
+def filled(found: StateScores, name: str, bound: float, count: int | None = None) -> list[list[int]]:
+    """The positions that each state fills, in the order of choice."""
+    nothing = torch.zeros_like(found.margins, dtype=torch.bool)
+    everyone = torch.arange(len(nothing))
+    rows, ranks, positions, _ = choose(
+        get_strategy(name),
+        found,
+        nothing,
+        everyone,
+        policy=PolicyConfig(),
+        tokens_per_step=count,
+        entropy_bound=bound,
+    )
+    each = [positions[rows == row].tolist() for row in everyone]
+    assert ranks.tolist() == [rank for chosen in each for rank in range(len(chosen))]
+    return each
+
+
+BY_RANK = sorted(name for name, strategy in STRATEGIES.items() if not strategy.sample_position)
+
+
+@given(states(), st.sampled_from(BY_RANK), st.floats(0.01, 3), st.sampled_from([None, 2, 4]))
+def test_entropy_bound_against_a_loop(found: StateScores, name: str, bound: float, count: int | None) -> None:
+    score = get_strategy(name).score(found, torch.zeros_like(found.margins, dtype=torch.bool))
+    for row, chosen in enumerate(filled(found, name, bound, count)):
+        open_ = [ell for ell in range(7) if score[row, ell] > NEG_INF]
+        ordered = sorted(open_, key=lambda ell, row=row: -float(score[row, ell]))  # type: ignore[misc]
+        expected: list[int] = []
+        for ell in ordered[:count]:
+            inside = [
+                entropy_of(found.logits[found.row_of[row, other]].double().softmax(0).tolist())
+                for other in [*expected, ell]
+            ]
+            if sum(inside) - max(inside) > bound:
+                break
+            expected.append(ell)
+        assert chosen == expected
+
+
+@given(states(), st.sampled_from(BY_RANK), st.floats(0, 3), st.floats(0, 3))
+def test_a_larger_entropy_bound_never_fills_fewer(found: StateScores, name: str, one: float, other: float) -> None:
+    small, large = (filled(found, name, bound) for bound in sorted((one, other)))
+    for few, many in zip(small, large, strict=True):
+        assert few and few == many[: len(few)]
+    blanks = [int((score > NEG_INF).sum()) for score in get_strategy(name).score(found, found.row_of < -1)]
+    assert [len(all_) for all_ in filled(found, name, 1e9)] == blanks
+
+
+@given(states(), st.floats(0.05, 0.999))
+def test_threshold_on_the_probability_is_that_of_fast_dllm(found: StateScores, confidence: float) -> None:
+    """All positions whose most probable token has at least the confidence, or the most confident one alone."""
+    rows, _, positions, tokens = choose(
+        get_strategy("probability"),
+        found,
+        found.row_of < -1,
+        torch.arange(3),
+        policy=PolicyConfig(),
+        tokens_per_step=None,
+        threshold=math.log(confidence),
+    )
+    for row in range(3):
+        best = {
+            ell: found.logits[found.row_of[row, ell]].double().softmax(0).max(0)
+            for ell in range(7)
+            if found.row_of[row, ell] >= 0
+        }
+        sure = {ell for ell, top in best.items() if top.values >= confidence}
+        expected = sure or {max(best, key=lambda ell, best=best: float(best[ell].values))}  # type: ignore[misc]
+        chosen = dict(zip(positions[rows == row].tolist(), tokens[rows == row].tolist(), strict=True))
+        assert chosen == {ell: int(best[ell].indices) for ell in expected}
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "message"),
+    [
+        ("margin", {"tokens_per_step": 0}, "tokens_per_step=0 must be at least 1"),
+        ("margin", {"entropy_bound": -0.1}, "entropy_bound=-0.1 must be at least 0 nats"),
+        ("margin", {"entropy_bound": math.nan}, "entropy_bound=nan must be at least 0 nats"),
+        ("margin", {"entropy_bound": 0.1, "threshold": 2.0}, "threshold=2.0 and entropy_bound=0.1 are two rules"),
+        ("policy", {"threshold": -1.0}, "threshold=-1.0 does not fit strategy 'policy', which draws positions"),
+        ("random", {"entropy_bound": 0.1}, "entropy_bound=0.1 does not fit strategy 'random', which draws positions"),
+        ("margin", {"tokens_per_step": 1, "threshold": 2.0}, "threshold=2.0 decides nothing at tokens_per_step=1"),
+        ("margin", {"tokens_per_step": 1, "entropy_bound": 0.1}, "entropy_bound=0.1 decides nothing at tokens_per_"),
+    ],
+)
+def test_limits_without_meaning_are_refused(name: str, limits: dict[str, float], message: str) -> None:
+    given_limits = {"tokens_per_step": None, "threshold": None, "entropy_bound": None, **limits}
+    with pytest.raises(ValueError, match=message):
+        check_limits(get_strategy(name), **given_limits)  # type: ignore[arg-type]
 
 
 def test_which_strategies_draw() -> None:

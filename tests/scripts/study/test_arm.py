@@ -13,15 +13,16 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 from dllm_rl.decode import decode
-from dllm_rl.statistics import estimate
+from dllm_rl.statistics import estimate, passes_needed
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import EVERY_CELL, PuzzleBatch
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget
 from scripts.study.arm import ArmRun
 from scripts.study.config import BASES, Regime, StudyConfigError, load_study
-from scripts.study.report import markdown_table, write_report
-from scripts.study.results import RegimeResults, jobs, read_result, result_folder, sweeps
+from scripts.study.report import write_report
+from scripts.study.results import RegimeResults, by_tokens, jobs, read_result, result_folder, sweeps
+from scripts.study.tables import markdown_table
 from sudoku_env.grids import canonical_grid
 from sudoku_env.order import ladder_rounds
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
@@ -103,7 +104,8 @@ def test_seeds_and_arms_are_different_models(folder: Path, results: RegimeResult
 
 
 def test_comparisons_pair_puzzles_and_seeds(results: RegimeResults) -> None:
-    assert list(results.pairs()) == [("rl", "ce"), ("rl", "sft"), ("rl", "base"), ("ce", "base"), ("sft", "base")]
+    pairs = [("rl", "ce"), ("rl", "sft"), ("rl", "base"), ("ce", "base"), ("sft", "ce"), ("sft", "base")]
+    assert results.reference == "ce" and list(results.pairs()) == pairs
     solved = {
         arm: np.stack([results.outcomes[arm][seed]["test/margin/solved"] for seed in seeds]).astype(float)
         for arm, seeds in {"rl": (0, 1), "sft": (0, 1), "base": (0, 0)}.items()
@@ -116,6 +118,28 @@ def test_comparisons_pair_puzzles_and_seeds(results: RegimeResults) -> None:
     common, (passes, found), (beyond, nothing) = results.sweep_differences("rl", "base", "test", each)
     assert isinstance(common[0], tuple) and common[1] is not None
     assert passes == 4 and found is not None and (beyond, nothing) == (100, None)
+
+
+def test_every_arm_and_control_is_compared_with_the_reference_once(results: RegimeResults) -> None:
+    def pairs(reference: str) -> list[tuple[str, str]]:
+        return list(replace(results, regime=replace(results.regime, reference=reference)).pairs())
+
+    against_base = [("ce", "base"), ("sft", "base")]
+    assert pairs("sft") == [("rl", "ce"), ("rl", "sft"), ("rl", "base"), ("ce", "sft"), *against_base]
+    for reference in ("rl", "base"):
+        assert pairs(reference) == [("rl", "ce"), ("rl", "sft"), ("rl", "base"), *against_base]
+    alone = replace(results, results={arm: each for arm, each in results.results.items() if arm != "ce"})
+    assert alone.reference is None and list(alone.pairs()) == [("rl", "sft"), ("rl", "base"), ("sft", "base")]
+
+
+def test_passes_needed_are_those_of_the_sweeps_of_each_seed(results: RegimeResults) -> None:
+    ((_, each),) = sweeps(results.regime).items()
+    assert by_tokens(results.regime) == each
+    found = results.passes_needed("sft", "test", each, each[0])
+    seeds = [results.sweep("sft", "test", each, [seed]) for seed in (0, 1)]
+    assert found == passes_needed(seeds, results.table("ce", "test", "margin", "solved", [0, 1]))
+    own = results.passes_needed("ce", "test", each, each[0])
+    assert own is not None and own.cheapest <= own.passes <= results.mean("ce", "test", "margin", "forward_passes")
 
 
 def test_the_hard_tail_is_the_puzzles_with_most_rounds(folder: Path, results: RegimeResults) -> None:
@@ -142,24 +166,43 @@ def test_the_report(folder: Path, results: RegimeResults) -> None:
         "## tiny",
         "## later",
         "Not run yet.",
-        "### Differences, hard test",
-        "### The hard tail",
+        "#### Differences, hard test",
+        "#### The hard tail",
+        "### Passes for the solve rate of ce at one token a step\n",
     ):
         assert part in text
 
     def rows(title: str) -> list[list[str]]:
-        section = text.split(f"### {title}\n")[1].split("\n###")[0]
+        section = text.split(f"## {title}\n")[1].split("\n##")[0]
         lines = [line for line in section.splitlines() if line.startswith("|")]
         return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
+    lead = {row[0]: row[1:] for row in rows("Solved")}
+    assert list(lead) == ["base", "rl", "ce", "sft"] and text.index("## Solved\n") < text.index("<details>")
+    # Tokens per step 1 and 3 on each of the two sets, but by margin alone and without the threshold.
+    assert lead["ce"] == [
+        f"{100 * results.solved('ce', puzzles, label).mean:.1f}"
+        for puzzles in ("test", "hard_test")
+        for label in ("margin", "margin k=3")
+    ]
+    gap = results.difference("sft", "ce", "hard_test", ("margin k=3",) * 2)
+    solved, difference = lead["sft"][3].split("<br>")
+    assert solved == f"{100 * results.solved('sft', 'hard_test', 'margin k=3').mean:.1f}"
+    assert gap.seeds is not None and difference.replace("*", "") == (
+        f"{100 * gap.mean:+.1f} [{100 * gap.puzzles[0]:+.1f}, {100 * gap.puzzles[1]:+.1f}] "
+        f"[{100 * gap.seeds[0]:+.1f}, {100 * gap.seeds[1]:+.1f}]"
+    )
+    needed = results.passes_needed("ce", "test", by_tokens(results.regime), by_tokens(results.regime)[0])
+    at_most, *_ = (row[1] for row in rows("Passes for the solve rate of ce at one token a step") if row[0] == "ce")
+    assert needed is not None and f"{needed.passes:.1f} [" in at_most
     found = results.solved("rl", "test", "margin k=3")
     halves = [50 * (high - low) for low, high in (found.puzzles, found.seeds or (0, 0))]
-    (row,) = (row for row in rows("Solved") if row[0] == "rl")
+    (row,) = (row for row in rows("Solved by each decoding") if row[0] == "rl")
     assert row[3] == f"{100 * found.mean:.1f} ± {halves[0]:.1f} / ± {halves[1]:.1f}"
-    assert [row[0] for row in rows("Solved")] == ["base", "rl", "ce", "sft"]
+    assert [row[0] for row in rows("Solved by each decoding")] == ["base", "rl", "ce", "sft"]
     each = len(LABELS) + 1  # the last one is that of the order
     assert [row[0] for row in rows("Differences")][::each] == [
-        "rl − ce", "rl − sft", "rl − base", "ce − base", "sft − base",
+        "rl − ce", "rl − sft", "rl − base", "ce − base", "sft − ce", "sft − base",
     ]  # fmt: skip
     order = results.order_difference("rl", "sft", "test", "margin")
     pooled = [results.mean(arm, "test", "margin", "greedy_forced") for arm in ("rl", "sft")]
@@ -167,7 +210,7 @@ def test_the_report(folder: Path, results: RegimeResults) -> None:
     assert rows("Differences")[2 * each - 1][1] == "`greedy_forced`, margin"
     assert rows("Differences")[2 * each - 1][2].strip("*").startswith(f"{100 * order.mean:+.1f} ")
     assert [row[0] for row in rows("Room for order")] == ["margin", "margin k=3", "margin ≥1"]
-    assert [row[3] == "not reached" for row in rows("At equal forward passes")] == [False, False, True] * 5
+    assert [row[3] == "not reached" for row in rows("At equal forward passes")] == [False, False, True] * 6
     assert [row[3] for row in rows("Cost")] == ["0", "4", rows("Cost")[2][3], "2"]
     with Image.open(folder / "docs" / "images" / "study_tiny.png") as picture:
         assert picture.width > 800

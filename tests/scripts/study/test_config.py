@@ -7,6 +7,7 @@ import pytest
 from dllm_rl.sudoku import EVERY_CELL
 from llm_rl.training.budget import Budget
 from scripts.study.config import ArmBudget, Decoding, StudyConfigError, load_study
+from scripts.study.results import by_tokens, sweeps
 from tests.scripts.helpers.tiny_study import UNMASK, regime, write_study
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -18,7 +19,7 @@ def test_a_study_is_read(tmp_path: Path) -> None:
     assert remarks == "First." and tiny.seeds == (0, 1) and tiny.passes == (4, 100)
     assert tiny.arms["sft"].budget == ArmBudget(same_as="rl", by="puzzles") and tiny.arms["ce"].control
     assert [one.label for one in tiny.evaluation] == ["margin", "policy", "margin k=3", "margin ≥1"]
-    assert tiny.room_settings == [(1, None), (3, None), (None, 1.0)]
+    assert [margin.label for margin, _ in tiny.room_decodings] == ["margin", "margin k=3", "margin ≥1"]
     oracles = ["definite_first", "definite_first k=3", "definite_first ≥1"]
     assert [one.label for one in tiny.decodings("base")][4:] == oracles
     assert tiny.decodings("rl") == list(tiny.evaluation)
@@ -53,10 +54,38 @@ def test_labels_tell_all_decodings_apart() -> None:
             {"token_temperature": 1.0},
         )
     ]
-    labels += [Decoding("margin", count, 2.0).label for count in (None, 1, 4)]
+    labels += [Decoding("margin", count, 2.0).label for count in (None, 4)]
+    labels += [Decoding("margin", count, entropy_bound=0.1).label for count in (None, 4)]
     assert labels[:3] == ["policy", "policy k=2", "policy k=∞"]
-    assert len(set(labels)) == len(labels) - 1  # a threshold with one token a step is that with no bound
-    assert labels[5:] == ["margin ≥2", "margin ≥2", "margin k=4 ≥2"]
+    assert len(set(labels)) == len(labels)
+    assert labels[5:] == ["margin ≥2", "margin k=4 ≥2", "margin γ=0.1", "margin k=4 γ=0.1"]
+
+
+def test_sweeps_by_each_limit(tmp_path: Path) -> None:
+    limits = [
+        {"threshold": 1.0}, {"tokens_per_step": 1}, {"entropy_bound": 0.1}, {"tokens_per_step": 4}, {"threshold": 2.0},
+        {"entropy_bound": 1.0},
+    ]  # fmt: skip
+    given = [{"strategy": "margin", "tokens_per_step": None, **limit} for limit in limits]
+    given += [{"strategy": "probability", "tokens_per_step": 4}]
+    tiny = load_study(write_study(tmp_path / "s.yaml", tiny={**regime(tmp_path), "evaluation": given}))[0]["tiny"]
+    found = {name: [how.label for how in each] for name, each in sweeps(tiny).items()}
+    assert found == {
+        "margin by threshold": ["margin ≥1", "margin ≥2"],
+        "margin by tokens per step": ["margin", "margin k=4"],
+        "margin by entropy bound": ["margin γ=0.1", "margin γ=1"],
+    }
+    assert [how.label for how in by_tokens(tiny)] == ["margin", "margin k=4"]
+    assert ("margin γ=1", "definite_first γ=1") in [(one.label, other.label) for one, other in tiny.room_decodings]
+
+
+def test_the_reference_is_the_first_control_or_the_base(tmp_path: Path) -> None:
+    def reference(**changes: Any) -> str:
+        path = write_study(tmp_path / "study.yaml", tiny={**regime(tmp_path), **changes})
+        return load_study(path)[0]["tiny"].reference_arm
+
+    assert (reference(), reference(reference="sft"), reference(reference="base")) == ("ce", "sft", "base")
+    assert reference(arms={"rl": regime(tmp_path)["arms"]["rl"]}) == "base"
 
 
 def test_budgets() -> None:
@@ -74,7 +103,9 @@ def test_settings_hold_what_a_result_depends_on(tmp_path: Path) -> None:
         loaded = load_study(write_study(tmp_path / "study.yaml", tiny={**regime(tmp_path), **changes}))[0]["tiny"]
         return json.dumps(loaded.settings(arm), sort_keys=True)
 
-    assert settings("rl") == settings("rl", seeds=[0, 1, 2], remarks="Other.", passes=[], save=False)
+    assert settings("rl") == settings("rl", seeds=[0, 1, 2], remarks="Other.", passes=[], save=False, reference="sft")
+    bounded = [{"strategy": "margin", "tokens_per_step": None, "entropy_bound": 0.1}]
+    assert "entropy_bound" not in settings("rl") and '"entropy_bound": 0.1' in settings("rl", evaluation=bounded)
     assert settings("rl") != settings("rl", select="last") != settings("rl", test_puzzles=3)
     arms = regime(tmp_path)["arms"]
     faster = {**arms, "rl": {**arms["rl"], "arguments": {**UNMASK, "learning_rate": 2e-3}}}
@@ -100,7 +131,9 @@ def arm(**changes: Any) -> Any:
         (changed(seeds=[]), "must not be empty"),
         (changed(seeds=[1, 1]), "must differ from each other"),
         (changed(evaluation=[{"strategy": "best"}]), "'best' is unknown"),
-        (changed(evaluation=[{"strategy": "policy", "threshold": 0.5}]), "takes no threshold"),
+        (changed(evaluation=[{"strategy": "policy", "threshold": 0.5}]), "'policy', which draws positions"),
+        (changed(evaluation=[{"strategy": "margin", "entropy_bound": 0.5}]), "decides nothing at tokens_per_step=1"),
+        (changed(reference="none"), "reference='none' must be one of"),
         (changed(evaluation=[{"strategy": "margin", "tokens_per_step": 0}]), "tokens_per_step=0"),
         (changed(select="best"), "select='best'"),
         (changed(decay_share=0.99), "at most 1 in sum"),
