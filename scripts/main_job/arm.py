@@ -213,17 +213,7 @@ def run_arm(
         assert budget is not None
         model, spent = train_arm(setting, arm, seed, folder, budget, training, resume=resume)
     evaluations = judge(model, setting, seed, judging)
-    partial = folder / "outcomes.partial.npz"
-    names = [item.name for item in fields(Evaluation)]
-    np.savez_compressed(
-        partial,
-        **{
-            f"{'/'.join(map(str, key))}/{name}": getattr(each, name)
-            for key, each in evaluations.items()
-            for name in names
-        },
-    )
-    os.replace(partial, folder / OUTCOMES)
+    write_evaluations(folder, evaluations)
     draw_decode(model, setting, evaluations, folder / GIF)
     result = {"arm": arm, "seed": seed, "machine": machine(), **spent}
     write_text_whole(folder / RESULT, json.dumps(result, indent=2))
@@ -240,8 +230,20 @@ def draw_decode(
     decode_gif(path, batch.boards(record.states_of(0)), batch.layout.solution)
 
 
+def write_evaluations(folder: Path, evaluations: dict[tuple[str, str, int], Evaluation]) -> None:
+    """Write evaluations by set, strategy and tokens a step, whole or not at all; `read_evaluations` reads them."""
+    columns = {
+        f"{name}/{how}/{k}/{item.name}": getattr(each, item.name)
+        for (name, how, k), each in evaluations.items()
+        for item in fields(Evaluation)
+    }
+    partial = folder / "outcomes.partial.npz"
+    np.savez_compressed(partial, **columns)
+    os.replace(partial, folder / OUTCOMES)
+
+
 def read_evaluations(folder: Path) -> dict[tuple[str, str, int], Evaluation]:
-    """What `run_arm` wrote: (set, strategy, tokens a step) → evaluation."""
+    """What `write_evaluations` wrote: (set, strategy, tokens a step) → evaluation."""
     with np.load(folder / OUTCOMES) as arrays:
         keys = dict.fromkeys(tuple(name.rsplit("/", 1)[0].split("/")) for name in arrays)
         return {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dllm_rl.evaluate import Evaluation
-from dllm_rl.statistics import Estimate, estimate, ratio_contributions
+from dllm_rl.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
 from scripts.machine import machine
@@ -82,6 +82,20 @@ class Outcomes:
         """Difference of solve rates, first − second, paired by puzzle and by seed."""
         return estimate(self.solved(first, key) - self.solved(second, key))
 
+    def passes(self, name: str, k: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Forward passes of a whole decode of each puzzle, float64 `(N,)`, at k tokens a step."""
+        puzzles = self.setting.tests[name]
+        masked = (self.setting.judged_as.batch(puzzles).responses == puzzles[0].layout.mask_id).sum(1).numpy()
+        return np.ceil(masked / k)
+
+    def passes_needed(self, arm: str, reference: str, name: str) -> PassesNeeded:
+        """The passes in which an arm solves as many puzzles as another at the fewest tokens a step."""
+        script = self.setting.script
+        ways = [(name, script.strategies[0], k) for k in script.eval_tokens]
+        passes = np.stack([self.passes(name, k) for k in script.eval_tokens])  # (P, N)
+        solved = np.stack([self.solved(arm, way) for way in ways], axis=1)  # (S, P, N)
+        return passes_needed([Sweep(passes, each) for each in solved], self.solved(reference, self.leading(name)))
+
     def order(self, arm: str, name: str) -> float:
         """`greedy_forced` by the first strategy at the fewest tokens a step, mean over seeds."""
         found = self.of(arm, self.leading(name))
@@ -108,7 +122,8 @@ class Outcomes:
     def long_table(self) -> Any:
         """One row for each arm, seed, set, strategy and number of tokens a step, as `table.csv` has it.
 
-        `solved`, `greedy_forced` and `random_floor` are shares, `solved_ci95` is half of the interval over puzzles.
+        `solved`, `greedy_forced` and `random_floor` are shares, `solved_ci95` is half of the interval over puzzles;
+        `forward_passes` are those of a decode to its end.
         """
         rows = []
         for job, result in self.results.items():
@@ -126,7 +141,7 @@ class Outcomes:
                         "solved": summary["solved"],
                         "solved_ci95": summary["solved_ci95"],
                         "puzzles": len(found.solved),
-                        "forward_passes": summary["forward_passes"],
+                        "forward_passes": float(self.passes(name, k).mean()),
                         "greedy_forced": summary["greedy_forced"],
                         "random_floor": self.floors[name],
                         "updates": result["updates"],
@@ -204,6 +219,8 @@ def closing_text(outcomes: Outcomes) -> str:
             ]
             order = _points(outcomes.order_difference(leader, other, name))
             parts.append(f"  {other.ljust(width)}  " + "   ".join(each) + f"   greedy_forced {order}")
+        if len(script.eval_tokens) > 1 and others:
+            parts.append(_passes_text(outcomes, name, "sft" if "sft" in others else others[0]))
         parts.append("")
     return "\n".join(parts)
 
@@ -224,6 +241,18 @@ def _solved_text(outcomes: Outcomes, name: str, how: str) -> str:
             f"{arm:14}" + "".join(f"{rate:10.1f}" for rate in rates) + f"{100 * outcomes.order(arm, name):16.1f}"
         )
     return "\n".join(lines) + "\n"
+
+
+def _passes_text(outcomes: Outcomes, name: str, reference: str) -> str:
+    k = min(outcomes.setting.script.eval_tokens)
+    words = []
+    for arm in outcomes.arms:
+        needed = outcomes.passes_needed(arm, reference, name)
+        bound = "≤ " if needed.passes <= needed.cheapest else ""
+        words.append(f"{arm} {bound}{needed.passes:.1f}" if math.isfinite(needed.passes) else f"{arm} not reached")
+    return (
+        f"  forward passes a puzzle for what {reference} solves at {k} token{'s' * (k > 1)} a step: {', '.join(words)}"
+    )
 
 
 def _points(found: Estimate) -> str:

@@ -19,9 +19,11 @@ from transformers import AutoModelForMaskedLM
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
 from dllm_rl.evaluate import evaluate
 from scripts.main_job.arguments import RecipeArguments, ScriptArguments
-from scripts.main_job.arm import new_trainer, read_evaluations, sft_arguments
+from scripts.main_job.arm import new_trainer, read_evaluations, sft_arguments, write_evaluations
 from scripts.main_job.data import Setting
+from scripts.main_job.report import Outcomes, closing_text
 from scripts.main_job.side_by_side import Job, budget_of
+from tests.dllm_rl.helpers.evaluations import evaluation
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 from tests.scripts.helpers.started import ROOT, start
 
@@ -110,6 +112,39 @@ def test_the_long_table_is_what_the_outcomes_say(whole: tuple[Path, str, str]) -
         assert float(row["cpu_seconds"]) == pytest.approx(result["cpu_seconds"], rel=1e-4)
         assert (row["arm"] == "base") == (float(row["cpu_seconds"]) == 0) and float(row["cpu_seconds"]) < 10
         assert row["arm"] == "base" or float(row["cpu_seconds"]) >= 1.5
+
+
+def test_passes_and_differences_by_hand(tmp_path: Path) -> None:
+    """Two arms on four puzzles; a decode takes as many passes as its masked positions over k, rounded up."""
+    kept = setting(
+        tmp_path, eval_puzzles=4, eval_data=[str(ROOT / "data" / "sudoku6x6_test.jsonl")], eval_tokens=[1, 4]
+    )
+    name = "sudoku6x6_test"
+    masked = [sum(token == puzzle.layout.mask_id for token in puzzle.token_ids) for puzzle in kept.tests[name]]
+    solved = {
+        "base": ([0, 0, 0, 0], [0, 0, 0, 0]),
+        "sft": ([1, 1, 0, 0], [1, 0, 0, 0]),
+        "objective": ([1, 1, 1, 1], [1, 1, 0, 0]),
+    }
+    for arm, by_k in solved.items():
+        folder = tmp_path / "run" / arm / "seed42"
+        folder.mkdir(parents=True)
+        found = {
+            (name, "margin", k): evaluation(row, [9, 8, 7, 6], [10] * 4, [5] * 4)
+            for k, row in zip((1, 4), by_k, strict=True)
+        }
+        write_evaluations(folder, found)
+        (folder / "result.json").write_text(json.dumps({"updates": 1, "puzzles_seen": 2, "cpu_seconds": 3.0}))
+    outcomes = Outcomes(kept, tmp_path / "run", [Job(arm, 42) for arm in solved])
+    mean = [sum(masked) / 4, sum(-(-count // 4) for count in masked) / 4]
+    assert [outcomes.passes(name, k).mean() for k in (1, 4)] == mean
+    assert outcomes.difference("objective", "sft", (name, "margin", 4)).mean == pytest.approx(0.25)
+    assert [outcomes.passes_needed(arm, "sft", name).passes for arm in ("sft", "objective")] == pytest.approx(mean)
+    text = closing_text(outcomes)
+    assert "  sft  1: +50.0 ± " in text
+    assert f"base not reached, sft {mean[0]:.1f}, objective ≤ {mean[1]:.1f}" in text
+    rows = outcomes.long_table()
+    assert rows[(rows.arm == "objective") & (rows.tokens_per_step == 4)].forward_passes.item() == mean[1]
 
 
 def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path, str, str], tmp_path: Path) -> None:
