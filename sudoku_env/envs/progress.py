@@ -44,7 +44,7 @@ def view_of(
     definite: NDArray[np.bool_],
     steps: int,
 ) -> BoardView:
-    """A snapshot of a puzzle that is filled one cell a step.
+    """A snapshot of a puzzle that is filled step by step.
 
     Args:
         board: integers `(n²,)`, the board as in `BoardView`.
@@ -58,7 +58,7 @@ def view_of(
         A view that shares nothing with the arguments.
     """
     filled_at = np.abs(order)
-    last = int(filled_at.argmax())
+    latest = np.flatnonzero(filled_at == steps)
     return BoardView(
         board=board.copy(),
         givens=(board != 0) & (order == 0),
@@ -66,7 +66,7 @@ def view_of(
         guessed=order < 0,
         wrong=(board != 0) & (board != solution),
         order=filled_at,
-        last=last if steps and filled_at[last] == steps else None,
+        last=int(latest[0]) if steps and latest.size == 1 else None,
     )
 
 

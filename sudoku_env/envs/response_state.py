@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudoku_env.board import geometry
-from sudoku_env.envs.dynamics import step_batch
+from sudoku_env.envs.dynamics import write_pairs
 from sudoku_env.envs.progress import BoardView, view_of
 from sudoku_env.envs.sources import PuzzlePool, PuzzleSource, check_puzzles, check_source
+from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.errors import SudokuError, TokenLayoutError
-from sudoku_env.kernels.unmask import find_legal, write_cells
+from sudoku_env.kernels.unmask import list_pairs, write_cells
 from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.alignment import encode_prompt
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
@@ -109,29 +110,28 @@ class ResponseState:
         count: B.
         responses: The pre-filled responses to deal.
         layout: A layout that all of them share but for the puzzle and the prompt's length.
-        lam: λ, the reward outside the map.
-        illegal_reward: The reward of an illegal action.
+        rules: The rules of play.
 
     Attributes:
         layouts: The layout of each row's response.
         tokens: int64 `(B, max_prompt_length + max_gen_length)`, the prompts, padded on the left, and the responses.
         solutions: uint8 `(B, n²)`.
         definite: bool `(B, n²)`, the cells that are definite now (S1); none once a cell is wrong.
-        error: bool `(B,)`, whether a cell is wrong.
+        wrong: bool `(B, max_gen_length)`, the cells' positions for which the last action had a wrong token.
+        error: bool `(B,)`, whether there is one.
         illegal: bool `(B,)`, whether the last action was illegal.
         over: bool `(B,)`, whether the episode is over.
-        steps: int64 `(B,)`, tokens written.
+        steps: int64 `(B,)`, legal actions taken.
     """
 
-    def __init__(
-        self, count: int, responses: Responses, layout: TokenLayout, lam: float, illegal_reward: float
-    ) -> None:
+    def __init__(self, count: int, responses: Responses, layout: TokenLayout, rules: UnmaskRules) -> None:
         cells = layout.puzzle.size
         self.layouts = [layout] * count
         length = responses.max_prompt_length + responses.max_gen_length
         self.tokens = np.full((count, length), responses.pad_id, dtype=np.int64)
         self.solutions = np.zeros((count, cells), dtype=np.uint8)
         self.definite = np.zeros((count, cells), dtype=bool)
+        self.wrong = np.zeros((count, responses.max_gen_length), dtype=bool)
         self.error = np.zeros(count, dtype=bool)
         self.illegal = np.zeros(count, dtype=bool)
         self.over = np.ones(count, dtype=bool)
@@ -139,8 +139,7 @@ class ResponseState:
         self._boards = np.zeros((count, cells), dtype=np.int16)
         self._orders = np.zeros((count, cells), dtype=np.int64)
         self._responses = responses
-        self._lam = lam
-        self._illegal_reward = illegal_reward
+        self._rules = rules
         self._digit_ids = layout.digit_ids.copy()  # writable, as in an unpickled state: kernels are compiled for that
         self._cell_at = np.full(responses.max_gen_length, -1)
         self._cell_at[layout.cell_positions] = np.arange(cells)
@@ -165,60 +164,60 @@ class ResponseState:
         self.tokens[row, -len(start.token_ids) :] = start.token_ids
         self.solutions[row] = layout.solution
         self.definite[row] = definite_digits(layout.puzzle) > 0
-        self.error[row] = self.illegal[row] = self.over[row] = False
+        self.wrong[row] = self.error[row] = self.illegal[row] = self.over[row] = False
         self.steps[row] = 0
         self._boards[row] = layout.puzzle
         self._orders[row] = 0
 
     def play(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Write one token into every response that is not over.
+        """Write the tokens of an action into every response that is not over.
 
         Args:
-            actions: int64 `(B, 2)`, positions and tokens, inside the action space where the episode is not over.
+            actions: int64 `(B, 2)` or `(B, k, 2)`, positions and tokens, inside the action space where the episode is
+                not over.
 
         Returns:
             float64 `(B,)`, the rewards, 0 where the episode was over.
         """
-        responses = self.tokens[:, -self._responses.max_gen_length :]
-        mask_id, layout = self._responses.mask_id, self.layouts[0]
-        table = geometry(layout.size)
-        tokens = actions[:, 1]
+        # Who acts, and what is written.
         legal = np.empty(len(actions), dtype=bool)
-        cells = np.empty(len(actions), dtype=np.int64)
-        find_legal(actions, self.tokens, self.over, mask_id, self._cell_at, legal, cells)
+        pairs = list_pairs(
+            actions.reshape(len(actions), -1, 2), self.tokens, self.over, self._responses.mask_id, self._cell_at, legal
+        )  # (M, 4)
         self.illegal = ~(legal | self.over)
-        self.over |= self.illegal
-        rewards = np.where(self.illegal, self._illegal_reward, 0.0)
-        rows = slice(None) if legal.all() else np.flatnonzero(legal)
-        after = step_batch(
-            responses[rows],
-            actions[rows, 0],
-            tokens[rows],
-            cell_positions=layout.cell_positions,
-            digit_ids=layout.digit_ids,
-            mask_id=mask_id,
-            solutions=self.solutions[rows],
-            definite=self.definite[rows],
-            lam=self._lam,
+
+        # One step of those who act.
+        after = write_pairs(
+            self.tokens[:, -self._responses.max_gen_length :],
+            *pairs.T,
+            digit_ids=self._digit_ids,
+            mask_id=self._responses.mask_id,
+            solutions=self.solutions,
+            definite=self.definite,
+            lam=self._rules.lam,
+            on_error=self._rules.on_error,
         )
-        responses[rows] = after.responses
-        rewards[rows] = after.rewards
         self.steps += legal
-        self.error[rows] = after.errors
-        self.over[rows] = after.errors | after.complete
+        self.wrong, self.error = after.wrong, after.errors
+        ended = after.complete | after.errors if self._rules.on_error == "end" else after.complete
+        self.over |= ended | self.illegal
+
+        # What follows now.
+        table = geometry(self.layouts[0].size)
         write_cells(
-            cells,
-            tokens,
+            pairs,
+            self.tokens,
+            self.over,
             self._digit_ids,
             self._boards,
             self._orders,
             self.definite,
             self.steps,
-            self.error,
+            self.tokens.shape[1] - self._responses.max_gen_length,
             table.units,
             table.units_of,
         )
-        return rewards
+        return np.where(self.illegal, self._rules.illegal_reward, after.rewards)
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The infos of all rows, described in `UnmaskEnv`, as new arrays with B rows."""
@@ -230,6 +229,7 @@ class ResponseState:
         return {
             "masked": (responses == self._responses.mask_id).astype(np.int8),
             "definite": definite,
+            "wrong": self.wrong.astype(np.int8),
             "error": self.error.copy(),
             "illegal": self.illegal.copy(),
             "steps": self.steps.copy(),
@@ -239,11 +239,10 @@ class ResponseState:
         }
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """bool `(B, max_gen_length + vocabulary)`: the masked positions, then the tokens, any but the mask."""
+        """bool `(B, A)`, a new array: the masks of all rows (`UnmaskRules.action_masks`)."""
         responses = self.tokens[:, -self._responses.max_gen_length :]
-        tokens = np.ones((len(responses), self._responses.vocabulary), dtype=bool)
-        tokens[:, self._responses.mask_id] = False
-        return np.concatenate([responses == self._responses.mask_id, tokens], axis=1)
+        mask_id = self._responses.mask_id
+        return self._rules.action_masks(responses == mask_id, mask_id, self._responses.vocabulary)
 
     def view(self, row: int) -> BoardView:
         """What can be shown of a response's board."""

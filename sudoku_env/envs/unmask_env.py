@@ -1,4 +1,4 @@
-"""`SudokuUnmask-v0`: unmask the response of a masked-diffusion language model token by token."""
+"""`SudokuUnmask-v0`: unmask the response of a masked-diffusion language model, a token or several at a time."""
 
 from typing import Any
 
@@ -7,23 +7,17 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sudoku_env.envs.dynamics import check_lam
-from sudoku_env.envs.episodes import (
-    Streams,
-    as_integers,
-    check_illegal_reward,
-    check_render_mode,
-    chosen_index,
-    render_view,
-)
+from sudoku_env.envs.episodes import Streams, as_integers, check_render_mode, chosen_index, render_view
 from sudoku_env.envs.response_state import Responses, ResponseState
 from sudoku_env.envs.sources import PuzzleSource
+from sudoku_env.envs.unmask_rules import UnmaskRules
+from sudoku_env.kernels.unmask import NO_POSITION
 from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT
 from sudoku_env.prompts.tokens import TokenLayout
 
 
 class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
-    """Unmask a pre-filled response, one position at a time, in an order that logic allows.
+    """Unmask a pre-filled response, one position or several at a time, in an order that logic allows.
 
     The response holds an opening sentence, the Sudoku map with the puzzle's digits already in place, and, after the
     map, free positions. The process, its reward and its end are those of docs/objective.md (S1, S2, λ and y*).
@@ -32,6 +26,10 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
 
     `MultiDiscrete([max_gen_length, vocabulary])`: a response position that is still masked, and the token id to write
     there, any but the mask. `info["masked"]` is a mask for the first factor, `env.unwrapped.action_masks()` for both.
+
+    With `tokens_per_step=k` above 1 an action is an ordered set of at most k such pairs, int64 `(k, 2)`: every row but
+    the first may have the position -1, for none, whatever its token. No position may come twice, which a mask of
+    factors cannot say. All pairs are judged by the response before the action, and all are written.
 
     ## Observation Space
 
@@ -44,18 +42,21 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     - λ (`lam`) for any token at a position outside the map;
     - 1 for the solution's digit in a definite cell (naked or hidden single);
     - 0 for the solution's digit in any other cell, and for any other token in a cell;
-    - `illegal_reward` for an illegal action: a position that is filled already, or the mask token.
+    - `illegal_reward` for an illegal action: a position that is filled already or comes twice, or the mask token.
 
-    Averaged over a policy's actions the first three give f(s) of docs/objective.md, "Reward".
+    An action of several pairs earns the sum over its pairs. Averaged over a policy's actions of one pair the first
+    three give f(s) of docs/objective.md, "Reward".
 
     ## Episode End
 
     Terminates when no mask is left, after a token in a cell that is not the solution's digit, and after an illegal
-    action, which leaves the response as it was. It never truncates; at most as many steps are possible as there are
-    masks at the start.
+    action, which leaves the response as it was. With `on_error="correct"` such a token ends nothing: the solution's
+    digit is written in its place. It never truncates; at most as many steps are possible as there are masks at the
+    start.
 
-    `info` holds, over the response positions, `masked` and `definite` (S1; none once a cell is wrong), both int8
-    `(max_gen_length,)`; `error`: whether a cell is wrong; `illegal`: whether the last action was; `steps`;
+    `info` holds, over the response positions, `masked`, `definite` (S1; none once a cell is wrong) and `wrong` (the
+    cells for which the last action had another token than the solution's digit), int8 `(max_gen_length,)`; `error`:
+    whether there is a wrong one; `illegal`: whether the last action was; `steps`: the legal actions so far;
     `prompt_length`, without the padding; `map_range`, the response positions [a, b) of the map; and `solution`, int64
     `(n²,)`.
 
@@ -72,6 +73,8 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     - `max_gen_length` (default: up to the end of the longest map, and four free positions): length of the response.
     - `max_prompt_length` (default: the longest prompt): tokens reserved for the prompt.
     - `lam` (default 0.5), at least 0, and `illegal_reward` (default -1.0), both finite.
+    - `tokens_per_step` (default 1): k, most positions that an action fills.
+    - `on_error` (default `"end"`): whether a wrong token ends the episode, or is replaced (`"correct"`).
     - `system_prompt`, `opening` and `answer_layout`: arguments of `pre_fill`.
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
@@ -100,6 +103,8 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         max_gen_length: int | None = None,
         lam: float = 0.5,
         *,
+        tokens_per_step: int = 1,
+        on_error: str = "end",
         mask_token_id: int | None = None,
         max_prompt_length: int | None = None,
         illegal_reward: float = -1.0,
@@ -109,8 +114,9 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         render_mode: str | None = None,
     ) -> None:
         self.render_mode = check_render_mode(render_mode)
-        self.lam = check_lam(lam)
-        self.illegal_reward = check_illegal_reward(illegal_reward)
+        self._rules = UnmaskRules.checked(lam, illegal_reward, tokens_per_step, on_error)
+        self.lam, self.illegal_reward = self._rules.lam, self._rules.illegal_reward
+        self.tokens_per_step, self.on_error = self._rules.tokens_per_step, self._rules.on_error
         self.responses = Responses(
             source,
             tokenizer,
@@ -129,7 +135,8 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         self.vocabulary = self.responses.vocabulary
         length = self.max_prompt_length + self.max_gen_length
         self.observation_space = spaces.Box(0, self.vocabulary - 1, (length,), np.int64)
-        self.action_space = spaces.MultiDiscrete([self.max_gen_length, self.vocabulary])
+        self.action_space = self._rules.action_space(self.max_gen_length, self.vocabulary)
+        self._shape = tuple(self.action_space.nvec.shape)
         self._streams = Streams(1)
         self._state: ResponseState | None = None
 
@@ -152,7 +159,8 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         """bool `(max_gen_length + vocabulary,)`, a new array: the masks of both factors, one after the other.
 
         That is the form that sb3-contrib's `MaskablePPO` asks for: the masked positions, then the tokens, any but the
-        mask.
+        mask. With several pairs an action these follow for every pair, from the second on with one more entry in
+        front, for the position -1. A legal action has no position twice besides.
 
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.
@@ -171,24 +179,29 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         choice = chosen_index(options, self.responses.count)
         self._streams.follow(self.np_random)
         start = self.responses.start(choice if choice >= 0 else self._streams.draw(self.responses.count)[0])
-        self._state = ResponseState(1, self.responses, start.layout, self.lam, self.illegal_reward)
+        self._state = ResponseState(1, self.responses, start.layout, self._rules)
         self._state.deal(0, start)
         return self._state.tokens[0].copy(), self._info(self._state)
 
     def step(self, action: NDArray[np.int64]) -> tuple[NDArray[np.int64], float, bool, bool, dict[str, Any]]:
-        """Write one token, as the class says.
+        """Write the tokens of an action, as the class says.
 
         Raises:
             gymnasium.error.ResetNeeded: The episode is over, or none has begun.
-            gymnasium.error.InvalidAction: The action is no two integers, or outside the action space.
+            gymnasium.error.InvalidAction: The action is no integers of the right shape, or outside the action space.
         """
         state = self._episode()
         if state.over[0]:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset() first")
-        position, token = as_integers(action, (2,), "a response position and a token").tolist()
-        if not (0 <= position < self.max_gen_length and 0 <= token < self.vocabulary):
-            raise gymnasium.error.InvalidAction(f"action ({position}, {token}) is outside {self.action_space}")
-        rewards = state.play(np.array([[position, token]]))
+        given = as_integers(action, self._shape, "a response position and a token")
+        pairs = given.reshape(-1, 2).tolist()
+        for row, (position, token) in enumerate(pairs):
+            lowest = NO_POSITION if row else 0
+            if not (lowest <= position < self.max_gen_length and 0 <= token < self.vocabulary):
+                raise gymnasium.error.InvalidAction(
+                    f"({position}, {token}) of action {given.tolist()} is outside {self.action_space}"
+                )
+        rewards = state.play(np.array([pairs]))
         return state.tokens[0].copy(), float(rewards[0]), bool(state.over[0]), False, self._info(state)
 
     def render(self) -> str | NDArray[np.uint8] | None:

@@ -7,11 +7,11 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from sudoku_env.envs.dynamics import check_lam
-from sudoku_env.envs.episodes import Streams, check_illegal_reward
+from sudoku_env.envs.episodes import Streams
 from sudoku_env.envs.progress import BoardView
 from sudoku_env.envs.response_state import Responses, ResponseState
 from sudoku_env.envs.sources import PuzzleSource
+from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.envs.vector_env import BatchEnv, Columns
 from sudoku_env.prompts.tokens import TokenLayout
 
@@ -21,8 +21,9 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
 
     All prompts and responses are padded alike, and cells and digits must have the same positions and tokens in all of
     them, so the prompts hold puzzles of one size. Observations are int64 `(B, max_prompt_length + max_gen_length)`,
-    actions int64 `(B, 2)`; `infos` holds the arrays of `UnmaskEnv` with B rows (`map_range`: an object array of pairs),
-    and for each key the bool `(B,)` mask `_key` of who reported it.
+    actions int64 `(B, 2)`, or `(B, k, 2)` with `tokens_per_step=k` above 1. `infos` holds the arrays of `UnmaskEnv`
+    with B rows (`map_range`: an object array of pairs), and for each key the bool `(B,)` mask `_key` of who reported
+    it.
 
     Args:
         num_envs: B.
@@ -30,6 +31,8 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         tokenizer: The tokenizer, as in `UnmaskEnv`.
         max_gen_length: The length of a response, as in `UnmaskEnv`.
         lam: λ, the reward of any token outside the map.
+        tokens_per_step: k, most positions that an action fills, as in `UnmaskEnv`.
+        on_error: What a wrong token in a cell does, as in `UnmaskEnv`.
         illegal_reward: The reward of an illegal action, as in `UnmaskEnv`.
         render_mode: How `render` draws, as in `UnmaskEnv`.
         autoreset_mode: When the next episode begins, as in `SudokuVectorEnv`.
@@ -47,18 +50,20 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         max_gen_length: int | None = None,
         lam: float = 0.5,
         *,
+        tokens_per_step: int = 1,
+        on_error: str = "end",
         illegal_reward: float = -1.0,
         render_mode: str | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         **options: Any,
     ) -> None:
-        lam, illegal_reward = check_lam(lam), check_illegal_reward(illegal_reward)
+        rules = UnmaskRules.checked(lam, illegal_reward, tokens_per_step, on_error)
         responses = Responses(source, tokenizer, max_gen_length, **options)
         length = responses.max_prompt_length + responses.max_gen_length
         super().__init__(
             num_envs,
             spaces.Box(0, responses.vocabulary - 1, (length,), np.int64),
-            spaces.MultiDiscrete([responses.max_gen_length, responses.vocabulary]),
+            rules.action_space(responses.max_gen_length, responses.vocabulary),
             render_mode,
             autoreset_mode,
         )
@@ -67,9 +72,10 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         self.max_prompt_length = responses.max_prompt_length
         self.mask_id = responses.mask_id
         self.vocabulary = responses.vocabulary
+        self.tokens_per_step = rules.tokens_per_step
         self.source, self.responses = responses.source, responses
         self._streams, self._given = Streams(num_envs), responses.count
-        self._state = ResponseState(num_envs, responses, responses.start(0).layout, lam, illegal_reward)
+        self._state = ResponseState(num_envs, responses, responses.start(0).layout, rules)
 
     @property
     def layouts(self) -> list[TokenLayout]:
@@ -90,7 +96,7 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         return self._state.solutions.astype(np.int64)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """bool `(B, max_gen_length + vocabulary)`, a new array: the masks as in `UnmaskEnv.action_masks`."""
+        """bool `(B, A)`, a new array: the masks as in `UnmaskEnv.action_masks`."""
         self._require_episodes()
         return self._state.action_masks()
 

@@ -52,7 +52,8 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
         self.single_action_space = action_space
         self.observation_space = batch_space(observation_space, num_envs)
         self.action_space = batch_space(action_space, num_envs)
-        self._action_counts = action_space.n if isinstance(action_space, spaces.Discrete) else action_space.nvec
+        counts = action_space.n if isinstance(action_space, spaces.Discrete) else action_space.nvec
+        self._action_bounds = action_space.start, action_space.start + counts
         self._mode = AutoresetMode(autoreset_mode)
         self.metadata = {**SudokuEnv.metadata, "autoreset_mode": self._mode}
         self._begun = np.zeros(num_envs, dtype=bool)
@@ -194,13 +195,14 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
     def _check_actions(self, actions: NDArray[np.int64], waiting: NDArray[np.bool_]) -> NDArray[np.int64]:
         shape = self.action_space.shape or ()
         given = as_integers(actions, shape, "a row for each environment")
-        outside = (given < 0) | (given >= self._action_counts)
+        lowest, beyond = self._action_bounds
+        outside = (given < lowest) | (given >= beyond)
         if outside.any():
             wrong = outside.reshape(self.num_envs, -1).any(1) & ~waiting
             if wrong.any():
                 row = int(np.argmax(wrong))
                 raise gymnasium.error.InvalidAction(
-                    f"action {given[row]} of environment {row} is outside {self.single_action_space}"
+                    f"action {given[row].tolist()} of environment {row} is outside {self.single_action_space}"
                 )
         return np.ascontiguousarray(given, dtype=np.int64)
 

@@ -143,7 +143,8 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             `FlatActions.compact`: what stands in the cells and the free positions, without prompt and separators.
 
     Raises:
-        SudokuError: The environment is another one, the observation is unknown, or `FlatActions.of` refuses the rest.
+        SudokuError: The environment is another one or takes several tokens a step, the observation is unknown, or
+            `FlatActions.of` refuses the rest.
     """
 
     def __init__(
@@ -157,6 +158,7 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not isinstance(env.unwrapped, UnmaskEnv):
             raise SudokuError(f"FlatUnmask wraps SudokuUnmask-v0, not {env.unwrapped}; Sudoku-v0 is flat as it is")
         self._unmask: UnmaskEnv = env.unwrapped
+        _check_single(self._unmask.tokens_per_step)
         self._compact = _is_compact(observation)
         self.actions = FlatActions.of(self._unmask.responses, tail_tokens)
         self.action_space = spaces.Discrete(len(self.actions))
@@ -216,6 +218,7 @@ class FlatUnmaskVector(VectorWrapper):
                 "environments takes FlatUnmask around each of them"
             )
         self._unmask: SudokuUnmaskVectorEnv = env.unwrapped
+        _check_single(self._unmask.tokens_per_step)
         self._compact = _is_compact(observation)
         self.actions = FlatActions.of(self._unmask.responses, tail_tokens)
         self.single_action_space = spaces.Discrete(len(self.actions))
@@ -255,6 +258,13 @@ class FlatUnmaskVector(VectorWrapper):
             for row in np.flatnonzero(infos["_final_obs"]):
                 extended["final_obs"][row] = self._observe(infos["final_obs"][row])
         return extended
+
+
+def _check_single(tokens_per_step: int) -> None:
+    if tokens_per_step > 1:
+        raise SudokuError(
+            f"a flat action is one pair, and the environment takes up to {tokens_per_step}; leave out tokens_per_step"
+        )
 
 
 def _is_compact(observation: str) -> bool:

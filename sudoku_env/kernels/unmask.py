@@ -8,77 +8,95 @@ from sudoku_env.kernels.general import find_singles
 from sudoku_env.kernels.random import Int, Ints
 
 NOT_A_DIGIT = -1
+NO_POSITION = -1
 
 
 @kernel(nogil=True)
-def find_legal(
-    actions: Ints,
-    states: Ints,
-    over: NDArray[np.bool_],
-    mask_id: Int,
-    cell_at: Ints,
-    legal: NDArray[np.bool_],
-    cells: Ints,
-) -> None:
-    """Which actions are legal, and the cells that they fill.
+def list_pairs(
+    actions: Ints, states: Ints, over: NDArray[np.bool_], mask_id: Int, cell_at: Ints, legal: NDArray[np.bool_]
+) -> Ints:
+    """Which actions are legal, and what these write.
 
     Args:
-        actions: int64 `(B, 2)`, positions and tokens.
+        actions: int64 `(B, k, 2)`, positions, `NO_POSITION` for none, and tokens.
         states: int64 `(B, L)`, which end in the responses.
         over: bool `(B,)`, the rows that are not to act.
         mask_id: The mask token.
         cell_at: int64 `(R,)`, the cell at each response position, −1 outside the map.
-        legal: bool `(B,)`, gets whether a row acts, on a masked position and with another token than the mask.
-        cells: int64 `(B,)`, gets the cell that a legal action fills, else −1.
+        legal: bool `(B,)`, gets whether a row acts, on masked positions alone, each once, and with other tokens than
+            the mask.
+
+    Returns:
+        int64 `(M, 4)`, the row, the position, the token and the cell (−1 outside the map) of all pairs of the legal
+        actions, row by row.
     """
     start = states.shape[1] - cell_at.size
+    pairs = np.empty((actions.shape[0] * actions.shape[1], 4), np.int64)
+    count = 0
     for b in range(actions.shape[0]):
-        position, token = actions[b]
-        legal[b] = not over[b] and states[b, start + position] == mask_id and token != mask_id
-        cells[b] = cell_at[position] if legal[b] else -1
+        legal[b] = not over[b]
+        first = count
+        for j in range(actions.shape[1]):
+            position, token = actions[b, j]
+            if not legal[b] or position == NO_POSITION:
+                continue
+            legal[b] = states[b, start + position] == mask_id and token != mask_id
+            for earlier in range(first, count):
+                legal[b] &= pairs[earlier, 1] != position
+            pairs[count, 0], pairs[count, 1], pairs[count, 2] = b, position, token
+            pairs[count, 3] = cell_at[position]
+            count += 1
+        if not legal[b]:
+            count = first
+    return pairs[:count]
 
 
 @kernel(nogil=True)
 def write_cells(
-    cells: Ints,
-    tokens: Ints,
+    pairs: Ints,
+    states: Ints,
+    over: NDArray[np.bool_],
     digit_ids: Ints,
     boards: NDArray[np.int16],
     orders: Ints,
     definite: NDArray[np.bool_],
     steps: Ints,
-    error: NDArray[np.bool_],
+    start: Int,
     units: Ints,
     units_of: Ints,
 ) -> None:
     """Bring boards, orders and definite cells up to date after a step.
 
     Args:
-        cells: int64 `(B,)`, the cell that a row has filled, −1 for none.
-        tokens: int64 `(B,)`, what was written there.
+        pairs: int64 `(M, 4)`, as `list_pairs` gives them.
+        states: int64 `(B, L)`, after the step.
+        over: bool `(B,)`, whether the step has ended the episode, so that no cell is definite any more.
         digit_ids: int64 `(n,)`, the token of each digit.
         boards: int16 `(B, n²)`, 0 for a mask, 1..n for a digit, −1 for any other token.
         orders: int64 `(B, n²)`, as in `kernels.play.InPlay`.
-        definite: bool `(B, n²)`, the cells that are definite; none once a cell is wrong.
+        definite: bool `(B, n²)`, the cells that are definite.
         steps: int64 `(B,)`, steps taken, this one included.
-        error: bool `(B,)`, whether a cell is wrong.
+        start: Where the responses begin in the states.
         units: int64 `(3n, n)`, the cells of each unit.
         units_of: int64 `(n², 3)`, the units of each cell.
     """
     used = np.empty(units.shape[0], np.int64)
     masks = np.empty(boards.shape[1], np.int64)
     singles = np.empty(boards.shape[1], np.int64)
-    for b in range(cells.size):
-        cell = cells[b]
-        if cell < 0:
-            continue
-        boards[b, cell] = NOT_A_DIGIT
-        for digit in range(digit_ids.size):
-            if digit_ids[digit] == tokens[b]:
-                boards[b, cell] = digit + 1
-        orders[b, cell] = steps[b] if definite[b, cell] else -steps[b]
-        definite[b] = False
-        if not error[b]:
-            find_singles(boards[b], units, units_of, used, masks, singles)
-            for k in range(singles.size):
-                definite[b, k] = singles[k] != 0
+    filled = False
+    for pair in range(len(pairs)):
+        b, position, _, cell = pairs[pair]
+        if cell >= 0:
+            filled = True
+            boards[b, cell] = NOT_A_DIGIT
+            for digit in range(digit_ids.size):
+                if digit_ids[digit] == states[b, start + position]:
+                    boards[b, cell] = digit + 1
+            orders[b, cell] = steps[b] if definite[b, cell] else -steps[b]
+        if filled and (pair + 1 == len(pairs) or pairs[pair + 1, 0] != b):
+            filled = False
+            definite[b] = False
+            if not over[b]:
+                find_singles(boards[b], units, units_of, used, masks, singles)
+                for k in range(singles.size):
+                    definite[b, k] = singles[k] != 0

@@ -10,8 +10,9 @@ class TestMine(EnvConformance):
 ```
 
 The checks expect what `SudokuEnv` and `UnmaskEnv` document: `action_masks()`, a mask and `illegal` in the infos, a
-`Discrete` or `MultiDiscrete` action space, randomness through `reset(seed=...)` alone, `ResetNeeded` for a step that
-no episode is there for.
+`Discrete` or `MultiDiscrete` action space, randomness through `reset(seed=...)` alone, `ResetNeeded` for a step that no
+episode is there for. The rows of a `MultiDiscrete` of several rows are taken for an ordered set: no two of them may
+begin alike, but for those that begin with -1, which are none.
 """
 
 from sudoku_env.testing.actions import legal_action

@@ -12,7 +12,7 @@ DIGITS = np.array([5, 6])
 SOLUTION = np.array([1, 2, 2, 1], dtype=np.uint8)
 
 
-def step(response, position, token, definite=(False,) * 4, lam=0.5):
+def step(response, position, token, definite=(False,) * 4, lam=0.5, **options):
     return step_batch(
         np.array([response]),
         np.array([position]),
@@ -23,6 +23,7 @@ def step(response, position, token, definite=(False,) * 4, lam=0.5):
         solutions=SOLUTION[None],
         definite=np.array([definite]),
         lam=lam,
+        **options,
     )
 
 
@@ -94,6 +95,37 @@ def test_no_response_at_all():
     )
     assert after.responses.shape == (0, 8)
     assert after.rewards.shape == after.errors.shape == after.complete.shape == (0,)
+    assert after.wrong.shape == (0, 8)
+
+
+def test_several_positions_by_hand():
+    """Tail, a definite right digit, a right one that is not, a wrong one: λ + 1 + 0 + 0."""
+    response, definite = [MASK, MASK, MASK, MASK, MASK, MASK, MASK, 5], [True, False, True, False]
+    positions, tokens = [2, 5, 3, 1, -1], [MASK - 1, 6, 6, SPACE, MASK]
+    for on_error, written in (("end", SPACE), ("correct", 5)):
+        after = step(response, positions, tokens, definite, lam=0.25, on_error=on_error)
+        assert after.rewards.tolist() == [1.25]
+        assert after.errors.tolist() == [True] and after.complete.tolist() == [False]
+        assert np.argwhere(after.wrong).tolist() == [[0, 1]]
+        assert after.responses.tolist() == [[MASK, written, MASK - 1, 6, MASK, 6, MASK, 5]]
+    assert step(response, list(range(7)), [5] * 7, on_error="correct").complete.all()
+
+
+def test_rows_of_different_numbers_of_positions():
+    """What a batch does is what its rows do alone."""
+    responses = np.full((3, 8), MASK)
+    responses[1, 0] = SPACE
+    positions, tokens = np.array([[0, 1, 3], [1, -1, -1], [7, -1, 5]]), np.array([[6, 5, 5], [5, 0, 0], [5, MASK, 5]])
+    definite = np.array([[True] * 4, [True, False, True, False], [False, True, False, True]])
+    given = {"cell_positions": CELLS, "digit_ids": DIGITS, "mask_id": MASK, "lam": 0.5}
+    solutions = np.tile(SOLUTION, (3, 1))
+    after = step_batch(responses, positions, tokens, solutions=solutions, definite=definite, **given)
+    assert after.rewards.tolist() == [0.5 + 1 + 0, 1, 1 + 0]
+    assert after.errors.tolist() == [True, False, True]
+    for row in range(3):
+        alone = step(responses[row], positions[row], tokens[row], definite[row])
+        for one, all_ in zip(alone, after, strict=True):
+            np.testing.assert_array_equal(one[0], all_[row])
 
 
 @pytest.mark.parametrize(
@@ -103,6 +135,11 @@ def test_no_response_at_all():
         (8, 5, "position 8 lies outside"),
         (1, 5, "position 1 of response 0 is filled already"),
         (3, MASK, "mask token 9"),
+        ([3, -2], [5, 5], "position -2 lies outside"),
+        ([-1, 3], [5, 5], "position -1 lies outside"),
+        ([3, 1], [5, 5], "position 1 of response 0 is filled already"),
+        ([3, 5], [5, MASK], "mask token 9"),
+        ([3, -1, 3], [5, 5, 6], "position 3 of response 0 comes twice"),
     ],
 )
 def test_illegal_actions_are_named(position, token, message):
@@ -160,3 +197,9 @@ def test_expected_reward_is_f(seed):
         elif definite[cell]:
             f += position_policy[index] * token_policy[index, DIGITS[SOLUTION[cell] - 1]]
     assert mean == pytest.approx(f, abs=1e-12)
+
+
+@pytest.mark.parametrize("on_error", ["continue", None])
+def test_other_ways_with_errors_are_refused(on_error):
+    with pytest.raises(SudokuError, match=r"on_error=.* is unknown; use one of"):
+        step([MASK] * 8, 3, 5, on_error=on_error)

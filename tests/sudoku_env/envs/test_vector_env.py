@@ -26,6 +26,8 @@ CASES = {
     "given boards": (BOARDS, {"source": pool_of([LOOSE, SECOND])}),
     "tokens": (TOKENS, {"source": fixed_pool(4)}),
     "given prompts": (TOKENS, {"source": PromptPool(PROMPTS), "lam": 0.25, "illegal_reward": -3.0}),
+    "sets": (TOKENS, {"source": fixed_pool(4), "tokens_per_step": 3}),
+    "corrected sets": (TOKENS, {"source": PromptPool(PROMPTS), "tokens_per_step": 4, "on_error": "correct"}),
 }
 MODES = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 both_kinds = pytest.mark.parametrize("name", CASES)
@@ -55,11 +57,16 @@ def some_actions(envs, rng):
                     cell = rng.choice(np.flatnonzero(blank))
                     actions[row] = cell * 4 + envs.solutions[row, cell] - 1
             elif (masked := np.flatnonzero(envs.action_masks()[row, : envs.max_gen_length])).size:
-                layout, position = envs.layouts[row], rng.choice(masked)
-                cells = layout.cell_positions.tolist()
-                token = layout.solution_ids[cells.index(position)] if position in cells else 9
-                actions[row] = position, token
+                pairs = actions[row].reshape(-1, 2)
+                positions = rng.permutation(masked)[: len(pairs)]
+                pairs[: len(positions)] = [right_pair(envs.layouts[row], position) for position in positions]
+                pairs[len(positions) :, 0] = -1
     return actions
+
+
+def right_pair(layout, position):
+    cells = layout.cell_positions.tolist()
+    return position, layout.solution_ids[cells.index(position)] if position in cells else 9
 
 
 @all_modes

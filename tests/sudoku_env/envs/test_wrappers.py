@@ -129,8 +129,19 @@ def test_nonsense_is_refused():
         make(source=PromptPool([PROMPTS[0], SIX]))
     with pytest.raises(SudokuError, match="Sudoku-v0 is flat as it is"):
         FlatUnmask(gymnasium.make("sudoku_env:Sudoku-v0"))
+    with pytest.raises(SudokuError, match="one pair, and the environment takes up to 2; leave out tokens_per_step"):
+        make(source=fixed_pool(4), tokens_per_step=2)
+    with pytest.raises(SudokuError, match="one pair, and the environment takes up to 3; leave out tokens_per_step"):
+        FlatUnmaskVector(SudokuUnmaskVectorEnv(2, source=fixed_pool(4), tokens_per_step=3))
     with pytest.raises(SudokuError, match="takes FlatUnmask around each"):
         FlatUnmaskVector(SyncVectorEnv([lambda: gymnasium.make(ID, source=fixed_pool(4))]))
+
+
+def test_corrected_errors_go_through():
+    env = make(source=PromptPool(PROMPTS[:1]), on_error="correct", observation="compact")
+    obs, _ = env.reset(seed=0)
+    obs, reward, terminated, _, info = env.step(0)  # a 1 in cell 1, where a 2 belongs
+    assert (obs[1], reward, terminated, info["error"]) == (2, 0.0, False, True)
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)

@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from sudoku_env import testing
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.sources import PromptPool
+from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.vector_env import SudokuVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
@@ -18,6 +19,7 @@ from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
 
 BOARDS = ["1...|..3.|.1..|...2", "1..4|..12|21..|.3.."]
 PROMPTS = ["sudoku 4x4 1.....3..1.....2", "sudoku 4x4 1..4..1221...3.."]
+CORRECTED = {"source": PromptPool(PROMPTS), "tokens_per_step": 3, "on_error": "correct"}
 
 
 def play_well(env, info, rng):
@@ -90,6 +92,24 @@ class TestUnmaskOfGivenPrompts(testing.VectorEnvConformance):
 
     def make_vec(self, num_envs):
         return SudokuUnmaskVectorEnv(num_envs, source=PromptPool(PROMPTS), autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+class TestUnmaskOfSets(testing.VectorEnvConformance):
+    def make(self, **arguments):
+        return gymnasium.make("sudoku_env:SudokuUnmask-v0", source=fixed_pool(4), tokens_per_step=4, **arguments)
+
+    def make_vec(self, num_envs):
+        return gymnasium.make_vec("sudoku_env:SudokuUnmask-v0", num_envs, source=fixed_pool(4), tokens_per_step=4)
+
+
+class TestUnmaskOfSetsCorrected(testing.VectorEnvConformance):
+    """Random tokens are replaced by right ones, so that episodes are long and end with less than k masks."""
+
+    def make(self, **arguments):
+        return gymnasium.make("sudoku_env:SudokuUnmask-v0", **CORRECTED, **arguments)
+
+    def make_vec(self, num_envs):
+        return SudokuUnmaskVectorEnv(num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **CORRECTED)
 
 
 class TestFlatUnmask(testing.VectorEnvConformance):
@@ -342,6 +362,23 @@ FAULTS = [
     (OutsideSpace, testing.check_gymnasium, "not within the observation space"),
     (FloatObservation, testing.check_gymnasium, "not within the observation space"),
 ]
+
+
+class SetsWithRepeats(UnmaskEnv):
+    """A position that comes twice is written once."""
+
+    def __init__(self):
+        super().__init__(source=fixed_pool(4), tokens_per_step=3)
+
+    def step(self, action):
+        _, first = np.unique(action[:, 0], return_index=True)
+        return super().step(np.array([row if number in first else [-1, 0] for number, row in enumerate(action)]))
+
+
+def test_sets_whose_rows_begin_alike_must_be_illegal():
+    with pytest.raises(AssertionError, match=r"(?s)wrong mask: .* is legal although the mask forbids it"):
+        testing.check_masks(SetsWithRepeats)
+    testing.check_masks(lambda: UnmaskEnv(source=fixed_pool(4), tokens_per_step=3))
 
 
 @pytest.mark.parametrize(("faulty", "check", "message"), FAULTS, ids=[fault[0].__name__ for fault in FAULTS])

@@ -1,0 +1,338 @@
+"""Actions of several pairs, and errors that are corrected, in `SudokuUnmask-v0`."""
+
+from itertools import permutations, product
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import data_equivalence
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sudoku_env import testing
+from sudoku_env.board import parse_board
+from sudoku_env.envs.rendering import trace_views
+from sudoku_env.envs.sources import PromptPool
+from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
+from sudoku_env.errors import SudokuError
+from sudoku_env.logic import definite_digits
+from sudoku_env.prompts.text import build_prompt
+from tests.sudoku_env.helpers.sources import fixed_pool
+
+ID = "sudoku_env:SudokuUnmask-v0"
+LOOSE = parse_board("1...|..3.|.1..|...2")  # some blanks become definite only after others
+ALMOST = parse_board("12.4|3412|21.3|43.1")  # three definite blanks: 3 in cell 2, 4 in cell 10, 2 in cell 14
+NONE = [-1, 0]
+
+
+def make(board=ALMOST, **arguments):
+    arguments = {"tokens_per_step": 3, "lam": 0.25} | arguments
+    source = PromptPool([build_prompt(board, "compact")])
+    env = gymnasium.make(ID, source=source, disable_env_checker=True, **arguments).unwrapped
+    env.reset(seed=0)
+    return env
+
+
+def pair(env, cell, digit):
+    return [int(env.layout.cell_positions[cell]), int(env.layout.digit_ids[digit - 1])]
+
+
+def tail(env, place=0, token=7):
+    return [env.max_gen_length - 1 - place, token]
+
+
+def response(env):
+    return env.state[-env.max_gen_length :]
+
+
+def test_the_space_of_one_pair_is_what_it_was():
+    env = make(tokens_per_step=1)
+    assert env.action_space == spaces.MultiDiscrete([env.max_gen_length, env.vocabulary])
+    mask = env.action_masks()
+    assert mask.tolist() == [*(response(env) == env.mask_id), *(np.arange(env.vocabulary) != env.mask_id)]
+
+
+def test_the_space_and_the_masks_of_several_pairs():
+    env = make()
+    length, vocabulary = env.max_gen_length, env.vocabulary
+    assert env.action_space.nvec.tolist() == [[length, vocabulary], *[[length + 1, vocabulary]] * 2]
+    assert env.action_space.start.tolist() == [[0, 0], [-1, 0], [-1, 0]]
+    masked, tokens = (response(env) == env.mask_id).tolist(), (np.arange(vocabulary) != env.mask_id).tolist()
+    assert env.action_masks().tolist() == masked + tokens + 2 * [True, *masked, *tokens]
+
+
+def test_an_action_earns_the_sum_over_its_pairs():
+    env = make()
+    _, reward, terminated, _, info = env.step(np.array([pair(env, 2, 3), tail(env), pair(env, 14, 2)]))
+    assert (reward, terminated) == (1 + 0.25 + 1, False)
+    assert info["steps"] == 1 and not info["error"] and not info["wrong"].any()
+    assert response(env)[[pair(env, 2, 3)[0], env.max_gen_length - 1]].tolist() == [pair(env, 2, 3)[1], 7]
+
+
+def test_every_pair_is_judged_by_the_state_before():
+    """Each cell in turn: filled after another cell that makes it definite it earns 1, together with that cell 0."""
+    env, seen = make(LOOSE), 0
+    solution = env.reset()[1]["solution"]
+    now = np.flatnonzero(definite_digits(LOOSE))
+    for first in now:
+        after = LOOSE.copy()
+        after[first] = solution[first]
+        for second in np.setdiff1d(np.flatnonzero(definite_digits(after)), now):
+            seen += 1
+            one, two = pair(env, first, solution[first]), pair(env, second, solution[second])
+            env.reset()
+            assert env.step(np.array([one, two, NONE]))[1] == 1.0
+            env.reset()
+            assert env.step(np.array([two, one, NONE]))[1] == 1.0
+            env.reset()
+            assert env.step(np.array([one, NONE, NONE]))[1] == env.step(np.array([two, NONE, NONE]))[1] == 1.0
+    assert seen
+
+
+def test_a_wrong_token_ends_the_episode_after_all_pairs_are_written():
+    env = make()
+    _, reward, terminated, truncated, info = env.step(np.array([pair(env, 2, 4), pair(env, 10, 4), tail(env)]))
+    assert (reward, terminated, truncated) == (1 + 0.25, True, False)
+    assert info["error"] and not info["definite"].any()
+    assert np.flatnonzero(info["wrong"]).tolist() == [env.layout.cell_positions[2]]
+    assert response(env)[env.layout.cell_positions[[2, 10]]].tolist() == [env.layout.digit_ids[3]] * 2
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.array([pair(env, 14, 2), NONE, NONE]))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_corrected_episode_goes_on_with_the_answer(count):
+    env = make(on_error="correct", tokens_per_step=count)
+    no_digit = [pair(env, 2, 3)[0], 7]
+    actions = [[pair(env, 10, 3)], [no_digit]] if count == 1 else [[pair(env, 10, 3), no_digit, NONE]]
+    for action in actions:
+        _, reward, terminated, _, info = env.step(np.array(action).reshape(env.action_space.shape))
+        wrong = [row[0] for row in action if row != NONE]
+        assert (reward, terminated, info["error"]) == (0.0, False, True)
+        assert np.flatnonzero(info["wrong"]).tolist() == sorted(wrong)
+    assert response(env)[env.layout.cell_positions[[2, 10]]].tolist() == env.layout.digit_ids[[2, 3]].tolist()
+    assert np.flatnonzero(info["definite"]).tolist() == [env.layout.cell_positions[14]]  # the corrected board's
+
+    last = [pair(env, 14, 2), *[NONE] * (count - 1)]
+    _, reward, terminated, _, info = env.step(np.array(last).reshape(env.action_space.shape))
+    assert (reward, terminated, info["error"]) == (1.0, False, False) and not info["wrong"].any()
+    for place in range(4):
+        action = np.array([tail(env, place), *[NONE] * (count - 1)]).reshape(env.action_space.shape)
+        _, reward, terminated, _, info = env.step(action)
+        assert (reward, terminated) == (0.25, place == 3)
+
+
+def test_the_last_pairs_may_be_wrong():
+    for on_error in ("end", "correct"):
+        env = make(tokens_per_step=8, on_error=on_error)
+        action = [pair(env, 2, 3), pair(env, 10, 3), pair(env, 14, 2), *(tail(env, place) for place in range(4)), NONE]
+        _, reward, terminated, _, info = env.step(np.array(action))
+        assert (reward, terminated, info["error"]) == (2 + 4 * 0.25, True, True)
+        assert not info["masked"].any()
+
+
+def test_illegal_sets_end_the_episode_and_change_nothing():
+    env = make(illegal_reward=-3.0)
+    good, given = pair(env, 2, 3), pair(env, 0, 1)
+    for action in (
+        [good, good, NONE],  # a position twice
+        [good, NONE, [good[0], 7]],
+        [good, given, NONE],  # a position that is filled
+        [good, NONE, [pair(env, 10, 4)[0], env.mask_id]],  # the mask token
+    ):
+        before, _ = env.reset()
+        obs, reward, terminated, truncated, info = env.step(np.array(action))
+        assert (reward, terminated, truncated) == (-3.0, True, False)
+        assert info["illegal"] and not info["error"] and not info["wrong"].any() and info["steps"] == 0
+        np.testing.assert_array_equal(obs, before)
+
+
+def test_an_illegal_action_after_a_corrected_one_is_no_error():
+    env = make(on_error="correct")
+    assert env.step(np.array([pair(env, 2, 4), NONE, NONE]))[-1]["error"]
+    info = env.step(np.array([pair(env, 2, 3), NONE, NONE]))[-1]
+    assert info["illegal"] and not info["error"] and not info["wrong"].any()
+
+
+def test_the_token_beside_no_position_is_ignored():
+    env = make()
+    obs, reward, *_ = env.step(np.array([pair(env, 2, 3), [-1, env.mask_id], [-1, 5]]))
+    env.reset()
+    expected, same, *_ = env.step(np.array([pair(env, 2, 3), NONE, NONE]))
+    assert reward == same == 1.0
+    np.testing.assert_array_equal(obs, expected)
+
+
+def test_actions_outside_the_space_are_named():
+    env = make()
+    good = pair(env, 2, 3)
+    for action, named in (
+        ([NONE, NONE, NONE], r"\(-1, 0\)"),
+        ([NONE, good, NONE], r"\(-1, 0\)"),
+        ([good, [-2, 0], NONE], r"\(-2, 0\)"),
+        ([good, [env.max_gen_length, 0], NONE], rf"\({env.max_gen_length}, 0\)"),
+        ([good, NONE, [-1, env.vocabulary]], rf"\(-1, {env.vocabulary}\)"),
+        ([good, NONE, [-1, -1]], r"\(-1, -1\)"),
+    ):
+        with pytest.raises(gymnasium.error.InvalidAction, match=named + r" of action .* is outside MultiDiscrete"):
+            env.step(np.array(action))
+    for action in (good, [good, NONE], [[*good, 0]] * 3, np.array([good, good, good]).astype(float)):
+        with pytest.raises(gymnasium.error.InvalidAction, match=r"expected integers of shape \(3, 2\)"):
+            env.step(action)
+    assert env.step(np.array([good, NONE, NONE]))[1] == 1.0
+
+
+def test_a_vector_names_the_environment_and_its_action():
+    envs = SudokuUnmaskVectorEnv(2, source=fixed_pool(4), tokens_per_step=2)
+    _, infos = envs.reset(seed=0)
+    positions = infos["masked"].argmax(1)
+    actions = np.array([[[position, 5], NONE] for position in positions])
+    for bad in (NONE, [-2, 0]):
+        wrong = actions.copy()
+        wrong[1, 0] = bad
+        with pytest.raises(
+            gymnasium.error.InvalidAction, match=rf"action \[\[{bad[0]}, 0\], .* of environment 1 is out"
+        ):
+            envs.step(wrong)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "2", None])
+def test_numbers_of_tokens_that_are_none_are_refused(count):
+    for build in (lambda **options: make(**options), lambda **options: SudokuUnmaskVectorEnv(2, **options)):
+        with pytest.raises(SudokuError, match="tokens_per_step must be an integer of at least 1, got"):
+            build(tokens_per_step=count)
+
+
+@pytest.mark.parametrize("on_error", ["continue", "", None, True])
+def test_other_ways_with_errors_are_refused(on_error):
+    for build in (lambda **options: make(**options), lambda **options: SudokuUnmaskVectorEnv(2, **options)):
+        with pytest.raises(SudokuError, match=r"on_error=.* is unknown; use one of \('end', 'correct'\)"):
+            build(on_error=on_error)
+
+
+@pytest.mark.parametrize("on_error", ["end", "correct"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_expected_reward_over_all_ordered_draws_is_the_sum_over_inclusions(count, on_error):
+    """Every ordered draw with every choice of tokens is really taken, from a board of three blanks and a tail of one.
+
+    Positions are drawn one after the other without replacement from p, each token from q at its position. The mean
+    reward is Σ_ℓ P(ℓ is drawn) · (λ in the tail, else 1[S1] q(y*|ℓ)); for two draws P = p_ℓ + Σ_m p_m p_ℓ / (1 − p_m),
+    and for three of four positions 1 − P is the chance that ℓ comes last.
+    """
+    board, lam = parse_board("123.|34.2|2143|43.1"), 0.3
+    text = build_prompt(board, "compact")
+    length = make(board).layout.map_range[1] + 1
+    options = {"lam": lam, "tokens_per_step": count, "on_error": on_error, "max_gen_length": length}
+    env = gymnasium.make(ID, source=PromptPool([text]), disable_env_checker=True, **options).unwrapped
+    _, info = env.reset(seed=0)
+    masked = np.flatnonzero(info["masked"])
+    tokens = [*env.layout.digit_ids.tolist(), 7]
+    rng = np.random.default_rng(count)
+    p, q = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(len(tokens)), size=4)
+    assert len(masked) == 4 and masked[-1] == length - 1
+
+    actions, weights = [], []
+    for draw in permutations(range(4), count):
+        left, chance = 1.0, 1.0
+        for place in draw:
+            chance *= p[place] / left
+            left -= p[place]
+        for chosen in product(range(len(tokens)), repeat=count):
+            actions.append([[masked[place], tokens[token]] for place, token in zip(draw, chosen, strict=True)])
+            weights.append(chance * np.prod([q[place, token] for place, token in zip(draw, chosen, strict=True)]))
+    envs = SudokuUnmaskVectorEnv(len(actions), source=PromptPool([text]), autoreset_mode="Disabled", **options)
+    envs.reset(options={"index": 0})
+    rewards = envs.step(np.array(actions))[1]
+    assert sum(weights) == pytest.approx(1)
+
+    others = [[m for m in range(4) if m != place] for place in range(4)]
+    if count == 2:
+        drawn = [p[k] + sum(p[m] * p[k] / (1 - p[m]) for m in others[k]) for k in range(4)]
+    else:
+        drawn = [
+            1 - sum(p[a] * p[b] / (1 - p[a]) * p[c] / (1 - p[a] - p[b]) for a, b, c in permutations(others[k]))
+            for k in range(4)
+        ]
+    cells = env.layout.cell_positions.tolist()
+    value = [
+        lam if m not in cells else info["definite"][m] * q[k, tokens.index(env.layout.solution_ids[cells.index(m)])]
+        for k, m in enumerate(masked.tolist())
+    ]
+    assert info["definite"].sum() == 3
+    assert float(np.dot(weights, rewards)) == pytest.approx(float(np.dot(drawn, value)), abs=1e-12)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 2**31 - 1),
+    count=st.integers(1, 6),
+    on_error=st.sampled_from(["end", "correct"]),
+    mode=st.sampled_from(["NextStep", "SameStep", "Disabled"]),
+)
+def test_the_vector_is_the_single_environment_step_by_step(seed, count, on_error, mode):
+    options = {"source": fixed_pool(4), "tokens_per_step": count, "on_error": on_error}
+
+    def act(env, info, rng):
+        """A legal action, each of whose tokens is mostly the right one."""
+        action = testing.legal_action(env, info, np.random.default_rng([seed, int(rng.integers(2**31))]))
+        cells = env.unwrapped.layout.cell_positions.tolist()
+        for row in action.reshape(-1, 2):
+            if row[0] in cells and rng.random() < 0.8:
+                row[1] = env.unwrapped.layout.solution_ids[cells.index(row[0])]
+        return action
+
+    testing.check_vector_matches_single(
+        lambda number: SudokuUnmaskVectorEnv(number, autoreset_mode=mode, **options),
+        lambda: gymnasium.make(ID, disable_env_checker=True, **options),
+        act,
+        num_envs=2,
+        steps=15,
+    )
+
+
+@pytest.mark.parametrize("on_error", ["end", "correct"])
+def test_pictures_and_the_replay_of_a_recorded_decode(on_error):
+    env, rng = make(LOOSE, render_mode="ansi", on_error=on_error), np.random.default_rng(4)
+    _, info = env.reset(seed=0)
+    solution, states, pictures = info["solution"], [env.state], [env.render()]
+    over = False
+    while not over:
+        action = testing.legal_action(env, info, rng)
+        action[1, 0] = -1  # two pairs at most
+        *_, over, _, info = env.step(action)
+        states.append(env.state)
+        pictures.append(env.render())
+        if len(states) == 2:
+            view = env._episode().view(0)
+    boards = env.layout.read_boards(np.array(states))
+    views = trace_views(boards, solution)
+    assert (views[1].order == view.order).all() and (views[1].guessed == view.guessed).all()
+    assert views[1].last == view.last
+    assert bool(views[-1].wrong.any()) == (on_error == "end")
+    assert len(set(pictures)) > 1
+
+
+def test_the_last_cell_is_outlined_only_where_it_is_one():
+    env = make()
+    env.step(np.array([pair(env, 2, 3), pair(env, 10, 4), NONE]))
+    view = env._episode().view(0)
+    assert view.last is None and view.order[[2, 10, 14]].tolist() == [1, 1, 0]
+    env.step(np.array([pair(env, 14, 2), tail(env), NONE]))
+    view = env._episode().view(0)
+    assert view.last == 14 and view.order[[2, 10, 14]].tolist() == [1, 1, 2] and not view.guessed.any()
+
+
+def test_one_pair_a_step_is_one_token_a_step():
+    """With errors that end the episode, k pairs of which all but the first are none are the environment of one pair."""
+    several, one = (make(LOOSE, tokens_per_step=count) for count in (4, 1))
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        start, again = several.reset(), one.reset()
+        assert data_equivalence(start, again, exact=True)
+        info, over = again[1], False
+        while not over:
+            action = testing.legal_action(one, info, rng)
+            expected = one.step(action)
+            assert data_equivalence(several.step(np.array([action, NONE, NONE, NONE])), expected, exact=True)
+            over, info = expected[2], expected[4]
