@@ -45,8 +45,9 @@ def test_the_study_of_causes_names_a_placebo_and_controls_for_each_part() -> Non
 
 def test_the_results_of_the_repository_are_those_of_its_configuration() -> None:
     """Fields that are added to the configuration later must not change the settings of results that lack them."""
-    regime = load_study(CONFIGS / "causes.yaml")[0]["few_examples"]
-    found = RegimeResults.load(CONFIGS.parent / "data" / "study" / "causes", "few_examples", regime)
+    name = "few_examples_one_rate"
+    regime = load_study(CONFIGS / "causes.yaml")[0][name]
+    found = RegimeResults.load(CONFIGS.parent / "data" / "study" / "causes", name, regime)
     assert set(found.results) == {"base", *regime.arms} and found.reference == "sft"
     assert found.solved("sft_definite", "test", "margin").mean == pytest.approx(935 / 1500)
 
