@@ -8,10 +8,10 @@ from transformers import PreTrainedTokenizerFast
 from dllm_rl.decode import Decode, decode
 from dllm_rl.evaluate import Evaluation, evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.order import ladder_order, mean_order, rank_correlation
+from dllm_rl.order import assess, known_mean, ladder_order, mean_order, rank_correlation
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from sudoku_env.order import ladder_rounds
+from sudoku_env.order import ladder_rounds, random_order_tiers, tier_shares
 from sudoku_env.prompts.tokens import PreFilled, detect_definite
 
 
@@ -96,6 +96,22 @@ def test_definite_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, p
     assert metrics.solved.all() and (order.chosen_tiers == 0).all() and len(order.greedy_tiers) == 0
     assert metrics.steps_before_error.tolist() == metrics.forward_passes.tolist()
     assert metrics.summary()["chosen_forced"] == 1.0 and math.isnan(metrics.summary()["greedy_forced"])
+
+
+def test_an_assessment_puts_the_parts_together(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    """From the puzzles themselves, as they were given to the model."""
+    record = decode(model, batch, get_strategy("margin"), tokens_per_step=2)
+    found, metrics, order = assess(record, seed=3), Evaluation.of(record), ladder_order(record)
+    boards, solutions = batch.boards(batch.responses), batch.boards(batch.answers)
+    floor = random_order_tiers(boards, solutions, cell_steps=order.cell_steps, live_cells=metrics.chosen_judged, seed=3)
+    np.testing.assert_array_equal(found.floor_tiers, floor)
+    np.testing.assert_array_equal(found.order.chosen_tiers, order.chosen_tiers)
+    correlation = float(known_mean(rank_correlation(order.cell_steps, ladder_rounds(boards))))
+    assert found.summary() == pytest.approx(
+        {**metrics.summary(), "random_floor": tier_shares(floor)["singles"], "rank_correlation": correlation},
+        nan_ok=True,
+    )
+    assert np.isfinite(correlation) and 0 < len(floor) == metrics.chosen_judged.sum()
 
 
 def slow_spearman(first: list[float], second: list[float]) -> float:

@@ -24,17 +24,21 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_tables_and_pictures(tmp_path: Path) -> None:
     words = ["--max_puzzles", "6", "--tokens_per_step", "1", "4", "--threshold", "0.5", "6"]
+    words += ["--entropy_bound", "0", "3"]
     done = run(tmp_path, *words)
     assert done.returncode == 0, done.stderr[-3000:]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["decode.gif", "order.png", "table.csv", "tiers.csv"]
     everything = pd.read_csv(tmp_path / "table.csv")
-    by_threshold = everything[everything["tokens_per_step"].isna()].set_index(["strategy", "threshold"])
+    by_threshold = everything[everything["threshold"].notna()].set_index(["strategy", "threshold"])
+    by_bound = everything[everything["entropy_bound"].notna()].set_index(["strategy", "entropy_bound"])
     drawn = {"random", "policy"}
-    assert sorted(by_threshold.index) == sorted(
-        (name, at) for name in STRATEGIES if name not in drawn for at in (0.5, 6)
-    )
+    for found, limits in ((by_threshold, (0.5, 6)), (by_bound, (0, 3))):
+        assert sorted(found.index) == sorted((name, at) for name in STRATEGIES if name not in drawn for at in limits)
+        assert found["tokens_per_step"].isna().all()
     assert by_threshold.loc[("margin", 0.5), "forward_passes"] < by_threshold.loc[("margin", 6), "forward_passes"] < 20
-    table = everything[everything["threshold"].isna()].set_index(["strategy", "tokens_per_step"])
+    for name in ("margin", "entropy", "left_to_right"):
+        assert by_bound.loc[(name, 3), "forward_passes"] < by_bound.loc[(name, 0), "forward_passes"]
+    table = everything[everything["tokens_per_step"].notna()].set_index(["strategy", "tokens_per_step"])
     assert sorted(table.index) == sorted((name, count) for name in STRATEGIES for count in (1, 4))
     for name in STRATEGIES:
         assert name in done.stdout

@@ -7,7 +7,7 @@ import pytest
 from dllm_rl.sudoku import EVERY_CELL
 from llm_rl.training.budget import Budget
 from scripts.study.config import ArmBudget, Decoding, StudyConfigError, load_study
-from scripts.study.results import by_tokens, sweeps
+from scripts.study.results import RegimeResults, by_tokens, sweeps
 from tests.scripts.helpers.tiny_study import UNMASK, regime, write_study
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -41,6 +41,15 @@ def test_the_study_of_causes_names_a_placebo_and_controls_for_each_part() -> Non
     same = {name: dict(arm.arguments) for name, arm in regime.arms.items()}
     assert same["placebo_4"] == same["log_f_4_corrected"] == {**same["log_f_4"], "on_error": "correct"}
     assert same["ce_4"] == {**same["placebo_4"], "sft_weight": 0.0}
+
+
+def test_the_results_of_the_repository_are_those_of_its_configuration() -> None:
+    """Fields that are added to the configuration later must not change the settings of results that lack them."""
+    name = "few_examples_one_rate"
+    regime = load_study(CONFIGS / "causes.yaml")[0][name]
+    found = RegimeResults.load(CONFIGS.parent / "data" / "study" / "causes", name, regime)
+    assert set(found.results) == {"base", *regime.arms} and found.reference == "sft"
+    assert found.solved("sft_definite", "test", "margin").mean == pytest.approx(935 / 1500)
 
 
 def test_labels_tell_all_decodings_apart() -> None:
