@@ -90,7 +90,11 @@ class ScriptArguments:
             "threads or the accelerator. By default as many as cores, on an accelerator 0."
         },
     )
-    control_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of the two SFT arms."})
+    control_learning_rate: float = field(
+        default=3e-4, metadata={"help": "Learning rate of sft; each arm has its own best on validation puzzles."}
+    )
+    definite_learning_rate: float = field(default=4e-3, metadata={"help": "Learning rate of sft_definite."})
+    masked_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of ce and of the placebo."})
     control_batch_size: int = field(default=128, metadata={"help": "Puzzles in a batch of the two SFT arms."})
 
     def __post_init__(self) -> None:
@@ -172,7 +176,9 @@ class RecipeArguments(UnmaskArguments):
     reduction: Reduction = field(
         default="mean", metadata={"help": "Over steps: sum, or mean, independent of the blanks."}
     )
-    learning_rate: float = field(default=1e-3, metadata={"help": "Rate of both terms, unless given apart."})
+    learning_rate: float = field(
+        default=4e-3, metadata={"help": "Rate of both terms of the objective, unless given apart."}
+    )
     lr_scheduler_type: str = field(default="constant", metadata={"help": "Set by the script, from the budget."})
     max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
     logging_steps: float = field(default=10, metadata={"help": "Steps between two lines of metrics."})

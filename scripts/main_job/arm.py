@@ -84,6 +84,8 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
       but of the loss only the masked cross-entropy, at all open positions.
     - "sft": masked-diffusion fine-tuning on the solved puzzles. "sft_definite": the same with a loss on cells alone
       that are definite where the mask falls.
+
+    What the loss counts decides which rate is best: where it is cells that can be learned by heart alone, a lower one.
     """
     model = new_model(setting, seed)
     if arm in ("sft", "sft_definite"):
@@ -92,6 +94,12 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
     args = copy(setting.args)
     args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
     args.resume_from_checkpoint, args.overwrite_output_dir = None, False
+    if arm in ("ce", "placebo"):
+        args.learning_rate, args.rl_learning_rate, args.sft_learning_rate = (
+            setting.script.masked_learning_rate,
+            None,
+            None,
+        )
     if arm == "ce":
         args.rl_weight, args.sft_weight, args.ce_on = 0.0, 0.0, "masked"
     task = setting.task(EVERY_CELL if arm == "placebo" else None)
@@ -108,7 +116,7 @@ def sft_arguments(setting: Setting, arm: str, seed: int, folder: Path) -> SftArg
     return SftArguments(
         output_dir=str(folder),
         per_device_train_batch_size=script.control_batch_size,
-        learning_rate=script.control_learning_rate,
+        learning_rate=script.definite_learning_rate if arm == "sft_definite" else script.control_learning_rate,
         lr_scheduler_type="constant",
         max_steps=UNLIMITED_STEPS,
         seed=seed,

@@ -174,7 +174,6 @@ def test_what_the_arms_are(tmp_path: Path) -> None:
         "tokens_per_step",
         "ce_weight",
         "position_temperature",
-        "learning_rate",
         "per_device_train_batch_size",
         "f_form",
     }
@@ -183,9 +182,10 @@ def test_what_the_arms_are(tmp_path: Path) -> None:
         assert (trainer.args.sft_weight, trainer.args.ce_on) == ((0.0, "masked") if arm == "ce" else (1.0, "definite"))
         assert all(getattr(trainer.args, name) == getattr(kept.args, name) for name in shared)
         assert trainer.args.seed == 3 and trainer.args.rl_weight == 0
-    for arm, counted in (("sft", "masked"), ("sft_definite", "definite")):
+        assert trainer.args.learning_rate == (4e-3 if arm == "objective" else 1e-3)
+    for arm, counted, rate in (("sft", "masked", 3e-4), ("sft_definite", "definite", 4e-3)):
         args = sft_arguments(kept, arm, 3, tmp_path)
-        assert (args.ce_on, args.learning_rate, args.per_device_train_batch_size, args.seed) == (counted, 1e-3, 128, 3)
+        assert (args.ce_on, args.learning_rate, args.per_device_train_batch_size, args.seed) == (counted, rate, 128, 3)
 
 
 def test_images_are_trained_on(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 
 from dllm_rl.sudoku import EVERY_CELL
 from llm_rl.training.budget import Budget
+from scripts.main_job.arguments import RecipeArguments, ScriptArguments
 from scripts.study.config import ArmBudget, Decoding, StudyConfigError, load_study
 from scripts.study.results import RegimeResults, by_tokens, sweeps
 from tests.scripts.helpers.tiny_study import UNMASK, regime, write_study
@@ -34,13 +36,36 @@ def test_the_example_of_the_repository_is_read() -> None:
 
 
 def test_the_study_of_causes_names_a_placebo_and_controls_for_each_part() -> None:
-    regime = load_study(CONFIGS / "causes.yaml")[0]["few_examples"]
-    assert regime.arms["placebo_4"].rule == EVERY_CELL and len(regime.seeds) > 2
-    controls = {name for name, arm in regime.arms.items() if arm.control}
+    regimes = load_study(CONFIGS / "causes.yaml")[0]
+    one_rate, own_rates = regimes["few_examples_one_rate"], regimes["few_examples"]
+    assert one_rate.arms["placebo_4"].rule == own_rates.arms["placebo"].rule == EVERY_CELL
+    assert len(own_rates.seeds) == 5 and own_rates.test_puzzles == 1000
+    controls = {name for name, arm in one_rate.arms.items() if arm.control}
     assert controls == {"sft", "sft_definite", "ce", "ce_4", "ce_definite_4", "placebo_4"}
-    same = {name: dict(arm.arguments) for name, arm in regime.arms.items()}
+    same = {name: dict(arm.arguments) for name, arm in one_rate.arms.items()}
     assert same["placebo_4"] == same["log_f_4_corrected"] == {**same["log_f_4"], "on_error": "correct"}
     assert same["ce_4"] == {**same["placebo_4"], "sft_weight": 0.0}
+    own = {name: dict(arm.arguments) for name, arm in own_rates.arms.items()}
+    assert own["placebo"] == {**own["objective"], "learning_rate": 1e-3}
+    assert own["ce_definite"] == {**own["objective"], "sft_weight": 0.0}
+    assert regimes["few_examples_with_images"].train_images == 60
+
+
+def test_the_main_job_is_the_study_of_few_examples() -> None:
+    """The recipe of `make train`, and its rates, are those that the study reports five seeds of."""
+    regime = load_study(CONFIGS / "causes.yaml")[0]["few_examples"]
+    recipe = {item.name: item.default for item in fields(RecipeArguments)}
+    script = ScriptArguments()
+    assert all(recipe[name] == value for name, value in regime.arms["objective"].arguments.items() if name in recipe)
+    assert (script.max_puzzles, script.warmup_share, script.decay_share) == (
+        regime.train_puzzles,
+        regime.warmup_share,
+        regime.decay_share,
+    )
+    rates = {name: arm.arguments["learning_rate"] for name, arm in regime.arms.items()}
+    assert rates["sft"] == script.control_learning_rate and rates["sft_definite"] == script.definite_learning_rate
+    assert rates["placebo"] == rates["ce"] == script.masked_learning_rate
+    assert regime.arms["sft"].arguments["per_device_train_batch_size"] == script.control_batch_size
 
 
 def test_the_results_of_the_repository_are_those_of_its_configuration() -> None:
