@@ -102,6 +102,12 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                 f"state_fraction={self.state_fraction} with {self.steps_per_rollout} optimizer steps on a roll-out "
                 f"needs f_weight='none', not {self.f_weight!r}: the ratio of a decision that was not drawn is unknown"
             )
+        rl_rate, sft_rate = self.rates
+        if self.objective == "closed" and self.f_form == "log" and self.rl_weight > 0 and rl_rate != sft_rate:
+            raise ValueError(
+                f"objective='closed' with f_form='log' is one term, which takes one learning rate, not {rl_rate} and "
+                f"{sft_rate}; set rl_weight instead"
+            )
         self._check_compiling()
         self.objective_config()
         for fraction in (0.0, 1.0):

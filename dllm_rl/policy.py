@@ -7,7 +7,7 @@ excluded),
     position       π(ℓ|s) = softmax over masked ℓ of m_ℓ / T_pos
     token          π(v|ℓ,s) = softmax(logits_ℓ / T_tok)[v]
 
-Everything is computed in log space and in fp32. Roll-outs and updates call the same functions, so that the ratio of a
+Everything is computed in log space and in fp32 (fp64 for a model with fp64 logits). Roll-outs and updates call the same functions, so that the ratio of a
 fresh roll-out is 1. N states of R response positions have M masked positions in all; per-position tensors
 keep the M rows packed, in row-major order of the states.
 """
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from llm_rl.core._checks import promote
 from llm_rl.core.logprobs import masked_log_softmax
 
 NEG_INF = float("-inf")
@@ -120,13 +121,13 @@ def score_states(
         logits_mask=torch.cat([torch.zeros_like(prompt_ids, dtype=torch.bool), masked], dim=1),
     )
     excluded = torch.arange(output.logits.shape[-1], device=masked.device) == mask_id
-    logits = output.logits.float().masked_fill(excluded, NEG_INF)  # (M, V)
+    logits = promote(output.logits).masked_fill(excluded, NEG_INF)  # (M, V)
     row_of = torch.full_like(responses, -1)
     row_of[masked] = torch.arange(len(logits), device=masked.device)
     packed = log_margins(logits, config.margin_eps)
     if not bool(packed.isfinite().all()):
         raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")
-    margins = torch.full(responses.shape, NEG_INF, device=masked.device).masked_scatter(masked, packed)
+    margins = packed.new_full(responses.shape, NEG_INF).masked_scatter(masked, packed)
     position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
     return StateScores(logits, row_of, margins, position_logprobs)
 
