@@ -73,8 +73,8 @@ class MovingMeans:
         values = state["values"]
         if values.shape != self.values.shape:
             raise ValueError(
-                f"there are {len(values)} averages, not {len(self.values)}; use the response length that they were made "
-                "with"
+                f"there are {len(values)} averages, not {len(self.values)}; use the response length that they were "
+                "made with"
             )
         self.values = values.to("cpu", torch.float64).clone()
 

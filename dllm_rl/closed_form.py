@@ -18,7 +18,7 @@ import math
 import torch
 from torch import Tensor
 
-from dllm_rl.objective import ObjectiveConfig, f_term
+from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_at
 
 
@@ -65,7 +65,7 @@ def log_expected_value_of(
     return log_expected_value(scores.position_logprobs, answer_logprobs, cells, tail, values)
 
 
-def closed_form_terms(log_value: Tensor | None, log_f: Tensor, config: ObjectiveConfig) -> tuple[Tensor, Tensor]:
+def closed_form_terms(log_value: Tensor, log_f: Tensor, config: ObjectiveConfig) -> tuple[Tensor, Tensor]:
     """What the two sums of J add up at each state, `(N,)` each, weights included.
 
     With `f_form="linear"` these are rl_weight · F(s) and sft_weight · f(s). In logarithms there is one term, which is
@@ -73,13 +73,10 @@ def closed_form_terms(log_value: Tensor | None, log_f: Tensor, config: Objective
     E(s) is 0. So weights of 1 give log E(s), and one weight alone gives it times the logarithm of its part.
 
     Args:
-        log_value: log F(s) `(N,)`; None leaves the first term out.
+        log_value: log F(s) `(N,)`.
         log_f: log f(s) `(N,)`.
-        config: Weights and form.
+        config: Weights, rl_weight above 0, and form.
     """
-    nothing = torch.zeros_like(log_f)
-    if log_value is None:
-        return nothing, config.sft_weight * f_term(log_f, config.f_form)
     if config.f_form == "linear":
         return config.rl_weight * log_value.exp(), config.sft_weight * log_f.exp()
     largest = max(config.rl_weight, config.sft_weight)
@@ -87,4 +84,4 @@ def closed_form_terms(log_value: Tensor | None, log_f: Tensor, config: Objective
     parts = [log + math.log(share) for log, share in zip((log_value, log_f), shares, strict=True) if share > 0]
     some = torch.stack(parts).amax(0) > NEG_INF
     log_expectation = torch.stack([torch.where(some, part, 0.0) for part in parts]).logsumexp(0)
-    return nothing, largest * torch.where(some, log_expectation, 0.0)
+    return torch.zeros_like(log_f), largest * torch.where(some, log_expectation, 0.0)

@@ -7,9 +7,9 @@ excluded),
     position       π(ℓ|s) = softmax over masked ℓ of m_ℓ / T_pos
     token          π(v|ℓ,s) = softmax(logits_ℓ / T_tok)[v]
 
-Everything is computed in log space and in fp32 (fp64 for a model with fp64 logits). Roll-outs and updates call the same functions, so that the ratio of a
-fresh roll-out is 1. N states of R response positions have M masked positions in all; per-position tensors
-keep the M rows packed, in row-major order of the states.
+Everything is computed in log space and in fp32, or in fp64 for a model whose logits are. Roll-outs and updates call the
+same functions, so that the ratio of a fresh roll-out is 1. N states of R response positions have M masked positions in
+all; per-position tensors keep the M rows packed, in row-major order of the states.
 """
 
 from dataclasses import dataclass, field, replace

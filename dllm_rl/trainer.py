@@ -241,8 +241,7 @@ class UnmaskTrainer(BufferedTrainer):
         scale = -1.0 / self.current_gradient_accumulation_steps
         if optimizer := self._two_rates():
             optimizer.add_second(scale * sft, retain_graph=True)
-            if rl.requires_grad:  # not in closed form without a weight
-                self.accelerator.backward(scale * rl)
+            self.accelerator.backward(scale * rl)
         else:
             self.accelerator.backward(scale * (rl + sft))
 

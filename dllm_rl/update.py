@@ -102,8 +102,8 @@ def objective_pass(
     Raises:
         ValueError: A budget does not hold one state, or the reference, the baseline or the values are missing.
     """
-    closed = config.objective == "closed"
-    if closed and config.rl_weight > 0 and values is None:
+    closed = config.objective == "closed" and config.rl_weight > 0
+    if closed and values is None:
         raise ValueError(f"objective='closed' with rl_weight={config.rl_weight} needs values; pass make_values(...)")
     if config.kl_weight > 0 and reference is None:
         raise ValueError(f"kl_weight={config.kl_weight} needs a reference model; pass Reference(model)")
@@ -159,18 +159,15 @@ def objective_pass(
         f_weight = torch.zeros_like(log_f).index_add(0, local, visits * f_weights(ratio, config.f_weight)[at])
 
         # The two terms of J: sampled decisions and f, or both over all decisions of a state.
-        if closed:
-            log_value = None
-            if values is not None and config.rl_weight > 0:
-                part = ScoredStates(model, problems, responses, of, scores, policy, max_tokens, max_masked)
-                log_value = log_expected_value_of(
-                    scores, tail=tail, answers=answers, values=values.at(part), policy=policy
-                )
+        if closed and values is not None:
+            part = ScoredStates(model, problems, responses, of, scores, policy, max_tokens, max_masked)
+            log_value = log_expected_value_of(scores, tail=tail, answers=answers, values=values.at(part), policy=policy)
             of_value, of_f = closed_form_terms(log_value, log_f, config)
-            rl, terms = (of_value * f_weight).sum(), {"sft": (of_f * f_weight).sum()}
+            rl, sft = (of_value * f_weight).sum(), (of_f * f_weight).sum()
         else:
             rl = (surrogate.objective * visits * in_rl_sum[at]).sum() * config.rl_weight
-            terms = {"sft": (f_term(log_f, config.f_form) * f_weight).sum() * config.sft_weight}
+            sft = (f_term(log_f, config.f_form) * f_weight).sum() * config.sft_weight
+        terms = {"sft": sft}
 
         # Further terms depend on the states alone, each as often as it was visited.
         state_weight = torch.zeros_like(log_f).index_add(0, local, visits)

@@ -91,7 +91,7 @@ def totals_by_masked(record: Rollout, gamma: float, size: int) -> Tensor:
 
 
 class CellValues(MovingMeans, Values):
-    """The mean return of the trajectories alive where as many positions are masked, over this roll-out and earlier ones.
+    """The mean return of the trajectories alive where as many positions are masked, over the roll-outs so far.
 
     V is then the same for all actions of a state, so F(s) is V times the probability that the next decision is right.
     Numbers of masked positions that no trajectory has met (with several tokens a step there are some) lie on a straight
@@ -171,9 +171,7 @@ class LookAhead(CellValues):
         values = states.scores.position_logprobs.new_zeros(len(responses))
         unfinished = masked.nonzero().squeeze(1)
         with evaluation_mode(states.model):
-            for first, last in micro_batches(
-                masked[unfinished], problems.length, states.max_tokens, states.max_masked
-            ):
+            for first, last in micro_batches(masked[unfinished], problems.length, states.max_tokens, states.max_masked):
                 some = unfinished[first:last]
                 inputs = (*problems.prompts_of(of[some]), responses[some], problems.mask_id, policy)
                 part = states._replace(
