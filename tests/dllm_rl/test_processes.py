@@ -47,7 +47,7 @@ def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     for index, changes in enumerate(CHANGES):
         kept = KeepGradients()
-        run = trainer(tmp_path / "whole", callbacks=[kept], **WHOLE, **changes)
+        run = trainer(tmp_path / "whole", callbacks=[kept], **{**WHOLE, **changes})
         run.train()
         assert bool(kept.second) == ("sft_learning_rate" in changes)
         for rank in (0, 1):
