@@ -70,12 +70,15 @@ class StateScores(NamedTuple):
         row_of: int64 `(N, R)`, the row of `logits` for a masked position, -1 elsewhere.
         margins: fp32 `(N, R)`, -inf where not masked.
         position_logprobs: fp32 `(N, R)`, log π(ℓ|s), -inf where not masked.
+        hidden: `(M, H)`, the model's last hidden states at the masked positions, without gradient; None if not asked
+            for.
     """
 
     logits: Tensor
     row_of: Tensor
     margins: Tensor
     position_logprobs: Tensor
+    hidden: Tensor | None = None
 
 
 def log_margins(logits: Tensor, eps: float) -> Tensor:
@@ -93,6 +96,8 @@ def score_states(
     responses: Tensor,
     mask_id: int,
     config: PolicyConfig,
+    *,
+    hidden: bool = False,
 ) -> StateScores:
     """Run the model on N states and read off the policy; logits are computed at masked positions only.
 
@@ -103,6 +108,8 @@ def score_states(
         responses: int64 `(N, R)`, each with at least one mask.
         mask_id: The mask token.
         config: Temperatures.
+        hidden: Whether to keep the hidden states; the model must then take `output_hidden_states`, as
+            `LladaForMaskedLM`.
 
     Raises:
         ValueError: A state has no masked position, so there is nothing to decide.
@@ -119,6 +126,7 @@ def score_states(
         input_ids=torch.cat([prompt_ids, responses], dim=1),
         attention_mask=attention_mask,
         logits_mask=torch.cat([torch.zeros_like(prompt_ids, dtype=torch.bool), masked], dim=1),
+        **({"output_hidden_states": True} if hidden else {}),
     )
     excluded = torch.arange(output.logits.shape[-1], device=masked.device) == mask_id
     logits = promote(output.logits).masked_fill(excluded, NEG_INF)  # (M, V)
@@ -129,7 +137,8 @@ def score_states(
         raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")
     margins = packed.new_full(responses.shape, NEG_INF).masked_scatter(masked, packed)
     position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
-    return StateScores(logits, row_of, margins, position_logprobs)
+    kept = output.hidden_states[-1].detach() if hidden else None
+    return StateScores(logits, row_of, margins, position_logprobs, kept)
 
 
 def token_logprobs_at(

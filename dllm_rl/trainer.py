@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
+from dllm_rl.critic import Critic, make_values
 from dllm_rl.diagnostics import half_batch_cosines
 from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
@@ -20,7 +21,7 @@ from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.task import UnmaskBatch, UnmaskTask
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass
-from dllm_rl.values import make_values, totals_by_masked
+from dllm_rl.values import CellValues, totals_by_masked
 from llm_rl.core.advantages import groups_without_spread, return_after_action
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.monitors import record_monitors
@@ -72,7 +73,7 @@ class UnmaskTrainer(BufferedTrainer):
         self.objective = args.objective_config()
         length = task.batch(problems[:1]).responses.shape[1]
         self.baseline_state = EmaBaseline(self.objective.advantage_ema_decay, length)
-        self.values = make_values(self.objective, length)
+        self.values = make_values(self.objective, length, self.model)
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
         if args.compile_rows:
             compile_body(self.model, args.compile_rows)
@@ -145,10 +146,12 @@ class UnmaskTrainer(BufferedTrainer):
             reference=self.reference,
             baseline=self.baseline_state if self.objective.advantage_baseline == "ema" else None,
             values=self.values,
+            learn_values=True,
             generator=self._generator(self.state.global_step, slot),
         )
         self._record_update(current, result, self._is_fresh)
         self._update_averages()
+        self._step_critic()
         return torch.tensor(-result.objective, device=self.args.device) / self.current_gradient_accumulation_steps
 
     def failed_rollout(self) -> Rollout | None:
@@ -196,10 +199,16 @@ class UnmaskTrainer(BufferedTrainer):
                 for record in records
             ]
             self.baseline_state.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
-        if self.values is not None:
+        if isinstance(self.values, CellValues):
             size = len(self.values.values)
             totals = [totals_by_masked(record, gamma, size) for record in records]
             self.values.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
+
+    def _step_critic(self) -> None:
+        """One step of the critic with each of the optimizer."""
+        if isinstance(self.values, Critic) and self.accelerator.sync_gradients:
+            self.metrics.add_ratio("value_error", self.values.squared_error, self.values.targets)
+            self.values.step(self.current_gradient_accumulation_steps, self.args.world_size)
 
     def _two_rates(self) -> TwoRateOptimizer | None:
         optimizer = getattr(self.optimizer, "optimizer", self.optimizer)

@@ -5,7 +5,7 @@ objective: no gradient passes through.
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from dllm_rl.baseline import MovingMeans
 from dllm_rl.closed_form import log_expected_value_of
-from dllm_rl.objective import ObjectiveConfig, log_expected_reward_of
+from dllm_rl.objective import log_expected_reward_of
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, score_states
 from dllm_rl.rollout import Rollout
 from dllm_rl.task import UnmaskBatch
@@ -46,13 +46,32 @@ class ScoredStates(NamedTuple):
 
 
 class Values(ABC):
-    """How states that follow are valued."""
+    """How states that follow are valued.
+
+    Attributes:
+        reads_hidden: Whether the states must have been scored with their hidden states.
+    """
+
+    reads_hidden: ClassVar[bool] = False
 
     @abstractmethod
     def at(self, states: ScoredStates) -> Tensor:
         """V(s∪ℓ), fp32 `(N, R)` without gradient, 0 or larger at every open position ℓ; anything elsewhere.
 
         s∪ℓ is the state with the right token at ℓ.
+        """
+
+    def learn(  # noqa: B027  (most values learn nothing from single states)
+        self, states: ScoredStates, rows: Tensor, positions: Tensor, returns: Tensor, weights: Tensor
+    ) -> None:
+        """Be told the returns of A visited states that followed; nothing is done with them where nothing is learned.
+
+        Args:
+            states: The states before.
+            rows: int64 `(A,)`, the state before each.
+            positions: int64 `(A,)`, the position ℓ that was filled.
+            returns: `(A,)`, the return from s∪ℓ on (`returns_until_error`).
+            weights: `(A,)`, what each counts.
         """
 
 
@@ -192,17 +211,3 @@ class LookAhead(CellValues):
                 )
                 values[some] = log_f.exp() + self.gamma * log_value.exp()
         return values
-
-
-def make_values(config: ObjectiveConfig, length: int) -> CellValues | None:
-    """The values that an objective asks for; None with a sampled first term, or one without weight.
-
-    Args:
-        config: The objective.
-        length: R, tokens of a response.
-    """
-    if config.objective == "sampled" or config.rl_weight == 0:
-        return None
-    if config.value == "look_ahead":
-        return LookAhead(config.value_decay, length, config.look_ahead, config.gamma, config.lam)
-    return CellValues(config.value_decay, length)

@@ -1,5 +1,6 @@
 """The closed form and its values as the trainer applies them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,23 @@ import pytest
 import torch
 
 import dllm_rl.trainer
+from dllm_rl.critic import Critic
+from dllm_rl.models.adapter import LogitsAdapter
 from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.update import objective_pass
-from dllm_rl.values import LookAhead, totals_by_masked
+from dllm_rl.values import CellValues, LookAhead, totals_by_masked
 from llm_rl.training.errors import CheckpointError
-from tests.dllm_rl.helpers.tiny_training import KeepGradients, arguments, logged, new_model, trainer, warm_model
+from tests.dllm_rl.helpers.tiny_training import (
+    KeepGradients,
+    arguments,
+    logged,
+    new_model,
+    puzzles,
+    sudoku_task,
+    trainer,
+    warm_model,
+)
 
 CLOSED: dict[str, Any] = {"objective": "closed", "num_generations": 1, "per_device_train_batch_size": 4}
 
@@ -29,6 +42,15 @@ def rollouts(monkeypatch: pytest.MonkeyPatch) -> list[Rollout]:
     return kept
 
 
+def tensors_in(state: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """All tensors of a `state_dict`, by their path."""
+    if isinstance(state, torch.Tensor):
+        yield name, state
+    else:
+        for key, part in state.items() if isinstance(state, dict) else enumerate(state):
+            yield from tensors_in(part, f"{name}.{key}")
+
+
 def test_values_are_the_moving_means_of_the_roll_outs_before(tmp_path: Path, rollouts: list[Rollout]) -> None:
     """Two roll-outs of two slots each, of groups of one; at the first nothing is worth anything, so f alone counts."""
     changes: dict[str, Any] = {
@@ -38,7 +60,7 @@ def test_values_are_the_moving_means_of_the_roll_outs_before(tmp_path: Path, rol
         "value_decay": 0.75,
     }
     run = trainer(tmp_path, **CLOSED, **changes)
-    assert run.values is not None
+    assert isinstance(run.values, CellValues)
     read = []
     step = run._train_on_buffer
     run._train_on_buffer = lambda *args: read.append(run.values.values.clone()) or step(*args)  # type: ignore[method-assign, union-attr, func-returns-value]
@@ -64,7 +86,7 @@ def test_both_terms_have_rates_of_their_own(tmp_path: Path, rollouts: list[Rollo
     gradients = KeepGradients()
     rates: dict[str, Any] = {"rl_learning_rate": 2e-3, "sft_learning_rate": 5e-4, "max_grad_norm": 0.0}
     run = trainer(tmp_path, callbacks=[gradients], max_steps=1, **CLOSED, **rates)
-    assert run.values is not None
+    assert isinstance(run.values, CellValues)
     run.values.values[1:] = torch.linspace(0.5, 3.0, len(run.values.values) - 1)
     values = run.values
     model, kept = warm_model(), []
@@ -105,7 +127,7 @@ def test_it_raises_the_chance_that_decisions_are_right(
     assert isinstance(run.values, LookAhead) == (changes.get("value") == "look_ahead")
 
 
-@pytest.mark.parametrize("value", ["cells", "look_ahead"])
+@pytest.mark.parametrize("value", ["cells", "look_ahead", "critic"])
 def test_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, value: str) -> None:
     """Cut between the two updates on the second roll-out."""
     common = {**CLOSED, "value": value, "max_steps": 6, "num_iterations": 2, "f_weight": "cumulative"}
@@ -119,7 +141,10 @@ def test_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, value: str) -> 
     for name, parameter in whole.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[name], parameter), name
     assert resumed.values is not None and whole.values is not None
-    assert torch.equal(resumed.values.values.nan_to_num(-1.0), whole.values.values.nan_to_num(-1.0))
+    theirs = dict(tensors_in(whole.values.state_dict()))
+    for name, tensor in tensors_in(resumed.values.state_dict()):
+        assert torch.equal(tensor.nan_to_num(-1.0), theirs[name].nan_to_num(-1.0)), name
+    assert len(theirs) == (1 if value != "critic" else 4 * 4)
     assert logged(resumed, "loss") == logged(whole, "loss")
 
 
@@ -131,7 +156,31 @@ def test_a_sampled_run_may_go_on_in_closed_form_where_asked(tmp_path: Path) -> N
         trainer(tmp_path, **changes).train(resume_from_checkpoint="last")
     run = trainer(tmp_path, resume_with_changes=True, **changes)
     run.train(resume_from_checkpoint="last")
-    assert run.state.global_step == 2 and run.values is not None and not bool(run.values.values.isnan().all())
+    assert run.state.global_step == 2 and isinstance(run.values, CellValues)
+    assert not bool(run.values.values.isnan().all())
+
+
+def test_the_critic_learns_with_each_step(tmp_path: Path) -> None:
+    """The model stands still, so that the errors of one roll-out after the other are those of the critic."""
+    rates = {"rl_learning_rate": 0.0, "sft_learning_rate": 0.0, "critic_learning_rate": 1e-2}
+    run = trainer(tmp_path, value="critic", max_steps=30, **{**CLOSED, **rates})
+    run.train()
+    errors = logged(run, "value_error")
+    assert len(errors) == 30 and sum(errors[-5:]) < 0.5 * sum(errors[:5])
+    assert isinstance(run.values, Critic)
+    assert all(parameter.grad is None for parameter in run.values.network.parameters())
+
+
+def test_a_critic_needs_states_after_one_position_and_hidden_states(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="tokens_per_step=3 visits none; choose value='cells'"):
+        arguments(tmp_path, objective="closed", value="critic", tokens_per_step=3)
+    with pytest.raises(ValueError, match="hidden states, which LogitsAdapter does not give; choose value='cells'"):
+        UnmaskTrainer(
+            LogitsAdapter(warm_model()),
+            arguments(tmp_path, objective="closed", value="critic"),
+            puzzles(4),
+            sudoku_task(),
+        )
 
 
 def test_one_term_takes_one_rate(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_weighted_gradients_add_up_to_that_of_the_objective(model: LladaForMaske
 
 
 def test_shares_by_hand() -> None:
-    """Three puzzles: (|a|² + |b|²) / 2 is 5, 2, 1, |a − b|² / 2 is 2, 0, 2, and their means are (2, 0), (1, 1), (0, 0)."""
+    """Three puzzles: (|a|² + |b|²) / 2 is 5, 2, 1, |a − b|² / 2 is 2, 0, 2, the means are (2, 0), (1, 1), (0, 0)."""
     first = torch.tensor([[3.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
     second = torch.tensor([[1.0, 0.0], [1.0, 1.0], [-1.0, 0.0]])
     shares = gradient_shares(first, second)

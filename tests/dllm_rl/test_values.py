@@ -1,7 +1,5 @@
 """What a state that follows is worth."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import score_states
 from dllm_rl.rollout import rollout
 from dllm_rl.sudoku import PuzzleBatch
@@ -17,7 +14,6 @@ from dllm_rl.values import (
     CellValues,
     LookAhead,
     ScoredStates,
-    make_values,
     returns_until_error,
     totals_by_masked,
 )
@@ -168,16 +164,6 @@ def test_states_in_one_batch_do_not_matter_to_each_other(model: LladaForMaskedLM
 
     rows = torch.arange(0, len(record.responses), 5)
     torch.testing.assert_close(at(rows), torch.cat([at(row[None]) for row in rows]), rtol=1e-4, atol=1e-5)
-
-
-def test_which_values_an_objective_asks_for() -> None:
-    closed = ObjectiveConfig(objective="closed")
-    assert make_values(ObjectiveConfig(), 9) is None
-    assert make_values(replace(closed, rl_weight=0.0), 9) is None
-    assert type(make_values(closed, 9)) is CellValues
-    ahead = make_values(replace(closed, value="look_ahead", look_ahead=7, gamma=0.5, lam=0.1), 9)
-    assert isinstance(ahead, LookAhead)
-    assert (ahead.successors, ahead.gamma, ahead.lam, ahead.decay) == (7, 0.5, 0.1, 0.9)
 
 
 def test_averages_of_another_length_are_refused() -> None:
