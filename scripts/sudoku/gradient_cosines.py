@@ -66,6 +66,7 @@ class Arguments:
     )
     gamma: float = field(default=0.95, metadata={"help": "Discount factor."})
     repeats: int = field(default=3, metadata={"help": "Batches of puzzles for each row, each rolled out twice."})
+    terms: list[str] = field(default_factory=list, metadata={"help": "Names of the rows to measure; none: all."})
     seed: int = field(default=0, metadata={"help": "Random seed of puzzles and roll-outs."})
     output_dir: str = field(default="runs/gradient_cosines", metadata={"help": "Folder of the CSV."})
 
@@ -75,19 +76,6 @@ if wrong := [count for count in args.trajectories if count < 1 or count % (2 * a
     fail(f"trajectories {wrong} are no multiples of 2 × num_generations={args.num_generations}")
 if args.repeats * min(args.trajectories) < 3 * args.num_generations:
     fail(f"repeats={args.repeats} of {min(args.trajectories)} trajectories are fewer than three puzzles; raise repeats")
-need_file("data", args.data)
-need_model("model", args.model)
-need_writable("output_dir", args.output_dir)
-need_reports()
-with user_errors(*USER_ERRORS, SudokuError):
-    prompts = read_prompts(args.data)
-logging.disable_progress_bar()
-torch.set_num_threads(1)
-with user_errors(OSError, ValueError):
-    tokenizer = AutoTokenizer.from_pretrained(args.model)
-    model = AutoModelForMaskedLM.from_pretrained(args.model).float().train()
-random = np.random.default_rng(args.seed)
-generator = torch.Generator().manual_seed(args.seed)
 sampled = ObjectiveConfig(
     gamma=args.gamma, advantage_baseline="leave_one_out", advantage_scale="none", reduction="mean", sft_weight=0.0
 )
@@ -102,16 +90,40 @@ TERMS = {
     "both, closed": closed,
     "log both, closed": replace(closed, f_form="log"),
     "log Z": replace(closed, sft_weight=0.0, f_form="log"),
+    "log Z, no tail": replace(closed, sft_weight=0.0, f_form="log"),
     "masked CE": replace(f, sft_weight=0.0, ce_weight=1.0),
 }
 
+if unknown := set(args.terms) - set(TERMS):
+    fail(f"--terms {sorted(unknown)} are unknown; choose among {list(TERMS)}")
+need_file("data", args.data)
+need_model("model", args.model)
+need_writable("output_dir", args.output_dir)
+need_reports()
+with user_errors(*USER_ERRORS, SudokuError):
+    prompts = read_prompts(args.data)
+logging.disable_progress_bar()
+torch.set_num_threads(1)
+with user_errors(OSError, ValueError):
+    tokenizer = AutoTokenizer.from_pretrained(args.model)
+    model = AutoModelForMaskedLM.from_pretrained(args.model).float().train()
+random = np.random.default_rng(args.seed)
+generator = torch.Generator().manual_seed(args.seed)
 
-class One(Values):
-    """Every state is worth 1, so that the first term is Z(s), the probability that the next decision is right."""
+
+class Survival(Values):
+    """Every state is worth 1, so that the first term is Z(s), the probability that the next decision is right.
+
+    Args:
+        tail: What a state is worth that follows a decision outside the map: 1, or 0, as if the tail were not there.
+    """
+
+    def __init__(self, tail: float) -> None:
+        self.tail = tail
 
     def at(self, states: ScoredStates) -> Tensor:
         """See `Values.at`."""
-        return torch.ones_like(states.scores.position_logprobs)
+        return torch.where(states.problems.judged[states.of], 1.0, self.tail)
 
 
 def gradients(term: str, record: Rollout, values: Values) -> Tensor:
@@ -119,7 +131,8 @@ def gradients(term: str, record: Rollout, values: Values) -> Tensor:
     if term == "f, placebo":  # rule every_cell
         open_ = record.responses == record.problems.mask_id
         record = replace(record, definite=open_ & record.problems.judged[record.problem_of])
-    values = One() if term == "log Z" else values
+    if term.startswith("log Z"):
+        values = Survival(1.0 if term == "log Z" else 0.0)
     parts = [record.select(torch.tensor([puzzle])) for puzzle in range(len(record.problems))]
     return torch.stack([objective_gradient(model, part, config=TERMS[term], values=values) for part in parts])
 
@@ -141,7 +154,7 @@ for temperature, count in product(args.position_temperatures, args.trajectories)
     distinct = sum(len(record.responses) for record in records) / sum(int(record.live.sum()) for record in records)
 
     # Each term's cosines between halves of the puzzles, and its shares over all puzzles.
-    for term in TERMS:
+    for term in args.terms or TERMS:
         first, second = (
             torch.stack([gradients(term, pair[number], values) for pair in batches]) for number in range(2)
         )  # (repeats, Q, P) each

@@ -21,7 +21,7 @@ def test_every_term_has_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, c
     )
     with (tmp_path / "gradient_cosines.csv").open() as file:
         rows = {row["term"]: row for row in csv.DictReader(file)}
-    assert len(rows) == 9 and {"f", "f, placebo", "masked CE", "both, closed", "log Z"} < rows.keys()
+    assert len(rows) == 10 and {"f", "f, placebo", "masked CE", "both, closed", "log Z"} < rows.keys()
     for row in rows.values():
         shares = [float(row[name].split(" ± ")[0]) for name in ("Monte Carlo %", "between puzzles %", "common %")]
         assert sum(shares) == pytest.approx(100, abs=0.2)
