@@ -102,6 +102,17 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                 f"state_fraction={self.state_fraction} with {self.steps_per_rollout} optimizer steps on a roll-out "
                 f"needs f_weight='none', not {self.f_weight!r}: the ratio of a decision that was not drawn is unknown"
             )
+        rl_rate, sft_rate = self.rates
+        if self.objective == "closed" and self.f_form == "log" and self.rl_weight > 0 and rl_rate != sft_rate:
+            raise ValueError(
+                f"objective='closed' with f_form='log' is one term, which takes one learning rate, not {rl_rate} and "
+                f"{sft_rate}; set rl_weight instead"
+            )
+        if self.value == "critic" and self.tokens_per_step > 1:
+            raise ValueError(
+                f"value='critic' learns from states that follow after one position, and tokens_per_step="
+                f"{self.tokens_per_step} visits none; choose value='cells' or 'look_ahead'"
+            )
         self._check_compiling()
         self.objective_config()
         for fraction in (0.0, 1.0):

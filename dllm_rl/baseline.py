@@ -40,29 +40,23 @@ def totals_by_decisions_left(returns: Tensor, decisions: Tensor, size: int) -> T
     return totals.index_add(1, left[exists], torch.stack([values, torch.ones_like(values)]))
 
 
-class EmaBaseline:
-    """An exponential moving average of the mean return for each number of decisions left.
+class MovingMeans:
+    """Exponential moving averages of returns, one for each number of things left.
 
     Args:
         decay: Share of its value that an average keeps at an update, in [0, 1).
-        size: Largest number of decisions of a trajectory.
+        size: How many averages there are.
 
     Attributes:
-        values: fp64 `(size,)` on the CPU, by the number of decisions left; NaN where no return has been seen.
+        values: fp64 `(size,)` on the CPU; NaN where no return has been seen.
     """
 
     def __init__(self, decay: float, size: int) -> None:
         self.decay = decay
         self.values = torch.full((size,), torch.nan, dtype=torch.float64)
 
-    def at(self, decisions: Tensor, steps: int) -> Tensor:
-        """The baseline fp32 `(T, steps)` of trajectories of K decisions, int64 `(T,)`; NaN where there is none."""
-        left = decisions_left(decisions, steps)
-        values = self.values.to(left.device, torch.float32)[left.clamp_min(0)]
-        return values.masked_fill(left < 0, torch.nan)
-
     def update(self, totals: Tensor) -> None:
-        """Take in a roll-out: fp64 `(2, size)`, what `totals_by_decisions_left` returns."""
+        """Take in a roll-out: fp64 `(2, size)`, sum and number of its returns; totals may be added up before."""
         sums, counts = totals.cpu()
         self.values = ema_update(self.values, sums / counts, self.decay)
 
@@ -74,12 +68,22 @@ class EmaBaseline:
         """Take the averages of a `state_dict`.
 
         Raises:
-            ValueError: It was made for trajectories of another length.
+            ValueError: It was made for responses of another length.
         """
         values = state["values"]
         if values.shape != self.values.shape:
             raise ValueError(
-                f"the averages are for {len(values)} decisions, not {len(self.values)}; use the response length that "
-                "they were made with"
+                f"there are {len(values)} averages, not {len(self.values)}; use the response length that they were "
+                "made with"
             )
         self.values = values.to("cpu", torch.float64).clone()
+
+
+class EmaBaseline(MovingMeans):
+    """The mean return for each number of decisions left, 0 to `size` − 1, of `totals_by_decisions_left`."""
+
+    def at(self, decisions: Tensor, steps: int) -> Tensor:
+        """The baseline fp32 `(T, steps)` of trajectories of K decisions, int64 `(T,)`; NaN where there is none."""
+        left = decisions_left(decisions, steps)
+        values = self.values.to(left.device, torch.float32)[left.clamp_min(0)]
+        return values.masked_fill(left < 0, torch.nan)

@@ -3,11 +3,11 @@
     J = 1/G Σ_j Σ_{k≤K−2} min(R_k A_k, clip(R_k) A_k) + 1/G Σ_j Σ_{k≤K−1} sg[R_{k−1}] f(s_k),        R_{−1} = 1
 
 to be maximized, averaged over puzzles. With R = 1 the second sum is the derivative of the expectation over the
-immediate action in closed form, and the first is the score-function term for everything that follows. Further terms,
-all off by default, are in `dllm_rl.state_terms`.
+immediate action in closed form, and the first is the score-function term for everything that follows. Both terms in
+closed form are in `dllm_rl.closed_form`, further terms, all off by default, in `dllm_rl.state_terms`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import torch
@@ -19,11 +19,15 @@ from llm_rl.core._checks import check_choice
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
 from llm_rl.core.aggregate import loss_weights
 
+Objective = Literal["sampled", "closed"]
+Value = Literal["cells", "look_ahead", "critic"]
 FForm = Literal["linear", "log"]
 FWeight = Literal["one_step", "cumulative", "none"]
 KLTarget = Literal["tokens", "actions"]
 Reduction = Literal["sum", "mean"]
 CHOICES = {
+    "objective": Objective,
+    "value": Value,
     "advantage_baseline": Baseline,
     "advantage_scale": Scale,
     "reduction": Reduction,
@@ -32,6 +36,17 @@ CHOICES = {
     "kl_target": KLTarget,
     "ce_on": Learned,
 }
+SAMPLED_ALONE = (
+    "clip_low",
+    "clip_high",
+    "advantage_baseline",
+    "advantage_ema_decay",
+    "advantage_scale",
+    "advantage_std_floor",
+)
+"""Options of the first term as it is sampled; in closed form it has no ratio, no clip and no advantage."""
+CLOSED_ALONE = ("value", "value_decay", "look_ahead", "critic_learning_rate")
+"""Options of the first term in closed form."""
 
 
 @dataclass
@@ -84,6 +99,25 @@ class ObjectiveConfig:
     state_fraction: float = field(
         default=1.0, metadata={"help": "Draw this share of the distinct states for an update, weighted by 1/share."}
     )
+    objective: Objective = field(
+        default="sampled",
+        metadata={"help": "The first term is that of the sampled actions, or sums over all of a state's (closed)."},
+    )
+    value: Value = field(
+        default="cells",
+        metadata={
+            "help": "With closed, a following state is worth the mean return where as many positions are masked "
+            "(cells), f there and then that mean (look_ahead), or what a network on hidden states says (critic)."
+        },
+    )
+    value_decay: float = field(
+        default=0.9, metadata={"help": "Share of its value that the mean return of cells keeps at each roll-out."}
+    )
+    look_ahead: int = field(
+        default=4,
+        metadata={"help": "Following states that look_ahead scores, of the likeliest positions; others take the mean."},
+    )
+    critic_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the critic's own AdamW."})
 
     def __post_init__(self) -> None:
         check_lam(self.lam)
@@ -101,6 +135,27 @@ class ObjectiveConfig:
             raise ValueError(f"advantage_ema_decay must lie in [0, 1), got {self.advantage_ema_decay}")
         if not 0 < self.state_fraction <= 1:
             raise ValueError(f"state_fraction must lie in (0, 1], got {self.state_fraction}; 1 takes every state")
+        self._check_closed_form()
+
+    def _check_closed_form(self) -> None:
+        if not 0 <= self.value_decay < 1:
+            raise ValueError(f"value_decay must lie in [0, 1), got {self.value_decay}")
+        if not self.critic_learning_rate > 0:
+            raise ValueError(f"critic_learning_rate must be positive, got {self.critic_learning_rate}")
+        if self.look_ahead < 1:
+            raise ValueError(f"look_ahead={self.look_ahead} must be at least 1")
+        defaults = {item.name: item.default for item in fields(ObjectiveConfig)}
+        other, names = ("sampled", SAMPLED_ALONE) if self.objective == "closed" else ("closed", CLOSED_ALONE)
+        if changed := [f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name) != defaults[name]]:
+            raise ValueError(
+                f"{', '.join(changed)} means nothing with objective={self.objective!r}; leave it out, or set "
+                f"objective={other!r}"
+            )
+        if self.objective == "closed" and min(self.rl_weight, self.sft_weight) < 0:
+            raise ValueError(
+                f"objective='closed' needs weights of 0 or larger, got rl_weight={self.rl_weight} and "
+                f"sft_weight={self.sft_weight}"
+            )
 
 
 def log_expected_reward(

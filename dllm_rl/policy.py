@@ -7,9 +7,9 @@ excluded),
     position       π(ℓ|s) = softmax over masked ℓ of m_ℓ / T_pos
     token          π(v|ℓ,s) = softmax(logits_ℓ / T_tok)[v]
 
-Everything is computed in log space and in fp32. Roll-outs and updates call the same functions, so that the ratio of a
-fresh roll-out is 1. N states of R response positions have M masked positions in all; per-position tensors
-keep the M rows packed, in row-major order of the states.
+Everything is computed in log space and in fp32, or in fp64 for a model whose logits are. Roll-outs and updates call the
+same functions, so that the ratio of a fresh roll-out is 1. N states of R response positions have M masked positions in
+all; per-position tensors keep the M rows packed, in row-major order of the states.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from llm_rl.core._checks import promote
 from llm_rl.core.logprobs import masked_log_softmax
 
 NEG_INF = float("-inf")
@@ -69,12 +70,15 @@ class StateScores(NamedTuple):
         row_of: int64 `(N, R)`, the row of `logits` for a masked position, -1 elsewhere.
         margins: fp32 `(N, R)`, -inf where not masked.
         position_logprobs: fp32 `(N, R)`, log π(ℓ|s), -inf where not masked.
+        hidden: `(M, H)`, the model's last hidden states at the masked positions, without gradient; None if not asked
+            for.
     """
 
     logits: Tensor
     row_of: Tensor
     margins: Tensor
     position_logprobs: Tensor
+    hidden: Tensor | None = None
 
 
 def log_margins(logits: Tensor, eps: float) -> Tensor:
@@ -92,6 +96,8 @@ def score_states(
     responses: Tensor,
     mask_id: int,
     config: PolicyConfig,
+    *,
+    hidden: bool = False,
 ) -> StateScores:
     """Run the model on N states and read off the policy; logits are computed at masked positions only.
 
@@ -102,6 +108,8 @@ def score_states(
         responses: int64 `(N, R)`, each with at least one mask.
         mask_id: The mask token.
         config: Temperatures.
+        hidden: Whether to keep the hidden states; the model must then take `output_hidden_states`, as
+            `LladaForMaskedLM`.
 
     Raises:
         ValueError: A state has no masked position, so there is nothing to decide.
@@ -118,17 +126,19 @@ def score_states(
         input_ids=torch.cat([prompt_ids, responses], dim=1),
         attention_mask=attention_mask,
         logits_mask=torch.cat([torch.zeros_like(prompt_ids, dtype=torch.bool), masked], dim=1),
+        **({"output_hidden_states": True} if hidden else {}),
     )
     excluded = torch.arange(output.logits.shape[-1], device=masked.device) == mask_id
-    logits = output.logits.float().masked_fill(excluded, NEG_INF)  # (M, V)
+    logits = promote(output.logits).masked_fill(excluded, NEG_INF)  # (M, V)
     row_of = torch.full_like(responses, -1)
     row_of[masked] = torch.arange(len(logits), device=masked.device)
     packed = log_margins(logits, config.margin_eps)
     if not bool(packed.isfinite().all()):
         raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")
-    margins = torch.full(responses.shape, NEG_INF, device=masked.device).masked_scatter(masked, packed)
+    margins = packed.new_full(responses.shape, NEG_INF).masked_scatter(masked, packed)
     position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
-    return StateScores(logits, row_of, margins, position_logprobs)
+    kept = output.hidden_states[-1].detach() if hidden else None
+    return StateScores(logits, row_of, margins, position_logprobs, kept)
 
 
 def token_logprobs_at(

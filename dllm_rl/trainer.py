@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
+from dllm_rl.critic import Critic, make_values
 from dllm_rl.diagnostics import half_batch_cosines
 from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
@@ -20,6 +21,7 @@ from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.task import UnmaskBatch, UnmaskTask
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass
+from dllm_rl.values import CellValues, totals_by_masked
 from llm_rl.core.advantages import groups_without_spread, return_after_action
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.monitors import record_monitors
@@ -69,9 +71,9 @@ class UnmaskTrainer(BufferedTrainer):
         self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
         self.policy = args.policy_config()
         self.objective = args.objective_config()
-        self.baseline_state = EmaBaseline(
-            self.objective.advantage_ema_decay, task.batch(problems[:1]).responses.shape[1]
-        )
+        length = task.batch(problems[:1]).responses.shape[1]
+        self.baseline_state = EmaBaseline(self.objective.advantage_ema_decay, length)
+        self.values = make_values(self.objective, length, self.model)
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
         if args.compile_rows:
             compile_body(self.model, args.compile_rows)
@@ -143,10 +145,13 @@ class UnmaskTrainer(BufferedTrainer):
             max_masked=self.args.max_masked_per_pass,
             reference=self.reference,
             baseline=self.baseline_state if self.objective.advantage_baseline == "ema" else None,
+            values=self.values,
+            learn_values=True,
             generator=self._generator(self.state.global_step, slot),
         )
         self._record_update(current, result, self._is_fresh)
-        self._update_baseline()
+        self._update_averages()
+        self._step_critic()
         return torch.tensor(-result.objective, device=self.args.device) / self.current_gradient_accumulation_steps
 
     def failed_rollout(self) -> Rollout | None:
@@ -176,24 +181,34 @@ class UnmaskTrainer(BufferedTrainer):
             config=self.objective,
             max_tokens=self.args.max_tokens_per_pass,
             max_masked=self.args.max_masked_per_pass,
+            values=self.values,
         )
         mean = self.accelerator.reduce(torch.tensor(list(found.values()), device=self.args.device), "mean")
         for name, value in zip(found, mean.tolist(), strict=True):
             self.metrics.add(f"half_batch_cosine_{name}", value)
 
-    def _update_baseline(self) -> None:
+    def _update_averages(self) -> None:
         """Take the roll-outs into the moving averages, once, after the last update on them."""
-        last = (self.state.global_step + 1) % self.args.steps_per_rollout == 0 and self.accelerator.sync_gradients
-        if last and self.objective.advantage_baseline == "ema":
+        if (self.state.global_step + 1) % self.args.steps_per_rollout or not self.accelerator.sync_gradients:
+            return
+        records, gamma = self._buffered_inputs, self.objective.gamma
+        if self.objective.advantage_baseline == "ema":
+            size = len(self.baseline_state.values)
             totals = [
-                totals_by_decisions_left(
-                    return_after_action(record.visited_rewards, self.objective.gamma),
-                    record.decisions,
-                    len(self.baseline_state.values),
-                )
-                for record in self._buffered_inputs
+                totals_by_decisions_left(return_after_action(record.visited_rewards, gamma), record.decisions, size)
+                for record in records
             ]
             self.baseline_state.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
+        if isinstance(self.values, CellValues):
+            size = len(self.values.values)
+            totals = [totals_by_masked(record, gamma, size) for record in records]
+            self.values.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
+
+    def _step_critic(self) -> None:
+        """One step of the critic with each of the optimizer."""
+        if isinstance(self.values, Critic) and self.accelerator.sync_gradients:
+            self.metrics.add_ratio("value_error", self.values.squared_error, self.values.targets)
+            self.values.step(self.current_gradient_accumulation_steps, self.args.world_size)
 
     def _two_rates(self) -> TwoRateOptimizer | None:
         optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
@@ -205,10 +220,11 @@ class UnmaskTrainer(BufferedTrainer):
             optimizer.second_gradients = mean_over_processes(optimizer.second_gradients, optimizer.parameters)
 
     def progress(self) -> dict[str, Any]:
-        """Adds the baseline."""
+        """Adds the baseline and the values."""
         return {
             **super().progress(),
             "baseline": self.baseline_state.state_dict(),
+            "values": None if self.values is None else self.values.state_dict(),
         }
 
     def load_progress(self, progress: dict[str, Any]) -> None:
@@ -220,6 +236,8 @@ class UnmaskTrainer(BufferedTrainer):
         """
         super().load_progress(progress)
         self.baseline_state.load_state_dict(progress["baseline"])
+        if self.values is not None and (saved := progress.get("values")):  # a sampled first term has none
+            self.values.load_state_dict(saved)
         # Mini-batches and cosines count optimizer steps from the run's start: the new shape must fit there too.
         self.check_buffer(self.state.global_step % self.args.steps_per_rollout != 0)
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.baseline import EmaBaseline
+from dllm_rl.closed_form import closed_form_terms, log_expected_value_of
 from dllm_rl.objective import (
     ObjectiveConfig,
     f_term,
@@ -28,6 +29,7 @@ from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout
 from dllm_rl.state_terms import further_terms
 from dllm_rl.trajectories import micro_batches
+from dllm_rl.values import ScoredStates, Values, returns_until_error
 from llm_rl.core.surrogate import clipped_surrogate
 
 Backward = Callable[[Tensor, Tensor], None]
@@ -39,10 +41,11 @@ class UpdateResult:
 
     Attributes:
         rl: The first term of J.
-        sft: The second term of J.
+        sft: The second term of J; in closed form and in logarithms both in one.
         logprobs: fp32 `(T, K)`, log π(a|s) under the current parameters, 0 where not evaluated.
         clipped: bool `(T, K)`, where the minimum took the clipped branch.
-        in_rl_sum: bool `(T, K)`, the decisions in the first term: all evaluated ones but the last of a full trajectory.
+        in_rl_sum: bool `(T, K)`, the decisions in the first term: all evaluated ones but the last of a full trajectory,
+            after which nothing is of value.
         evaluated: bool `(T, K)`, the live decisions whose state was drawn; all live ones unless states are sampled.
         kl: What the divergence from the reference adds to J, at most 0 up to rounding.
         entropy: What the entropy of the position policy adds to J.
@@ -75,6 +78,8 @@ def objective_pass(
     max_masked: int | None = None,
     reference: Reference | None = None,
     baseline: EmaBaseline | None = None,
+    values: Values | None = None,
+    learn_values: bool = False,
     generator: torch.Generator | None = None,
 ) -> UpdateResult:
     """Evaluate J over a roll-out and hand the terms of each micro-batch to `backward`.
@@ -90,20 +95,32 @@ def objective_pass(
             is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
         reference: Needed with a `kl_weight` alone.
         baseline: The moving averages, with the baseline "ema" alone; they are read, not updated.
+        values: What states that follow are worth, needed with `objective="closed"` and an `rl_weight` alone.
+        learn_values: Whether the values are told the returns of the states that followed (`Values.learn`).
         generator: Source of randomness of `state_fraction`; None is torch's global one. Ratios of decisions whose state
             is not drawn count as 1, as they are on a fresh roll-out: on a later update use `f_weight="none"`.
 
     Raises:
-        ValueError: A budget does not hold one state, or the reference or the baseline is missing.
+        ValueError: A budget does not hold one state, or the reference, the baseline or the values are missing.
     """
+    closed = config.objective == "closed" and config.rl_weight > 0
+    if closed and values is None:
+        raise ValueError(f"objective='closed' with rl_weight={config.rl_weight} needs values; pass CellValues(...)")
     if config.kl_weight > 0 and reference is None:
         raise ValueError(f"kl_weight={config.kl_weight} needs a reference model; pass Reference(model)")
     problems, policy = rollout.problems, rollout.policy
 
     # What each decision of the roll-out counts for: its advantage, and its weight in the sums over steps.
-    ema = None if baseline is None else baseline.at(rollout.decisions, rollout.live.shape[1])
-    advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config, ema)  # (T, K)
+    advantages = torch.zeros_like(rollout.old_logprobs)  # (T, K)
+    if not closed:
+        ema = None if baseline is None else baseline.at(rollout.decisions, rollout.live.shape[1])
+        advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config, ema)
     weights = step_weights(rollout.live, rollout.decisions, config.reduction) / config.state_fraction  # (T, K)
+    weights = weights.to(rollout.old_logprobs.dtype)
+
+    # The returns of the states that decisions led to, and where there is one.
+    returns = returns_until_error(rollout.visited_rewards, rollout.wrong, config.gamma)
+    following, followed = nn.functional.pad(returns[:, 1:], (0, 1)), nn.functional.pad(rollout.live[:, 1:], (0, 1))
 
     # The states of this update, and the decisions that were taken in them.
     drawn, decided = _draw_states(rollout, config.state_fraction, generator)  # (D,), (E,) each
@@ -122,34 +139,47 @@ def objective_pass(
         states = drawn[first:last]
         responses, of = rollout.responses[states], rollout.problem_of[states]  # (N, R), (N,)
         inputs = (*problems.prompts_of(of), responses, problems.mask_id, policy)
-        scores = score_states(model, *inputs)
+        scores = score_states(model, *inputs, hidden=values is not None and values.reads_hidden)
 
-        # The first term: each decision's clipped ratio times its advantage.
+        # The decisions taken there: their ratios, and what the first term is if it is sampled.
         at, local = decided.between(first, last)  # (B,) each: places in the tables (T, K), and states of this pass
         current = action_logprobs(scores, local, rollout.positions[at], rollout.tokens[at], policy)
         surrogate = clipped_surrogate(
             current, rollout.old_logprobs[at], advantages[at], config.clip_low, config.clip_high
         )
-        rl = (surrogate.objective * weights[at] * in_rl_sum[at]).sum() * config.rl_weight
         ratio[at], logprobs[at], clipped[at] = surrogate.ratio.detach(), current.detach(), surrogate.clipped
 
-        # The second term: f or log f of each state, as often as it was visited, weighted by the ratios that led there.
+        # f of each state, as often as it was visited, weighted by the ratios that led there.
+        tail, answers = problems.open_tail(responses, of), problems.answers[of]
         log_f = log_expected_reward_of(
             scores,
             definite=rollout.definite[states],
-            tail=problems.open_tail(responses, of),
+            tail=tail,
             scored=problems.scored[of],
-            answers=problems.answers[of],
+            answers=answers,
             policy=policy,
             lam=config.lam,
         )  # (N,)
-        f = f_term(log_f, config.f_form)
         visits = weights[at]
-        f_weight = torch.zeros_like(f).index_add(0, local, visits * f_weights(ratio, config.f_weight)[at])
-        terms = {"sft": (f * f_weight).sum() * config.sft_weight}
+        f_weight = torch.zeros_like(log_f).index_add(0, local, visits * f_weights(ratio, config.f_weight)[at])
+
+        # The two terms of J: sampled decisions and f, or both over all decisions of a state.
+        if closed and values is not None:
+            part = ScoredStates(model, problems, responses, of, scores, policy, max_tokens, max_masked)
+            if learn_values:
+                known = followed[at]
+                of_decision = (local[known], rollout.positions[at][known, 0])
+                values.learn(part, *of_decision, following[at][known], visits[known])
+            log_value = log_expected_value_of(scores, tail=tail, answers=answers, values=values.at(part), policy=policy)
+            of_value, of_f = closed_form_terms(log_value, log_f, config)
+            rl, sft = (of_value * f_weight).sum(), (of_f * f_weight).sum()
+        else:
+            rl = (surrogate.objective * visits * in_rl_sum[at]).sum() * config.rl_weight
+            sft = (f_term(log_f, config.f_form) * f_weight).sum() * config.sft_weight
+        terms = {"sft": sft}
 
         # Further terms depend on the states alone, each as often as it was visited.
-        state_weight = torch.zeros_like(f).index_add(0, local, visits)
+        state_weight = torch.zeros_like(log_f).index_add(0, local, visits)
         anchor = reference.score(*inputs) if reference is not None and config.kl_weight > 0 else None
         for name, value in further_terms(
             scores, anchor, problems, of, rollout.definite[states], policy, config

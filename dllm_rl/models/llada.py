@@ -362,6 +362,7 @@ class LladaForMaskedLM(LladaPreTrainedModel):
         position_ids: Tensor | None = None,
         labels: Tensor | None = None,
         logits_mask: Tensor | None = None,
+        output_hidden_states: bool | None = None,
         **_: object,
     ) -> MaskedLMOutput:
         """Logits in fp32, everywhere or at chosen positions.
@@ -372,16 +373,19 @@ class LladaForMaskedLM(LladaPreTrainedModel):
             position_ids: int64 `(B, L)`, as `LladaModel.forward` takes them.
             labels: int64 `(B, L)`, -100 where no loss is wanted: mean cross-entropy over the others.
             logits_mask: bool `(B, L)`: compute logits only where true, in row-major order. Not together with `labels`.
+            output_hidden_states: Whether to return `hidden_states`, the last ones alone.
 
         Returns:
-            `logits` is `(B, L, V)`, or `(logits_mask.sum(), V)` with a mask.
+            `logits` is `(B, L, V)`, or `(logits_mask.sum(), V)` with a mask; `hidden_states` holds what the output head
+            was given for them.
         """
         if labels is not None and logits_mask is not None:
             raise ValueError("labels need logits everywhere; pass either labels or logits_mask")
         hidden = self.model(input_ids, attention_mask, position_ids).last_hidden_state
-        logits = self.model.transformer.ff_out(hidden if logits_mask is None else hidden[logits_mask])
+        hidden = hidden if logits_mask is None else hidden[logits_mask]
+        logits = self.model.transformer.ff_out(hidden)
         loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
-        return MaskedLMOutput(loss=loss, logits=logits)
+        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=(hidden,) if output_hidden_states else None)
 
 
 AutoConfig.register("llada", LladaConfig, exist_ok=True)

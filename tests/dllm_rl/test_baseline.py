@@ -44,5 +44,5 @@ def test_state_goes_round_and_does_not_share_memory() -> None:
     other.load_state_dict(saved)
     saved["values"].zero_()
     assert other.values.tolist() == state.values.tolist() == [1.0, 1.0]
-    with pytest.raises(ValueError, match="for 2 decisions, not 3"):
+    with pytest.raises(ValueError, match="there are 2 averages, not 3"):
         EmaBaseline(decay=0.5, size=3).load_state_dict(state.state_dict())

@@ -31,6 +31,8 @@ DEALT = {**COMMON, "per_device_train_batch_size": 2, "gradient_accumulation_step
 CHANGES = [
     {"max_grad_norm": 0.0, "num_iterations": 2, "advantage_baseline": "ema"},
     {"rl_learning_rate": 3e-3, "sft_learning_rate": 1e-3, "max_grad_norm": 0.05},
+    {"objective": "closed", "advantage_scale": "std", "f_form": "log", "num_iterations": 2, "num_generations": 1},
+    {"objective": "closed", "advantage_scale": "std", "value": "critic"},
 ]
 
 
@@ -46,7 +48,7 @@ def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     for index, changes in enumerate(CHANGES):
         kept = KeepGradients()
-        run = trainer(tmp_path / "whole", callbacks=[kept], **WHOLE, **changes)
+        run = trainer(tmp_path / "whole", callbacks=[kept], **{**WHOLE, **changes})
         run.train()
         assert bool(kept.second) == ("sft_learning_rate" in changes)
         for rank in (0, 1):

@@ -85,15 +85,17 @@ def f_of(
     return f
 
 
-def value(model: nn.Module, state: Sequence[int], puzzle: PreFilled, config: PolicyConfig, lam: float) -> Tensor:
-    """E[Σ f] from a state on, by recursion over every action, with its gradient."""
+def value(
+    model: nn.Module, state: Sequence[int], puzzle: PreFilled, config: PolicyConfig, lam: float, gamma: float = 1.0
+) -> Tensor:
+    """E[Σ γ^k f] from a state on, by recursion over every action, with its gradient."""
     if is_over(state, puzzle):
         return torch.zeros((), dtype=torch.float64)
     policy = policy_at(model, state, puzzle, config)
     total = f_of(policy, state, puzzle, lam)
     for action in _actions(policy):
-        following = value(model, after(state, action, puzzle), puzzle, config, lam)
-        total = total + policy.log_prob(action).exp() * following
+        following = value(model, after(state, action, puzzle), puzzle, config, lam, gamma)
+        total = total + gamma * policy.log_prob(action).exp() * following
     return total
 
 
@@ -129,6 +131,7 @@ def as_rollout(
     num_generations: int,
     config: PolicyConfig,
     lam: float,
+    dtype: torch.dtype = torch.float32,
 ) -> Rollout:
     """Trajectories of one puzzle, in groups of `num_generations`, as if a roll-out had recorded them."""
     layout, start = puzzle.layout, list(puzzle.token_ids)
@@ -144,7 +147,7 @@ def as_rollout(
             if step < len(visit):
                 seen.setdefault((step, visit[step]), len(seen))
     state_of, positions, tokens = (torch.full(shape, -1) for _ in range(3))
-    old_logprobs = torch.zeros(shape)
+    old_logprobs = torch.zeros(shape, dtype=dtype)
     for row, (actions, log_probs) in enumerate(played):
         for step, (ell, token) in enumerate(actions):
             state_of[row, step] = seen[step, visits[row][step]]
@@ -165,7 +168,7 @@ def as_rollout(
         responses=torch.tensor(states)[:, layout.prompt_length :],
         problem_of=torch.zeros(len(states), dtype=torch.int64),
         definite=definite,
-        expected_reward=torch.stack(rewards).float(),
+        expected_reward=torch.stack(rewards).to(dtype),
         entropy=nothing,
         top_prob=nothing,
         greedy=nothing.long(),
