@@ -49,7 +49,7 @@ class Arguments:
     jobs: int = field(default=1, metadata={"help": "Processes at a time; not more than free cores."})
     report_only: bool = field(default=False, metadata={"help": "Run nothing; write the report of what is there."})
     output_dir: str = field(default="runs/study", metadata={"help": "Folder of results, logs and models."})
-    report: str = field(default="docs/results.md", metadata={"help": "Report to write, pictures in images/ beside."})
+    report: str = field(default="docs/study.md", metadata={"help": "Report to write, pictures in images/ beside."})
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
