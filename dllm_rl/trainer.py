@@ -146,7 +146,7 @@ class UnmaskTrainer(BufferedTrainer):
             reference=self.reference,
             baseline=self.baseline_state if self.objective.advantage_baseline == "ema" else None,
             values=self.values,
-            learn_values=True,
+            learn_values=self.values is not None,
             generator=self._generator(self.state.global_step, slot),
         )
         self._record_update(current, result, self._is_fresh)

@@ -118,8 +118,10 @@ def objective_pass(
     weights = step_weights(rollout.live, rollout.decisions, config.reduction) / config.state_fraction  # (T, K)
     weights = weights.to(rollout.old_logprobs.dtype)
 
-    # The returns of the states that decisions led to, and where there is one.
-    returns = returns_until_error(rollout.visited_rewards, rollout.wrong, config.gamma)
+    # For values that learn: the returns of the states that decisions led to, and where there is one.
+    returns = torch.zeros_like(rollout.old_logprobs)  # (T, K)
+    if learn_values:
+        returns = returns_until_error(rollout.visited_rewards, rollout.wrong, config.gamma)
     following, followed = nn.functional.pad(returns[:, 1:], (0, 1)), nn.functional.pad(rollout.live[:, 1:], (0, 1))
 
     # The states of this update, and the decisions that were taken in them.
