@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import time
@@ -45,9 +46,11 @@ class Lines:
         self.several = len({job.seed for job in jobs}) > 1
         self.width = max(len(self.name(job)) for job in jobs)
         if sys.stderr.isatty() and not quiet:
-            layout = "  {desc} {bar:30} {percentage:3.0f} % {postfix}"
+            layout = "  {desc} {bar:30} {percentage:3.0f} % {unit}"
+            columns, rows = shutil.get_terminal_size((100, 24))
+            shared: dict[str, Any] = {"total": 1.0, "bar_format": layout, "ncols": columns, "nrows": rows, "unit": ""}
             self.bars = {
-                job: tqdm(total=1.0, position=place, desc=self.name(job).ljust(self.width), bar_format=layout)
+                job: tqdm(desc=self.name(job).ljust(self.width), position=place, **shared)
                 for place, job in enumerate(jobs)
             }
 
@@ -63,14 +66,14 @@ class Lines:
     def show(self, job: Job, phase: str, share: float) -> None:
         """It is so far."""
         if bar := self.bars.get(job):
-            bar.n = share
-            bar.set_postfix_str(phase)
+            bar.n, bar.unit = share, phase
+            bar.refresh()
 
     def end(self, job: Job, text: str) -> None:
         """It has ended."""
         if bar := self.bars.get(job):
-            bar.n = 1.0
-            bar.set_postfix_str(text)
+            bar.n, bar.unit = 1.0, text
+            bar.refresh()
         else:
             print(f"  {self.name(job).ljust(self.width)} {text}", flush=True)
 
