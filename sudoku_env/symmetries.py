@@ -8,6 +8,7 @@ import numpy as np
 from sudoku_env.board import Board, BoardLike, as_board, geometry, size_of
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.kernels.symmetry import shuffle_puzzle
+from sudoku_env.prompts.text import build_prompt, parse_puzzle
 
 Symmetries = Literal["digits", "all"]
 
@@ -54,3 +55,31 @@ def symmetric_images(
         source = originals[number % len(originals)]
         shuffle_puzzle(source, source, images[number], unused, size, table.box_rows, table.box_columns, state, work)
     return images
+
+
+def symmetric_prompts(
+    prompts: Sequence[str], count: int, *, template: str, symmetries: Symmetries = "all", seed: int = 0
+) -> list[str]:
+    """Prompts and prompts of random images of their puzzles.
+
+    Args:
+        prompts: N prompts, all in the words of the template.
+        count: Prompts for each of them, as `symmetric_images` takes it.
+        template: A key of `sudoku_env.prompts.text.TEMPLATES`.
+        symmetries: As `symmetric_images` takes them.
+        seed: Random seed.
+
+    Returns:
+        `count · N` prompts: the N, then one of an image of each, and so on.
+
+    Raises:
+        SudokuError: A prompt is in other words, or has no puzzle; or `symmetric_images` refuses an argument.
+    """
+    boards = [parse_puzzle(prompt) for prompt in prompts]
+    if other := [text for board, text in zip(boards, prompts, strict=True) if build_prompt(board, template) != text]:
+        raise SudokuError(
+            f"images are written in template {template!r}, but {len(other)} of {len(prompts)} prompts are not: "
+            f"{other[0]!r}; rewrite them with build_prompt(parse_puzzle(prompt), {template!r})"
+        )
+    images = symmetric_images(boards, count, symmetries=symmetries, seed=seed)
+    return [build_prompt(board, template) for board in images]

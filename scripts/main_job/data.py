@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from dllm_rl.sudoku import SudokuTask
 from scripts.main_job.arguments import RecipeArguments, ScriptArguments
-from sudoku_env.errors import SudokuError
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
-from sudoku_env.symmetries import symmetric_images
+from sudoku_env.symmetries import symmetric_prompts
 
 COMPACT = "compact"
 
@@ -50,7 +50,9 @@ class Setting:
         def filled(path: str, count: int, images: int = 1) -> list[PreFilled]:
             prompts = worded(read_prompts(path)[: count or None], script.prompt_template)
             if images > 1:
-                prompts = with_images(prompts, script, args.seed)
+                template = script.prompt_template or COMPACT
+                options: dict[str, Any] = {"symmetries": script.symmetries, "seed": args.seed}
+                prompts = symmetric_prompts(prompts, images, template=template, **options)
             return [pre_fill(prompt, tokenizer, script.max_gen_length) for prompt in prompts]
 
         train = filled(script.data, script.max_puzzles, script.images)
@@ -81,19 +83,3 @@ class Setting:
 def worded(prompts: list[str], template: str | None) -> list[str]:
     """The prompts in the words of a template; None leaves them as they are."""
     return prompts if template is None else [build_prompt(parse_puzzle(prompt), template) for prompt in prompts]
-
-
-def with_images(prompts: list[str], script: ScriptArguments, seed: int) -> list[str]:
-    """The prompts and images of them.
-
-    Raises:
-        SudokuError: They are in words of their own, which images would not be.
-    """
-    template = script.prompt_template or COMPACT
-    boards = [parse_puzzle(prompt) for prompt in prompts]
-    if any(build_prompt(board, template) != prompt for board, prompt in zip(boards, prompts, strict=True)):
-        raise SudokuError(
-            f"images={script.images} of prompts in words of their own: give --prompt_template, for prompts and images"
-        )
-    images = symmetric_images(boards, script.images, symmetries=script.symmetries, seed=seed)
-    return [build_prompt(board, template) for board in images]

@@ -34,10 +34,9 @@ from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import write_text_whole
 from scripts.study.config import BASES, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_env.order import random_order_floor
-from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
-from sudoku_env.symmetries import symmetric_images
+from sudoku_env.symmetries import symmetric_prompts
 
 TEMPLATE = "compact"
 RESULT, OUTCOMES = "result.json", "outcomes.npz"
@@ -108,8 +107,8 @@ class ArmRun:
         folder: Where `result.json`, `outcomes.npz`, metrics and the model go.
 
     Raises:
-        ValueError: Grids of held-out puzzles occur in training, or images are asked for of prompts in other words than
-            those of template "compact".
+        ValueError: Grids of held-out puzzles occur in training.
+        SudokuError: Images are asked for of prompts in other words than those of template "compact".
     """
 
     def __init__(self, regime: Regime, arm: str, seed: int, folder: Path) -> None:
@@ -131,11 +130,8 @@ class ArmRun:
     def _load(self, path: str, count: int, images: int = 1) -> list[PreFilled]:
         prompts = read_prompts(path)[: count or None]
         if images > 1:
-            boards = [parse_puzzle(prompt) for prompt in prompts]
-            if any(build_prompt(board, TEMPLATE) != prompt for board, prompt in zip(boards, prompts, strict=True)):
-                raise ValueError(f"{path}: images are written in template {TEMPLATE!r}, but the prompts are not")
-            moved = symmetric_images(boards, images, symmetries=self.regime.train_symmetries, seed=self.seed)
-            prompts = [build_prompt(board, TEMPLATE) for board in moved]
+            options: dict[str, Any] = {"symmetries": self.regime.train_symmetries, "seed": self.seed}
+            prompts = symmetric_prompts(prompts, images, template=TEMPLATE, **options)
         return [pre_fill(prompt, self.tokenizer, self.regime.max_gen_length) for prompt in prompts]
 
     def _task(self, rule: str = STANDARD_RULE) -> SudokuTask:

@@ -23,6 +23,7 @@ from scripts.study.config import BASES, Regime, StudyConfigError, load_study
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults, by_tokens, jobs, read_result, result_folder, sweeps
 from scripts.study.tables import markdown_table
+from sudoku_env.errors import SudokuError
 from sudoku_env.grids import canonical_grid
 from sudoku_env.order import ladder_rounds
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
@@ -280,7 +281,7 @@ def test_images_of_the_prompts_are_trained_on_and_are_part_of_the_settings(folde
     assert "train_images" not in tiny.settings("sft") and more.settings("sft")["train_images"] == 3
     wordy = folder / "wordy.jsonl"
     wordy.write_text(json.dumps({"prompt": "Please solve sudoku 4x4 1..4..1221...3.."}) + "\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="images are written in template 'compact'"):
+    with pytest.raises(SudokuError, match="images are written in template 'compact', but 1 of 1 prompts"):
         ArmRun(replace(more, train=str(wordy)), "sft", 0, folder / "images")
     with pytest.raises(ValueError, match="train_symmetries='rows' one of"):
         replace(tiny, train_symmetries="rows")
