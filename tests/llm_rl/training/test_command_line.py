@@ -193,7 +193,7 @@ def test_folders_are_looked_at_before_they_are_needed(capsys, tmp_path) -> None:
         ("train_sudoku.py", ["--model", "nosuch"], "--model: there is no folder nosuch"),
         ("train_sudoku.py", ["--prompt_template", "x"], "prompt_template='x' is unknown"),
         ("train_sudoku.py", ["--max_steps", "0"], "max_steps=0 must be at least 1"),
-        ("train_sudoku.py", ["--resume_from_checkpoint", "nosuch"], "there is no folder nosuch"),
+        ("train_sudoku.py", ["--resume_from_checkpoint", "nosuch"], "a run is resumed as a whole"),
         ("sudoku/pretrain.py", ["--hold_steps", "1"], "hold_steps=1"),
         ("smollm2/train_grpo.py", ["--model", "nosuch"], "--model: there is no folder nosuch"),
         ("smollm2/train_grpo.py", ["--dtype", "float31"], "dtype='float31' is unknown"),
