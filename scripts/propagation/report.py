@@ -31,8 +31,27 @@ from scripts.study.tables import markdown_table
 Results = dict[str, dict[int, dict[str, Any]]]
 """Arm → seed → result."""
 CELLS = [(kind, tokens) for kind in GIVEN for tokens in TOKENS_PER_STEP]
-REFERENCES = ("sft", "placebo_4", "sft_definite")
-"""The arms that the others of the study are compared with."""
+COMPARED = (
+    ("sft_definite", "sft"),
+    ("log_f_ce_definite_4", "sft"),
+    ("log_f_4", "sft"),
+    ("ce_definite_4", "sft"),
+    ("ce_4", "sft"),
+    ("placebo_4", "sft"),
+    ("sft_definite", "placebo_4"),
+    ("log_f_ce_definite_4", "placebo_4"),
+    ("log_f_4", "placebo_4"),
+    ("ce_definite_4", "ce_4"),
+    ("log_f_4", "ce_4"),
+    ("log_f_ce_definite_4", "ce_definite_4"),
+    ("log_f_ce_definite_4", "sft_definite"),
+    ("log_f_4", "placebo_4_half_rate"),
+    ("log_f_4", "ce_4_half_rate"),
+    ("ce_definite_4", "ce_4_half_rate"),
+)
+"""Which arm is compared with which."""
+UNLABELLED = ("sft", "ce_4", "placebo_4")
+"""The arms that are not told what is definite."""
 PICTURE = "propagation.png"
 
 HEADER = f"""# Few examples of a task without symmetries: what the definite positions teach
@@ -41,8 +60,8 @@ Made by `python -m scripts.propagation.study`; do not edit. [Your own task](own_
 to read from this page.
 
 Traces of {LENGTH} states of an automaton of {STATES} states and {INPUTS} inputs; a model of 0.1 million parameters from
-scratch, {EXAMPLES} traces to train on, other ones for each seed, and updates that cost {BUDGET_SECONDS} CPU seconds in
-each arm. Per cent of {TEST_TRACES:,} held-out traces with every state right, decoded by margin. `test` has
+scratch, {EXAMPLES} traces to train on, other ones for each seed, and updates that cost about {BUDGET_SECONDS} CPU
+seconds in each arm. Per cent of {TEST_TRACES:,} held-out traces with every state right, decoded by margin. `test` has
 {GIVEN["test"][0]} to {GIVEN["test"][1]} written states, as in training, `hard_test` {GIVEN["hard_test"][0]}. Intervals
 are 95 %: first over traces, then over seeds; differences are paired, and bold where both intervals exclude zero.
 """
@@ -111,7 +130,7 @@ def write_report(runs: Path, path: Path) -> None:
             f"Seeds {seeds}. {'; '.join(machines)}.\n",
             f"## Solved\n\n{_solved_table(found, main)}",
             f"![Solved test traces by arm](images/{PICTURE})\n",
-            f"## Differences\n\n{_difference_table(found, main)}",
+            f"## Differences\n\n{_difference_table(found, list(results))}",
             f"## Training\n\nOne token a step; means over seeds.\n\n{_training_table(results, main)}",
             f"## Rates\n\n{RATE_CHOICE}\n",
         ]
@@ -127,12 +146,11 @@ def _solved_table(found: Comparison, arms: Sequence[str]) -> str:
 
 
 def _difference_table(found: Comparison, arms: Sequence[str]) -> str:
-    rows = []
-    for second in REFERENCES:
-        for first in arms:
-            if second in arms and first not in REFERENCES[: REFERENCES.index(second) + 1]:
-                each = [found.difference(first, second, cell) for cell in CELLS]
-                rows.append([f"`{first}` − `{second}`", *map(_difference, each)])
+    rows = [
+        [f"`{first}` − `{second}`", *(_difference(found.difference(first, second, cell)) for cell in CELLS)]
+        for first, second in COMPARED
+        if first in arms and second in arms
+    ]
     return markdown_table(["", *map(_title, CELLS)], rows)
 
 
@@ -165,7 +183,7 @@ def _draw(found: Comparison, arms: Sequence[str], path: Path) -> None:
             rate = found.solved(arm, ("test", tokens))
             low, high = rate.seeds or rate.puzzles
             bars = [[100 * (rate.mean - low)], [100 * (high - rate.mean)]]
-            axis.bar(place, 100 * rate.mean, yerr=bars, capsize=4, color="C7" if arm in REFERENCES else "C0")
+            axis.bar(place, 100 * rate.mean, yerr=bars, capsize=4, color="C7" if arm in UNLABELLED else "C0")
             axis.plot([place] * len(rate.per_seed), [100 * one for one in rate.per_seed], "k.", alpha=0.5)
         axis.set(title=f"{tokens} token{'s' * (tokens > 1)} a step", xticks=range(len(arms)), ylim=(0, 100))
         axis.set_xticklabels(arms, rotation=25, ha="right")

@@ -38,7 +38,7 @@ class Arguments:
 
     arms: list[str] = field(default_factory=list, metadata={"help": "Run these arms only; all of them by default."})
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4], metadata={"help": "Seeds of the main arms."})
-    control_seeds: list[int] = field(default_factory=lambda: [0, 1], metadata={"help": "Seeds of the controls."})
+    control_seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Seeds of the controls."})
     jobs: int = field(default=1, metadata={"help": "Processes at a time; not more than free cores."})
     output_dir: str = field(default="runs/propagation", metadata={"help": "Folder of the results."})
     report: str = field(default="docs/propagation.md", metadata={"help": "Report to write, picture in images/ beside."})
@@ -103,6 +103,7 @@ if __name__ == "__main__":
     transformers_logging.disable_progress_bar()
     names = args.arms or list(TRAININGS)
     jobs = [(name, seed) for name in names for seed in (args.control_seeds if name in CONTROLS else args.seeds)]
+    jobs.sort(key=lambda job: job[1])  # what is there when the study is stopped can be compared
     if args.calibrate:
         calibrate(args.arms or list(MAIN), args.calibrate)
     elif args.worker:
