@@ -1,0 +1,171 @@
+"""One arm of the study on traces with one seed: its data, its training and its tests."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+from transformers import PrinterCallback, Trainer, set_seed
+
+from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.evaluate import evaluate
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.sft import SftDataset, SftTrainer
+from dllm_rl.sudoku import EVERY_CELL
+from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.training.budget import Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.storage import write_text_whole
+from scripts.propagation.settings import (
+    AUTOMATON,
+    DECAY_SHARE,
+    GIVEN,
+    INPUTS,
+    LENGTH,
+    STATES,
+    TEST_TRACES,
+    TOKENS_PER_STEP,
+    VALIDATION_TRACES,
+    WARMUP_SHARE,
+    Training,
+)
+from scripts.propagation.task import Trace, TraceTask, draw_traces
+from scripts.study.arm import OUTCOMES, RESULT, training_arguments
+
+
+def held_out() -> dict[str, list[Trace]]:
+    """The held-out traces by set; no trace is in two sets."""
+    found: dict[str, list[Trace]] = {}
+    drawn: list[Trace] = []
+    for seed, (name, given) in enumerate(GIVEN.items()):
+        found[name] = draw_traces(AUTOMATON, TEST_TRACES, length=LENGTH, given=given, seed=seed, exclude=drawn)
+        drawn += found[name]
+    return found
+
+
+def examples(count: int, seed: int) -> tuple[list[Trace], list[Trace]]:
+    """Traces to train on, others for each seed, and those for validation, the same for all; none is a test."""
+    held = [trace for traces in held_out().values() for trace in traces]
+    validation = _as_in_training(VALIDATION_TRACES, len(GIVEN), held)
+    return _as_in_training(count, 100 + seed, [*held, *validation]), validation
+
+
+def _as_in_training(count: int, seed: int, exclude: list[Trace]) -> list[Trace]:
+    return draw_traces(AUTOMATON, count, length=LENGTH, given=GIVEN["test"], seed=seed, exclude=exclude)
+
+
+def splice(traces: list[Trace], count: int, seed: int) -> list[Trace]:
+    """Further traces out of pieces: from each state on as some trace went on from the same state.
+
+    It needs to be known that what follows depends on a state alone, as the label does, and is no symmetry.
+
+    Args:
+        traces: Traces of one length.
+        count: Number of traces to make; they may repeat each other.
+        seed: Random seed.
+    """
+    rng = np.random.default_rng(seed)
+    onward: dict[int, list[tuple[int, int]]] = {}
+    for trace in traces:
+        for state, taken, following in zip(trace.states, trace.inputs, trace.states[1:], strict=False):
+            onward.setdefault(state, []).append((taken, following))
+    starts = [state for trace in traces for state in trace.states if state in onward]
+    found: list[Trace] = []
+    while len(found) < count:
+        given = traces[rng.integers(len(traces))].given
+        states, inputs = [starts[rng.integers(len(starts))]], list[int]()
+        while len(states) < len(given) and (ways := onward.get(states[-1])):
+            taken, following = ways[rng.integers(len(ways))]
+            inputs.append(taken)
+            states.append(following)
+        if len(states) == len(given):
+            found.append(Trace(tuple(states), tuple(inputs), given))
+    return found
+
+
+def small_model(seed: int) -> LladaForMaskedLM:
+    """A random LLaDA of 0.1 million parameters."""
+    set_seed(seed)
+    task = TraceTask(STATES, INPUTS)
+    return LladaForMaskedLM(
+        LladaConfig(
+            d_model=64,
+            n_layers=3,
+            n_heads=4,
+            mlp_hidden_size=128,
+            rope_theta=100.0,
+            vocab_size=task.mask_id + 1,
+            max_sequence_length=2 * LENGTH,
+            mask_token_id=task.mask_id,
+            bos_token_id=None,
+            eos_token_id=None,
+            pad_token_id=None,
+        )
+    )
+
+
+def train(training: Training, seed: int, folder: Path, steps: int | None = None) -> tuple[nn.Module, BudgetCallback]:
+    """Train a random model with one seed.
+
+    Args:
+        training: The arm and its data.
+        seed: Random seed of the examples, the model and the training.
+        folder: Where the trainer may write.
+        steps: Optimizer steps in place of the arm's own.
+
+    Returns:
+        The model, and the budget with the CPU seconds that were spent.
+    """
+    model, arm = small_model(seed), training.arm
+    task = TraceTask(STATES, INPUTS, every_state=arm.rule == EVERY_CELL)
+    traces, _ = examples(training.examples, seed)
+    traces += splice(traces, training.spliced, seed)
+    args = training_arguments(arm, folder, seed)
+    trainer: Trainer
+    if isinstance(args, UnmaskArguments):
+        trainer = UnmaskTrainer(model, args, traces, task)
+    else:
+        trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(task.batch(traces)))
+    trainer.remove_callback(PrinterCallback)
+    budget = arm.budget.resolve(None) if steps is None else Budget("steps", steps)
+    callback = BudgetCallback(budget, lambda step: step * args.per_device_train_batch_size)
+    train_to_budget(trainer, callback, trapezoid(WARMUP_SHARE, DECAY_SHARE))
+    return model, callback
+
+
+def run_arm(training: Training, name: str, seed: int, folder: Path, *, machine: str) -> None:
+    """Train an arm with one seed, decode the tests, and write `result.json` and `outcomes.npz`.
+
+    Args:
+        training: The arm and its data.
+        name: Its name.
+        seed: Random seed of examples, model and training.
+        folder: Where to write.
+        machine: What it runs on, for the record.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    model, budget = train(training, seed, folder)
+    task, outcomes, solved = TraceTask(STATES, INPUTS), dict[str, Any](), dict[str, float]()
+    traces, validation = examples(training.examples, seed)
+    for kind, problems in {**held_out(), "validation": validation, "train": traces}.items():
+        for tokens in TOKENS_PER_STEP:
+            found, label = evaluate(model, problems, task, tokens_per_step=tokens), f"{kind}/{tokens}"
+            solved[label] = float(found.solved.mean())
+            if kind in GIVEN:
+                outcomes[label] = found.solved
+            if tokens == 1:
+                solved[f"{kind}/greedy_definite"] = found.greedy_forced
+    partial = folder / "outcomes.partial.npz"
+    np.savez_compressed(partial, **outcomes)
+    os.replace(partial, folder / OUTCOMES)
+    result = {
+        "arm": name,
+        "seed": seed,
+        "machine": machine,
+        "settings": training.settings,
+        "cpu_seconds": budget.cpu_seconds,
+        "updates": budget.budget.amount,
+        "solved": solved,
+    }
+    write_text_whole(folder / RESULT, json.dumps(result, indent=2))

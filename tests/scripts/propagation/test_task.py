@@ -1,0 +1,216 @@
+"""The task of traces: against slow references, and through every part of the library that takes a task."""
+
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.evaluate import evaluate
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.training.storage import load_record, save_record
+from scripts.propagation.arms import examples, held_out, small_model, splice
+from scripts.propagation.settings import AUTOMATON, GIVEN, INPUTS, LENGTH, STATES
+from scripts.propagation.task import Automaton, Trace, TraceTask, draw_traces
+
+TASK = TraceTask(STATES, INPUTS)
+
+
+def traces_of(count: int, seed: int = 0) -> list[Trace]:
+    return draw_traces(AUTOMATON, count, length=5, given=(1, 3), seed=seed)
+
+
+def follows(trace: Trace, written: list[int | None], place: int) -> bool:
+    """Whether one move alone, from the state before or the state behind, leaves one state for this place."""
+    if written[place] is not None:
+        return False
+    for before, behind in ((place - 1, place), (place, place + 1)):
+        if not 0 <= before < behind < len(written):
+            continue
+        move = AUTOMATON.moves[trace.inputs[before]]
+        pairs = [
+            (first, int(move[first]))
+            for first in range(STATES)
+            if written[before] in (None, first) and written[behind] in (None, int(move[first]))
+        ]
+        if len({pair[place - before] for pair in pairs}) == 1:
+            return True
+    return False
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6))
+def test_definite_is_what_one_move_leaves_a_single_state_for(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    (trace,) = traces_of(1, seed)
+    written = [state if rng.random() < 0.4 else None for state in trace.states]
+    batch = TASK.batch([trace])
+    response = batch.answers.clone()
+    response[0, ::2] = torch.tensor([TASK.mask_id if state is None else state for state in written])
+    found = batch.definite(response, torch.tensor([0]))
+    assert found[0, ::2].tolist() == [follows(trace, written, place) for place in range(len(written))]
+    assert not found[0, 1::2].any()
+
+
+def test_the_placebo_takes_every_hidden_state_for_definite() -> None:
+    batch = TraceTask(STATES, INPUTS, every_state=True).batch(traces_of(4))
+    hidden = batch.responses == TASK.mask_id
+    assert torch.equal(batch.definite(batch.responses, torch.arange(4)), hidden)
+    assert not torch.equal(TASK.batch(traces_of(4)).definite(batch.responses, torch.arange(4)), hidden)
+
+
+def test_the_givens_leave_one_solution_and_definite_states_lead_to_it() -> None:
+    for trace in traces_of(20):
+        runs = []
+        for first in range(STATES):
+            states = [first]
+            for taken in trace.inputs:
+                states.append(int(AUTOMATON.moves[taken, states[-1]]))
+            runs.append(tuple(states))
+        fitting = [
+            run
+            for run in runs
+            if all(a == b for a, b, told in zip(run, trace.states, trace.given, strict=True) if told)
+        ]
+        assert fitting == [trace.states]
+        batch = TASK.batch([trace])
+        state = batch.responses
+        for _ in range(len(trace.states)):
+            state = torch.where(batch.definite(state, torch.tensor([0])), batch.answers, state)
+        assert torch.equal(state, batch.answers)
+
+
+def test_no_renaming_of_states_and_inputs_and_no_reversal_maps_the_automaton_to_itself() -> None:
+    moves = {tuple(row) for row in AUTOMATON.moves.tolist()}
+    reversed_moves = {tuple(np.argsort(row).tolist()) for row in AUTOMATON.moves}
+    same, back = [], []
+    for names in permutations(range(STATES)):
+        # State s is renamed to names[s]: the move s -> t becomes names[s] -> names[t].
+        renamed = set()
+        for row in moves:
+            new = [0] * STATES
+            for state, following in enumerate(row):
+                new[names[state]] = names[following]
+            renamed.add(tuple(new))
+        if renamed == moves:
+            same.append(names)
+        if renamed == reversed_moves:
+            back.append(names)
+    assert len(moves) == INPUTS
+    assert same == [tuple(range(STATES))]
+    assert back == []
+
+
+def test_tokens_are_states_then_inputs_then_the_mask() -> None:
+    batch = TASK.batch([Trace((2, 0, 5), (3, 1), (False, True, False))])
+    assert batch.answers.tolist() == [[2, 9, 0, 7, 5]]
+    assert batch.responses.tolist() == [[10, 9, 0, 7, 10]]
+    assert batch.judged.tolist() == [[True, False, True, False, True]]
+    assert batch.length == 5
+    assert batch.select(torch.tensor([0])).answers.tolist() == batch.answers.tolist()
+
+
+def test_no_test_trace_occurs_in_training_or_validation() -> None:
+    held = [trace.solution for traces in held_out().values() for trace in traces]
+    training, validation = examples(100, seed=3)
+    used = [trace.solution for trace in (*training, *validation)]
+    assert len({*held, *used}) == len(held) + len(used)
+    assert {sum(trace.given) for trace in held_out()["hard_test"]} == {GIVEN["hard_test"][0]}
+    assert examples(100, seed=4)[0] != training
+
+
+def test_spliced_traces_are_traces_of_the_automaton_and_new_ones() -> None:
+    training, _ = examples(100, seed=0)
+    spliced = splice(training, 200, seed=0)
+    for trace in spliced:
+        assert len(trace.states) == len(trace.given) == LENGTH
+        after = [int(AUTOMATON.moves[taken, state]) for state, taken in zip(trace.states, trace.inputs, strict=False)]
+        assert tuple(after) == trace.states[1:]
+    assert len({trace.solution for trace in spliced} - {trace.solution for trace in training}) > 150
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Automaton(np.array([[0, 0, 1]])), "must permute"),
+        (lambda: draw_traces(AUTOMATON, 1, length=4, given=(0, 2), seed=0), r"given=\(0, 2\)"),
+        (lambda: draw_traces(AUTOMATON, 1, length=4, given=(2, 5), seed=0), "at most length=4"),
+        (lambda: draw_traces(AUTOMATON, 25, length=2, given=(1, 1), seed=0), "make them longer"),
+        (lambda: TASK.batch([]), r"lengths \[\]"),
+        (lambda: TASK.batch([*traces_of(1), Trace((0,), (), (True,))]), r"lengths \[1, 5\]"),
+    ],
+)
+def test_what_cannot_be_is_refused(call: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()  # type: ignore[operator]
+
+
+def test_all_traces_of_a_length_can_be_drawn_and_no_more() -> None:
+    found = draw_traces(AUTOMATON, 20, length=2, given=(1, 1), seed=0)
+    assert len({trace.solution for trace in found}) == 20
+
+
+def weights(model: torch.nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+COMMON = {
+    "per_device_train_batch_size": 4,
+    "learning_rate": 1e-3,
+    "report_to": "none",
+    "use_cpu": True,
+    "disable_tqdm": True,
+    "save_steps": 1,
+}
+
+
+def unmask_trainer(folder: Path, model: LladaForMaskedLM, steps: int) -> UnmaskTrainer:
+    args = UnmaskArguments(
+        str(folder), num_generations=2, tokens_per_step=2, f_form="log", rl_weight=0.0, max_steps=steps, **COMMON
+    )
+    return UnmaskTrainer(model, args, traces_of(8), TASK)
+
+
+def test_unmask_trainer_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+    whole = small_model(0)
+    unmask_trainer(tmp_path / "whole", whole, 4).train()
+    assert not torch.equal(
+        weights(whole)["model.transformer.wte.weight"], weights(small_model(0))["model.transformer.wte.weight"]
+    )
+    again = small_model(1)
+    trainer = unmask_trainer(tmp_path / "whole", again, 4)
+    trainer.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-2"))
+    assert all(torch.equal(value, weights(again)[name]) for name, value in weights(whole).items())
+
+
+def test_a_rollout_of_the_task_is_kept_and_read_by_its_record_classes(tmp_path: Path) -> None:
+    record = rollout(small_model(0), TASK.batch(traces_of(3)), num_generations=2, policy=PolicyConfig())
+    save_record(record, tmp_path / "rollout")
+    back = load_record(tmp_path / "rollout", (Rollout, PolicyConfig, *TASK.record_classes))
+    assert torch.equal(back.responses, record.responses)
+    assert torch.equal(back.problems.answers, record.problems.answers)
+    assert torch.equal(back.definite, record.definite)
+
+
+@pytest.mark.parametrize("ce_on", ["masked", "definite"])
+def test_sft_learns_the_task(tmp_path: Path, ce_on: str) -> None:
+    args = SftArguments(str(tmp_path), max_steps=40, ce_on=ce_on, remove_unused_columns=False, **COMMON)  # type: ignore[arg-type]
+    args.logging_steps = 1
+    model = small_model(0)
+    trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(TASK.batch(traces_of(4))))
+    before = evaluate(model, traces_of(4), TASK)
+    trainer.train()
+    losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
+    assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
+    after = evaluate(model, traces_of(4), TASK)
+    assert after.right.sum() > before.right.sum()
+    assert after.blanks.tolist() == [len(trace.given) - sum(trace.given) for trace in traces_of(4)]
