@@ -16,6 +16,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import torch
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 # Run by its path, this file must find the scripts of this repository before packages that are called so too (verl's).
@@ -25,7 +26,7 @@ from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_mode
 from llm_rl.training.output_folder import LAST, RECORD, RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from scripts.main_job.arguments import BASE, CHANGEABLE, RecipeArguments, ScriptArguments, recorded
-from scripts.main_job.arm import GIF, RESULT, arm_folder
+from scripts.main_job.arm import GIF, RESULT
 from scripts.main_job.data import Setting
 from scripts.main_job.report import Outcomes, closing_line, closing_text, draw, plan, write_table
 from scripts.main_job.side_by_side import Job, default_processes, in_processes, in_this_process
@@ -52,7 +53,8 @@ def main() -> None:
     quiet_libraries()
     with user_errors(*USER_ERRORS, SudokuError, ValueError):
         setting = Setting.load(script, args)
-        shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(script.model))
+        with torch.device("meta"):  # sizes without weights
+            shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(script.model))
     resume = args.resume_from_checkpoint is not None
     run = folder.open(recorded(script, args))
     if resume:
@@ -62,7 +64,7 @@ def main() -> None:
     seeds = script.seeds or [args.seed]
     jobs = [Job(BASE, seeds[0]), *(Job(arm, seed) for seed in seeds for arm in script.arms)]
     processes = default_processes(args) if script.jobs is None else script.jobs
-    there = [job for job in jobs if resume and (arm_folder(run, job.arm, job.seed) / RESULT).is_file()]
+    there = [job for job in jobs if resume and (job.folder(run) / RESULT).is_file()]
     left = [job for job in jobs if job not in there]
     print(f"\n{plan(setting, jobs, left, processes, shape.num_parameters())}")
     print(f"{len(there)} of {len(jobs)} results are there already.\n" if there else "", flush=True)
@@ -90,8 +92,7 @@ def report(setting: Setting, run: Path, jobs: list[Job]) -> None:
     write_table(outcomes, run / "table.csv")
     print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
     draw(outcomes, run / "solved.png")
-    last = jobs[-1]
-    shutil.copyfile(arm_folder(run, last.arm, last.seed) / GIF, run / GIF)
+    shutil.copyfile(jobs[-1].folder(run) / GIF, run / GIF)
     print(f"\nRun folder: {run} (table.csv, solved.png, decode.gif; a folder for each arm)")
 
 

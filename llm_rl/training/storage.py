@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -155,4 +156,11 @@ def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure as PNG; an existing file is replaced whole or not at all."""
     partial = path.with_name(path.stem + ".partial.png")
     figure.savefig(partial, dpi=110)
+    os.replace(partial, path)
+
+
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write named arrays as a compressed .npz; an existing file is replaced whole or not at all."""
+    partial = path.with_name(path.stem + ".partial.npz")
+    np.savez_compressed(partial, **arrays)  # type: ignore[arg-type]  # names are no options of its
     os.replace(partial, path)

@@ -1,7 +1,6 @@
 """One arm of the main job with one seed: train to the budget, decode the held-out puzzles, write the result."""
 
 import json
-import os
 from collections.abc import Callable
 from copy import copy
 from dataclasses import fields
@@ -33,7 +32,7 @@ from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, trai
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.lora import add_lora
 from llm_rl.training.output_folder import LAST
-from llm_rl.training.storage import write_text_whole
+from llm_rl.training.storage import save_arrays, write_text_whole
 from scripts.machine import machine
 from scripts.main_job.arguments import BASE, RecipeArguments
 from scripts.main_job.data import Setting
@@ -54,11 +53,6 @@ class ShareSpent(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Pass it on."""
         self.progress(min(1.0, self.callback.share(state.global_step)))
-
-
-def arm_folder(run: Path, arm: str, seed: int) -> Path:
-    """Where an arm with one seed lies in the folder of its run."""
-    return run / arm / f"seed{seed}"
 
 
 def new_model(setting: Setting, seed: int) -> PreTrainedModel:
@@ -95,11 +89,8 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
     args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
     args.resume_from_checkpoint, args.overwrite_output_dir = None, False
     if arm in ("ce", "placebo"):
-        args.learning_rate, args.rl_learning_rate, args.sft_learning_rate = (
-            setting.script.masked_learning_rate,
-            None,
-            None,
-        )
+        args.learning_rate = setting.script.masked_learning_rate
+        args.rl_learning_rate = args.sft_learning_rate = None
     if arm == "ce":
         args.rl_weight, args.sft_weight, args.ce_on = 0.0, 0.0, "masked"
     task = setting.task(EVERY_CELL if arm == "placebo" else None)
@@ -245,9 +236,7 @@ def write_evaluations(folder: Path, evaluations: dict[tuple[str, str, int], Eval
         for (name, how, k), each in evaluations.items()
         for item in fields(Evaluation)
     }
-    partial = folder / "outcomes.partial.npz"
-    np.savez_compressed(partial, **columns)
-    os.replace(partial, folder / OUTCOMES)
+    save_arrays(folder / OUTCOMES, columns)
 
 
 def read_evaluations(folder: Path) -> dict[tuple[str, str, int], Evaluation]:

@@ -7,6 +7,7 @@ from typing import Any
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from dllm_rl.sudoku import SudokuTask
+from scripts.held_out import check_held_out
 from scripts.main_job.arguments import RecipeArguments, ScriptArguments
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
@@ -42,8 +43,8 @@ class Setting:
 
         Raises:
             OSError: A file or the tokenizer cannot be read.
-            SudokuError: A prompt is none, or cannot be pre-filled for this tokenizer.
-            ValueError: A held-out solution grid occurs in training, or images are asked for of other wordings.
+            SudokuError: A prompt is none, cannot be pre-filled, or is in words that images are not in.
+            ValueError: A held-out solution grid occurs in training.
         """
         tokenizer = AutoTokenizer.from_pretrained(script.model)
 
@@ -58,15 +59,8 @@ class Setting:
         train = filled(script.data, script.max_puzzles, script.images)
         tests = {name: filled(path, script.eval_puzzles) for name, path in script.test_sets.items()}
         curve = filled(script.curve_data, script.curve_puzzles) if script.curve_points else []
-        seen = {puzzle.layout.solution.tobytes() for puzzle in train}
-        for name, puzzles in {
-            **{f"eval_data: {name}": each for name, each in tests.items()},
-            "curve_data": curve,
-        }.items():
-            if shared := sum(puzzle.layout.solution.tobytes() in seen for puzzle in puzzles):
-                raise ValueError(
-                    f"--{name}: {shared} of {len(puzzles)} solution grids occur in training; split by grid first"
-                )
+        held_out = {f"--eval_data: {name}": each for name, each in tests.items()}
+        check_held_out(train, {**held_out, "--curve_data": curve})
         return cls(script, args, tokenizer, train, tests, curve)
 
     def task(self, rule: str | None = None) -> SudokuTask:

@@ -14,7 +14,7 @@ from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
 from scripts.machine import machine
 from scripts.main_job.arguments import BASE
-from scripts.main_job.arm import RESULT, arm_folder, read_evaluations
+from scripts.main_job.arm import RESULT, read_evaluations
 from scripts.main_job.data import Setting
 from scripts.main_job.side_by_side import Job
 from sudoku_env.order import random_order_floor
@@ -55,7 +55,7 @@ class Outcomes:
         self.results: dict[Job, dict[str, Any]] = {}
         self.evaluations: dict[Job, dict[Key, Evaluation]] = {}
         for job in jobs:
-            folder = arm_folder(run, job.arm, job.seed)
+            folder = job.folder(run)
             self.results[job] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
             self.evaluations[job] = read_evaluations(folder)
         self.arms = list(dict.fromkeys(job.arm for job in jobs))

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from llm_rl.training.budget import Budget
 from llm_rl.training.quiet import quiet_libraries
 from scripts.main_job.arguments import BASE, RecipeArguments
-from scripts.main_job.arm import RESULT, arm_folder, run_arm
+from scripts.main_job.arm import RESULT, run_arm
 from scripts.main_job.data import Setting
 
 LOG = "log.txt"
@@ -31,6 +31,10 @@ class Job:
 
     arm: str
     seed: int
+
+    def folder(self, run: Path) -> Path:
+        """Where it lies in the folder of its run."""
+        return run / self.arm / f"seed{self.seed}"
 
 
 class Lines:
@@ -90,6 +94,12 @@ def default_processes(args: RecipeArguments) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def leader_of(setting: Setting, job: Job) -> Job | None:
+    """The job whose time a job takes for its budget; None where it has one of its own, or none."""
+    counted = setting.args.max_steps > 0 and job.arm not in (BASE, "objective")
+    return Job("objective", job.seed) if counted else None
+
+
 def budget_of(setting: Setting, run: Path, job: Job) -> Budget | None:
     """What a job may spend; None for the base.
 
@@ -102,12 +112,12 @@ def budget_of(setting: Setting, run: Path, job: Job) -> Budget | None:
     if job.arm == BASE:
         return None
     clock: Literal["cpu_seconds", "seconds"] = "cpu_seconds" if setting.args.use_cpu else "seconds"
-    if setting.args.max_steps < 0:
-        return Budget(clock, setting.script.cpu_seconds)
-    if job.arm == "objective":
+    if (leader := leader_of(setting, job)) is not None:
+        result = json.loads((leader.folder(run) / RESULT).read_text(encoding="utf-8"))
+        return Budget(clock, result[clock])
+    if setting.args.max_steps > 0:
         return Budget("steps", setting.args.max_steps)
-    result = json.loads((arm_folder(run, "objective", job.seed) / RESULT).read_text(encoding="utf-8"))
-    return Budget(clock, result[clock])
+    return Budget(clock, setting.script.cpu_seconds)
 
 
 def in_this_process(setting: Setting, run: Path, jobs: Sequence[Job], *, resume: bool) -> None:
@@ -119,7 +129,7 @@ def in_this_process(setting: Setting, run: Path, jobs: Sequence[Job], *, resume:
             setting,
             job.arm,
             job.seed,
-            arm_folder(run, job.arm, job.seed),
+            job.folder(run),
             budget_of(setting, run, job),
             resume=resume,
             training=lambda share, job=job: lines.show(job, "training", share),  # type: ignore[misc]
@@ -145,18 +155,16 @@ def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: in
         while waiting or running:
             # Start what has a budget; an arm that takes the objective's time waits for it.
             for job in list(waiting):
-                leader = Job("objective", job.seed)
-                if len(running) == at_a_time or (
-                    setting.args.max_steps > 0 and job.arm not in (BASE, "objective") and leader in [*waiting, *running]
-                ):
+                leader = leader_of(setting, job)
+                if len(running) == at_a_time or leader in [*waiting, *running]:
                     continue
                 waiting.remove(job)
-                if leader in failed and setting.args.max_steps > 0 and job.arm != BASE:
+                if leader in failed:
                     failed.append(job)
                     lines.end(job, "not run, as the objective failed, whose time it takes")
                     continue
                 shares = context.Array("d", [0.0, 0.0])
-                folder = arm_folder(run, job.arm, job.seed)
+                folder = job.folder(run)
                 folder.mkdir(parents=True, exist_ok=True)
                 words = (setting, job, folder, budget_of(setting, run, job), resume, shares, os.getpid())
                 process = context.Process(target=_worker, args=words, daemon=True)
@@ -176,7 +184,7 @@ def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: in
                     lines.end(job, summary(run, job))
                 else:
                     failed.append(job)
-                    lines.end(job, f"failed with status {process.exitcode}, see {arm_folder(run, *_key(job)) / LOG}")
+                    lines.end(job, f"failed with status {process.exitcode}, see {job.folder(run) / LOG}")
     finally:
         for process, _ in running.values():
             process.terminate()
@@ -190,14 +198,10 @@ def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: in
 
 def summary(run: Path, job: Job) -> str:
     """What a job cost, in a line."""
-    result = json.loads((arm_folder(run, *_key(job)) / RESULT).read_text(encoding="utf-8"))
+    result = json.loads((job.folder(run) / RESULT).read_text(encoding="utf-8"))
     if job.arm == BASE:
         return "decoded"
     return f"{result['updates']:,} updates on {result['puzzles_seen']:,} puzzles in {result['cpu_seconds']:.0f} CPU s"
-
-
-def _key(job: Job) -> tuple[str, int]:
-    return job.arm, job.seed
 
 
 def _worker(

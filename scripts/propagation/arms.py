@@ -1,7 +1,6 @@
 """One arm of the study on traces with one seed: its data, its training and its tests."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from dllm_rl.sft import SftDataset, SftTrainer
 from dllm_rl.sudoku import EVERY_CELL
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget, BudgetCallback, train_to_budget, trapezoid
-from llm_rl.training.storage import write_text_whole
+from llm_rl.training.storage import save_arrays, write_text_whole
 from scripts.propagation.settings import (
     AUTOMATON,
     DECAY_SHARE,
@@ -156,9 +155,7 @@ def run_arm(training: Training, name: str, seed: int, folder: Path, *, machine: 
                 outcomes[label] = found.solved
             if tokens == 1:
                 solved[f"{kind}/greedy_definite"] = found.greedy_forced
-    partial = folder / "outcomes.partial.npz"
-    np.savez_compressed(partial, **outcomes)
-    os.replace(partial, folder / OUTCOMES)
+    save_arrays(folder / OUTCOMES, outcomes)
     result = {
         "arm": name,
         "seed": seed,

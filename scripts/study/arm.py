@@ -1,7 +1,6 @@
 """One arm of a study with one seed: train to the budget, decode the test puzzles, write the result."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,8 @@ from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter
-from llm_rl.training.storage import write_text_whole
+from llm_rl.training.storage import save_arrays, write_text_whole
+from scripts.held_out import check_held_out
 from scripts.study.config import BASES, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_env.order import random_order_floor
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
@@ -120,12 +120,7 @@ class ArmRun:
         self.tests = {"test": self._load(regime.test, regime.test_puzzles)}
         if regime.hard_test is not None:
             self.tests["hard_test"] = self._load(regime.hard_test, regime.test_puzzles)
-        seen = {puzzle.layout.solution.tobytes() for puzzle in self.train}
-        for name, puzzles in {"validation": self.validation, **self.tests}.items():
-            if shared := sum(puzzle.layout.solution.tobytes() in seen for puzzle in puzzles):
-                raise ValueError(
-                    f"{name}: {shared} of {len(puzzles)} solution grids occur in training; split by grid first"
-                )
+        check_held_out(self.train, {"validation": self.validation, **self.tests})
 
     def _load(self, path: str, count: int, images: int = 1) -> list[PreFilled]:
         prompts = read_prompts(path)[: count or None]
@@ -163,9 +158,7 @@ class ArmRun:
                 summaries[name]["decodings"][how.label] = found.summary()
                 for field, column in OUTCOME_FIELDS.items():
                     outcomes[f"{name}/{how.label}/{field}"] = getattr(found.evaluation, column)
-        partial = self.folder / "outcomes.partial.npz"
-        np.savez_compressed(partial, **outcomes)
-        os.replace(partial, self.folder / OUTCOMES)
+        save_arrays(self.folder / OUTCOMES, outcomes)
         result = {
             "arm": self.arm,
             "seed": self.seed,
