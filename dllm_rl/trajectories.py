@@ -122,6 +122,7 @@ def decoding_steps(
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
     entropy_bound: float | None = None,
+    confidence_threshold: float | None = None,
     on_error: OnError = "end",
     max_tokens: int = 65536,
     max_masked: int | None = None,
@@ -138,6 +139,8 @@ def decoding_steps(
         tokens_per_step: Most positions of a trajectory in one step; None is no bound.
         threshold: Least score of the positions filled beside the best one; None is none.
         entropy_bound: Bound γ on the entropy of the positions of a step (`within_entropy_bound`); None is none.
+        confidence_threshold: Least probability of the tokens at the positions filled beside one that is drawn
+            (`choose`); None draws all, or none.
         on_error: What a wrong token at a judged position does: "end" the trajectory after the step that wrote it,
             "continue" with it on the board, or "correct" it, the answer's token being written in its place.
         max_tokens: Largest number of tokens in one forward pass.
@@ -147,7 +150,13 @@ def decoding_steps(
         ValueError: An option is out of range, the limits of a step do not fit each other or the strategy
             (`check_limits`), or the strategy leaves a state without a position or chooses one that is not masked.
     """
-    check_limits(strategy, tokens_per_step=tokens_per_step, threshold=threshold, entropy_bound=entropy_bound)
+    check_limits(
+        strategy,
+        tokens_per_step=tokens_per_step,
+        threshold=threshold,
+        entropy_bound=entropy_bound,
+        confidence_threshold=confidence_threshold,
+    )
     if on_error not in get_args(OnError):
         raise ValueError(f"on_error={on_error!r} is unknown; use one of {get_args(OnError)}")
     problems, number = trajectories.problems, 0
@@ -174,6 +183,7 @@ def decoding_steps(
                 tokens_per_step=tokens_per_step,
                 threshold=threshold,
                 entropy_bound=entropy_bound,
+                confidence_threshold=confidence_threshold,
             )
             choices = (some[rows], positions, tokens)
             wrong = trajectories.wrong(*choices)

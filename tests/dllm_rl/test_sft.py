@@ -5,7 +5,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.sft import MIN_MASK_RATIO, SftDataset, mask_tokens, masked_diffusion_loss, weighted_masked_loss
+from dllm_rl.sft import (
+    MIN_MASK_RATIO,
+    SftDataset,
+    mask_tokens,
+    masked_diffusion_loss,
+    planner_weights,
+    weighted_masked_loss,
+)
 from dllm_rl.sudoku import SudokuTask
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_llada import make_model
@@ -73,8 +80,20 @@ def test_weighted_loss_by_hand() -> None:
     assert float(loss) == pytest.approx(expected, rel=1e-6)
 
 
+def test_planner_weights_by_hand() -> None:
+    """At τ = 1 they are the answers' probabilities over their sum; small τ leaves the surest position alone."""
+    logits = torch.tensor([[0.5, 0.5], [0.25, 0.75], [0.9, 0.1]]).log().requires_grad_()
+    targets, sequence = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 2])
+    weights = planner_weights(logits, targets, sequence, 1.0)
+    assert weights.tolist() == pytest.approx([0.4, 0.6, 1.0]) and not weights.requires_grad
+    assert planner_weights(logits, targets, sequence, 0.5).tolist() == pytest.approx([4 / 13, 9 / 13, 1.0])
+    assert planner_weights(logits, targets, sequence, 1e-3).tolist() == pytest.approx([0.0, 1.0, 1.0])
+    assert not len(planner_weights(logits[:0], targets[:0], sequence[:0], 1.0))
+
+
+@pytest.mark.parametrize("planner_weight", [0.0, 2.0])
 @pytest.mark.parametrize("padded", [False, True])
-def test_loss_and_gradient_against_loops(padded: bool) -> None:
+def test_loss_and_gradient_against_loops(padded: bool, planner_weight: float) -> None:
     model = make_model()
     ids, maskable = tokens_and_maskable()
     attention_mask = None
@@ -83,7 +102,14 @@ def test_loss_and_gradient_against_loops(padded: bool) -> None:
         attention_mask[1, :3] = False
         attention_mask[2, :1] = False
     loss = masked_diffusion_loss(
-        model, ids, maskable, MASK, attention_mask=attention_mask, generator=torch.Generator().manual_seed(5)
+        model,
+        ids,
+        maskable,
+        MASK,
+        attention_mask=attention_mask,
+        generator=torch.Generator().manual_seed(5),
+        planner_weight=planner_weight,
+        planner_temperature=0.5,
     )
     got = torch.autograd.grad(loss, list(model.parameters()))
 
@@ -93,10 +119,12 @@ def test_loss_and_gradient_against_loops(padded: bool) -> None:
     for row in range(len(ids)):
         start = 0 if attention_mask is None else int((~attention_mask[row]).sum())
         logits = model(corrupted[row : row + 1, start:]).logits[0].double()
-        for position in range(start, ids.shape[1]):
-            if masked[row, position]:
-                nll = -logits[position - start].log_softmax(0)[ids[row, position]]
-                total = total + nll / float(ratio[row, 0]) / int(maskable[row].sum()) / len(ids)
+        open_ = masked[row].nonzero()[:, 0].tolist()
+        nll = [-logits[position - start].log_softmax(0)[ids[row, position]] for position in open_]
+        sure = [math.exp(-2 * float(one.detach())) for one in nll]
+        for one, probability in zip(nll, sure, strict=True):
+            weight = 1 + planner_weight * probability / sum(sure)
+            total = total + weight * one / float(ratio[row, 0]) / int(maskable[row].sum()) / len(ids)
     assert float(loss.detach()) == pytest.approx(float(total.detach()), rel=1e-5)
     for left, right in zip(got, torch.autograd.grad(total, list(model.parameters())), strict=True):
         torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-4)

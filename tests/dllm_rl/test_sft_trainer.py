@@ -112,6 +112,25 @@ def test_the_loss_on_definite_cells_alone_by_loops(tmp_path):
     assert any(0 < few < all_ for few, all_ in counts)
 
 
+def test_the_loss_of_planner_aware_path_learning(tmp_path):
+    data = SftDataset(TASK.batch(puzzles(3)))
+    batch = collate([data[row] for row in range(3)])
+    losses = []
+    for alpha in (0.0, 1.0, 2.0):
+        trainer = sft_trainer(tmp_path, data, kind=SftArguments, planner_weight=alpha, planner_temperature=0.3)
+        torch.manual_seed(2)
+        losses.append(float(trainer.compute_loss(trainer.model, batch)))
+    assert losses[1] > losses[0] and losses[2] - losses[1] == pytest.approx(losses[1] - losses[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{"planner_weight": -1.0}, {"planner_temperature": 0.0}])
+def test_planner_weights_without_meaning_are_refused(tmp_path, changes):
+    with pytest.raises(
+        ValueError, match=r"planner_weight=.* at least 0 and planner_temperature=.* above 0"
+    ):
+        SftArguments(str(tmp_path), **changes)
+
+
 def test_unknown_order(tmp_path):
     with pytest.raises(ValueError, match="mask_order is 'sorted'; choose one of 'random', 'left_to_right'"):
         SftArguments(str(tmp_path), mask_order="sorted")
