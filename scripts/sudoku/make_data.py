@@ -2,7 +2,8 @@
 
 - `--kind puzzles`: `data/puzzles/`, CSV files by size and split with puzzles of all tiers (`sudoku_env.puzzle_sets`).
 - `--kind package`: `sudoku_env/data/`, the puzzles behind `default_puzzles`.
-- `--kind prompts`: lines of {"prompt": …}, the training format: a puzzle described in words, which singles solve.
+- `--kind prompts`: lines of {"prompt": …}, the training format: a puzzle described in words, which singles solve, or
+  that needs more (`--tier wings`).
 - `--kind chat`: lines of {"prompt", "chosen", "rejected", "puzzle", "solution"} about such puzzles, for trainers of
   autoregressive models (`sudoku_env.chat.rows`).
 - `--kind questions`: lines of {"question", "answer", "puzzle", "solution"} about such puzzles, with an expert's answer
@@ -53,6 +54,13 @@ class DataArguments:
     size: int = field(default=6, metadata={"help": "Prompts and chats: board size."})
     clues_low: int = field(default=14, metadata={"help": "Prompts and chats: fewest clues of a puzzle."})
     clues_high: int = field(default=18, metadata={"help": "Prompts and chats: most clues of a puzzle."})
+    tier: str | None = field(
+        default=None,
+        metadata={
+            "help": "Prompts and chats: puzzles of this tier, e.g. wings, instead of those that singles solve; with as "
+            "few clues as its rules allow, so that the two options above are not used."
+        },
+    )
     template: str | None = field(
         default=None,
         metadata={
@@ -89,9 +97,9 @@ def write_puzzle_lines() -> None:
     sets = draw_by_split(
         args.size,
         counts,
-        clues=(args.clues_low, args.clues_high),
-        rule="singles",
-        exact=False,
+        clues=None if args.tier else (args.clues_low, args.clues_high),
+        rule=args.tier or "singles",
+        exact=args.tier is not None,
         seed=args.seed,
         threads=args.threads,
     )
