@@ -36,6 +36,54 @@ class Move:
         return " ".join([self.name, *map(_written, self.numbers)])
 
 
+class GameTools:
+    """The moves as typed methods, described for tool calling; a subclass says in `_called` what playing one means."""
+
+    def place(self, row: int, column: int, digit: int) -> str:
+        """Write a digit into an empty cell, or over a digit that you wrote before.
+
+        Args:
+            row: The row of the cell, counted from 1 at the top.
+            column: The column of the cell, counted from 1 at the left.
+            digit: The digit to write, from 1 to the size of the board.
+
+        Returns:
+            What has changed, or why the digit cannot stand there.
+        """
+        return self._called(Move("place", (row, column, digit)))
+
+    def erase(self, row: int, column: int) -> str:
+        """Take back a digit that you wrote before.
+
+        Args:
+            row: The row of the cell, counted from 1 at the top.
+            column: The column of the cell, counted from 1 at the left.
+
+        Returns:
+            What has changed, or why nothing can be taken back there.
+        """
+        return self._called(Move("erase", (row, column)))
+
+    def hint(self) -> str:
+        """Ask for the next step by logic. A hint costs points, the more the harder the step is.
+
+        Returns:
+            The step with its reason; or which of your digits is wrong.
+        """
+        return self._called(Move("hint"))
+
+    def give_up(self) -> str:
+        """End the game without solving the puzzle.
+
+        Returns:
+            That the game is over.
+        """
+        return self._called(Move("give_up"))
+
+    def _called(self, move: Move) -> str:
+        raise NotImplementedError("define _called(move) in the subclass of GameTools")
+
+
 def read_move(text: str) -> Move:
     """Read the move in the last line of a message that is not empty; what stands above it may be anything.
 

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from sudoku_env.board import Board, as_board, format_board, to_string
 from sudoku_env.chat.game import VALUES, Game, play
-from sudoku_env.chat.moves import GRAMMAR, Move, read_move
+from sudoku_env.chat.moves import GRAMMAR, GameTools, Move, read_move
 from sudoku_env.chat.rows import Message
 from sudoku_env.chat.text_rows import SEEDS, deal, default_turns, opening
 from sudoku_env.errors import MoveError, SudokuError
@@ -37,7 +37,7 @@ class TextLog(TypedDict):
     rewards: list[float]
 
 
-class SudokuText(gymnasium.Env[str, str]):
+class SudokuText(GameTools, gymnasium.Env[str, str]):
     """Play Sudoku in words: an episode is a conversation about one new puzzle.
 
     ```python
@@ -196,47 +196,6 @@ class SudokuText(gymnasium.Env[str, str]):
         reply = self._turn(action)
         terminated = self._ended
         return reply, self._log["rewards"][-1], terminated, self.over and not terminated, self.info()
-
-    def place(self, row: int, column: int, digit: int) -> str:
-        """Write a digit into an empty cell, or over a digit that you wrote before.
-
-        Args:
-            row: The row of the cell, counted from 1 at the top.
-            column: The column of the cell, counted from 1 at the left.
-            digit: The digit to write, from 1 to the size of the board.
-
-        Returns:
-            What has changed, or why the digit cannot stand there.
-        """
-        return self._called(Move("place", (row, column, digit)))
-
-    def erase(self, row: int, column: int) -> str:
-        """Take back a digit that you wrote before.
-
-        Args:
-            row: The row of the cell, counted from 1 at the top.
-            column: The column of the cell, counted from 1 at the left.
-
-        Returns:
-            What has changed, or why nothing can be taken back there.
-        """
-        return self._called(Move("erase", (row, column)))
-
-    def hint(self) -> str:
-        """Ask for the next step by logic. A hint costs points, the more the harder the step is.
-
-        Returns:
-            The step with its reason; or which of your digits is wrong.
-        """
-        return self._called(Move("hint"))
-
-    def give_up(self) -> str:
-        """End the game without solving the puzzle.
-
-        Returns:
-            That the game is over.
-        """
-        return self._called(Move("give_up"))
 
     @property
     def over(self) -> bool:

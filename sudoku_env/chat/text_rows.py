@@ -96,11 +96,9 @@ def text_rows(
         SudokuError: The seed is negative.
         BoardError: `generate` refuses an argument.
     """
-    if seed < 0:
-        raise SudokuError(f"seed must not be negative, got {seed}")
     rows: list[TextRow] = []
     for k in range(n):
-        drawn = int(np.random.default_rng([seed, k]).integers(SEEDS))
+        drawn = row_seed(seed, k)
         puzzle = deal(size, clues, rule, drawn)[0]
         turns = default_turns(size) if max_turns is None else max_turns
         rows.append(
@@ -114,6 +112,17 @@ def text_rows(
             }
         )
     return rows
+
+
+def row_seed(seed: int, k: int) -> int:
+    """The seed of puzzle k in a data set with a seed, below 2⁵³.
+
+    Raises:
+        SudokuError: One of them is negative.
+    """
+    if seed < 0 or k < 0:
+        raise SudokuError(f"a seed and a position must not be negative, got {seed} and {k}")
+    return int(np.random.default_rng([seed, k]).integers(SEEDS))
 
 
 def deal(size: int, clues: int | tuple[int, int] | None, rule: str | None, seed: int) -> tuple[Board, Board]:
