@@ -1,7 +1,7 @@
 """A data set for reasoning-gym: puzzles with exact clue counts and a rule of logic, scored strictly.
 
 Importing the module registers the name `sudoku_env`, so `reasoning_gym.create_dataset("sudoku_env", board=6)` makes the
-data set, `create_curriculum("sudoku_env")` its curriculum, and both can stand in a composite.
+data set, `reasoning_gym.factory.create_curriculum("sudoku_env")` its curriculum, and both can stand in a composite.
 """
 
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ class SudokuDataset(ProceduralDataset):
         }
 
     def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
-        """The score of an answer in any form that `sudoku_env.scoring` reads: 1.0 for the solution, however it is written."""
+        """The score of an answer, as `sudoku_env.scoring` reads it: 1.0 for the solution, however it is written."""
         metadata = entry["metadata"]
         return SCORES[self.config.score](answer, metadata["puzzle"], metadata["solution"])
 

@@ -8,6 +8,7 @@ reasoning_gym = pytest.importorskip("reasoning_gym", reason="needs reasoning-gym
 
 from reasoning_gym.composite import DatasetSpec  # noqa: E402
 from reasoning_gym.dataset import ReseedingDataset  # noqa: E402
+from reasoning_gym.factory import create_curriculum  # noqa: E402
 
 from sudoku_env import count_solutions, parse_puzzle, rate  # noqa: E402
 from sudoku_env.errors import SudokuError  # noqa: E402
@@ -58,7 +59,7 @@ def test_the_partial_score_by_request():
 
 
 def test_the_curriculum_makes_harder_puzzles():
-    curriculum = reasoning_gym.create_curriculum("sudoku_env")
+    curriculum = create_curriculum("sudoku_env")
     easy = curriculum.generate_configuration({"seed": 0, "size": 2})
     assert (easy.board, easy.min_blanks, easy.max_blanks, easy.rule) == (4, 0.25, 0.4, "singles")
     while curriculum.increment_global_level():
