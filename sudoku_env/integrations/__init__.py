@@ -1,1 +1,1 @@
-"""Adapters to the environments and trainers of other projects, one module each, which needs the package it adapts to."""
+"""Adapters to other projects' environments and trainers, one module each; each needs the package it adapts to."""

@@ -1,8 +1,8 @@
 """Sudoku for verifiers (its v1 API): a task set that is played in turns, or answered at once.
 
-Each task holds a puzzle. The harness plays it in this process, without a container: it shows the model what `SudokuText`
-says, and plays what the model writes, until the game is over. The rewards play the model's turns once more, so a trace
-alone decides what it is worth. With `mode="answer"` the model writes the whole grid instead (`sudoku_env.scoring`).
+Each task holds a puzzle. The harness plays it in this process, without a container: it shows the model what
+`SudokuText` says, and plays what the model writes, until the game is over. The rewards play the turns once more, so a
+trace alone decides what it is worth. With `mode="answer"` the model writes the whole grid (`sudoku_env.scoring`).
 
 verifiers finds a task set by the name of a module on the path, and takes no dots in it. So either run
 
@@ -55,7 +55,7 @@ class SudokuTask(vf.Task[SudokuData, vf.State, vf.TaskConfig]):
     """The rewards of a game or of an answer."""
 
     @vf.reward
-    async def score(self, trace: vf.Trace) -> float:
+    async def reward(self, trace: vf.Trace) -> float:
         """The return of the game; for an answer 1.0 if it is the solution, else 0.0."""
         if self.data.mode == "answer":
             return exact_score(trace.last_reply, self.data.puzzle)

@@ -1,4 +1,4 @@
-"""The server: `uvicorn sudoku_env.integrations.openenv.server:app`, or this module with `--size`, `--host`, `--port`."""
+"""The server: `uvicorn sudoku_env.integrations.openenv.server:app`, or this module with `--size` and `--port`."""
 
 import argparse
 from typing import Any

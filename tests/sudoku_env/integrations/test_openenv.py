@@ -1,4 +1,4 @@
-"""Client and server in the installed OpenEnv, by uvicorn on the loopback interface; skipped where it is not installed."""
+"""Client and server in the installed OpenEnv, by uvicorn on the loopback interface; skipped where it is missing."""
 
 import importlib.util
 import json

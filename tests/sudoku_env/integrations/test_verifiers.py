@@ -43,7 +43,7 @@ def test_eval_of_one_who_solves(example, tmp_path):
     traces = example.evaluate(example.solver, tmp_path, "-n", "2", "--env.taskset.size", "4")
     assert len(traces) == 2
     for trace in traces:
-        assert values(trace, "rewards") == {"score": 1.0}
+        assert values(trace, "rewards") == {"reward": 1.0}
         assert values(trace, "metrics")["cells"] == 1.0 and values(trace, "metrics")["hints"] == 0.0
         assert not trace["errors"]
 
@@ -57,7 +57,7 @@ def test_eval_of_one_who_takes_a_hint_and_gives_up(example, tmp_path):
     game = SudokuText(size=4)
     game.reset(options={"puzzle": trace["task"]["data"]["puzzle"]})
     game.hint()
-    assert values(trace, "rewards")["score"] == pytest.approx(game.score) and game.score < 0
+    assert values(trace, "rewards")["reward"] == pytest.approx(game.score) and game.score < 0
     assert values(trace, "metrics")["hints"] == 1.0
     assert len([node for node in trace["nodes"] if node["message"]["role"] == "assistant"]) == 2
 
@@ -66,5 +66,5 @@ def test_eval_of_free_answers(example, tmp_path):
     options = ["-n", "1", "--env.taskset.size", "4", "--env.taskset.mode", "answer"]
     (right,) = example.evaluate(example.solver, tmp_path / "right", *options)
     (echo,) = example.evaluate(lambda messages: messages[-1]["content"], tmp_path / "echo", *options)
-    assert values(right, "rewards")["score"] == 1.0 and values(right, "metrics")["cells"] == 1.0
-    assert values(echo, "rewards")["score"] == 0.0 and values(echo, "metrics")["cells"] == 0.0
+    assert values(right, "rewards")["reward"] == 1.0 and values(right, "metrics")["cells"] == 1.0
+    assert values(echo, "rewards")["reward"] == 0.0 and values(echo, "metrics")["cells"] == 0.0
