@@ -149,6 +149,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         self.observation_space = spaces.Text(LONGEST_REPLY, charset=CHARACTERS)
         self.action_space = spaces.Text(max_characters, charset=CHARACTERS)
         self._game: Game | None = None
+        self._log: TextLog = {"puzzle": "", "moves": [], "replies": [], "rewards": []}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode, as the class says.
@@ -177,7 +178,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
             puzzle, solution = deal(self.size, self.clues, self.rule, self.seed)
         self._game = Game(puzzle, solution, self.rule or "singles")
         self._opening = opening(self._game.puzzle, self.max_turns, tools=self.tools)
-        self._log: TextLog = {"puzzle": to_string(self._game.puzzle), "moves": [], "replies": [], "rewards": []}
+        self._log = {"puzzle": to_string(self._game.puzzle), "moves": [], "replies": [], "rewards": []}
         self._illegal, self._gave_up = False, False
         self._hints, self._hint_costs = 0, 0.0
         return self._opening, self.info()
@@ -231,7 +232,12 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         return said
 
     def log(self) -> TextLog:
-        """A copy of the episode so far, to save and to replay."""
+        """A copy of the episode so far, to save and to replay; of messages that were too long only the beginning.
+
+        Raises:
+            gymnasium.error.ResetNeeded: No episode has begun.
+        """
+        self._playing()
         log = self._log
         return {
             "puzzle": log["puzzle"],
@@ -285,6 +291,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         """Read a message, play its move, and note both with the reply and the reward."""
         game, value = self._playing(), VALUES[self.reward]
         before, cost = value(game), 0.0
+        message = message[: self.max_characters + 1]
         self._illegal = False
         try:
             move = self._read(message)
@@ -305,7 +312,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
 
     def _read(self, message: str) -> Move:
         if len(message) > self.max_characters:
-            raise MoveError(f"the message has {len(message)} characters where {self.max_characters} are allowed")
+            raise MoveError(f"the message has more than {self.max_characters} characters and was not read")
         try:
             return read_move(message)
         except MoveError as error:

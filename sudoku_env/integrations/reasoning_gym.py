@@ -7,8 +7,11 @@ data set, `reasoning_gym.factory.create_curriculum("sudoku_env")` its curriculum
 from dataclasses import dataclass
 from typing import Any
 
-from reasoning_gym.coaching import BaseCurriculum, RangeAttributeDefinition, ScalarAttributeDefinition
-from reasoning_gym.factory import ProceduralDataset, register_dataset
+try:
+    from reasoning_gym.coaching import BaseCurriculum, RangeAttributeDefinition, ScalarAttributeDefinition
+    from reasoning_gym.factory import ProceduralDataset, register_dataset
+except ImportError as error:
+    raise ImportError("this needs reasoning-gym; `pip install 'sudoku-dllm[reasoning-gym]'` brings it") from error
 
 from sudoku_env.board import format_board, geometry, to_string
 from sudoku_env.chat.text_rows import deal, row_seed

@@ -16,8 +16,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Literal
 
-import httpx
-import verifiers.v1 as vf
+try:
+    import httpx
+    import verifiers.v1 as vf
+except ImportError as error:
+    raise ImportError("this needs verifiers 0.4; install it with `pip install 'sudoku-dllm[verifiers]'`") from error
 
 from sudoku_env.board import as_board
 from sudoku_env.chat.game import cells_value
@@ -29,6 +32,7 @@ from sudoku_env.scoring import exact_score, partial_score
 __all__ = ["SudokuHarness", "SudokuTaskset"]
 
 TASKSET_ID = "sudoku_text"
+CONNECT_SECONDS = 30.0  # an answer may take as long as verifiers lets it
 
 
 class SudokuData(vf.TaskData):
@@ -160,7 +164,7 @@ class SudokuHarness(vf.Harness[vf.HarnessConfig]):
         messages = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": prompt or ""})
         game = begin(data)
-        async with httpx.AsyncClient(timeout=None) as client:
+        async with httpx.AsyncClient(timeout=httpx.Timeout(None, connect=CONNECT_SECONDS)) as client:
             while True:
                 answer = await client.post(
                     f"{endpoint}/chat/completions",

@@ -1,7 +1,10 @@
 """What goes over the wire between the OpenEnv client and its server."""
 
-from openenv.core.env_server.types import Action, Observation, State
-from pydantic import Field
+try:
+    from openenv.core.env_server.types import Action, Observation, State
+    from pydantic import Field
+except ImportError as error:
+    raise ImportError("this needs OpenEnv 0.10; install it with `pip install 'sudoku-dllm[openenv]'`") from error
 
 
 class SudokuAction(Action):

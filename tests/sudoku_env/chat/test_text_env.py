@@ -89,7 +89,7 @@ REFUSED = {
     "two in row 1": "the last line is no move: 'two in row 1'",
     "place 1 2 2\nor not": "the last line is no move: 'or not'",
     " \n\n": "the message is empty",
-    "x" * 5000: "the message has 5000 characters where 4096 are allowed",
+    "x" * 5000: "the message has more than 4096 characters and was not read",
     "🙂": "the last line is no move: '\\U0001f642'",
 }
 
