@@ -110,8 +110,9 @@ def read_move(text: str) -> Move:
 
 def _written(value: object) -> str:
     """A number as text; of anything else, and of a number too long for a cell or a digit, only what it is."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return str(value) if whole and abs(value) < 1000 else f"<{type(value).__name__}>"
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(value) < 1000:
+        return str(value)
+    return f"<{type(value).__name__}>"
 
 
 def _quoted(text: str) -> str:

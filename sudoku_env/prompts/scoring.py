@@ -125,7 +125,8 @@ def read_progress(text: str, puzzle: Board) -> Board | None:
     """
     boards = [board for board in _boards(text, size_of(puzzle.size)) if not np.array_equal(board, puzzle)]
     full = [board for board in boards if board.all()]
-    return (full or boards or [None])[-1]
+    found = full or boards
+    return found[-1] if found else None
 
 
 def _boards(text: str, size: int) -> Iterator[Board]:

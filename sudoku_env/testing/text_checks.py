@@ -91,12 +91,12 @@ def check_text_seeding(make: MakeText) -> None:
     for noise in (0, 1):
         random.seed(noise)
         np.random.seed(noise)
-        states = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index,union-attr]
+        states = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]
         env = make()
         logs.append([play_text(env, hinted_player, seed=seed) for seed in (5, 6)])
         env.reset()
         logs[-1].append(_log(env))
-        after = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index,union-attr]
+        after = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]
         assert states == after, "an episode draws from a global random generator"
     assert logs[0] == logs[1], "the seed is ignored: equal seeds and moves give different episodes"
     puzzles = {log["puzzle"] for log in logs[0]}

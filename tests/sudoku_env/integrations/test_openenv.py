@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,9 @@ def test_openenv_validate_is_content(url, tmp_path):
     assert running.exit_code == 0, running.output
     report = json.loads(running.output[running.output.index("{") :])
     assert report["passed"] and all(criterion["passed"] for criterion in report["criteria"])
+
+
+def test_the_example_runs(capsys):
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "Hint (grade 1)" in printed and "The grid is complete and right. Reward of the last turn: 1.0" in printed

@@ -1,6 +1,8 @@
 """The data set in the installed reasoning-gym; skipped where it is not installed."""
 
 import itertools
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -83,3 +85,10 @@ def test_it_stands_in_composites_and_reseeds():
 def test_values_out_of_range_are_refused(values):
     with pytest.raises(SudokuError):
         made(**values)
+
+
+def test_the_example_runs(capsys):
+    runpy.run_path(str(Path(__file__).parents[3] / "examples" / "reasoning_gym_data.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert printed.count("the solution in a fence: 1.0") == 3 and printed.count("the puzzle again:        0.0") == 3
+    assert printed.count("SudokuConfig(") == 4

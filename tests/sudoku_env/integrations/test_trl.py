@@ -1,6 +1,9 @@
 """The environment and the reward in the installed TRL's trainer; skipped where it is not installed."""
 
 import json
+import runpy
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +129,16 @@ def test_grpo_trainer_plays_and_learns_from_the_games(tmp_path):
     logged = trainer.state.log_history[0]
     assert logged["rewards/SudokuTools/mean"] == pytest.approx(0.25)
     assert logged["tools/failure_frequency"] == 0.0 and logged["grad_norm"] > 0
+
+
+def test_the_example_trains_a_model_of_a_folder(tmp_path, monkeypatch):
+    tokenizer = byte_tokenizer()
+    tokenizer.save_pretrained(tmp_path / "model")
+    tiny_model(tokenizer).save_pretrained(tmp_path / "model")
+    script = Path(__file__).parents[3] / "examples" / "trl_tools.py"
+    words = f"--model_name_or_path {tmp_path / 'model'} --output_dir {tmp_path / 'run'} --puzzles 2 --max_steps 1"
+    small = "--num_generations 2 --per_device_train_batch_size 2 --max_completion_length 8 --report_to none"
+    monkeypatch.setattr(sys, "argv", [str(script), *words.split(), *small.split(), "--use_cpu", "--bf16", "false"])
+    played = runpy.run_path(str(script), run_name="__main__")["trainer"]
+    assert played.state.global_step == 1
+    assert all(environment.get_reward() <= 1.0 for environment in played.environments)

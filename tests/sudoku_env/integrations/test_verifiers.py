@@ -4,6 +4,7 @@ Skipped where verifiers is not installed.
 """
 
 import importlib.util
+import runpy
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,9 @@ def test_eval_of_free_answers(example, tmp_path):
     (echo,) = example.evaluate(lambda messages: messages[-1]["content"], tmp_path / "echo", *options)
     assert values(right, "rewards")["reward"] == 1.0 and values(right, "metrics")["cells"] == 1.0
     assert values(echo, "rewards")["reward"] == 0.0 and values(echo, "metrics")["cells"] == 0.0
+
+
+def test_the_example_runs(capsys):
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("puzzle ")]
+    assert len(lines) == 3 and all("'score': 1.0" in line for line in lines)
