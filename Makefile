@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 
-.PHONY: setup setup-all train study base9x9 rl9x9 measure9x9 test test-slow test-avx2 test-all lint bench clean
+.PHONY: setup setup-all train study base9x9 rl9x9 measure9x9 test test-slow test-avx2 test-integrations test-all lint bench clean
 
 setup: $(STAMP)
 
@@ -69,6 +69,22 @@ test-avx2: $(STAMP)
 	ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 \
 		$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/dllm_rl tests/llm_rl
 
+# The adapters of sudoku_env.integrations, each against the package that it adapts to in an environment of its own, which sees what
+# $(VENV) has: verifiers and openenv do not install together.
+ADAPTED ?= reasoning-gym trl verifiers openenv
+ADAPTED_VENVS ?= .venv-integrations
+
+test-integrations: $(STAMP)
+	set -e; shared=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])'); \
+	for name in $(ADAPTED); do \
+		python=$(ADAPTED_VENVS)/$$name/bin/python; module=$$(echo $$name | tr - _); \
+		$(PYTHON) -m venv $(ADAPTED_VENVS)/$$name; \
+		echo "$$shared" > $$($$python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/shared.pth; \
+		$$python -m pip install --quiet --editable ".[$$name]" pytest; \
+		$$python -m pytest -q tests/sudoku_env/integrations/test_$$module.py \
+			"tests/sudoku_env/test_docs.py::test_examples_of_adapters_run_where_their_packages_are[$$module]"; \
+	done
+
 # Fast and slow tests with all extras; scripts in interpreters and torchrun of their own.
 test-all: export FRESH_INTERPRETERS := 1
 test-all: export LLM_RL_CACHE := $(CURDIR)/$(VENV)/models
@@ -88,4 +104,4 @@ bench: $(STAMP)
 	$(BIN)/python -m scripts.benchmarks.parts
 
 clean:
-	rm -rf $(VENV) runs build dist *.egg-info
+	rm -rf $(VENV) $(ADAPTED_VENVS) runs build dist *.egg-info

@@ -1,12 +1,14 @@
 """Gymnasium environments, solver, logic and prompts for Sudoku as token-by-token unmasking.
 
-Importing the package registers `SudokuUnmask-v0` and `Sudoku-v0`.
+Importing the package registers `SudokuUnmask-v0`, `Sudoku-v0` and `SudokuText-v0`.
 """
 
 import gymnasium
 
 from sudoku_env.board import Board, format_board, parse_board, to_string
 from sudoku_env.chat.rows import chat_rows
+from sudoku_env.chat.text_env import SudokuText
+from sudoku_env.chat.text_rows import text_rows
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.rendering import decode_gif
 from sudoku_env.envs.sampling import sample_legal
@@ -41,6 +43,7 @@ __all__ = [
     "Score",
     "SudokuEnv",
     "SudokuError",
+    "SudokuText",
     "SudokuUnmaskVectorEnv",
     "SudokuVectorEnv",
     "TokenLayout",
@@ -69,6 +72,7 @@ __all__ = [
     "solve",
     "solve_batch",
     "symmetric_images",
+    "text_rows",
     "to_string",
 ]
 
@@ -82,3 +86,4 @@ gymnasium.register(
     entry_point="sudoku_env.envs.board_env:SudokuEnv",
     vector_entry_point="sudoku_env.envs.vector_env:SudokuVectorEnv",
 )
+gymnasium.register("SudokuText-v0", entry_point="sudoku_env.chat.text_env:SudokuText")

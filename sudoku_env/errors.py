@@ -19,3 +19,7 @@ class TokenLayoutError(SudokuError):
 
 class PromptSetError(SudokuError):
     """A file of prompts cannot be read; the message names the file and the line."""
+
+
+class MoveError(SudokuError):
+    """A message to the text environment holds no move, or one that the board does not allow; the message says why."""

@@ -4,7 +4,7 @@ The steps are those that `rate` counts; the words are written from the step that
 candidates that earlier steps left.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -82,19 +82,23 @@ def explain(board: BoardLike, rule: str = "patterns") -> list[Step]:
     Raises:
         BoardError: A wrong shape, a value out of range, a clash on the board, or an unknown rule.
     """
+    return list(iterate_steps(board, rule))
+
+
+def iterate_steps(board: BoardLike, rule: str = "patterns") -> Iterator[Step]:
+    """The steps of `explain` one by one, each found when it is asked for."""
     flat = check_no_clash(board)
     size = size_of(flat.size)
     ceiling = rule_index(rule)
     table, work = ladder_table(size), new_work(size)
     load(flat, table, work)
-    steps: list[Step] = []
     while True:
         found = next_single(table, work, ceiling)
         if found < 0:
             found = find_pattern(table, work, ceiling)
         if found < 0:
-            return steps
-        steps.append(describe_step(int(found), work, size))
+            return
+        yield describe_step(int(found), work, size)
         apply_step(table, work, found)
 
 

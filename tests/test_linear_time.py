@@ -14,8 +14,10 @@ from llm_rl.raro.special_tokens import break_tokens
 from llm_rl.rollout.spans import find_tagged_text, incremental_offsets
 from scripts.smollm2.word_problems import result_reward
 from sudoku_env import SudokuError, default_puzzles, parse_board, parse_puzzle, to_string
+from sudoku_env.chat.moves import read_move
 from sudoku_env.chat.rewards import cells_reward, format_reward, reasoning_reward
 from sudoku_env.prompts.scoring import read_answer
+from sudoku_env.scoring import partial_score
 
 PUZZLE, SOLUTION = (to_string(boards[0]) for boards in (default_puzzles(4).boards, default_puzzles(4).solutions))
 
@@ -34,6 +36,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "parse_puzzle": refusing(parse_puzzle),
     "parse_board": refusing(parse_board),
     "read_answer_of_size_16": lambda text: read_answer(text, 16),
+    "partial_score": lambda text: partial_score(text, PUZZLE, SOLUTION),
+    "read_move": refusing(read_move),
     "format_reward": lambda text: format_reward([None], [text], puzzle=[PUZZLE]),
     "cells_reward": lambda text: cells_reward([None], [text], puzzle=[PUZZLE], solution=[SOLUTION]),
     "reasoning_reward": lambda text: reasoning_reward([None], [text], puzzle=[PUZZLE], solution=[SOLUTION]),

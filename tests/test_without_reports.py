@@ -29,7 +29,7 @@ import dllm_rl, llm_rl, sudoku_env
 count = 0
 for package in (dllm_rl, llm_rl, sudoku_env):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not module.name.startswith("llm_rl.integrations."):
+        if ".integrations." not in module.name:
             import_module(module.name)
             count += 1
     for name in package.__all__:

@@ -64,11 +64,8 @@ def score_answer(text: str | None, puzzle: BoardLike, solution: BoardLike | None
         BoardError: About puzzle and solution, never about the text: a puzzle with no or more than one solution or
             without a blank, or a solution that is no full board without clashes or changes the puzzle's digits.
     """
-    start = as_board(puzzle)
-    right = _only_solution(start) if solution is None else _checked_solution(start, solution)
+    start, right = puzzle_and_solution(puzzle, solution)
     blank = start == 0
-    if not blank.any():
-        raise BoardError("the puzzle has no blank; there is nothing to score")
     board = read_answer(text or "", size_of(start.size))
     if board is None:
         return Score(exact=0.0, per_cell=0.0, format=0.0, givens=0.0, board=None)
@@ -80,6 +77,15 @@ def score_answer(text: str | None, puzzle: BoardLike, solution: BoardLike | None
         givens=float(same[~blank].mean()) if (~blank).any() else 1.0,
         board=board,
     )
+
+
+def puzzle_and_solution(puzzle: BoardLike, solution: BoardLike | None) -> tuple[Board, Board]:
+    """What an answer is scored by, both uint8 `(n²,)`; the arguments and errors are those of `score_answer`."""
+    start = as_board(puzzle)
+    right = _only_solution(start) if solution is None else _checked_solution(start, solution)
+    if start.all():
+        raise BoardError("the puzzle has no blank; there is nothing to score")
+    return start, right
 
 
 def read_answer(text: str, size: int) -> Board | None:
@@ -103,16 +109,36 @@ def read_answer(text: str, size: int) -> Board | None:
     Returns:
         uint8 `(n²,)`, a new array, or None.
     """
+    full = [board for board in _boards(text, size) if board.all()]
+    return full[-1] if full else None
+
+
+def read_progress(text: str, puzzle: Board) -> Board | None:
+    """The last full board in a text as `read_answer` finds it; else the last with blanks that is not the puzzle itself.
+
+    Args:
+        text: Any text.
+        puzzle: uint8 `(n²,)`.
+
+    Returns:
+        uint8 `(n²,)`, a new array with 0 for a blank, or None.
+    """
+    boards = [board for board in _boards(text, size_of(puzzle.size)) if not np.array_equal(board, puzzle)]
+    full = [board for board in boards if board.all()]
+    found = full or boards
+    return found[-1] if found else None
+
+
+def _boards(text: str, size: int) -> Iterator[Board]:
+    """The boards in the part of a text that counts, in order, with 0 for a blank."""
     if behind_tag := max((tag.end() for tag in _ANSWER_TAG.finditer(text)), default=0):
         text = _ANSWER_END.split(text[behind_tag:], maxsplit=1)[0]
     for pattern in (_BLANK_RUN, _TAG, _COLON, _TYPESETTING):
         text = pattern.sub(" ", text)
-    lines = _join_columns(_split_lettered(text, size), size)
-    last = None
-    for grid in _grids(lines, size):
-        if (board := _full_board(grid, size)) is not None:
-            last = board
-    return last
+    for grid in _grids(_join_columns(_split_lettered(text, size), size), size):
+        values = [symbol_value(symbol) for symbol in grid.symbols]
+        if max(values) <= size:
+            yield np.array(values, dtype=np.uint8)
 
 
 def _grids(lines: Sequence[str], size: int) -> Iterator[Grid]:
@@ -151,11 +177,6 @@ def _cells(line: str, size: int) -> list[str] | None:
             if cells is not None and len(cells) in wanted:
                 return cells
     return symbols
-
-
-def _full_board(grid: Grid, size: int) -> Board | None:
-    values = [symbol_value(symbol) for symbol in grid.symbols]
-    return np.array(values, dtype=np.uint8) if 0 < min(values) and max(values) <= size else None
 
 
 def _split_lettered(text: str, size: int) -> str:

@@ -14,6 +14,7 @@ def test_every_public_name_exists_once():
 def test_environments_are_registered_on_import():
     assert gymnasium.spec("SudokuUnmask-v0").entry_point == "sudoku_env.envs.unmask_env:UnmaskEnv"
     assert gymnasium.spec("Sudoku-v0").entry_point == "sudoku_env.envs.board_env:SudokuEnv"
+    assert gymnasium.spec("SudokuText-v0").entry_point == "sudoku_env.chat.text_env:SudokuText"
 
 
 def test_import_is_light():

@@ -1,0 +1,189 @@
+"""One puzzle in play by moves in words: the board, what a move changes, what is said about it, and what it is worth."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudoku_env.board import Board, cell_name, geometry, size_of
+from sudoku_env.chat.moves import PARAMETERS, Move
+from sudoku_env.errors import MoveError
+from sudoku_env.explanation import Step, iterate_steps, unit_name
+from sudoku_env.logic import RULE_GROUPS, definite_cells, rule_index
+
+WRONG_DIGIT = "wrong_digit"
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What a hint says.
+
+    Attributes:
+        text: The sentence.
+        rule: The rule of the step, one of `logic.RULES`; `WRONG_DIGIT` if the hint names a digit to take back.
+        grade: How hard the rule is, as `hint_grade` says; 1 for a digit to take back.
+    """
+
+    text: str
+    rule: str
+    grade: int
+
+
+@dataclass(eq=False)
+class Game:
+    """A puzzle in play. No digit that clashes with another is ever on the board, so a full board is the solution.
+
+    Attributes:
+        puzzle: uint8 `(n²,)`, the givens.
+        solution: uint8 `(n²,)`, the only solution.
+        rule: The rule by which `definite` counts a cell as definite, as in `definite_cells`.
+        board: uint8 `(n²,)`, the givens and the player's digits.
+        credited: bool `(n²,)`, the cells whose right digit was definite when the player placed it, and still stands.
+        told: The candidates, as (cell, digit), that the hints so far have eliminated.
+    """
+
+    puzzle: Board
+    solution: Board
+    rule: str = "singles"
+    board: Board = field(init=False)
+    credited: NDArray[np.bool_] = field(init=False)
+    told: set[tuple[int, int]] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.board = self.puzzle.copy()
+        self.credited = np.zeros(self.puzzle.shape, dtype=bool)
+
+    @property
+    def size(self) -> int:
+        """Board size n."""
+        return size_of(self.puzzle.size)
+
+    @property
+    def blanks(self) -> int:
+        """Number of cells that the puzzle leaves open."""
+        return int((self.puzzle == 0).sum())
+
+    @property
+    def solved(self) -> bool:
+        """Whether the board is the solution."""
+        return bool((self.board == self.solution).all())
+
+    def place(self, row: int, column: int, digit: int) -> str:
+        """Write a digit, also over one of the player's own.
+
+        Raises:
+            MoveError: A number is out of range, the cell is a given, or a cell that shares a unit holds the digit. The
+                board stays as it was. A digit that only differs from the solution is no error.
+        """
+        cell = self._own_cell(row, column)
+        self._check_range("digit", digit)
+        units = geometry(self.size).units
+        for unit in geometry(self.size).units_of[cell]:
+            for other in units[unit]:
+                if other != cell and self.board[other] == digit:
+                    raise MoveError(
+                        f"{unit_name(int(unit), self.size)} already holds {digit} ({cell_name(int(other), self.size)})"
+                    )
+        self.credited[cell] = self._follows(cell, digit)
+        self.board[cell] = digit
+        return f"{cell_name(cell, self.size).capitalize()} is now {digit}."
+
+    def erase(self, row: int, column: int) -> str:
+        """Take back one of the player's digits.
+
+        Raises:
+            MoveError: A number is out of range, the cell is a given, or nothing is written there.
+        """
+        cell = self._own_cell(row, column)
+        if not self.board[cell]:
+            raise MoveError(f"{cell_name(cell, self.size)} is empty already")
+        self.board[cell], self.credited[cell] = 0, False
+        return f"{cell_name(cell, self.size).capitalize()} is empty again."
+
+    def hint(self) -> Hint:
+        """The ladder's next step: the easiest that places a digit, or eliminates what no hint has eliminated yet.
+
+        While a digit on the board is wrong, no step would mean anything; then the first such digit is named.
+        """
+        wrong = np.flatnonzero((self.board > 0) & (self.board != self.solution))
+        if wrong.size:
+            cell = int(wrong[0])
+            return Hint(f"{self.board[cell]} in {cell_name(cell, self.size)} is wrong; erase it.", WRONG_DIGIT, 1)
+        step = self._next_step()
+        self.told.update(step.eliminated)
+        return Hint(str(step), step.rule, hint_grade(step.rule))
+
+    def _next_step(self) -> Step:
+        for step in iterate_steps(self.board, "backbone"):
+            if step.cell is not None or not self.told.issuperset(step.eliminated):
+                return step
+        raise AssertionError("the ladder ends only on a full board, which ends the game")
+
+    def _own_cell(self, row: int, column: int) -> int:
+        """The cell of a row and a column from 1, if it is the player's."""
+        self._check_range("row", row)
+        self._check_range("column", column)
+        cell = (row - 1) * self.size + column - 1
+        if self.puzzle[cell]:
+            raise MoveError(f"{cell_name(cell, self.size)} is given by the puzzle and stays {self.puzzle[cell]}")
+        return cell
+
+    def _check_range(self, name: str, number: int) -> None:
+        if not 1 <= number <= self.size:
+            raise MoveError(f"{name} must be from 1 to {self.size}, got {number}")
+
+    def _follows(self, cell: int, digit: int) -> bool:
+        """Whether a digit is right and definite now; none is once a digit is wrong."""
+        before = self.board.copy()
+        before[cell] = 0
+        if digit != self.solution[cell] or ((before > 0) & (before != self.solution)).any():
+            return False
+        return bool(definite_cells(before, self.rule)[cell])
+
+
+def play(game: Game, move: Move) -> tuple[str, Hint | None]:
+    """Make a move on the board: what is said about it, and the hint if it asked for one; `give_up` changes nothing.
+
+    Raises:
+        MoveError: The board does not allow the move, and stays as it was.
+    """
+    if move.name == "hint":
+        hint = game.hint()
+        return f"Hint (grade {hint.grade}): {hint.text}", hint
+    if move.name == "give_up":
+        return "You gave up.", None
+    arguments = dict(zip(PARAMETERS[move.name], move.numbers, strict=True))
+    return (game.place if move.name == "place" else game.erase)(**arguments), None
+
+
+def hint_grade(rule: str) -> int:
+    """How hard a rule is: 1 for singles up to 8 for turbot fish, by the groups of `logic.RULE_GROUPS`; 9 for a search.
+
+    Raises:
+        BoardError: There is no such rule.
+    """
+    index = rule_index(rule)
+    return 1 + sum(index > rule_index(group) for group in RULE_GROUPS)
+
+
+def solved_value(game: Game) -> float:
+    """1.0 for the solved grid, else 0.0."""
+    return float(game.solved)
+
+
+def cells_value(game: Game) -> float:
+    """The share of the puzzle's blanks that hold the right digit."""
+    return float((game.board == game.solution)[game.puzzle == 0].mean())
+
+
+def definite_value(game: Game) -> float:
+    """The share of the puzzle's blanks whose right digit was definite when it was placed."""
+    return float(game.credited[game.puzzle == 0].mean())
+
+
+VALUES: dict[str, Callable[[Game], float]] = {
+    "solved": solved_value,
+    "cells": cells_value,
+    "definite": definite_value,
+}

@@ -1,0 +1,144 @@
+"""The environment and the reward in the installed TRL's trainer; skipped where it is not installed."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl", reason="needs trl: make test-integrations")
+
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.utils import get_json_schema
+from trl import GRPOConfig, GRPOTrainer
+from trl.chat_template_utils import qwen3_chat_template
+
+from sudoku_env import SudokuText, text_rows
+from sudoku_env.errors import SudokuError
+from sudoku_env.integrations.trl import answer_reward, environment_factory, partial_reward
+
+PUZZLE, SOLUTION = "123.341221434321", "1234341221434321"
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"]
+RESPONSE_TAGS = ["<tool_response>", "</tool_response>"]
+
+
+def byte_tokenizer():
+    """A token for each byte, Qwen3's special tokens and chat template."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Tokenizer(models.BPE(vocab={symbol: index for index, symbol in enumerate(alphabet)}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(SPECIAL[:3])
+    backend.add_tokens(SPECIAL[3:] + RESPONSE_TAGS)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=qwen3_chat_template
+    )
+
+
+def tiny_model(tokenizer):
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            max_position_embeddings=8192,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            **shape,
+        )
+    )
+
+
+class Scripted(GRPOTrainer):
+    """The policy's turns are written by a script, a list for each round of generation; everything else is TRL's."""
+
+    def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
+        turns = self.script.pop(0)
+        assert len(turns) == len(prompt_ids)
+        return [self.processing_class(turn, add_special_tokens=False)["input_ids"] for turn in turns], None
+
+
+def call(name, **arguments):
+    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call><|im_end|>"
+
+
+@pytest.mark.parametrize("name", ["place", "erase", "hint", "give_up"])
+def test_the_tools_have_schemas(name):
+    schema = get_json_schema(getattr(environment_factory(size=4)(), name))["function"]
+    assert schema["name"] == name and schema["description"]
+    parameters = schema["parameters"]["properties"]
+    assert list(parameters) == {"place": ["row", "column", "digit"], "erase": ["row", "column"]}.get(name, [])
+    assert all(value["type"] == "integer" and value["description"] for value in parameters.values())
+
+
+def test_rows_begin_games():
+    tools = environment_factory(size=4)()
+    row = text_rows(1, size=4, clues=6, tools=True)[0]
+    assert tools.reset(**row) is None and tools.get_reward() == 0.0
+    assert tools.reset(seed=3) == SudokuText(size=4, tools=True).reset(seed=3)[0]
+    with pytest.raises(SudokuError, match="neither"):
+        tools.reset(prompt=[])
+
+
+def test_rewards_of_free_answers():
+    answers = ["```\n1234\n3412\n2143\n4321\n```", [{"role": "assistant", "content": "1231341221434321"}], PUZZLE, None]
+    assert answer_reward(answers, puzzle=[PUZZLE] * 4, prompts=None) == [1.0, 0.0, 0.0, 0.0]
+    assert partial_reward(answers, puzzle=[PUZZLE] * 4, solution=[SOLUTION] * 4) == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_grpo_trainer_plays_and_learns_from_the_games(tmp_path):
+    """Four completions: solved; no call; solved with a hint, whose cost is the one blank; a bad call, then given up."""
+    done = "Done.<|im_end|>"
+    right = call("place", row=1, column=4, digit=4)
+    rows = [text_rows(1, size=4, tools=True)[0] | {"puzzle": PUZZLE}] * 2
+    tokenizer = byte_tokenizer()
+    trainer = Scripted(
+        tiny_model(tokenizer),
+        args=GRPOConfig(
+            output_dir=str(tmp_path),
+            max_steps=1,
+            per_device_train_batch_size=4,
+            num_generations=4,
+            max_completion_length=2000,
+            logging_steps=1,
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+            save_strategy="no",
+        ),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+        environment_factory=environment_factory(size=4),
+    )
+    trainer.script = [
+        [right, done, call("hint"), call("place", row=1, column=4, digit="four")],
+        [done, right, call("give_up")],
+        [done, done],
+    ]
+    trainer.train()
+    assert trainer.script == []
+    scores = [environment.get_reward() for environment in trainer.environments]
+    assert scores == pytest.approx([1.0, 0.0, 0.0, 0.0])
+    games = [environment._game for environment in trainer.environments]
+    assert [game.info()["hints"] for game in games] == [0, 0, 1, 0]
+    assert games[3].log()["replies"][0].startswith("Refused: place is written") and games[3].over
+    logged = trainer.state.log_history[0]
+    assert logged["rewards/SudokuTools/mean"] == pytest.approx(0.25)
+    assert logged["tools/failure_frequency"] == 0.0 and logged["grad_norm"] > 0
+
+
+def test_the_example_trains_a_model_of_a_folder(tmp_path, monkeypatch):
+    tokenizer = byte_tokenizer()
+    tokenizer.save_pretrained(tmp_path / "model")
+    tiny_model(tokenizer).save_pretrained(tmp_path / "model")
+    script = Path(__file__).parents[3] / "examples" / "trl_tools.py"
+    words = f"--model_name_or_path {tmp_path / 'model'} --output_dir {tmp_path / 'run'} --puzzles 2 --max_steps 1"
+    small = "--num_generations 2 --per_device_train_batch_size 2 --max_completion_length 8 --report_to none"
+    monkeypatch.setattr(sys, "argv", [str(script), *words.split(), *small.split(), "--use_cpu", "--bf16", "false"])
+    played = runpy.run_path(str(script), run_name="__main__")["trainer"]
+    assert played.state.global_step == 1
+    assert all(environment.get_reward() <= 1.0 for environment in played.environments)

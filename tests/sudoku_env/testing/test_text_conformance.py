@@ -1,0 +1,94 @@
+"""The checks of text environments pass on `SudokuText`, and each finds the fault that it is there for."""
+
+import random
+
+import gymnasium
+import numpy as np
+import pytest
+
+from sudoku_env import SudokuText, testing
+
+
+class TestSudokuText(testing.TextEnvConformance):
+    def make(self, **arguments):
+        return gymnasium.make("sudoku_env:SudokuText-v0", size=9, clues=36, rule="singles", **arguments)
+
+
+class TestShaped(testing.TextEnvConformance):
+    floor = 1.0  # half of the cells are right by chance
+
+    def make(self, **arguments):
+        return SudokuText(size=6, rule="singles", reward="definite", show_board=False, **arguments)
+
+
+class Sound(SudokuText):
+    def __init__(self, **arguments):
+        super().__init__(size=6, rule="singles", **arguments)
+
+
+class GlobalRandomness(Sound):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=random.randrange(100), options=options)
+
+
+class SharedTurns(Sound):
+    played = 0
+
+    def step(self, action):
+        type(self).played += 1
+        text, *rest = super().step(action)
+        self._log["replies"][-1] += f" Turn {self.played}."
+        return text, *rest
+
+
+class Stingy(Sound):
+    def step(self, action):
+        text, reward, *rest = super().step(action)
+        self._log["rewards"][-1] = reward / 2
+        return text, reward / 2, *rest
+
+
+class Generous(Sound):
+    def step(self, action):
+        text, reward, *rest = super().step(action)
+        self._log["rewards"][-1] = reward + 0.01
+        return text, reward + 0.01, *rest
+
+
+class Telltale(Sound):
+    def step(self, action):
+        text, *rest = super().step(action)
+        return f"{text} It should have been {self.solution}.", *rest
+
+
+class Forgetful(Sound):
+    """The reply depends on what the log does not hold."""
+
+    episodes = 0
+
+    def reset(self, *, seed=None, options=None):
+        type(self).episodes += 1
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        result = super().step(action)
+        self._log["replies"][-1] += f" Game {self.episodes}."
+        return result
+
+
+FAULTS = [
+    (testing.check_text_seeding, GlobalRandomness, "global random generator"),
+    (testing.check_text_isolation, SharedTurns, "influence each other"),
+    (testing.check_text_oracle, Stingy, "gets 0.5, not 1"),
+    (testing.check_text_floor, Generous, "random messages get"),
+    (testing.check_no_solution, Telltale, "holds the solution"),
+    (testing.check_replay, Forgetful, "goes differently"),
+]
+
+
+@pytest.mark.parametrize(("check", "faulty", "message"), FAULTS, ids=[faulty.__name__ for _, faulty, _ in FAULTS])
+def test_each_check_finds_its_fault(check, faulty, message):
+    check(Sound)
+    np.random.seed(0)
+    with pytest.raises(AssertionError, match=message):
+        check(faulty)
