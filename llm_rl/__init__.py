@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from llm_rl.grpo.arguments import GRPOArguments as GRPOArguments
     from llm_rl.grpo.trainer import GRPOTrainer as GRPOTrainer
+    from llm_rl.ppo.arguments import PPOArguments as PPOArguments
+    from llm_rl.ppo.trainer import PPOTrainer as PPOTrainer
     from llm_rl.raro.arguments import RAROArguments as RAROArguments
     from llm_rl.raro.prompts import PolicyRows as PolicyRows
     from llm_rl.raro.prompts import Prompts as Prompts
@@ -34,6 +36,8 @@ _HOMES = {
     "GRPOTrainer": "llm_rl.grpo.trainer",
     "GenerationEngine": "llm_rl.rollout.generation",
     "MetricsWriter": "llm_rl.training.callbacks",
+    "PPOArguments": "llm_rl.ppo.arguments",
+    "PPOTrainer": "llm_rl.ppo.trainer",
     "PolicyRows": "llm_rl.raro.prompts",
     "Prompts": "llm_rl.raro.prompts",
     "QuietProgress": "llm_rl.training.callbacks",

@@ -44,6 +44,8 @@ from llm_rl.core.token_statistics import (
     next_token_statistics,
     token_statistics,
 )
+from llm_rl.core.value_loss import ValueLoss, explained_variance, value_loss
+from llm_rl.core.whitening import Moments, masked_moments, whiten
 
 __all__ = [
     "MAX_LOG_RATIO",
@@ -54,6 +56,7 @@ __all__ = [
     "LossCounts",
     "LossType",
     "MetricAccumulator",
+    "Moments",
     "PolicyTensors",
     "RatioLevel",
     "RatioReduction",
@@ -62,6 +65,7 @@ __all__ = [
     "Scale",
     "SurrogateOutput",
     "TokenStatistics",
+    "ValueLoss",
     "aggregate",
     "aggregate_loss",
     "approx_kl",
@@ -71,6 +75,7 @@ __all__ = [
     "discounted_return_to_go",
     "ema_update",
     "entropy_from_logits",
+    "explained_variance",
     "generalized_advantage",
     "group_relative_advantage",
     "group_statistics",
@@ -85,6 +90,7 @@ __all__ = [
     "loss_weights",
     "masked_log_softmax",
     "masked_mean",
+    "masked_moments",
     "masked_sum",
     "next_token_logprobs",
     "next_token_statistics",
@@ -95,4 +101,6 @@ __all__ = [
     "share_without_spread",
     "span_log_ratio",
     "token_statistics",
+    "value_loss",
+    "whiten",
 ]

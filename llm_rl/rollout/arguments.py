@@ -33,6 +33,7 @@ class RolloutArguments(RunArguments):
     """
 
     _VALID_DICT_FIELDS: ClassVar = [*TrainingArguments._VALID_DICT_FIELDS, "chat_template_kwargs"]
+    _smallest_group: ClassVar = 2  # completions of a prompt that an advantage is made from
 
     learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
     num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
@@ -66,8 +67,11 @@ class RolloutArguments(RunArguments):
         for name in COUNTS:
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")
-        if not isinstance(self.num_generations, int) or self.num_generations < 2:
-            raise ValueError(f"num_generations is {self.num_generations}; a group to compare within needs 2 or more")
+        if not isinstance(self.num_generations, int) or self.num_generations < self._smallest_group:
+            raise ValueError(
+                f"num_generations is {self.num_generations}; a group to compare within needs {self._smallest_group} or "
+                "more"
+            )
         if self.completions_per_rollout % self.num_generations:
             raise ValueError(
                 f"a process's roll-out has {self.completions_per_rollout} completions (per_device_train_batch_size × "
