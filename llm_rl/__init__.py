@@ -1,13 +1,15 @@
 """Reinforcement learning of causal language models, and what every trainer of this distribution shares.
 
 `core` holds pure functions on tensors, `training` what trainers of both families need, `rollout` roll-outs of causal
-models; `grpo`, `vapor` and `raro` hold a trainer each. The names here are loaded when they are first asked for.
+models; `grpo`, `ppo`, `dpo`, `vapor` and `raro` hold a trainer each. The names here are loaded when they are first asked for.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from llm_rl.dpo.arguments import DPOArguments as DPOArguments
+    from llm_rl.dpo.trainer import DPOTrainer as DPOTrainer
     from llm_rl.grpo.arguments import GRPOArguments as GRPOArguments
     from llm_rl.grpo.trainer import GRPOTrainer as GRPOTrainer
     from llm_rl.ppo.arguments import PPOArguments as PPOArguments
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from llm_rl.vapor.trainer import VAPORTrainer as VAPORTrainer
 
 _HOMES = {
+    "DPOArguments": "llm_rl.dpo.arguments",
+    "DPOTrainer": "llm_rl.dpo.trainer",
     "GRPOArguments": "llm_rl.grpo.arguments",
     "GRPOTrainer": "llm_rl.grpo.trainer",
     "GenerationEngine": "llm_rl.rollout.generation",

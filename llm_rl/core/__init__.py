@@ -36,6 +36,7 @@ from llm_rl.core.logprobs import (
 from llm_rl.core.loss_types import LossCounts, LossType, aggregate_loss, loss_counts, loss_type_weights
 from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.monitors import PolicyTensors, record_monitors
+from llm_rl.core.preference import PreferenceLoss, dpo_loss, pairwise_loss, preference_margins
 from llm_rl.core.ratio_levels import RatioLevel, RatioReduction, leveled_log_ratio, span_log_ratio
 from llm_rl.core.surrogate import MAX_LOG_RATIO, SurrogateOutput, clipped_surrogate, importance_ratio, log_ratio
 from llm_rl.core.token_statistics import (
@@ -58,6 +59,7 @@ __all__ = [
     "MetricAccumulator",
     "Moments",
     "PolicyTensors",
+    "PreferenceLoss",
     "RatioLevel",
     "RatioReduction",
     "Reduction",
@@ -73,6 +75,7 @@ __all__ = [
     "chunked_logprobs",
     "clipped_surrogate",
     "discounted_return_to_go",
+    "dpo_loss",
     "ema_update",
     "entropy_from_logits",
     "explained_variance",
@@ -94,6 +97,8 @@ __all__ = [
     "masked_sum",
     "next_token_logprobs",
     "next_token_statistics",
+    "pairwise_loss",
+    "preference_margins",
     "record_monitors",
     "return_after_action",
     "rewards_with_kl",

@@ -100,14 +100,18 @@ class PPOTrainer(RolloutTrainer):
         batch: PPOBatch = self._buffered_inputs[self._step % self.args.micro_batches_per_rollout]
         return batch
 
-    def _generate_and_score_completions(self, generation_batch: list[Mapping[str, Any]]) -> list[RolloutBatch]:
-        samples = self._generate_completions(generation_batch, self.args.num_generations)
-        rewards = self._score_completions(samples).flatten()
-        micro_batches: list[Any] = self._prepare_batch_inputs(samples)
-        for batch, reward in zip(micro_batches, rewards.split(self.args.per_device_train_batch_size), strict=True):
+    @torch.no_grad()
+    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[Any]) -> Tensor:
+        """Makes the advantages of tokens from the rewards `(P, G)`, which stay as they are."""
+        size = self.args.per_device_train_batch_size
+        for batch, reward in zip(micro_batches, rewards.flatten().split(size), strict=True):
             batch.rewards = reward
         self._estimate_advantages(micro_batches)
-        return micro_batches
+        return rewards
+
+    def _compute_advantages(self, rewards: Tensor) -> Tensor:
+        """NaN: a completion has no advantage of its own, its tokens have."""
+        return torch.full_like(rewards, torch.nan)
 
     def _collate(self, samples: Sequence[Sample]) -> PPOBatch:
         """The padded tensors of one micro-batch."""
@@ -144,7 +148,6 @@ class PPOTrainer(RolloutTrainer):
             )
             return statistics, model.value_function(inputs, hidden)
 
-    @torch.no_grad()
     def _estimate_advantages(self, micro_batches: Sequence[Any]) -> None:
         """Rewards a token, advantages and returns of each micro-batch, and what the values at sampling explain."""
         for batch in micro_batches:
