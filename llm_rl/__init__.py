@@ -1,7 +1,8 @@
 """Reinforcement learning of causal language models, and what every trainer of this distribution shares.
 
 `core` holds pure functions on tensors, `training` what trainers of both families need, `rollout` roll-outs of causal
-models; `grpo`, `ppo`, `dpo`, `vapor` and `raro` hold a trainer each. The names here are loaded when they are first asked for.
+models; `grpo`, `ppo`, `dpo`, `vapor` and `raro` hold a trainer each. The names here are loaded when they are first
+asked for.
 """
 
 from importlib import import_module
