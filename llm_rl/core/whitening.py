@@ -17,12 +17,12 @@ class Moments(NamedTuple):
     """Float64 scalars over the entries that count; mean and variance are 0 where none does.
 
     Attributes:
-        count: Number of entries.
+        size: Number of entries.
         mean: Their mean.
         variance: Their population variance (divided by n).
     """
 
-    count: Tensor
+    size: Tensor
     mean: Tensor
     variance: Tensor
 

@@ -43,7 +43,7 @@ def test_moments_do_not_depend_on_the_split() -> None:
     for one, other in zip(whole, parts, strict=True):
         assert one.item() == pytest.approx(other.item(), rel=1e-9)
     kept = values[mask].double()
-    assert whole.count == mask.sum() and whole.variance.item() == pytest.approx(kept.var(correction=0).item())
+    assert whole.size == mask.sum() and whole.variance.item() == pytest.approx(kept.var(correction=0).item())
     nothing = masked_moments([values], [torch.zeros_like(mask)])
     assert [each.item() for each in nothing] == [0, 0, 0]
 
