@@ -1,15 +1,20 @@
 """Reinforcement learning of causal language models, and what every trainer of this distribution shares.
 
 `core` holds pure functions on tensors, `training` what trainers of both families need, `rollout` roll-outs of causal
-models; `grpo`, `vapor` and `raro` hold a trainer each. The names here are loaded when they are first asked for.
+models; `grpo`, `ppo`, `dpo`, `vapor` and `raro` hold a trainer each. The names here are loaded when they are first
+asked for.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from llm_rl.dpo.arguments import DPOArguments as DPOArguments
+    from llm_rl.dpo.trainer import DPOTrainer as DPOTrainer
     from llm_rl.grpo.arguments import GRPOArguments as GRPOArguments
     from llm_rl.grpo.trainer import GRPOTrainer as GRPOTrainer
+    from llm_rl.ppo.arguments import PPOArguments as PPOArguments
+    from llm_rl.ppo.trainer import PPOTrainer as PPOTrainer
     from llm_rl.raro.arguments import RAROArguments as RAROArguments
     from llm_rl.raro.prompts import PolicyRows as PolicyRows
     from llm_rl.raro.prompts import Prompts as Prompts
@@ -30,10 +35,14 @@ if TYPE_CHECKING:
     from llm_rl.vapor.trainer import VAPORTrainer as VAPORTrainer
 
 _HOMES = {
+    "DPOArguments": "llm_rl.dpo.arguments",
+    "DPOTrainer": "llm_rl.dpo.trainer",
     "GRPOArguments": "llm_rl.grpo.arguments",
     "GRPOTrainer": "llm_rl.grpo.trainer",
     "GenerationEngine": "llm_rl.rollout.generation",
     "MetricsWriter": "llm_rl.training.callbacks",
+    "PPOArguments": "llm_rl.ppo.arguments",
+    "PPOTrainer": "llm_rl.ppo.trainer",
     "PolicyRows": "llm_rl.raro.prompts",
     "Prompts": "llm_rl.raro.prompts",
     "QuietProgress": "llm_rl.training.callbacks",

@@ -36,6 +36,7 @@ from llm_rl.core.logprobs import (
 from llm_rl.core.loss_types import LossCounts, LossType, aggregate_loss, loss_counts, loss_type_weights
 from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.monitors import PolicyTensors, record_monitors
+from llm_rl.core.preference import PreferenceLoss, dpo_loss, pairwise_loss, preference_margins
 from llm_rl.core.ratio_levels import RatioLevel, RatioReduction, leveled_log_ratio, span_log_ratio
 from llm_rl.core.surrogate import MAX_LOG_RATIO, SurrogateOutput, clipped_surrogate, importance_ratio, log_ratio
 from llm_rl.core.token_statistics import (
@@ -44,6 +45,8 @@ from llm_rl.core.token_statistics import (
     next_token_statistics,
     token_statistics,
 )
+from llm_rl.core.value_loss import ValueLoss, explained_variance, value_loss
+from llm_rl.core.whitening import Moments, masked_moments, whiten
 
 __all__ = [
     "MAX_LOG_RATIO",
@@ -54,7 +57,9 @@ __all__ = [
     "LossCounts",
     "LossType",
     "MetricAccumulator",
+    "Moments",
     "PolicyTensors",
+    "PreferenceLoss",
     "RatioLevel",
     "RatioReduction",
     "Reduction",
@@ -62,6 +67,7 @@ __all__ = [
     "Scale",
     "SurrogateOutput",
     "TokenStatistics",
+    "ValueLoss",
     "aggregate",
     "aggregate_loss",
     "approx_kl",
@@ -69,8 +75,10 @@ __all__ = [
     "chunked_logprobs",
     "clipped_surrogate",
     "discounted_return_to_go",
+    "dpo_loss",
     "ema_update",
     "entropy_from_logits",
+    "explained_variance",
     "generalized_advantage",
     "group_relative_advantage",
     "group_statistics",
@@ -85,9 +93,12 @@ __all__ = [
     "loss_weights",
     "masked_log_softmax",
     "masked_mean",
+    "masked_moments",
     "masked_sum",
     "next_token_logprobs",
     "next_token_statistics",
+    "pairwise_loss",
+    "preference_margins",
     "record_monitors",
     "return_after_action",
     "rewards_with_kl",
@@ -95,4 +106,6 @@ __all__ = [
     "share_without_spread",
     "span_log_ratio",
     "token_statistics",
+    "value_loss",
+    "whiten",
 ]

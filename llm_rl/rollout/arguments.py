@@ -8,6 +8,7 @@ from transformers import TrainingArguments
 
 from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.training.arguments import RunArguments
+from llm_rl.training.unsupported import refuse_unsupported
 
 Divergence = Literal["k1", "k2", "k3", "full"]
 COUNTS = (
@@ -33,6 +34,7 @@ class RolloutArguments(RunArguments):
     """
 
     _VALID_DICT_FIELDS: ClassVar = [*TrainingArguments._VALID_DICT_FIELDS, "chat_template_kwargs"]
+    _smallest_group: ClassVar = 2  # completions of a prompt that an advantage is made from
 
     learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
     num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
@@ -66,8 +68,11 @@ class RolloutArguments(RunArguments):
         for name in COUNTS:
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")
-        if not isinstance(self.num_generations, int) or self.num_generations < 2:
-            raise ValueError(f"num_generations is {self.num_generations}; a group to compare within needs 2 or more")
+        if not isinstance(self.num_generations, int) or self.num_generations < self._smallest_group:
+            raise ValueError(
+                f"num_generations is {self.num_generations}; a group to compare within needs {self._smallest_group} or "
+                "more"
+            )
         if self.completions_per_rollout % self.num_generations:
             raise ValueError(
                 f"a process's roll-out has {self.completions_per_rollout} completions (per_device_train_batch_size × "
@@ -87,39 +92,12 @@ class RolloutArguments(RunArguments):
             raise ValueError(
                 f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be a whole number, at least 0"
             )
-        self._refuse()
+        refuse_unsupported(self, "with roll-outs")
 
     def _check_reference(self, name: str, neutral: str) -> None:
         """Whether there is a reference where an option has another value than its neutral one, which asks for it."""
         if getattr(self, name) != neutral and not self.uses_reference:
             raise ValueError(f"{name}={getattr(self, name)!r} does nothing while beta is 0; set beta or leave it out")
-
-    def _refuse(self) -> None:
-        """What `TrainingArguments` offers and roll-outs do not support."""
-        unsupported = {
-            "torch_compile": self.torch_compile,
-            "include_num_input_tokens_seen": self.include_num_input_tokens_seen not in (False, "no"),
-            "auto_find_batch_size": self.auto_find_batch_size,
-            "ignore_data_skip": self.ignore_data_skip,
-            "train_sampling_strategy": self.train_sampling_strategy != "random",
-            "label_smoothing_factor": self.label_smoothing_factor != 0,
-            "neftune_noise_alpha": self.neftune_noise_alpha is not None,
-            "parallelism_config": self.parallelism_config is not None,
-            # Evaluation samples and asks the reward functions: there are no model outputs to gather.
-            "bf16_full_eval": self.bf16_full_eval,
-            "fp16_full_eval": self.fp16_full_eval,
-            "prediction_loss_only": self.prediction_loss_only,
-            "eval_accumulation_steps": self.eval_accumulation_steps is not None,
-            "batch_eval_metrics": self.batch_eval_metrics,
-            "include_for_metrics": bool(self.include_for_metrics),
-            "label_names": self.label_names is not None,
-        }
-        for name, asked in unsupported.items():
-            if asked:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not supported with roll-outs; leave it out")
-        for name in ("split_batches", "dispatch_batches"):
-            if getattr(self.accelerator_config, name):
-                raise ValueError(f"accelerator_config.{name} is not supported with roll-outs; leave it out")
 
     @property
     def uses_reference(self) -> bool:

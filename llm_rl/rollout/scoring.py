@@ -20,14 +20,16 @@ from llm_rl.core import (
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.shared_prompts import check_shared_prompts, positions, prompt_cache
 from llm_rl.training.modes import evaluation_mode
+from llm_rl.training.wrapper import ModelWrapper
 
 
 def causal_model(model: nn.Module) -> Any:
-    """The causal language model inside PEFT's wrapper, or the model itself; adapters stay in place.
+    """The causal language model inside PEFT's wrapper or one of ours, or the model itself; adapters stay in place.
 
     Raises:
         ValueError: The adapters are virtual tokens, which live in the wrapper.
     """
+    model = model.model if isinstance(model, ModelWrapper) else model
     if not hasattr(model, "get_base_model"):
         return model
     if getattr(model.active_peft_config, "is_prompt_learning", False):

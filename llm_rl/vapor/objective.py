@@ -14,7 +14,16 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from llm_rl.core import KLEstimator, LossCounts, Scale, aggregate_loss, approx_kl, loss_counts, masked_mean
+from llm_rl.core import (
+    KLEstimator,
+    LossCounts,
+    Scale,
+    aggregate_loss,
+    approx_kl,
+    loss_counts,
+    masked_mean,
+    pairwise_loss,
+)
 from llm_rl.core._checks import check_choice
 from llm_rl.vapor.ratios import (
     ClipOn,
@@ -164,7 +173,7 @@ def vapor_terms(batch: VaporBatch, config: VaporConfig) -> VaporTerms:
     return VaporTerms(
         surrogate=masked_mean(objective, units, -1),
         kl=approx_kl(new, ref, estimator=config.kl_estimator),
-        preference_loss=-torch.nn.functional.logsigmoid(preference).masked_fill(~pair_found, 0.0),
+        preference_loss=pairwise_loss(preference, beta=1.0).masked_fill(~pair_found, 0.0),  # β is in the term
         advantages=advantages,
         verifiable=verifiable.detach(),
         preference=preference.detach(),

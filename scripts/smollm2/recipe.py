@@ -93,12 +93,10 @@ class TaskArguments(StartArguments):
 
 
 @dataclass
-class RecipeDefaults:
-    """What the recipes of all three scripts have in common, to be put before the trainer's arguments."""
+class RunDefaults:
+    """What the recipes of all scripts have in common, to be put before the trainer's arguments."""
 
-    per_device_train_batch_size: int = field(default=32, metadata={"help": "The policy's completions of a roll-out."})
     per_device_eval_batch_size: int = field(default=64, metadata={"help": "Held-out prompts at a time."})
-    num_generations: int = field(default=8, metadata={"help": "G: the policy's completions of each prompt."})
     learning_rate: float = field(default=4e-4, metadata={"help": "Rate of the adapters."})
     lr_scheduler_type: str = field(default="constant_with_warmup", metadata={"help": "Schedule."})
     warmup_steps: float = field(
@@ -113,6 +111,14 @@ class RecipeDefaults:
     save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
     report_to: str | None = field(default="none", metadata={"help": "Where else to report."})
     use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
+
+
+@dataclass
+class RecipeDefaults(RunDefaults):
+    """The same for trainers whose policy samples groups of completions."""
+
+    per_device_train_batch_size: int = field(default=32, metadata={"help": "The policy's completions of a roll-out."})
+    num_generations: int = field(default=8, metadata={"help": "G: the policy's completions of each prompt."})
 
 
 def choose_folder(task: StartArguments, args: Any) -> RunFolder:

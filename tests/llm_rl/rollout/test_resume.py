@@ -14,11 +14,11 @@ from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.failure import load_failure
 from llm_rl.training.finite import gradient_norm
-from tests.llm_rl.helpers import tiny_grpo, tiny_raro, tiny_vapor
+from tests.llm_rl.helpers import tiny_grpo, tiny_ppo, tiny_raro, tiny_vapor
 from tests.llm_rl.helpers.tiny_grpo import length, new_model, small_ids, untimed
 
 SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2, "save_total_limit": 1}
-each_trainer = pytest.mark.parametrize("tiny", [tiny_grpo, tiny_vapor, tiny_raro])
+each_trainer = pytest.mark.parametrize("tiny", [tiny_grpo, tiny_vapor, tiny_raro, tiny_ppo])
 
 
 def no_step(*args: Any, **kwargs: Any) -> None:

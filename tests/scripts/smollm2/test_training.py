@@ -191,6 +191,29 @@ def test_the_table_and_picture_of_two_runs(grpo, tmp_path):
     assert Image.open(files["picture"]).format == "PNG"
 
 
+def test_ppo_from_the_start_of_grpo(grpo, tmp_path):
+    output = launch("smollm2/train_ppo.py", output_dir=tmp_path, start=grpo[1], num_ppo_epochs=2, **TINY)
+    assert "PPO: 2 steps of 4 completions" in output and set(results_of(tmp_path)) == {"start", "PPO"}
+    steps = [line for line in lines_of(tmp_path / "metrics.jsonl") if "grad_norm" in line]
+    assert [line["step"] for line in steps] == [1, 2] and all("value_loss" in line for line in steps)
+    assert (tmp_path / "checkpoint-2" / "value_function.safetensors").is_file()
+    # One start, judged with one draw of random numbers, scores the same whoever judges it.
+    assert results_of(tmp_path)["start"] == results_of(grpo[0])["start"]
+
+
+def test_dpo_from_the_start_of_grpo(grpo, tmp_path):
+    left_out = ("num_generations", "dynamic_sampling_attempts")
+    options = {name: value for name, value in TINY.items() if name not in left_out}
+    output = launch("smollm2/train_dpo.py", output_dir=tmp_path, start=grpo[1], control="true", **options)
+    assert "DPO: 2 steps of 8 completions" in output
+    results = results_of(tmp_path)
+    assert set(results) == {"start", "DPO", "more SFT"} and results["start"] == results_of(grpo[0])["start"]
+    lines = lines_of(tmp_path / "metrics.jsonl")
+    assert [line["step"] for line in lines if "eval_reward_mean" in line] == [0, 1, 2]
+    margins = [line["rewards/margins"] for line in lines if "rewards/margins" in line]
+    assert margins[0] == 0 and margins[1] != 0
+
+
 def test_vapor_with_all_weights_from_a_start_that_is_there(grpo, tmp_path):
     start = grpo[1] / "model.safetensors"
     written = start.stat().st_mtime_ns

@@ -1,0 +1,1 @@
+"""DPO: its trainer, its arguments and its pairs."""

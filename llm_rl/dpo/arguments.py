@@ -1,0 +1,75 @@
+"""Arguments of DPO, over those of every training run."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from transformers import TrainingArguments
+
+from llm_rl.core import PreferenceLoss
+from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.training.arguments import RunArguments
+from llm_rl.training.unsupported import refuse_unsupported
+
+
+@dataclass
+class DPOArguments(RunArguments):
+    """Arguments of `DPOTrainer`; names and defaults are those of docs/dpo.md.
+
+    `per_device_train_batch_size` counts pairs, so a forward pass has twice as many completions.
+
+    Raises:
+        ValueError: A value is out of range, a name unknown, or two do not fit together.
+    """
+
+    _VALID_DICT_FIELDS: ClassVar = [*TrainingArguments._VALID_DICT_FIELDS, "chat_template_kwargs"]
+
+    learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
+    beta: float = field(default=0.1, metadata={"help": "Strength of the tie to the reference, above 0."})
+    loss_type: PreferenceLoss = field(
+        default="sigmoid", metadata={"help": "Loss of a pair: sigmoid (DPO), ipo or hinge."}
+    )
+    label_smoothing: float = field(
+        default=0.0, metadata={"help": "Share of pairs taken to be the wrong way round; for sigmoid."}
+    )
+    length_normalize: bool | None = field(
+        default=None,
+        metadata={"help": "Divide a completion's log-probability by its tokens; None: with ipo alone."},
+    )
+    reference_free: bool = field(
+        default=False, metadata={"help": "No reference: as if both completions were as likely under it."}
+    )
+    precompute_ref_log_probs: bool = field(
+        default=False,
+        metadata={"help": "Ask the reference once for all pairs, before training, and keep no copy of it."},
+    )
+    chat_template_kwargs: dict[str, Any] | str | None = field(
+        default=None, metadata={"help": "Arguments of the chat template, for prompts that are messages."}
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Batches are pairs of token lists, and a loss that is not finite must be seen.
+        self.remove_unused_columns = False
+        self.logging_nan_inf_filter = False
+        check_positive("beta", self.beta)
+        if math.isinf(self.beta):
+            raise ValueError("beta is infinite; choose a finite one")
+        check_choice("loss_type", self.loss_type, PreferenceLoss)
+        if not 0 <= self.label_smoothing < 0.5:
+            raise ValueError(f"label_smoothing is {self.label_smoothing}; it must lie in [0, 0.5)")
+        if self.label_smoothing and self.loss_type != "sigmoid":
+            raise ValueError(f"label_smoothing does nothing with loss_type={self.loss_type!r}; leave it out")
+        if self.reference_free and self.precompute_ref_log_probs:
+            raise ValueError("reference_free has no reference to precompute; leave precompute_ref_log_probs out")
+        refuse_unsupported(self, "by DPOTrainer")
+
+    @property
+    def normalizes_length(self) -> bool:
+        """Whether log-probabilities are means over tokens in the loss."""
+        return self.loss_type == "ipo" if self.length_normalize is None else self.length_normalize
+
+    @property
+    def steps_per_rollout(self) -> int:
+        """Optimizer steps that a batch serves: one."""
+        return 1

@@ -1,0 +1,1 @@
+"""PPO: its trainer, its arguments and its value function."""

@@ -1,0 +1,92 @@
+"""Arguments of PPO, over those of roll-outs."""
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.grpo.arguments import KLIn
+from llm_rl.rollout.arguments import RolloutArguments
+
+ValueKind = Literal["head", "model"]
+
+
+@dataclass
+class PPOArguments(RolloutArguments):
+    """Arguments of `PPOTrainer`; names and defaults are those of docs/ppo.md.
+
+    `num_ppo_epochs` is the name that PPO has for `num_iterations`, which takes its value.
+
+    Raises:
+        ValueError: A value is out of range, a name unknown, or two do not fit together.
+    """
+
+    _smallest_group: ClassVar = 1
+
+    num_generations: int = field(default=1, metadata={"help": "Completions of each prompt."})
+    num_ppo_epochs: int = field(default=4, metadata={"help": "Passes of updates over one roll-out."})
+    gamma: float = field(default=1.0, metadata={"help": "Discount factor from token to token."})
+    lam: float = field(
+        default=0.95, metadata={"help": "Lambda of the advantage: 0, one-step errors; 1, the return minus the value."}
+    )
+    whiten_advantages: bool = field(
+        default=True, metadata={"help": "Advantages with mean 0 and variance 1 over the roll-out of all processes."}
+    )
+    epsilon: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - epsilon."})
+    epsilon_high: float | None = field(
+        default=None, metadata={"help": "The ratio is clipped above at 1 + epsilon_high; None: epsilon."}
+    )
+    vf_coef: float = field(default=0.1, metadata={"help": "Weight of the value loss."})
+    cliprange_value: float | None = field(
+        default=0.2, metadata={"help": "How far a value may move from that at sampling; None: no clip."}
+    )
+    value_function: ValueKind = field(
+        default="head",
+        metadata={"help": "A head on the policy's last hidden state, or a model of its own with a head."},
+    )
+    detach_value_head: bool = field(
+        default=False, metadata={"help": "Keep the value loss from training the policy's weights below the head."}
+    )
+    kl_in: KLIn = field(default="reward", metadata={"help": "Divergence in the reward of each token, or in the loss."})
+    bootstrap_truncated: bool = field(
+        default=False,
+        metadata={"help": "A completion without end token goes on with its last state's value, instead of ending."},
+    )
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.num_ppo_epochs, int) or self.num_ppo_epochs < 1:
+            raise ValueError(f"num_ppo_epochs is {self.num_ppo_epochs}; it must be a whole number, 1 or greater")
+        if self.num_iterations not in (1, self.num_ppo_epochs):
+            raise ValueError(
+                f"num_iterations is {self.num_iterations} and num_ppo_epochs {self.num_ppo_epochs}, two names of one "
+                "number; set num_ppo_epochs alone"
+            )
+        self.num_iterations = self.num_ppo_epochs
+        super().__post_init__()
+        for name in ("gamma", "lam", "epsilon"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must lie in [0, 1]")
+        if not self.clip_high >= 0:
+            raise ValueError(f"epsilon_high is {self.epsilon_high}; it must be 0 or greater")
+        if not 0 <= self.vf_coef < math.inf:
+            raise ValueError(f"vf_coef is {self.vf_coef}; it must be 0 or greater, and finite")
+        if self.cliprange_value is not None:
+            check_positive("cliprange_value", self.cliprange_value)
+        check_choice("value_function", self.value_function, ValueKind)
+        check_choice("kl_in", self.kl_in, KLIn)
+        self._check_reference("kl_in", "reward")
+        if self.kl_in == "loss" and self.kl_estimator == "k1":
+            raise ValueError(
+                "kl_estimator='k1' in the loss has gradient 0 in expectation; choose k2, k3 or full, or kl_in='reward'"
+            )
+        if self.detach_value_head and self.value_function == "model":
+            raise ValueError("detach_value_head does nothing with value_function='model'; leave one of them out")
+        if self.dynamic_sampling_attempts:
+            raise ValueError(
+                "dynamic_sampling_attempts replaces groups without spread, and PPO compares no groups; leave it out"
+            )
+
+    @property
+    def clip_high(self) -> float:
+        """How far the ratio may rise above 1."""
+        return self.epsilon if self.epsilon_high is None else self.epsilon_high

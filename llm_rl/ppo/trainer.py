@@ -1,0 +1,226 @@
+"""`PPOTrainer`: proximal policy optimization with a value function (arXiv:1707.06347); see docs/ppo.md."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from llm_rl.core import (
+    LossCounts,
+    PolicyTensors,
+    TokenStatistics,
+    aggregate_loss,
+    clipped_surrogate,
+    explained_variance,
+    generalized_advantage,
+    leveled_log_ratio,
+    linear_token_statistics,
+    masked_moments,
+    masked_sum,
+    record_monitors,
+    rewards_with_kl,
+    value_loss,
+    whiten,
+)
+from llm_rl.core.mismatch import record_mismatch
+from llm_rl.ppo.arguments import PPOArguments
+from llm_rl.ppo.batches import PPOBatch
+from llm_rl.ppo.value_function import (
+    PolicyWithValue,
+    ValueFunction,
+    load_value_function,
+    save_value_function,
+    trunk_of,
+)
+from llm_rl.rollout.data import RolloutBatch, Sample
+from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.training.checkpoint import named_damage
+from llm_rl.training.modes import evaluation_mode
+
+
+class PPOTrainer(RolloutTrainer):
+    """Trains a causal language model on rewards, with an advantage for each token from a value function.
+
+    Where this departs from usual code: the loss is the mean over the tokens of the whole optimizer step, of all
+    micro-batches and processes; advantages are whitened over the roll-out of all processes; the value head starts at 0.
+    A reward stands at the last token of its completion.
+
+    Args:
+        *args: As in `RolloutTrainer`, with `PPOArguments`.
+        value_model: A causal language model whose body gives the hidden states of the value function, with
+            `value_function="model"`. None: a copy of the policy as it is.
+        optimizers: Optimizer and scheduler; the optimizer must be None, as the value function is made here.
+        **kwargs: As in `RolloutTrainer`.
+
+    Attributes:
+        value_function: V, of the states before completion tokens.
+
+    Raises:
+        ValueError: `value_model` is given without `value_function="model"`, an optimizer is given, the policy's output
+            head is more than a matrix, or one of the reasons of `RolloutTrainer`.
+    """
+
+    args: PPOArguments
+    record_classes = (RolloutBatch, PPOBatch)
+
+    def __init__(
+        self,
+        *args: Any,
+        value_model: nn.Module | None = None,
+        optimizers: tuple[Any, Any] = (None, None),
+        **kwargs: Any,
+    ) -> None:
+        if optimizers[0] is not None:
+            raise ValueError("an optimizer of your own lacks the value function's weights; choose one by args.optim")
+        super().__init__(*args, optimizers=optimizers, **kwargs)
+        own = self.args.value_function == "model"
+        if value_model is not None and not own:
+            raise ValueError("value_model is given but value_function is 'head'; set value_function='model'")
+        if not self.scorer.plain_head:
+            raise ValueError(
+                f"{type(self.model).__name__} does more than multiply its last hidden state by its output head (a soft "
+                "cap, a scale), which PPOTrainer does not support; use GRPOTrainer"
+            )
+        trunk = trunk_of(self.model if value_model is None else value_model) if own else None
+        self.value_function = ValueFunction(self.model, trunk, detach=self.args.detach_value_head)
+        self.value_function.to(self.args.device)
+        self.model = self.model_wrapped = PolicyWithValue(self.model, self.value_function)
+
+    # A roll-out
+
+    def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> PPOBatch:
+        """The next micro-batch of the buffer; what is known of the whole roll-out is logged at each optimizer step."""
+        if self._step % self.args.gradient_accumulation_steps == 0:
+            rewards = torch.cat([batch.rewards for batch in self._buffered_inputs])
+            record_monitors(self.metrics, rewards=rewards.unsqueeze(0))
+            explained = self._buffered_inputs[0].explained_variance
+            self.metrics.add("explained_variance", explained, weight=explained.isfinite())
+        batch: PPOBatch = self._buffered_inputs[self._step % self.args.micro_batches_per_rollout]
+        return batch
+
+    @torch.no_grad()
+    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[Any]) -> Tensor:
+        """Makes the advantages of tokens from the rewards `(P, G)`, which stay as they are."""
+        size = self.args.per_device_train_batch_size
+        for batch, reward in zip(micro_batches, rewards.flatten().split(size), strict=True):
+            batch.rewards = reward
+        self._estimate_advantages(micro_batches)
+        return rewards
+
+    def _compute_advantages(self, rewards: Tensor) -> Tensor:
+        """NaN: a completion has no advantage of its own, its tokens have."""
+        return torch.full_like(rewards, torch.nan)
+
+    def _collate(self, samples: Sequence[Sample]) -> PPOBatch:
+        """The padded tensors of one micro-batch."""
+        return PPOBatch(**vars(super()._collate(samples)))
+
+    @property
+    def _needs_old_policy(self) -> bool:
+        """True: the values at sampling come with it."""
+        return True
+
+    def _score_old_policy(self, micro_batches: Sequence[Any]) -> list[Tensor]:
+        """Adds log-probabilities and values at sampling; the entropies of the completion tokens, `(B, T)` each."""
+        entropies = []
+        with evaluation_mode(self.model):
+            for batch in micro_batches:
+                length = batch.completion_ids.shape[1]
+                ahead = self.args.bootstrap_truncated and bool(batch.truncated.any())
+                statistics, values = self._policy_and_values(self.model, batch.with_state_after() if ahead else batch)
+                batch.old_per_token_logps = statistics.logprobs[:, :length]
+                batch.old_values = values[:, :length]
+                if ahead:
+                    last = batch.completion_mask.sum(1, keepdim=True)  # (B, 1), the state behind the last token
+                    batch.values_after = values.gather(1, last).squeeze(1).where(batch.truncated, 0.0)
+                entropies.append(statistics.entropy[:, :length])
+        return entropies
+
+    def _policy_and_values(self, model: Any, inputs: PPOBatch) -> tuple[TokenStatistics, Tensor]:
+        """Log-probabilities and entropies of the completion tokens, and V of the states before them, `(B, T)` each."""
+        with self.accelerator.autocast():
+            hidden, head = self.scorer.features(model, inputs)  # (B, T, D)
+            assert head is not None  # the trainer was not made without
+            statistics = linear_token_statistics(
+                hidden, head.weight, inputs.completion_ids, bias=head.bias, temperature=self.args.temperature
+            )
+            return statistics, model.value_function(inputs, hidden)
+
+    def _estimate_advantages(self, micro_batches: Sequence[Any]) -> None:
+        """Rewards a token, advantages and returns of each micro-batch, and what the values at sampling explain."""
+        for batch in micro_batches:
+            estimate = generalized_advantage(
+                self._token_rewards(batch),
+                batch.old_values,
+                gamma=self.args.gamma,
+                lam=self.args.lam,
+                mask=batch.completion_mask,
+                bootstrap=batch.values_after,
+            )
+            batch.token_advantages, batch.returns = estimate
+
+        # Statistics are those of the roll-out of all processes.
+        masks, several = [batch.completion_mask for batch in micro_batches], self.args.world_size > 1
+        errors = masked_moments([batch.returns - batch.old_values for batch in micro_batches], masks, reduce=several)
+        returns = masked_moments([batch.returns for batch in micro_batches], masks, reduce=several)
+        moments = masked_moments([batch.token_advantages for batch in micro_batches], masks, reduce=several)
+        for batch, mask in zip(micro_batches, masks, strict=True):
+            batch.explained_variance = explained_variance(errors, returns)
+            if self.args.whiten_advantages:
+                batch.token_advantages = whiten(batch.token_advantages, mask, moments)
+
+    def _token_rewards(self, batch: PPOBatch) -> Tensor:
+        """The reward at the last token, less the divergence of each token where it is in the reward; `(B, T)`."""
+        mask, rewards = batch.completion_mask, batch.rewards
+        assert rewards is not None
+        if not self.args.uses_reference or self.args.kl_in == "loss":
+            return rewards_with_kl(rewards, torch.zeros_like(mask, dtype=rewards.dtype), mask, 0.0)
+        with evaluation_mode(self.model):
+            kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
+        return rewards_with_kl(rewards, kl, mask, self.args.beta)
+
+    # The update
+
+    def _compute_loss_and_metrics(self, model: nn.Module, inputs: Any) -> Tensor:
+        """This micro-batch's share of the step's loss, to be added up over micro-batches and processes."""
+        mask, old_logps = inputs.loss_mask, inputs.old_per_token_logps
+        (logps, entropies), values = self._policy_and_values(model, inputs)  # (B, T) each
+
+        # max(−A R, −A clip(R)), which is −min(A R, A clip(R))
+        log_ratio = leveled_log_ratio(logps, old_logps, mask)
+        surrogate = clipped_surrogate(
+            log_ratio, torch.zeros_like(log_ratio), inputs.token_advantages, self.args.epsilon, self.args.clip_high
+        )
+        value = value_loss(values, inputs.returns, inputs.old_values, clip_range=self.args.cliprange_value)
+        losses = -surrogate.objective + self.args.vf_coef * value.loss
+        if self.args.uses_reference and self.args.kl_in == "loss":
+            losses = losses + self.args.beta * self._reference_kl(model, inputs, logps, mask)
+
+        # What a step's log line tells
+        tokens = mask.sum()
+        self.metrics.add_ratio("policy_loss", masked_sum(-surrogate.objective.detach(), mask), tokens)
+        self.metrics.add_ratio("value_loss", masked_sum(value.loss.detach(), mask), tokens)
+        self.metrics.add_ratio("value_clip_frac", masked_sum(value.clipped, mask), tokens)
+        self.metrics.add_ratio("value_mean", masked_sum(values.detach(), mask), tokens)
+        if inputs.sampling_per_token_logps is not None:
+            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
+        policy = PolicyTensors(logps, old_logps, surrogate, mask, inputs.completion_mask, entropies)
+        record_monitors(self.metrics, policy=policy)
+        return aggregate_loss(losses, mask, "dapo", LossCounts(inputs.sequences, inputs.tokens))
+
+    # Checkpoints
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        super()._save(output_dir, state_dict)
+        save_value_function(self.value_function, Path(self.args.output_dir if output_dir is None else output_dir))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        with named_damage(resume_from_checkpoint):
+            load_value_function(self.value_function, Path(resume_from_checkpoint))
+
+    def _load_best_model(self) -> None:
+        super()._load_best_model()
+        load_value_function(self.value_function, Path(str(self.state.best_model_checkpoint)))

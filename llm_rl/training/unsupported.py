@@ -1,0 +1,39 @@
+"""What `TrainingArguments` offers and trainers that compute log-probabilities themselves do not support."""
+
+from transformers import TrainingArguments
+
+
+def refuse_unsupported(args: TrainingArguments, where: str) -> None:
+    """Raise for an option that would do nothing, or something else than it says.
+
+    Args:
+        args: The arguments.
+        where: What does not support it, such as "with roll-outs".
+
+    Raises:
+        ValueError: One is set; the message names it.
+    """
+    unsupported = {
+        "torch_compile": args.torch_compile,
+        "include_num_input_tokens_seen": args.include_num_input_tokens_seen not in (False, "no"),
+        "auto_find_batch_size": args.auto_find_batch_size,
+        "ignore_data_skip": args.ignore_data_skip,
+        "train_sampling_strategy": args.train_sampling_strategy != "random",
+        "label_smoothing_factor": args.label_smoothing_factor != 0,
+        "neftune_noise_alpha": args.neftune_noise_alpha is not None,
+        "parallelism_config": args.parallelism_config is not None,
+        # Evaluation is ours: there are no model outputs to gather.
+        "bf16_full_eval": args.bf16_full_eval,
+        "fp16_full_eval": args.fp16_full_eval,
+        "prediction_loss_only": args.prediction_loss_only,
+        "eval_accumulation_steps": args.eval_accumulation_steps is not None,
+        "batch_eval_metrics": args.batch_eval_metrics,
+        "include_for_metrics": bool(args.include_for_metrics),
+        "label_names": args.label_names is not None,
+    }
+    for name, asked in unsupported.items():
+        if asked:
+            raise ValueError(f"{name}={getattr(args, name)!r} is not supported {where}; leave it out")
+    for name in ("split_batches", "dispatch_batches"):
+        if getattr(args.accelerator_config, name):
+            raise ValueError(f"accelerator_config.{name} is not supported {where}; leave it out")

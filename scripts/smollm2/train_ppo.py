@@ -1,0 +1,57 @@
+"""PPO on SmolLM2-135M: 4×4 Sudoku as a chat, from a small supervised start, judged on held-out grids.
+
+Makes the start if it is not there (LoRA on expert answers), trains it with `llm_rl.ppo.trainer.PPOTrainer` on the
+rewards of `sudoku_env.chat.rewards`, and judges both on puzzles whose grids do not occur in training: the task of
+`train_grpo.py`, with a value function in place of groups. The run folder receives the arguments, `metrics.jsonl` with
+the held-out curve, `curve.png`, the trained model and `results.json`.
+
+    python -m scripts.smollm2.train_ppo [recipe.yaml] [--start runs/smollm2/start --seed 1 …]
+    python -m scripts.smollm2.train_ppo [recipe.yaml] --resume_from_checkpoint last
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from transformers import TrainerCallback
+
+from llm_rl.ppo.arguments import PPOArguments
+from llm_rl.ppo.trainer import PPOTrainer
+from llm_rl.training.command_line import parse
+from scripts.smollm2.recipe import RecipeDefaults, TaskArguments, choose_folder, puzzle_rows, train_and_judge
+from sudoku_env.chat.rewards import cells_reward, exact_reward, givens_reward
+
+
+@dataclass
+class RecipeArguments(RecipeDefaults, PPOArguments):
+    """Arguments of PPO with this script's defaults."""
+
+    output_dir: str = field(default="runs/train_ppo", metadata={"help": "Run folder."})
+    max_steps: int = field(default=12, metadata={"help": "Optimizer steps."})
+    max_completion_length: int = field(default=36, metadata={"help": "Longest completion in tokens."})
+    num_generations: int = field(default=1, metadata={"help": "Completions of each prompt."})
+    num_ppo_epochs: int = field(default=1, metadata={"help": "Passes of updates over one roll-out."})
+
+
+task, args = parse(TaskArguments, RecipeArguments, description=__doc__)
+PANELS = {
+    "reward_mean": "reward",
+    "reward/givens_reward": "given digits kept",
+    "reward/cells_reward": "blanks filled rightly",
+    "reward/exact_reward": "grids solved",
+}
+REWARDS = [givens_reward, cells_reward, exact_reward]
+
+
+def new_trainer(
+    model: Any, tokenizer: Any, rows: Mapping[str, Sequence[Any]], callbacks: list[TrainerCallback] | None
+) -> PPOTrainer:
+    """PPO on the task's rewards."""
+    return PPOTrainer(
+        model, REWARDS, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
+    )
+
+
+folder = choose_folder(task, args)
+rows = puzzle_rows(task)
+train_and_judge("PPO", task, args, folder, rows, rows["train"], new_trainer, PANELS, ("reward_mean", "entropy"))

@@ -1,0 +1,26 @@
+import re
+from pathlib import Path
+
+import pytest
+
+import llm_rl.core
+from llm_rl.dpo.arguments import DPOArguments
+from tests.llm_rl.helpers.doc_examples import run_example
+from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
+
+PAGE = Path(__file__).parents[3] / "docs" / "dpo.md"
+
+
+def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = run_example(PAGE, "DPOTrainer", new_model(), tokenizer(), tmp_path, monkeypatch)["trainer"]
+    assert trainer.state.global_step == 2 and "rewards/margins" in trainer.state.log_history[0]
+
+
+def test_every_argument_is_in_the_table() -> None:
+    own = {name for name in DPOArguments.__annotations__ if not name.startswith("_")} - {"learning_rate"}
+    assert own <= set(re.findall(r"`(\w+)`", PAGE.read_text()))
+
+
+def test_every_function_of_the_formulas_is_there() -> None:
+    functions = set(re.findall(r"`core\.(\w+)`", PAGE.read_text()))
+    assert len(functions) >= 3 and all(hasattr(llm_rl.core, name) for name in functions)

@@ -1,0 +1,220 @@
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
+
+from llm_rl.core import dpo_loss
+from llm_rl.dpo.pairs import PairDataset, encode_pair
+from llm_rl.testing.comparison import compare_runs
+from tests.helpers.warm_process import SERVER, run_in_two_processes
+from tests.llm_rl.helpers.tiny_dpo import arguments, chats, pairs, play, trainer
+from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer, untimed
+
+HELPERS = Path(__file__).parents[1] / "helpers"
+
+
+def logprob(model: Any, prompt_ids: list[int], ids: list[int]) -> torch.Tensor:
+    """log π(completion | prompt), token by token without padding."""
+    logps = model(torch.tensor([prompt_ids + ids])).logits[0].log_softmax(-1)
+    return torch.stack([logps[len(prompt_ids) - 1 + t, token] for t, token in enumerate(ids)]).sum()
+
+
+def slow_loss(model: Any, reference: Any, items: Any, args: Any) -> torch.Tensor:
+    losses = []
+    for item in items:
+        found = []
+        for each in (model, reference):
+            for name in ("chosen_ids", "rejected_ids"):
+                size = len(item[name]) if args.normalizes_length else 1
+                found.append(logprob(each, item["prompt_ids"], item[name]) / size)
+        ref = (None, None) if args.reference_free else [value.detach() for value in found[2:]]
+        options = {"beta": args.beta, "loss_type": args.loss_type, "label_smoothing": args.label_smoothing}
+        losses.append(dpo_loss(*found[:2], *ref, **options))
+    return torch.stack(losses).mean()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"loss_type": "ipo", "beta": 0.3},
+        {"loss_type": "hinge", "length_normalize": True},
+        {"label_smoothing": 0.2, "precompute_ref_log_probs": True},
+        {"reference_free": True, "beta": 1.0},
+    ],
+    ids=lambda changes: "-".join(changes) or "defaults",
+)
+def test_gradients_equal_a_slow_loop_over_pairs(tmp_path: Path, changes: dict[str, Any]) -> None:
+    kept, start, reference = KeepGradients(), new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
+    given: dict[str, Any] = {"callbacks": [kept]}
+    if not changes.get("reference_free"):
+        given["ref_model"] = copy.deepcopy(reference)
+    settings = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "max_grad_norm": 0.0, **changes}
+    run = trainer(tmp_path, copy.deepcopy(start), given=given, **settings)
+    run.train()
+    loss = slow_loss(start, reference, run.train_dataset.items, run.args)
+    loss.backward()
+    assert run.state.log_history[0]["loss"] == pytest.approx(loss.item(), abs=2e-6)
+    for name, param in start.named_parameters():
+        assert param.grad is not None and (kept.steps[0][name] - param.grad).abs().max() < 1e-6, name
+    assert max(float(param.grad.abs().max()) for param in start.parameters() if param.grad is not None) > 1e-3
+
+
+def test_what_is_logged_by_hand(tmp_path: Path) -> None:
+    model, reference = new_model(), new_model(seed=5)
+    given = {"ref_model": copy.deepcopy(reference), "eval_dataset": pairs(5)}
+    run = trainer(tmp_path, copy.deepcopy(model), given=given, per_device_train_batch_size=8, beta=0.2)
+    with torch.no_grad():
+        expected = []
+        for item in run.train_dataset.items:
+            logps = [logprob(model, item["prompt_ids"], item[f"{name}_ids"]) for name in ("chosen", "rejected")]
+            refs = [logprob(reference, item["prompt_ids"], item[f"{name}_ids"]) for name in ("chosen", "rejected")]
+            rewards = [0.2 * (new - old) for new, old in zip(logps, refs, strict=True)]
+            margin = rewards[0] - rewards[1]
+            expected.append(torch.stack([*logps, *rewards, margin, (margin > 0).float()]))
+    names = ("logps/chosen", "logps/rejected", "rewards/chosen", "rewards/rejected", "rewards/margins")
+    found = run.evaluate()
+    run.train()
+    line = run.state.log_history[0]
+    means = dict(zip([*names, "rewards/accuracies"], torch.stack(expected).mean(0).tolist(), strict=True))
+    assert {name: line[name] for name in means} == pytest.approx(means, rel=1e-4, abs=1e-5)
+    first = torch.stack(expected[:5]).mean(0).tolist()
+    assert [found[f"eval_{name}"] for name in names] == pytest.approx(first[:5], rel=1e-4, abs=1e-5)
+    with torch.no_grad():
+        loss = slow_loss(model, reference, run.train_dataset.items[:5], run.args)
+    assert found["eval_loss"] == pytest.approx(loss.item(), abs=1e-5)
+    assert 0 < line["rewards/accuracies"] < 1 and "grad_norm" in line
+
+
+def test_the_prompt_is_masked_and_the_end_counts() -> None:
+    ids = {text: tokenizer()(text)["input_ids"] for text in ("red green", " blue", "user red assistant", " sky")}
+    item = encode_pair({"prompt": "red green", "chosen": " blue", "rejected": " sky"}, tokenizer(), {})
+    end = tokenizer().eos_token_id
+    assert item == {
+        "prompt_ids": ids["red green"],
+        "chosen_ids": [*ids[" blue"], end],
+        "rejected_ids": [*ids[" sky"], end],
+    }
+    chat = encode_pair(chats(1)[0], tokenizer(), {})
+    assert chat["prompt_ids"] == ids["user red assistant"]
+    whole = tokenizer().decode(chat["prompt_ids"] + chat["chosen_ids"])
+    assert whole == tokenizer().apply_chat_template(chats(1)[0]["prompt"] + chats(1)[0]["chosen"], tokenize=False)
+    mixed = encode_pair({**chats(1)[0], "chosen": " blue"}, tokenizer(), {})
+    assert mixed["prompt_ids"] == chat["prompt_ids"] and mixed["chosen_ids"] == [*ids[" blue"], end]
+
+
+def test_the_reference_of_adapters_is_the_model_without_them(tmp_path: Path) -> None:
+    base = new_model()
+    logs = []
+    for precompute in (False, True):
+        torch.manual_seed(0)
+        adapted = get_peft_model(copy.deepcopy(base), LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
+        run = trainer(tmp_path, adapted, max_steps=3, learning_rate=1e-2, precompute_ref_log_probs=precompute)
+        run.train()
+        logs.append(untimed(run.state.log_history)[:3])
+    assert logs[0][0]["rewards/margins"] == pytest.approx(0, abs=1e-6) and abs(logs[0][2]["rewards/margins"]) > 1e-4
+    for one, other in zip(*logs, strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
+
+
+def test_a_precomputed_reference_is_kept_for_known_rows_alone(tmp_path: Path) -> None:
+    run = trainer(tmp_path, precompute_ref_log_probs=True, given={"eval_dataset": pairs(3)})
+    assert run.reference is None and run.evaluate()["eval_rewards/margins"] == pytest.approx(0, abs=1e-6)
+    with pytest.raises(ValueError, match="keeps no reference for other rows"):
+        run.evaluate(pairs(2))
+
+
+def test_the_chosen_completions_become_likelier(tmp_path: Path) -> None:
+    run = trainer(tmp_path, data=chats(), max_steps=30, learning_rate=1e-2, per_device_train_batch_size=8, beta=0.5)
+    run.train()
+    first, last = run.state.log_history[0], run.state.log_history[-2]
+    assert first["loss"] == pytest.approx(0.6931, abs=1e-3) and last["loss"] < 0.2
+    assert first["rewards/accuracies"] == 0 and last["rewards/accuracies"] == 1
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    play(tmp_path / "whole")
+    for kill_after in (2, 4):
+        process = SERVER.Process(target=play, args=(tmp_path / "killed", kill_after))
+        process.start()
+        process.join(600)
+        assert process.exitcode == -9
+    play(tmp_path / "killed")
+    found = compare_runs(tmp_path / "whole", tmp_path / "killed")
+    assert found.first is None, str(found.first)
+
+
+def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
+    common = {"max_grad_norm": 0.0, "max_steps": 2}
+    settings: list[dict[str, Any]] = [common, {**common, "precompute_ref_log_probs": True}]
+    dealt = json.dumps([{**s, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2} for s in settings])
+    done = run_in_two_processes(HELPERS / "one_of_several_dpo.py", [tmp_path, dealt])
+    assert done.returncode == 0, done.stderr[-4000:]
+    kept = KeepGradients()
+    run = trainer(tmp_path / "whole", given={"callbacks": [kept]}, per_device_train_batch_size=8, **common)
+    run.train()
+    expected = untimed(run.state.log_history)
+    for index in range(2):
+        for rank in (0, 1):
+            gradients = load_file(tmp_path / f"{index}-rank{rank}.safetensors")
+            for name, gradient in kept.steps[1].items():
+                assert (gradients[name] - gradient).abs().max() < 1e-5, (index, name)
+            logs = untimed(json.loads((tmp_path / f"{index}-rank{rank}.json").read_text()))
+            for line, own in zip(logs[:2], expected[:2], strict=True):
+                assert line == pytest.approx(own, abs=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"beta": 0.0}, r"beta is 0\.0"),
+        ({"beta": float("inf")}, "beta is infinite"),
+        ({"loss_type": "kto"}, "loss_type is 'kto'"),
+        ({"label_smoothing": 0.5}, r"label_smoothing is 0\.5"),
+        ({"label_smoothing": 0.1, "loss_type": "hinge"}, "does nothing with loss_type='hinge'"),
+        ({"reference_free": True, "precompute_ref_log_probs": True}, "no reference to precompute"),
+        ({"torch_compile": True}, "torch_compile=True is not supported by DPOTrainer"),
+        ({"label_smoothing_factor": 0.1}, r"label_smoothing_factor=0\.1 is not supported"),
+    ],
+)
+def test_arguments_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        arguments(tmp_path, **changes)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"chosen": "a", "rejected": "b"}, "row 1 of train_dataset: a row of the data set has no 'prompt'"),
+        ({"prompt": "red", "chosen": "blue"}, "row 1 of train_dataset: 'rejected' is None"),
+        ({"prompt": "red", "chosen": "blue", "rejected": chats(1)[0]["rejected"]}, "'rejected' is "),
+        ({"prompt": "red " * 130, "chosen": "blue", "rejected": "sky"}, "exceed the model's 128 positions"),
+    ],
+)
+def test_rows_that_are_no_pairs(tmp_path: Path, row: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, data=[pairs(1)[0], row])
+
+
+def test_what_is_not_supported_raises(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="ref_model is given but reference_free is on"):
+        trainer(tmp_path, reference_free=True, given={"ref_model": new_model()})
+    with pytest.raises(ValueError, match="no rows"):
+        trainer(tmp_path).evaluate()
+    with pytest.raises(NotImplementedError, match="predict is not supported"):
+        trainer(tmp_path).predict()
+    endless = type("Endless", (), {"eos_token_id": None})()
+    with pytest.raises(ValueError, match="no end token"):
+        PairDataset("rows", pairs(1), endless, {})
+    odd = copy.deepcopy(tokenizer())
+    odd.chat_template = (
+        "{% if messages | length > 1 %}blue {% endif %}{% for m in messages %}{{ m['content'] }} {% endfor %}"
+    )
+    with pytest.raises(ValueError, match="the chat template writes the prompt otherwise"):
+        encode_pair(chats(1)[0], odd, {})

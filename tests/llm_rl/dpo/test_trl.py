@@ -1,0 +1,62 @@
+"""Loss and gradient of `DPOTrainer` beside those of TRL's, on the same rows."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.llm_rl.helpers.tiny_dpo import chats, pairs, trainer
+from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer
+
+NAMES = ("rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies", "logps/chosen")
+
+
+def trl_steps(folder: Path, model: Any, reference: Any, rows: list[dict[str, Any]], **settings: Any) -> Any:
+    """TRL's trainer after one step on all rows, and the gradients of that step."""
+    from datasets import Dataset
+    from trl import DPOConfig, DPOTrainer
+
+    kept = KeepGradients()
+    args = DPOConfig(
+        output_dir=str(folder),
+        max_steps=1,
+        per_device_train_batch_size=len(rows),
+        learning_rate=1e-3,
+        lr_scheduler_type="constant",
+        max_grad_norm=0.0,
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        **settings,
+    )
+    data = Dataset.from_list(rows)
+    run = DPOTrainer(model, reference, args, train_dataset=data, processing_class=tokenizer(), callbacks=[kept])
+    run.train()
+    return run, kept.steps[0]
+
+
+@pytest.mark.parametrize("rows", [pairs(), chats()], ids=["texts", "messages"])
+@pytest.mark.parametrize("loss_type", ["sigmoid", "ipo", "hinge"])
+def test_loss_gradient_and_log_are_those_of_trl(tmp_path: Path, loss_type: str, rows: list[dict[str, Any]]) -> None:
+    pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
+    model, reference, kept = new_model(), new_model(seed=5), KeepGradients()
+    settings = {"beta": 0.3, "loss_type": loss_type}
+    trl, gradients = trl_steps(
+        tmp_path / "trl", copy.deepcopy(model), copy.deepcopy(reference), rows, beta=0.3, loss_type=[loss_type]
+    )
+    given = {"callbacks": [kept], "ref_model": reference}
+    run = trainer(tmp_path, model, data=rows, given=given, per_device_train_batch_size=8, max_grad_norm=0.0, **settings)
+    run.train()
+    for ours, theirs in zip(run.train_dataset.items, trl.train_dataset, strict=True):
+        assert all(ours[name] == theirs[name] for name in ("prompt_ids", "chosen_ids", "rejected_ids"))
+    line, other = run.state.log_history[0], trl.state.log_history[0]
+    assert line["loss"] == pytest.approx(other["loss"], rel=1e-5, abs=1e-6)
+    assert {name: line[name] for name in NAMES} == pytest.approx({name: other[name] for name in NAMES}, rel=1e-4)
+    for name, gradient in kept.steps[0].items():
+        assert (gradient - gradients[name]).abs().max() < 2e-6 * max(1.0, float(gradient.abs().max())), name
+    assert max(float(gradient.abs().max()) for gradient in gradients.values()) > 1e-3

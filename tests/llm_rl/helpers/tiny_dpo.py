@@ -1,0 +1,81 @@
+"""DPO on the tiny model of `tiny_grpo`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from llm_rl.dpo.arguments import DPOArguments
+from llm_rl.dpo.trainer import DPOTrainer
+from tests.llm_rl.helpers.killable_grpo import KillAfter
+from tests.llm_rl.helpers.tiny_grpo import WORDS, new_model, tokenizer, untimed
+
+SETTINGS: dict[str, Any] = {
+    "max_steps": 5,
+    "per_device_train_batch_size": 2,
+    "gradient_accumulation_steps": 2,
+    "logging_steps": 2,
+    "lr_scheduler_type": "cosine",
+    "save_strategy": "steps",
+    "save_steps": 1,
+    "save_total_limit": 2,
+}
+
+
+def pairs(count: int = 8) -> list[dict[str, Any]]:
+    """Prompts and completions of different lengths, the same tokens together as apart."""
+    return [
+        {
+            "prompt": " ".join(WORDS[: 1 + index % 3]),
+            "chosen": " ".join(["", *WORDS[index : index + 1 + index % 2]]),
+            "rejected": " ".join(["", *WORDS[-1 - index % 4 :]]),
+        }
+        for index in range(count)
+    ]
+
+
+def chats(count: int = 8) -> list[dict[str, Any]]:
+    """`pairs` as messages."""
+    return [
+        {
+            "prompt": [{"role": "user", "content": row["prompt"]}],
+            **{name: [{"role": "assistant", "content": row[name]}] for name in ("chosen", "rejected")},
+        }
+        for row in pairs(count)
+    ]
+
+
+def arguments(folder: Path, **changes: Any) -> DPOArguments:
+    chosen: dict[str, Any] = {
+        "output_dir": str(folder),
+        "max_steps": 1,
+        "per_device_train_batch_size": 4,
+        "learning_rate": 1e-3,
+        "lr_scheduler_type": "constant",
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 7,
+    }
+    return DPOArguments(**{**chosen, **changes})
+
+
+def trainer(
+    folder: Path, model: Any = None, *, data: Any = None, given: dict[str, Any] | None = None, **changes: Any
+) -> DPOTrainer:
+    return DPOTrainer(
+        new_model() if model is None else model,
+        arguments(folder, **changes),
+        pairs() if data is None else data,
+        tokenizer(),
+        **(given or {}),
+    )
+
+
+def play(folder: Path, kill_after: int = 0) -> None:
+    """Train, from the last checkpoint if there is one, and write down what came out."""
+    run = trainer(folder, given={"callbacks": [KillAfter(kill_after)]}, **SETTINGS)
+    run.train(resume_from_checkpoint="last")
+    (folder / "log.json").write_text(json.dumps(untimed(run.state.log_history)))
+    run.save_model(str(folder / "final"))

@@ -1,0 +1,125 @@
+"""PPO on the tiny model of `tiny_grpo`, and its loss as a loop over completions and tokens in plain arithmetic."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from llm_rl.ppo.arguments import PPOArguments
+from llm_rl.ppo.trainer import PPOTrainer
+from llm_rl.rollout.data import Sample
+from tests.llm_rl.helpers.grpo_reference import token_logps
+from tests.llm_rl.helpers.tiny_grpo import new_model, rows, small_ids, tokenizer
+
+
+def arguments(folder: Path, **changes: Any) -> PPOArguments:
+    chosen: dict[str, Any] = {
+        "output_dir": str(folder),
+        "max_steps": 1,
+        "per_device_train_batch_size": 8,
+        "max_completion_length": 6,
+        "learning_rate": 1e-3,
+        "lr_scheduler_type": "constant",
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 7,
+    }
+    return PPOArguments(**{**chosen, **changes})
+
+
+def trainer(
+    folder: Path,
+    model: Any = None,
+    *,
+    reward_funcs: Any = small_ids,
+    data: Any = None,
+    given: dict[str, Any] | None = None,
+    **changes: Any,
+) -> PPOTrainer:
+    return PPOTrainer(
+        new_model() if model is None else model,
+        reward_funcs,
+        arguments(folder, **changes),
+        rows() if data is None else data,
+        tokenizer(),
+        **(given or {}),
+    )
+
+
+def slow_values(model: Any, head: Any, sample: Sample) -> list[Tensor]:
+    """V of the states before each token and behind the last."""
+    hidden = model.model(torch.tensor([sample.prompt_ids + sample.completion_ids])).last_hidden_state[0]
+    start = len(sample.prompt_ids) - 1
+    return [head(hidden[start + t]).squeeze() for t in range(len(sample.completion_ids) + 1)]
+
+
+def slow_advantages(rewards: Sequence[float], values: Sequence[float], args: PPOArguments) -> list[float]:
+    """The double sum over one-step errors; `values` has one entry more than `rewards`."""
+    errors = [r + args.gamma * values[t + 1] - values[t] for t, r in enumerate(rewards)]
+    decay = args.gamma * args.lam
+    return [sum(decay ** (j - t) * errors[j] for j in range(t, len(errors))) for t in range(len(errors))]
+
+
+def slow_roll_out(
+    args: PPOArguments,
+    samples: Sequence[Sample],
+    rewards: Sequence[float],
+    old: Sequence[Sequence[float]],
+    values: Sequence[Sequence[float]],
+    ref: Sequence[Sequence[float]] | None,
+) -> tuple[list[list[float]], list[list[float]]]:
+    """Advantages and returns of each token, from what was known at sampling."""
+    advantages, returns = [], []
+    for i, sample in enumerate(samples):
+        pays = [0.0] * len(sample.completion_ids)
+        if ref is not None and args.kl_in == "reward":
+            gaps = [now - then for then, now in zip(old[i], ref[i], strict=True)]
+            pays = [-args.beta * (float(torch.tensor(gap).exp()) - gap - 1) for gap in gaps]
+        pays[-1] += rewards[i]
+        after = values[i][-1] if args.bootstrap_truncated and sample.truncated else 0.0
+        own = slow_advantages(pays, [*values[i][:-1], after], args)
+        advantages.append(own)
+        returns.append([a + v for a, v in zip(own, values[i], strict=False)])
+    if args.whiten_advantages:
+        every = torch.tensor([a for own in advantages for a in own], dtype=torch.float64)
+        mean, std = float(every.mean()), float(every.var(correction=0).sqrt())
+        advantages = [[(a - mean) / (std + 1e-8) for a in own] for own in advantages]
+    return advantages, returns
+
+
+def slow_loss(
+    model: Any,
+    head: Any,
+    args: PPOArguments,
+    samples: Sequence[Sample],
+    old: Sequence[Sequence[float]],
+    values: Sequence[Sequence[float]],
+    ref: Sequence[Sequence[float]] | None,
+    advantages: Sequence[Sequence[float]],
+    returns: Sequence[Sequence[float]],
+) -> Tensor:
+    """max(−A R, −A clip(R)) + vf_coef · value loss, the mean over all tokens."""
+    high = args.epsilon if args.epsilon_high is None else args.epsilon_high
+    total, count = torch.zeros((), dtype=torch.float64), 0
+    for i, sample in enumerate(samples):
+        now = slow_values(model, head, sample)
+        for t, new in enumerate(token_logps(model, sample, args.temperature)):
+            ratio, a = (new - old[i][t]).exp(), advantages[i][t]
+            clipped = min(max(ratio, torch.tensor(1 - args.epsilon)), torch.tensor(1 + high))
+            total = total + max(-a * ratio, -a * clipped)
+            error = (now[t] - returns[i][t]) ** 2
+            if args.cliprange_value is not None:
+                shift = now[t] - values[i][t]
+                bound = torch.tensor(args.cliprange_value, dtype=shift.dtype)
+                near = values[i][t] + min(max(shift, -bound), bound)
+                error = max(error, (near - returns[i][t]) ** 2)
+            total, count = total + args.vf_coef * error / 2, count + 1
+            if ref is not None and args.kl_in == "loss":
+                gap = ref[i][t] - new
+                total = total + args.beta * (gap.exp() - gap - 1)
+    return total / count
