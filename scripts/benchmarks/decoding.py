@@ -1,7 +1,7 @@
 """Compare decoding strategies of one model: what they get right, how far they follow logic, and what they cost.
 
-Decodes the same puzzles by each strategy with each number of tokens per step, each threshold and each entropy bound, and
-with each number of tokens per step so that tokens are taken back.
+Decodes the same puzzles by each strategy with each number of tokens per step, each threshold and each entropy bound,
+and with each number of tokens per step so that tokens are taken back.
 Prints two tables and writes them as CSV, with a heat map of the mean order and a GIF of one decode.
 
     python -m scripts.benchmarks.decoding --tokens_per_step 1 2 4
@@ -139,12 +139,11 @@ with user_errors(ValueError):
         for name in args.strategies
     }
     policy = PolicyConfig(args.position_temperature, args.token_temperature)
-    backs = [
-        {name: value, "max_passes": args.max_passes}
+    taking_back = [
+        TakeBack(**{"max_passes": args.max_passes, name: value})
         for name in TAKING_BACK
         for value in sorted(set(getattr(args, name)))
     ]
-    ways: list[TakeBack | None] = [None, *(TakeBack(**each) for each in backs)]
 gif_strategy = args.gif_strategy or args.strategies[0]
 if gif_strategy not in strategies:
     fail(f"gif_strategy {gif_strategy!r} is not among the strategies {list(strategies)}; choose one")
@@ -190,8 +189,10 @@ rows, tiers, orders = [], [], {"rule ladder": mean_order(by_step)}
 counts = sorted(set(args.tokens_per_step))
 unlimited: Limits = dict.fromkeys(LIMITS)
 run(gif_strategy, {**unlimited, "tokens_per_step": max(counts)})  # not timed: it pays for what is cached later
-settings = [({**unlimited, name: value}, None) for name in LIMITS for value in sorted(set(getattr(args, name)))]
-settings += [({**unlimited, "tokens_per_step": count}, way) for count in counts for way in ways if way]
+settings: list[tuple[Limits, TakeBack | None]] = [
+    ({**unlimited, name: value}, None) for name in LIMITS for value in sorted(set(getattr(args, name)))
+]
+settings += [({**unlimited, "tokens_per_step": count}, how) for count in counts for how in taking_back]
 for limits, take_back in settings:
     reference: Evaluation | None = None
     for name, strategy in strategies.items():
