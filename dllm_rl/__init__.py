@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dllm_rl.strategies import get_strategy as get_strategy
     from dllm_rl.sudoku import PuzzleBatch as PuzzleBatch
     from dllm_rl.sudoku import SudokuTask as SudokuTask
+    from dllm_rl.taking_back import TakeBack as TakeBack
     from dllm_rl.task import UnmaskBatch as UnmaskBatch
     from dllm_rl.task import UnmaskTask as UnmaskTask
     from dllm_rl.trainer import UnmaskTrainer as UnmaskTrainer
@@ -44,6 +45,7 @@ _HOMES = {
     "SftTrainer": "dllm_rl.sft",
     "Strategy": "dllm_rl.strategies",
     "SudokuTask": "dllm_rl.sudoku",
+    "TakeBack": "dllm_rl.taking_back",
     "UnmaskArguments": "dllm_rl.arguments",
     "UnmaskBatch": "dllm_rl.task",
     "UnmaskTask": "dllm_rl.task",

@@ -1,5 +1,6 @@
-"""Decoding for inference: complete answers, one or several positions from one forward pass."""
+"""Decoding for inference: complete answers, one or several positions from one forward pass, some of them taken back."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -7,14 +8,17 @@ from torch import Tensor, nn
 
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.strategies import Strategy
+from dllm_rl.taking_back import Pass, TakeBack, taking_back_passes
 from dllm_rl.task import UnmaskBatch
-from dllm_rl.trajectories import OnError, Trajectories, decoding_steps, draw_uniforms
+from dllm_rl.trajectories import OnError, Step, Trajectories, decoding_steps, draw_uniforms
 from llm_rl.training.modes import in_evaluation_mode
 
 
 @dataclass(frozen=True, eq=False)
 class Decode:
     """One decode of each of N problems, in at most K steps of one forward pass each.
+
+    A step number is that of the last step that wrote a position, where tokens were taken back.
 
     Attributes:
         problems: The N problems.
@@ -23,6 +27,8 @@ class Decode:
         definite: bool `(N, R)`, whether the position was definite when it was filled.
         greedy: int64 `(N, K)`, the masked position of the largest margin before each step, -1 after the last.
         greedy_definite: bool `(N, K)`, whether that position was definite.
+        forward_passes: int64 `(N,)`, steps until the decode ended.
+        taken_back: int64 `(N,)`, how often a token was masked again or replaced.
     """
 
     problems: UnmaskBatch
@@ -31,11 +37,8 @@ class Decode:
     definite: Tensor
     greedy: Tensor
     greedy_definite: Tensor
-
-    @property
-    def forward_passes(self) -> Tensor:
-        """int64 `(N,)`, steps until the decode ended."""
-        return self.step_of.amax(1) + 1
+    forward_passes: Tensor
+    taken_back: Tensor
 
     @property
     def judged(self) -> Tensor:
@@ -49,7 +52,7 @@ class Decode:
 
     @property
     def error_step(self) -> Tensor:
-        """int64 `(N,)`, the step that wrote the first wrong token at a judged position; all steps where none did."""
+        """int64 `(N,)`, the step that wrote the first wrong token at a judged position; all where there is none."""
         wrong = self.judged & (self.step_of >= 0) & ~self.right
         return torch.where(wrong, self.step_of, self.forward_passes[:, None]).amin(1)
 
@@ -66,7 +69,13 @@ class Decode:
         return judged & (self.greedy >= 0) & (steps <= self.error_step[:, None])
 
     def states_of(self, row: int) -> Tensor:
-        """The states of one decode, int64 `(steps + 1, R)`, the problem first."""
+        """The states of one decode, int64 `(steps + 1, R)`, the problem first.
+
+        Raises:
+            ValueError: It took tokens back, and states are not kept.
+        """
+        if self.taken_back[row]:
+            raise ValueError(f"decode {row} took {int(self.taken_back[row])} tokens back; its states are not kept")
         steps = torch.arange(int(self.forward_passes[row]) + 1, device=self.step_of.device)
         return torch.where(self.step_of[row] < steps[:, None], self.responses[row], self.problems.mask_id)
 
@@ -81,6 +90,7 @@ def decode(
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
     entropy_bound: float | None = None,
+    take_back: TakeBack | None = None,
     on_error: OnError = "continue",
     policy: PolicyConfig | None = None,
     generator: torch.Generator | None = None,
@@ -104,6 +114,9 @@ def decode(
     is at most γ nats (the EB-sampler, arXiv:2505.24857); the strategy gives their order, and `tokens_per_step` may
     limit their number. Entropies are those of the model's own distributions, at temperature 1.
 
+    With `take_back` each pass also looks at the tokens that earlier ones have written, and masks some of them again or
+    replaces them (`dllm_rl.taking_back`); passes that fill nothing count too.
+
     Args:
         model: A model as `score_states` takes it (`dllm_rl.models.adapter.as_policy_model` makes one); it is put in
             evaluation mode for the call.
@@ -112,6 +125,7 @@ def decode(
         tokens_per_step: Most positions to fill at each step; None is no bound.
         threshold: Least score of the positions filled beside the best one; None is no threshold.
         entropy_bound: γ; None is no bound.
+        take_back: Which tokens are masked again or replaced, and for how many passes; None is none.
         on_error: "continue" to the end, or "end" after the step that wrote a wrong token at a judged position. To
             "correct" it is for roll-outs: a decode does not know the answer.
         policy: Temperatures, for the strategies that draw.
@@ -121,34 +135,89 @@ def decode(
     Raises:
         ValueError: `tokens_per_step`, `entropy_bound` or `max_tokens` is too small; a threshold or an entropy bound
             comes with the other one, with a strategy that draws positions or with one token a step; errors are to be
-            corrected; or the strategy leaves a state without a position or chooses one that is not masked.
+            corrected; tokens are to be taken back although errors end a decode or the strategy draws; or the strategy
+            leaves a state without a position or chooses one that is not masked.
     """
     if on_error == "correct":
         raise ValueError("on_error='correct' is for roll-outs; a decode knows no answer, use 'end' or 'continue'")
-    trajectories = Trajectories(problems)
+    if take_back is not None and on_error == "end":
+        raise ValueError("on_error='end' leaves no error to take back; use on_error='continue' with take_back")
+    trajectories, policy = Trajectories(problems), policy or PolicyConfig()
+    passes: Iterator[Pass]
+    if take_back is None:
+        most = trajectories.most_positions
+        steps = decoding_steps(
+            model,
+            trajectories,
+            strategy,
+            policy=policy,
+            uniforms=draw_uniforms(strategy, trajectories, generator),
+            tokens_per_step=tokens_per_step,
+            threshold=threshold,
+            entropy_bound=entropy_bound,
+            on_error=on_error,
+            max_tokens=max_tokens,
+        )
+        passes = map(_as_pass, steps)
+    else:
+        most = max(take_back.max_passes, trajectories.most_positions)
+        passes = taking_back_passes(
+            model,
+            problems,
+            trajectories.responses,
+            strategy,
+            take_back,
+            policy=policy,
+            tokens_per_step=tokens_per_step,
+            threshold=threshold,
+            entropy_bound=entropy_bound,
+            max_tokens=max_tokens,
+        )
+    return _record(trajectories, passes, most)
+
+
+def _as_pass(step: Step) -> Pass:
+    """What a step without taking back did."""
+    largest = step.scores.margins.argmax(1)[step.states]  # (A,)
+    none = step.trajectories[:0]
+    return Pass(
+        step.number,
+        step.trajectories,
+        largest,
+        step.definite[step.states, largest],
+        (step.trajectories[step.rows], step.positions),
+        step.definite[step.states[step.rows], step.positions],
+        (none, none),
+        (none, none),
+    )
+
+
+def _record(trajectories: Trajectories, passes: Iterable[Pass], most: int) -> Decode:
+    """Take the passes, `most` at most, of decodes that write into the responses of trajectories, one a problem."""
+    problems = trajectories.problems
     step_of = torch.full_like(problems.responses, -1)
     definite = torch.zeros_like(problems.judged)
-    greedy = step_of.new_full((len(problems), trajectories.most_positions), -1)
+    greedy = step_of.new_full((len(problems), most), -1)
     greedy_definite = torch.zeros_like(greedy, dtype=torch.bool)
-    for step in decoding_steps(
-        model,
-        trajectories,
-        strategy,
-        policy=policy or PolicyConfig(),
-        uniforms=draw_uniforms(strategy, trajectories, generator),
-        tokens_per_step=tokens_per_step,
-        threshold=threshold,
-        entropy_bound=entropy_bound,
-        on_error=on_error,
-        max_tokens=max_tokens,
-    ):
-        largest = step.scores.margins.argmax(1)[step.states]  # (A,)
-        greedy[step.trajectories, step.number] = largest
-        greedy_definite[step.trajectories, step.number] = step.definite[step.states, largest]
-        filled = step.trajectories[step.rows], step.positions
-        step_of[filled] = step.number
-        definite[filled] = step.definite[step.states[step.rows], step.positions]
-    steps = int(step_of.max()) + 1
+    forward_passes, taken_back = torch.zeros_like(trajectories.to_fill), torch.zeros_like(trajectories.to_fill)
+    for done in passes:
+        greedy[done.decodes, done.number] = done.greedy
+        greedy_definite[done.decodes, done.number] = done.greedy_definite
+        step_of[done.filled] = step_of[done.replaced] = done.number
+        step_of[done.remasked] = -1
+        definite[done.filled] = done.definite
+        definite[done.replaced] = definite[done.remasked] = False
+        forward_passes[done.decodes] = done.number + 1
+        for problem, _ in (done.replaced, done.remasked):
+            taken_back += problem.bincount(minlength=len(problems))
+    steps = int(forward_passes.max())
     return Decode(
-        problems, trajectories.responses, step_of, definite, greedy[:, :steps].clone(), greedy_definite[:, :steps]
+        problems=problems,
+        responses=trajectories.responses,
+        step_of=step_of,
+        definite=definite,
+        greedy=greedy[:, :steps].clone(),
+        greedy_definite=greedy_definite[:, :steps].clone(),
+        forward_passes=forward_passes,
+        taken_back=taken_back,
     )

@@ -13,6 +13,7 @@ from dllm_rl.decode import Decode, decode
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.statistics import estimate, ratio_contributions
 from dllm_rl.strategies import STRATEGIES, Strategy
+from dllm_rl.taking_back import TakeBack
 from dllm_rl.task import UnmaskTask
 from dllm_rl.trajectories import OnError
 
@@ -107,6 +108,7 @@ def evaluate(
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
     entropy_bound: float | None = None,
+    take_back: TakeBack | None = None,
     on_error: OnError = "end",
     policy: PolicyConfig | None = None,
     seed: int = 0,
@@ -123,6 +125,7 @@ def evaluate(
         tokens_per_step: Most positions to fill at each step; None is no bound.
         threshold: Least score of the positions filled beside the best one (`dllm_rl.decode.decode`); None is none.
         entropy_bound: Bound on the entropy of the positions of a step in nats (`dllm_rl.decode.decode`); None is none.
+        take_back: Which tokens are taken back (`dllm_rl.taking_back`), with `on_error="continue"`; None is none.
         on_error: "end" a decode after its first error, which saves time, or "continue" to the end.
         policy: Temperatures, for the strategies that draw.
         seed: Random seed of the strategies that draw.
@@ -144,6 +147,7 @@ def evaluate(
             tokens_per_step=tokens_per_step,
             threshold=threshold,
             entropy_bound=entropy_bound,
+            take_back=take_back,
             on_error=on_error,
             policy=policy,
             generator=generator,

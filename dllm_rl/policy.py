@@ -119,26 +119,63 @@ def score_states(
     if not bool(masked.any(dim=1).all()):
         state = int((~masked.any(dim=1)).nonzero()[0])
         raise ValueError(f"state {state} has no masked position left; drop finished states first")
+    logits, kept = logits_at(model, prompt_ids, prompt_mask, responses, masked, mask_id, hidden=hidden)
+    return scores_of(logits, masked, config, kept)
+
+
+def logits_at(
+    model: nn.Module,
+    prompt_ids: Tensor,
+    prompt_mask: Tensor | None,
+    responses: Tensor,
+    at: Tensor,
+    mask_id: int,
+    *,
+    hidden: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Run the model on N states and take its logits at chosen positions, masked or filled.
+
+    Args:
+        model: The model, as in `score_states`.
+        prompt_ids: int64 `(N, P)`, padded on the left.
+        prompt_mask: bool `(N, P)`, false at padding, or None where there is none.
+        responses: int64 `(N, R)`.
+        at: bool `(N, R)`, the M positions.
+        mask_id: The mask token.
+        hidden: Whether to keep the hidden states.
+
+    Returns:
+        Logits fp32 `(M, V)`, the mask token at -inf, and the last hidden states `(M, H)` there, without gradient, or
+        None if not asked for.
+    """
     attention_mask = None
     if prompt_mask is not None:
-        attention_mask = torch.cat([prompt_mask, torch.ones_like(masked)], dim=1)
+        attention_mask = torch.cat([prompt_mask, torch.ones_like(at)], dim=1)
     output = model(
         input_ids=torch.cat([prompt_ids, responses], dim=1),
         attention_mask=attention_mask,
-        logits_mask=torch.cat([torch.zeros_like(prompt_ids, dtype=torch.bool), masked], dim=1),
+        logits_mask=torch.cat([torch.zeros_like(prompt_ids, dtype=torch.bool), at], dim=1),
         **({"output_hidden_states": True} if hidden else {}),
     )
-    excluded = torch.arange(output.logits.shape[-1], device=masked.device) == mask_id
+    excluded = torch.arange(output.logits.shape[-1], device=at.device) == mask_id
     logits = promote(output.logits).masked_fill(excluded, NEG_INF)  # (M, V)
-    row_of = torch.full_like(responses, -1)
+    return logits, output.hidden_states[-1].detach() if hidden else None
+
+
+def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig, hidden: Tensor | None = None) -> StateScores:
+    """The policy that logits `(M, V)` at the masked positions, bool `(N, R)`, of N states make.
+
+    Raises:
+        FloatingPointError: The logits are not finite.
+    """
+    row_of = torch.full(masked.shape, -1, device=masked.device)
     row_of[masked] = torch.arange(len(logits), device=masked.device)
     packed = log_margins(logits, config.margin_eps)
     if not bool(packed.isfinite().all()):
         raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")
-    margins = packed.new_full(responses.shape, NEG_INF).masked_scatter(masked, packed)
+    margins = packed.new_full(masked.shape, NEG_INF).masked_scatter(masked, packed)
     position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
-    kept = output.hidden_states[-1].detach() if hidden else None
-    return StateScores(logits, row_of, margins, position_logprobs, kept)
+    return StateScores(logits, row_of, margins, position_logprobs, hidden)
 
 
 def token_logprobs_at(

@@ -1,11 +1,13 @@
 """Compare decoding strategies of one model: what they get right, how far they follow logic, and what they cost.
 
-Decodes the same puzzles by each strategy with each number of tokens per step, each threshold and each entropy bound.
+Decodes the same puzzles by each strategy with each number of tokens per step, each threshold and each entropy bound,
+and with each number of tokens per step so that tokens are taken back.
 Prints two tables and writes them as CSV, with a heat map of the mean order and a GIF of one decode.
 
     python -m scripts.benchmarks.decoding --tokens_per_step 1 2 4
     python -m scripts.benchmarks.decoding --strategies margin definite_first --threshold 2 4 8
     python -m scripts.benchmarks.decoding --strategies margin entropy --entropy_bound 0.01 0.1 1
+    python -m scripts.benchmarks.decoding --strategies margin --remask_threshold 0.1 0.5 --edit_threshold 0.9
 """
 
 import os
@@ -28,6 +30,7 @@ from dllm_rl.order import assess, known_mean, mean_order, rank_correlation
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.strategies import STRATEGIES, get_strategy, semi_autoregressive
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.taking_back import TakeBack
 from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
 from scripts.benchmarks.order_plot import plot_order
@@ -42,6 +45,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LIMITS = {"tokens_per_step": "Int64", "threshold": "Float64", "entropy_bound": "Float64"}
 """What limits the positions of a step, one at a time: arguments of `decode` and columns of the tables, with types."""
+
+TAKING_BACK = {"remask_threshold": "Float64", "remask_count": "Int64", "edit_threshold": "Float64"}
+"""What takes tokens back, one at a time: arguments of `TakeBack` and columns of the tables, with types."""
 
 Limits = dict[str, Any]
 
@@ -82,6 +88,21 @@ class Arguments:
             "so many nats; strategies that draw positions are left out."
         },
     )
+    remask_threshold: list[float] = field(
+        default_factory=list,
+        metadata={"help": "Also mask tokens again whose probability has fallen below this, with each tokens_per_step."},
+    )
+    remask_count: list[int] = field(
+        default_factory=list,
+        metadata={
+            "help": "Also mask the so many least probable tokens again in every pass, with each tokens_per_step."
+        },
+    )
+    edit_threshold: list[float] = field(
+        default_factory=list,
+        metadata={"help": "Also replace tokens where another one's probability is above this, likewise."},
+    )
+    max_passes: int = field(default=60, metadata={"help": "Most forward passes of a decode that takes tokens back."})
     block_length: int = field(default=8, metadata={"help": "Positions in a semi-autoregressive block."})
     max_puzzles: int = field(default=100, metadata={"help": "Decode the first so many prompts; 0 is all."})
     max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
@@ -118,6 +139,11 @@ with user_errors(ValueError):
         for name in args.strategies
     }
     policy = PolicyConfig(args.position_temperature, args.token_temperature)
+    taking_back = [
+        TakeBack(**{"max_passes": args.max_passes, name: value})
+        for name in TAKING_BACK
+        for value in sorted(set(getattr(args, name)))
+    ]
 gif_strategy = args.gif_strategy or args.strategies[0]
 if gif_strategy not in strategies:
     fail(f"gif_strategy {gif_strategy!r} is not among the strategies {list(strategies)}; choose one")
@@ -140,7 +166,7 @@ solutions = np.stack([puzzle.layout.solution for puzzle in prefilled])
 by_step = ladder_steps(boards)
 
 
-def run(name: str, limits: Limits) -> tuple[Decode, float]:
+def run(name: str, limits: Limits, take_back: TakeBack | None = None) -> tuple[Decode, float]:
     """Decode all puzzles; the seconds it took."""
     generator = torch.Generator(device=args.device).manual_seed(args.seed)
     started = time.perf_counter()
@@ -149,6 +175,7 @@ def run(name: str, limits: Limits) -> tuple[Decode, float]:
         puzzles,
         strategies[name],
         **limits,
+        take_back=take_back,
         policy=policy,
         generator=generator,
         max_tokens=args.max_tokens,
@@ -162,17 +189,21 @@ rows, tiers, orders = [], [], {"rule ladder": mean_order(by_step)}
 counts = sorted(set(args.tokens_per_step))
 unlimited: Limits = dict.fromkeys(LIMITS)
 run(gif_strategy, {**unlimited, "tokens_per_step": max(counts)})  # not timed: it pays for what is cached later
-for limits in ({**unlimited, name: value} for name in LIMITS for value in sorted(set(getattr(args, name)))):
+settings: list[tuple[Limits, TakeBack | None]] = [
+    ({**unlimited, name: value}, None) for name in LIMITS for value in sorted(set(getattr(args, name)))
+]
+settings += [({**unlimited, "tokens_per_step": count}, how) for count in counts for how in taking_back]
+for limits, take_back in settings:
     reference: Evaluation | None = None
     for name, strategy in strategies.items():
-        if limits["tokens_per_step"] is None and strategy.sample_position:
+        if (limits["tokens_per_step"] is None or take_back) and strategy.sample_position:
             continue
-        record, seconds = run(name, limits)
+        record, seconds = run(name, limits, take_back)
         found = assess(record, seed=args.seed)
         order, summary = found.order, found.summary()
         reference = reference or found.evaluation
         difference, half_width = paired_difference(found.evaluation, reference)
-        label = {"strategy": name, **limits}
+        label = {"strategy": name, **limits, **{each: getattr(take_back, each, None) for each in TAKING_BACK}}
         rows.append(
             {
                 **label,
@@ -187,16 +218,17 @@ for limits in ({**unlimited, name: value} for name in LIMITS for value in sorted
         )
         by_kind = {"greedy": order.greedy_tiers, "chosen": order.chosen_tiers, "random floor": found.floor_tiers}
         tiers += [{**label, "of": of, "count": len(each), **tier_shares(each)} for of, each in by_kind.items()]
-        if limits["tokens_per_step"] == counts[0]:
+        if limits["tokens_per_step"] == counts[0] and take_back is None:
             orders[name] = mean_order(order.cell_steps)
             if name == gif_strategy:
                 shown = puzzles.read_states(record.states_of(args.gif_puzzle))
                 decode_gif(folder / "decode.gif", shown, solutions[args.gif_puzzle])
 
 pd = load_pandas()
-labels = ["strategy", *LIMITS]
-table = pd.DataFrame(rows).astype(LIMITS).set_index(labels)
-by_tier = pd.DataFrame(tiers).astype(LIMITS).set_index([*labels, "of"])
+types = LIMITS | TAKING_BACK
+labels = ["strategy", *types]
+table = pd.DataFrame(rows).astype(types).set_index(labels)
+by_tier = pd.DataFrame(tiers).astype(types).set_index([*labels, "of"])
 for name, frame in (("table", table), ("tiers", by_tier)):
     frame.to_csv(folder / f"{name}.partial.csv")
     os.replace(folder / f"{name}.partial.csv", folder / f"{name}.csv")

@@ -60,7 +60,20 @@ def check_on_error(on_error: str) -> OnError:
     raise SudokuError(f"on_error={on_error!r} is unknown; use one of {get_args(OnError)}")
 
 
-def unmask_reward(in_map: ArrayLike, definite: ArrayLike, correct: ArrayLike, lam: float) -> NDArray[np.float64]:
+def check_error_cost(error_cost: float) -> float:
+    """The cost of a wrong token that can be taken back, as a float.
+
+    Raises:
+        SudokuError: It is no finite number above 0.
+    """
+    if not isinstance(error_cost, Real) or not 0 < error_cost < inf:
+        raise SudokuError(f"error_cost must be larger than 0 and finite, got {error_cost!r}")
+    return float(error_cost)
+
+
+def unmask_reward(
+    in_map: ArrayLike, definite: ArrayLike, correct: ArrayLike, lam: float, error_cost: float = 0.0
+) -> NDArray[np.float64]:
     """Reward of one position and token: λ outside the map, 1 for the right digit in a definite cell, else 0.
 
     Args:
@@ -68,11 +81,29 @@ def unmask_reward(in_map: ArrayLike, definite: ArrayLike, correct: ArrayLike, la
         definite: bool `(...)`, whether that cell is definite before the action (S1); ignored outside the map.
         correct: bool `(...)`, whether the token is the solution's digit; ignored outside the map.
         lam: λ, the reward of any token at a position outside the map (S2).
+        error_cost: c; a wrong token in a cell earns −c.
 
     Returns:
         float64 of the arguments' broadcast shape.
     """
-    return np.where(in_map, np.logical_and(definite, correct), np.float64(lam))
+    in_cell = np.where(correct, np.where(definite, 1.0, 0.0), 0.0 - error_cost)
+    return np.where(in_map, in_cell, np.float64(lam))
+
+
+def remask_reward(correct: ArrayLike, error_cost: float) -> NDArray[np.float64]:
+    """Reward of masking a filled cell again: its cost back for a wrong token, −1 for the solution's digit.
+
+    A right digit earned at most 1 and a wrong one exactly −c when it was written, so that no sequence of actions that
+    ends where it began has earned anything: docs/objective.md, "Taking back".
+
+    Args:
+        correct: bool `(...)`, whether the cell holds the solution's digit.
+        error_cost: c, what a wrong token cost.
+
+    Returns:
+        float64 `(...)`.
+    """
+    return np.where(correct, -1.0, np.float64(error_cost))
 
 
 def step_batch(
@@ -161,8 +192,11 @@ def write_pairs(
     definite: NDArray[np.bool_],
     lam: float,
     on_error: OnError,
+    error_cost: float = 0.0,
 ) -> StepBatch:
     """What `step_batch` does, in place and unchecked, with pairs of a position and a token in one list.
+
+    A pair whose token is the mask takes back what stands in a filled cell, for the reward of `remask_reward`.
 
     Args:
         responses: int64 `(B, R)`, as in `step_batch`; they are changed.
@@ -176,14 +210,18 @@ def write_pairs(
         definite: bool `(B, n²)`, as in `step_batch`.
         lam: λ.
         on_error: What is written for a wrong token.
+        error_cost: c, what a wrong token costs, and what taking it back earns.
     """
     # Each pair by the state before.
-    in_map = cells >= 0
+    in_map, taken_back = cells >= 0, tokens == mask_id
     answers = digit_ids[solutions[rows, cells].astype(np.int64) - 1]
     correct = answers == tokens
-    wrong = in_map & ~correct
+    wrong = in_map & ~correct & ~taken_back
+    earned = unmask_reward(in_map, definite[rows, cells], correct, lam, error_cost)
+    if taken_back.any():
+        earned[taken_back] = remask_reward((responses[rows, positions] == answers)[taken_back], error_cost)
     rewards = np.zeros(len(responses))
-    np.add.at(rewards, rows, unmask_reward(in_map, definite[rows, cells], correct, lam))
+    np.add.at(rewards, rows, earned)
 
     # All of them are written at once.
     responses[rows, positions] = np.where(wrong, answers, tokens) if on_error == "correct" else tokens

@@ -117,7 +117,8 @@ class ResponseState:
         tokens: int64 `(B, max_prompt_length + max_gen_length)`, the prompts, padded on the left, and the responses.
         solutions: uint8 `(B, n²)`.
         definite: bool `(B, n²)`, the cells that are definite now (S1); none once a cell is wrong.
-        wrong: bool `(B, max_gen_length)`, the cells' positions for which the last action had a wrong token.
+        wrong: bool `(B, max_gen_length)`, the cells' positions for which the last action had a wrong token; with
+            `take_back` those that hold one.
         error: bool `(B,)`, whether there is one.
         illegal: bool `(B,)`, whether the last action was illegal.
         over: bool `(B,)`, whether the episode is over.
@@ -136,6 +137,7 @@ class ResponseState:
         self.illegal = np.zeros(count, dtype=bool)
         self.over = np.ones(count, dtype=bool)
         self.steps = np.zeros(count, dtype=np.int64)
+        self._budgets = np.zeros(count, dtype=np.int64)
         self._boards = np.zeros((count, cells), dtype=np.int16)
         self._orders = np.zeros((count, cells), dtype=np.int64)
         self._responses = responses
@@ -166,6 +168,7 @@ class ResponseState:
         self.definite[row] = definite_digits(layout.puzzle) > 0
         self.wrong[row] = self.error[row] = self.illegal[row] = self.over[row] = False
         self.steps[row] = 0
+        self._budgets[row] = self._rules.budget(self._responses.max_gen_length - len(start.filled_indices))
         self._boards[row] = layout.puzzle
         self._orders[row] = 0
 
@@ -182,7 +185,13 @@ class ResponseState:
         # Who acts, and what is written.
         legal = np.empty(len(actions), dtype=bool)
         pairs = list_pairs(
-            actions.reshape(len(actions), -1, 2), self.tokens, self.over, self._responses.mask_id, self._cell_at, legal
+            actions.reshape(len(actions), -1, 2),
+            self.tokens,
+            self.over,
+            self._responses.mask_id,
+            self._cell_at,
+            self._orders,
+            legal,
         )  # (M, 4)
         self.illegal = ~(legal | self.over)
 
@@ -196,10 +205,17 @@ class ResponseState:
             definite=self.definite,
             lam=self._rules.lam,
             on_error=self._rules.on_error,
+            error_cost=self._rules.error_cost,
         )
         self.steps += legal
-        self.wrong, self.error = after.wrong, after.errors
-        ended = after.complete | after.errors if self._rules.on_error == "end" else after.complete
+        if self._rules.take_back:  # a wrong token stays wrong until it is taken back
+            rows, positions = pairs[:, 0], pairs[:, 1]
+            self.wrong[rows, positions] = after.wrong[rows, positions]
+            self.error = np.logical_or.reduce(self.wrong, axis=1)
+            ended = (after.complete & ~self.error) | (self.steps >= self._budgets)
+        else:
+            self.wrong, self.error = after.wrong, after.errors
+            ended = after.complete | after.errors if self._rules.on_error == "end" else after.complete
         self.over |= ended | self.illegal
 
         # What follows now.
@@ -207,7 +223,8 @@ class ResponseState:
         write_cells(
             pairs,
             self.tokens,
-            self.over,
+            self.error & (self._rules.on_error == "end"),
+            self._responses.mask_id,
             self._digit_ids,
             self._boards,
             self._orders,
@@ -228,6 +245,7 @@ class ResponseState:
         ranges[:] = [self.layouts[0].map_range] * len(ranges)
         return {
             "masked": (responses == self._responses.mask_id).astype(np.int8),
+            **({"remaskable": self._remaskable().astype(np.int8)} if self._rules.take_back else {}),
             "definite": definite,
             "wrong": self.wrong.astype(np.int8),
             "error": self.error.copy(),
@@ -242,7 +260,13 @@ class ResponseState:
         """bool `(B, A)`, a new array: the masks of all rows (`UnmaskRules.action_masks`)."""
         responses = self.tokens[:, -self._responses.max_gen_length :]
         mask_id = self._responses.mask_id
-        return self._rules.action_masks(responses == mask_id, mask_id, self._responses.vocabulary)
+        return self._rules.action_masks(responses == mask_id, self._remaskable(), mask_id, self._responses.vocabulary)
+
+    def _remaskable(self) -> NDArray[np.bool_]:
+        """bool `(B, max_gen_length)`, a new array: the positions of the cells that an action has filled."""
+        remaskable = np.zeros((len(self.tokens), self._responses.max_gen_length), dtype=bool)
+        remaskable[:, self.layouts[0].cell_positions] = self._orders != 0
+        return remaskable
 
     def view(self, row: int) -> BoardView:
         """What can be shown of a response's board."""

@@ -31,6 +31,10 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     the first may have the position -1, for none, whatever its token. No position may come twice, which a mask of
     factors cannot say. All pairs are judged by the response before the action, and all are written.
 
+    With `take_back=True` there are `2 * max_gen_length` positions. `max_gen_length + p`, with any token but the mask,
+    which then means nothing, masks position p again, a cell that an action has filled; `info["remaskable"]` is a mask
+    for these.
+
     ## Observation Space
 
     `Box(0, vocabulary - 1, (max_prompt_length + max_gen_length,), int64)`: token ids. The prompt is padded on the left,
@@ -44,21 +48,25 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     - 0 for the solution's digit in any other cell, and for any other token in a cell;
     - `illegal_reward` for an illegal action: a position that is filled already or comes twice, or the mask token.
 
+    With `take_back=True` a wrong token in a cell earns -c (`error_cost`), masking it again +c, and masking the
+    solution's digit again -1. No sequence of actions that ends in the response where it began earns more than 0.
+
     An action of several pairs earns the sum over its pairs. Averaged over a policy's actions of one pair the first
-    three give f(s) of docs/objective.md, "Reward".
+    three give f(s) of docs/objective.md, "Reward"; "Taking back" there has the mean with `take_back=True`.
 
     ## Episode End
 
     Terminates when no mask is left, after a token in a cell that is not the solution's digit, and after an illegal
     action, which leaves the response as it was. With `on_error="correct"` such a token ends nothing: the solution's
     digit is written in its place. It never truncates; at most as many steps are possible as there are masks at the
-    start.
+    start. With `take_back=True` such a token stays and ends nothing: the episode terminates when no mask is left and no
+    cell is wrong, after `max_steps` steps, and after an illegal action.
 
     `info` holds, over the response positions, `masked`, `definite` (S1; none once a cell is wrong) and `wrong` (the
-    cells for which the last action had another token than the solution's digit), int8 `(max_gen_length,)`; `error`:
-    whether there is a wrong one; `illegal`: whether the last action was; `steps`: the legal actions so far;
-    `prompt_length`, without the padding; `map_range`, the response positions [a, b) of the map; and `solution`, int64
-    `(n²,)`.
+    cells for which the last action had another token than the solution's digit, or with `take_back=True` those that
+    hold one, and then `remaskable` too), int8 `(max_gen_length,)`; `error`: whether there is a wrong one; `illegal`:
+    whether the last action was; `steps`: the legal actions so far; `prompt_length`, without the padding; `map_range`,
+    the response positions [a, b) of the map; and `solution`, int64 `(n²,)`.
 
     ## Arguments
 
@@ -75,6 +83,9 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     - `lam` (default 0.5), at least 0, and `illegal_reward` (default -1.0), both finite.
     - `tokens_per_step` (default 1): k, most positions that an action fills.
     - `on_error` (default `"end"`): whether a wrong token ends the episode, or is replaced (`"correct"`).
+    - `take_back` (default False): whether filled cells can be masked again; it excludes `on_error="correct"`.
+    - `error_cost` (default 1.0), above 0 and finite, and `max_steps` (default: twice the masks at the start), both with
+      `take_back=True` only.
     - `system_prompt`, `opening` and `answer_layout`: arguments of `pre_fill`.
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
@@ -105,6 +116,9 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         *,
         tokens_per_step: int = 1,
         on_error: str = "end",
+        take_back: bool = False,
+        error_cost: float | None = None,
+        max_steps: int | None = None,
         mask_token_id: int | None = None,
         max_prompt_length: int | None = None,
         illegal_reward: float = -1.0,
@@ -114,9 +128,12 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         render_mode: str | None = None,
     ) -> None:
         self.render_mode = check_render_mode(render_mode)
-        self._rules = UnmaskRules.checked(lam, illegal_reward, tokens_per_step, on_error)
+        self._rules = UnmaskRules.checked(
+            lam, illegal_reward, tokens_per_step, on_error, take_back, error_cost, max_steps
+        )
         self.lam, self.illegal_reward = self._rules.lam, self._rules.illegal_reward
         self.tokens_per_step, self.on_error = self._rules.tokens_per_step, self._rules.on_error
+        self.take_back, self.error_cost = self._rules.take_back, self._rules.error_cost
         self.responses = Responses(
             source,
             tokenizer,
@@ -158,9 +175,10 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     def action_masks(self) -> NDArray[np.bool_]:
         """bool `(max_gen_length + vocabulary,)`, a new array: the masks of both factors, one after the other.
 
-        That is the form that sb3-contrib's `MaskablePPO` asks for: the masked positions, then the tokens, any but the
-        mask. With several pairs an action these follow for every pair, from the second on with one more entry in
-        front, for the position -1. A legal action has no position twice besides.
+        That is the form that sb3-contrib's `MaskablePPO` asks for: the masked positions, then with `take_back=True` the
+        `max_gen_length` that say which can be masked again, then the tokens, any but the mask. With several pairs an
+        action these follow for every pair, from the second on with one more entry in front, for the position -1. A
+        legal action has no position twice besides.
 
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.
@@ -184,7 +202,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         return self._state.tokens[0].copy(), self._info(self._state)
 
     def step(self, action: NDArray[np.int64]) -> tuple[NDArray[np.int64], float, bool, bool, dict[str, Any]]:
-        """Write the tokens of an action, as the class says.
+        """Write the tokens of an action, or take cells back, as the class says.
 
         Raises:
             gymnasium.error.ResetNeeded: The episode is over, or none has begun.
@@ -194,10 +212,10 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         if state.over[0]:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset() first")
         given = as_integers(action, self._shape, "a response position and a token")
-        pairs = given.reshape(-1, 2).tolist()
+        pairs, positions = given.reshape(-1, 2).tolist(), self._rules.positions(self.max_gen_length)
         for row, (position, token) in enumerate(pairs):
             lowest = NO_POSITION if row else 0
-            if not (lowest <= position < self.max_gen_length and 0 <= token < self.vocabulary):
+            if not (lowest <= position < positions and 0 <= token < self.vocabulary):
                 raise gymnasium.error.InvalidAction(
                     f"({position}, {token}) of action {given.tolist()} is outside {self.action_space}"
                 )

@@ -33,6 +33,9 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         lam: λ, the reward of any token outside the map.
         tokens_per_step: k, most positions that an action fills, as in `UnmaskEnv`.
         on_error: What a wrong token in a cell does, as in `UnmaskEnv`.
+        take_back: Whether filled cells can be masked again, as in `UnmaskEnv`.
+        error_cost: c, what a wrong token costs then, as in `UnmaskEnv`.
+        max_steps: Most steps of an episode then, as in `UnmaskEnv`.
         illegal_reward: The reward of an illegal action, as in `UnmaskEnv`.
         render_mode: How `render` draws, as in `UnmaskEnv`.
         autoreset_mode: When the next episode begins, as in `SudokuVectorEnv`.
@@ -52,12 +55,15 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         *,
         tokens_per_step: int = 1,
         on_error: str = "end",
+        take_back: bool = False,
+        error_cost: float | None = None,
+        max_steps: int | None = None,
         illegal_reward: float = -1.0,
         render_mode: str | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         **options: Any,
     ) -> None:
-        rules = UnmaskRules.checked(lam, illegal_reward, tokens_per_step, on_error)
+        rules = UnmaskRules.checked(lam, illegal_reward, tokens_per_step, on_error, take_back, error_cost, max_steps)
         responses = Responses(source, tokenizer, max_gen_length, **options)
         length = responses.max_prompt_length + responses.max_gen_length
         super().__init__(
@@ -72,7 +78,7 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         self.max_prompt_length = responses.max_prompt_length
         self.mask_id = responses.mask_id
         self.vocabulary = responses.vocabulary
-        self.tokens_per_step = rules.tokens_per_step
+        self.tokens_per_step, self.take_back = rules.tokens_per_step, rules.take_back
         self.source, self.responses = responses.source, responses
         self._streams, self._given = Streams(num_envs), responses.count
         self._state = ResponseState(num_envs, responses, responses.start(0).layout, rules)

@@ -2,7 +2,8 @@
 
 Position × vocabulary has millions of actions with the tokenizer of a language model, almost all of them pointless. A
 `FlatActions` table keeps those that can be right: each digit in each cell, each tail token at each position outside the
-map. `FlatUnmask` and `FlatUnmaskVector` put it over the environment and its vector version.
+map, and where cells can be taken back, masking each cell again. `FlatUnmask` and `FlatUnmaskVector` put it over the
+environment and its vector version.
 """
 
 from collections.abc import Sequence
@@ -31,10 +32,12 @@ class FlatActions:
     """Numbers 0..A-1 for the pairs of a response position and a token that can be right.
 
     First come the cells, row by row, with the digits in order; then the positions outside the map with the tail tokens
-    in the order given. Where every cell can be blank, the first n³ numbers are the actions of `Sudoku-v0`.
+    in the order given; with `take_back=True` the cells once more, to be masked again. Where every cell can be blank,
+    the first n³ numbers are the actions of `Sudoku-v0`.
 
     Attributes:
-        pairs: int64 `(A, 2)`, position and token of each number.
+        pairs: int64 `(A, 2)`, position and token of each number. Masking position p again is R + p with the first
+            digit's token, which means nothing there.
         positions: int64 `(P,)`, the n² cells and then the free positions: what a compact observation shows.
         tokens: int64 `(n + T,)`, the digits' tokens and then the tail tokens.
     """
@@ -44,7 +47,9 @@ class FlatActions:
     tokens: NDArray[np.int64]
 
     @classmethod
-    def of(cls, responses: Responses, tail_tokens: Sequence[int] | None = None) -> "FlatActions":
+    def of(
+        cls, responses: Responses, tail_tokens: Sequence[int] | None = None, take_back: bool = False
+    ) -> "FlatActions":
         """The table of an environment's responses.
 
         Args:
@@ -52,6 +57,7 @@ class FlatActions:
                 one of their puzzles.
             tail_tokens: Tokens allowed outside the map; None for the tokenizer's end-of-text token, or its pad token
                 where it has none.
+            take_back: Whether the environment lets cells be masked again.
 
         Raises:
             SudokuError: The given prompts do not share one size and layout, or a tail token is unknown, the mask, a
@@ -69,6 +75,9 @@ class FlatActions:
         blank = np.any([board == 0 for board in responses.boards], axis=0)
         cells = first.cell_positions[blank]
         pairs = [np.stack(np.meshgrid(*pair, indexing="ij"), -1) for pair in ((cells, first.digit_ids), (free, tail))]
+        if take_back:
+            again = responses.max_gen_length + cells
+            pairs.append(np.stack([again, np.full_like(again, first.digit_ids[0])], -1))
         table = cls(
             pairs=np.concatenate([block.reshape(-1, 2) for block in pairs]),
             positions=np.concatenate([first.cell_positions, free]),
@@ -109,9 +118,18 @@ class FlatActions:
             raise SudokuError(f"{pairs!r} holds a pair that is not in the table; see FlatActions.pairs")
         return found.argmax(-1)
 
-    def masks(self, masked: NDArray[np.integer] | NDArray[np.bool_]) -> NDArray[np.int8]:
-        """int8 `(..., A)`, a new array: 1 where the position, of those in `masked` `(..., R)`, is still masked."""
-        return (masked[..., self.pairs[:, 0]] != 0).astype(np.int8)
+    def masks(self, allowed: NDArray[np.integer] | NDArray[np.bool_]) -> NDArray[np.int8]:
+        """int8 `(..., A)`, a new array: 1 where the position is one of those in `allowed`.
+
+        Args:
+            allowed: `(..., R)`, nonzero at masked positions; with `take_back=True` `(..., 2R)`, followed by those that
+                can be masked again.
+        """
+        return (allowed[..., self.pairs[:, 0]] != 0).astype(np.int8)
+
+    def masks_of(self, info: dict[str, Any]) -> NDArray[np.int8]:
+        """int8 `(..., A)`, a new array: 1 for the legal actions by `info["masked"]` and `info["remaskable"]`."""
+        return self.masks(np.concatenate([info[key] for key in ("masked", "remaskable") if key in info], axis=-1))
 
     def compact(self, responses: NDArray[np.int64]) -> NDArray[np.int64]:
         """int64 `(..., P)`: 0 for a mask, d for digit d, n + k for tail token k, of responses `(..., R)`."""
@@ -126,8 +144,9 @@ class FlatActions:
 class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """`SudokuUnmask-v0` with a `Discrete` action for each sensible pair of position and token.
 
-    `info["action_mask"]`, int8 `(A,)`, and `action_masks()` are 1 for the pairs whose position is still masked. Rewards
-    and the end of an episode are the environment's.
+    `info["action_mask"]`, int8 `(A,)`, and `action_masks()` are 1 for the pairs whose position is still masked, and
+    with `take_back=True` for the cells that can be masked again. Rewards and the end of an episode are the
+    environment's.
 
     ```python
     env = FlatUnmask(gymnasium.make("sudoku_env:SudokuUnmask-v0"), observation="compact")
@@ -160,7 +179,7 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._unmask: UnmaskEnv = env.unwrapped
         _check_single(self._unmask.tokens_per_step)
         self._compact = _is_compact(observation)
-        self.actions = FlatActions.of(self._unmask.responses, tail_tokens)
+        self.actions = FlatActions.of(self._unmask.responses, tail_tokens, self._unmask.take_back)
         self.action_space = spaces.Discrete(len(self.actions))
         if self._compact:
             self.observation_space = self.actions.observation_space()
@@ -171,7 +190,7 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.
         """
-        return self.actions.masks(self._unmask.action_masks()[: self._unmask.max_gen_length]).astype(bool)
+        return self.actions.masks(self._unmask.action_masks()[: -self._unmask.vocabulary]).astype(bool)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start with the next prompt."""
@@ -179,7 +198,7 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self._observe(obs), self._extend(info)
 
     def step(self, action: int) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Write one token.
+        """Write one token, or mask a cell again.
 
         Raises:
             gymnasium.error.ResetNeeded: The episode is over, or none has begun.
@@ -192,7 +211,7 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self.actions.compact(obs[-self._unmask.max_gen_length :]) if self._compact else obs
 
     def _extend(self, info: dict[str, Any]) -> dict[str, Any]:
-        return info | {"action_mask": self.actions.masks(info["masked"])}
+        return info | {"action_mask": self.actions.masks_of(info)}
 
 
 class FlatUnmaskVector(VectorWrapper):
@@ -220,7 +239,7 @@ class FlatUnmaskVector(VectorWrapper):
         self._unmask: SudokuUnmaskVectorEnv = env.unwrapped
         _check_single(self._unmask.tokens_per_step)
         self._compact = _is_compact(observation)
-        self.actions = FlatActions.of(self._unmask.responses, tail_tokens)
+        self.actions = FlatActions.of(self._unmask.responses, tail_tokens, self._unmask.take_back)
         self.single_action_space = spaces.Discrete(len(self.actions))
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         if self._compact:
@@ -233,7 +252,7 @@ class FlatUnmaskVector(VectorWrapper):
         Raises:
             gymnasium.error.ResetNeeded: An episode has not begun.
         """
-        return self.actions.masks(self._unmask.action_masks()[:, : self._unmask.max_gen_length]).astype(bool)
+        return self.actions.masks(self._unmask.action_masks()[:, : -self._unmask.vocabulary]).astype(bool)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -251,7 +270,7 @@ class FlatUnmaskVector(VectorWrapper):
         return self.actions.compact(obs[..., -self._unmask.max_gen_length :]) if self._compact else obs
 
     def _extend(self, infos: dict[str, Any]) -> dict[str, Any]:
-        extended = infos | {"action_mask": self.actions.masks(infos["masked"]), "_action_mask": infos["_masked"].copy()}
+        extended = infos | {"action_mask": self.actions.masks_of(infos), "_action_mask": infos["_masked"].copy()}
         if "final_info" in infos:
             extended["final_info"] = self._extend(infos["final_info"])
             extended["final_obs"] = infos["final_obs"].copy()

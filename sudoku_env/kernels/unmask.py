@@ -13,22 +13,30 @@ NO_POSITION = -1
 
 @kernel(nogil=True)
 def list_pairs(
-    actions: Ints, states: Ints, over: NDArray[np.bool_], mask_id: Int, cell_at: Ints, legal: NDArray[np.bool_]
+    actions: Ints,
+    states: Ints,
+    over: NDArray[np.bool_],
+    mask_id: Int,
+    cell_at: Ints,
+    orders: Ints,
+    legal: NDArray[np.bool_],
 ) -> Ints:
     """Which actions are legal, and what these write.
 
     Args:
-        actions: int64 `(B, k, 2)`, positions, `NO_POSITION` for none, and tokens.
+        actions: int64 `(B, k, 2)`, positions and tokens. `NO_POSITION` is no position, and R + ℓ stands for masking
+            position ℓ of R again, whatever the token.
         states: int64 `(B, L)`, which end in the responses.
         over: bool `(B,)`, the rows that are not to act.
         mask_id: The mask token.
         cell_at: int64 `(R,)`, the cell at each response position, −1 outside the map.
-        legal: bool `(B,)`, gets whether a row acts, on masked positions alone, each once, and with other tokens than
-            the mask.
+        orders: int64 `(B, n²)`, as in `kernels.play.InPlay`.
+        legal: bool `(B,)`, gets whether a row acts: it fills positions that are masked, masks cells again that an
+            action has filled, names each position once, and no token is the mask.
 
     Returns:
-        int64 `(M, 4)`, the row, the position, the token and the cell (−1 outside the map) of all pairs of the legal
-        actions, row by row.
+        int64 `(M, 4)`, the row, the position, the token (the mask where a cell is masked again) and the cell (−1
+        outside the map) of all pairs of the legal actions, row by row.
     """
     start = states.shape[1] - cell_at.size
     pairs = np.empty((actions.shape[0] * actions.shape[1], 4), np.int64)
@@ -40,7 +48,12 @@ def list_pairs(
             position, token = actions[b, j]
             if not legal[b] or position == NO_POSITION:
                 continue
-            legal[b] = states[b, start + position] == mask_id and token != mask_id
+            legal[b] = token != mask_id
+            if position < cell_at.size:
+                legal[b] &= states[b, start + position] == mask_id
+            else:
+                position, token = position - cell_at.size, mask_id
+                legal[b] &= cell_at[position] >= 0 and orders[b, cell_at[position]] != 0
             for earlier in range(first, count):
                 legal[b] &= pairs[earlier, 1] != position
             pairs[count, 0], pairs[count, 1], pairs[count, 2] = b, position, token
@@ -55,7 +68,8 @@ def list_pairs(
 def write_cells(
     pairs: Ints,
     states: Ints,
-    over: NDArray[np.bool_],
+    astray: NDArray[np.bool_],
+    mask_id: Int,
     digit_ids: Ints,
     boards: NDArray[np.int16],
     orders: Ints,
@@ -70,7 +84,8 @@ def write_cells(
     Args:
         pairs: int64 `(M, 4)`, as `list_pairs` gives them.
         states: int64 `(B, L)`, after the step.
-        over: bool `(B,)`, whether the step has ended the episode, so that no cell is definite any more.
+        astray: bool `(B,)`, whether a wrong token stands in a cell, so that no cell is definite.
+        mask_id: The mask token.
         digit_ids: int64 `(n,)`, the token of each digit.
         boards: int16 `(B, n²)`, 0 for a mask, 1..n for a digit, −1 for any other token.
         orders: int64 `(B, n²)`, as in `kernels.play.InPlay`.
@@ -93,10 +108,12 @@ def write_cells(
                 if digit_ids[digit] == states[b, start + position]:
                     boards[b, cell] = digit + 1
             orders[b, cell] = steps[b] if definite[b, cell] else -steps[b]
+            if states[b, start + position] == mask_id:
+                boards[b, cell] = orders[b, cell] = 0
         if filled and (pair + 1 == len(pairs) or pairs[pair + 1, 0] != b):
             filled = False
             definite[b] = False
-            if not over[b]:
+            if not astray[b]:
                 find_singles(boards[b], units, units_of, used, masks, singles)
                 for k in range(singles.size):
                     definite[b, k] = singles[k] != 0

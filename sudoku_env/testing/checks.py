@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
+from numpy.typing import NDArray
 
 from sudoku_env.testing.actions import Act, Env, Make, is_allowed, legal_action, probe_actions, split_masks
 from sudoku_env.testing.comparison import Returned, assert_same, difference
@@ -189,12 +190,19 @@ def _step_copy(env: Env, action: Any) -> Any:
 
 def _check_info_mask(env: Env, info: dict[str, Any]) -> None:
     masks = split_masks(env)
-    found = {"action_mask": np.concatenate(masks)} | ({"masked": masks[0]} if len(masks) > 1 else {})
-    assert found.keys() & info.keys(), f"info has no mask: expected {' or '.join(map(repr, found))}"
-    for key in found.keys() & info.keys():
-        mask = info[key]
-        assert isinstance(mask, np.ndarray) and mask.dtype == np.int8, f"info[{key!r}] is no int8 array"
-        assert np.array_equal(mask, found[key]), f"stale mask: info[{key!r}] differs from action_masks()"
+    found: dict[tuple[str, ...], NDArray[np.bool_]] = {("action_mask",): np.concatenate(masks)}
+    if len(masks) > 1:
+        found[("masked", "remaskable") if "remaskable" in info else ("masked",)] = masks[0]
+    present = {keys: mask for keys, mask in found.items() if info.keys() >= set(keys)}
+    expected = " or ".join(" and ".join(map(repr, keys)) for keys in found)
+    assert present, f"info has no mask: expected {expected}"
+    for keys, mask in present.items():
+        for key in keys:
+            given = info[key]
+            assert isinstance(given, np.ndarray) and given.dtype == np.int8, f"info[{key!r}] is no int8 array"
+        where = " and ".join(f"info[{key!r}]" for key in keys)
+        given = np.concatenate([info[key] for key in keys])
+        assert np.array_equal(given, mask), f"stale mask: {where} differs from action_masks()"
 
 
 def _assert_refused(env: Env, action: Any, when: str) -> None:

@@ -125,9 +125,7 @@ def test_the_loss_of_planner_aware_path_learning(tmp_path):
 
 @pytest.mark.parametrize("changes", [{"planner_weight": -1.0}, {"planner_temperature": 0.0}])
 def test_planner_weights_without_meaning_are_refused(tmp_path, changes):
-    with pytest.raises(
-        ValueError, match=r"planner_weight=.* at least 0 and planner_temperature=.* above 0"
-    ):
+    with pytest.raises(ValueError, match=r"planner_weight=.* at least 0 and planner_temperature=.* above 0"):
         SftArguments(str(tmp_path), **changes)
 
 

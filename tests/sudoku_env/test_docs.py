@@ -17,7 +17,7 @@ def test_examples_run_one_after_the_other(capsys):
     for block in BLOCKS:
         exec(compile(block, "docs/environments.md", "exec"), names)
         printed = capsys.readouterr().out.splitlines()
-        if claimed := re.search(r"print\(.*\)  # ([\d. ]+)$", block, re.MULTILINE):
+        if claimed := re.search(r"print\(.*\)  # ([-\d. ]+(False|True)?)$", block, re.MULTILINE):
             assert printed[-1] == claimed[1]
     puzzle, answer = "1..4|..12|21..|.3..", "1234341221434321"
     assert names["reward"]([answer, "no idea"], puzzle=[puzzle, puzzle]) == [1.0, 0.0]

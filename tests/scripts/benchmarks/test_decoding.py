@@ -58,6 +58,24 @@ def test_tables_and_pictures(tmp_path: Path) -> None:
         assert picture.width > 800
 
 
+def test_tokens_are_taken_back_beside_each_number_a_step(tmp_path: Path) -> None:
+    words = ["--max_puzzles", "5", "--strategies", "margin", "random", "--tokens_per_step", "2", "4"]
+    words += ["--remask_threshold", "0.2", "1", "--remask_count", "1", "--edit_threshold", "0.6", "--max_passes", "14"]
+    done = run(tmp_path, *words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = pd.read_csv(tmp_path / "table.csv")
+    back = table[table[["remask_threshold", "remask_count", "edit_threshold"]].notna().any(axis=1)]
+    assert len(table) == 4 + 2 * 4 and len(back) == 2 * 4 and set(back["strategy"]) == {"margin"}
+    assert sorted(back["tokens_per_step"]) == [2] * 4 + [4] * 4 and back["forward_passes"].between(5, 14).all()
+    plain = table[(table["strategy"] == "margin") & (table["tokens_per_step"] == 4)].iloc[0]
+    assert (back.loc[back["tokens_per_step"] == 4, "forward_passes"] > plain["forward_passes"]).all()
+    with Image.open(tmp_path / "decode.gif") as picture:
+        assert picture.n_frames > 8
+
+    done = run(tmp_path / "bad", *words, "--max_passes", "0")
+    assert done.returncode == 2 and "max_passes=0 must be at least 1" in done.stderr
+
+
 def test_a_model_of_another_family_with_shifted_logits(tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(ROOT / "data" / "models" / "llada-sudoku6x6")
     config = BertConfig(

@@ -1,0 +1,203 @@
+"""What taking tokens back repairs: SFT with and without the model's own mistakes, and decodes with and without it.
+
+From one base and one list of puzzles two models are trained for each seed: `corrupted`, whose states hold its own
+mistakes (`dllm_rl.corruption`), and the control `sft`, for as many more updates as they cost less. Each decodes
+held-out puzzles by largest margin with several numbers of tokens a step, and then so that tokens are taken back, with
+the threshold that is best on validation puzzles. Prints and writes `table.csv`.
+
+A puzzle counts as repaired if the same model with the same tokens a step fails it without taking back and solves it
+with; as broken the other way round.
+
+    python -m scripts.sudoku.taking_back configs/taking_back.yaml --seeds 0 1 2
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer, set_seed
+from transformers.utils import logging
+
+import dllm_rl  # noqa: F401  (registers LLaDA)
+from dllm_rl.evaluate import Evaluation, evaluate
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.strategies import STRATEGIES
+from dllm_rl.sudoku import SudokuTask
+from dllm_rl.taking_back import TakeBack
+from llm_rl.training.command_line import (
+    USER_ERRORS,
+    need_file,
+    need_model,
+    need_reports,
+    need_writable,
+    parse,
+    user_errors,
+)
+from llm_rl.training.reports import load_pandas
+from llm_rl.training.storage import write_text_whole
+from scripts.held_out import check_held_out
+from scripts.machine import machine
+from sudoku_env.errors import SudokuError
+from sudoku_env.prompts.tokens import PreFilled, pre_fill
+from sudoku_env.puzzles import read_prompts
+from sudoku_env.symmetries import symmetric_prompts
+
+
+@dataclass
+class Arguments:
+    """Arguments of `taking_back.py`."""
+
+    model: str = field(default="data/models/llada-sudoku6x6", metadata={"help": "Folder of base and tokenizer."})
+    data: str = field(default="data/sudoku6x6_train.jsonl", metadata={"help": "Prompts to train on."})
+    images: int = field(default=10, metadata={"help": "Prompts made of each by symmetries of Sudoku; 1: itself."})
+    validation: str = field(
+        default="data/sudoku6x6_few_validation.jsonl", metadata={"help": "Prompts that choose thresholds."}
+    )
+    test: str = field(default="data/sudoku6x6_few_test.jsonl", metadata={"help": "Prompts to judge by."})
+    validation_puzzles: int = field(default=200, metadata={"help": "The first so many; 0 is all."})
+    test_puzzles: int = field(default=500, metadata={"help": "The first so many; 0 is all."})
+    max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
+    updates: int = field(default=600, metadata={"help": "Updates of the model with corrupted states."})
+    control_updates: int = field(
+        default=800,
+        metadata={"help": "Updates of the control. A third more: drawing mistakes is a further forward pass."},
+    )
+    batch_size: int = field(default=32, metadata={"help": "Puzzles an update."})
+    learning_rate: float = field(default=1e-3, metadata={"help": "Rate, after 20 warm-up updates falling to 0."})
+    corruption: float = field(default=0.4, metadata={"help": "As in SftArguments."})
+    corruption_temperature: float = field(default=1.0, metadata={"help": "As in SftArguments."})
+    corruption_weight: float = field(default=1.0, metadata={"help": "As in SftArguments."})
+    tokens_per_step: list[int] = field(
+        default_factory=lambda: [1, 2, 4], metadata={"help": "Positions filled from one forward pass."}
+    )
+    remask_threshold: list[float] = field(
+        default_factory=lambda: [0.1, 0.3, 0.5], metadata={"help": "Tokens below it are masked again."}
+    )
+    edit_threshold: list[float] = field(
+        default_factory=lambda: [0.5, 0.7, 0.9], metadata={"help": "Tokens are replaced by others above it."}
+    )
+    max_passes: int = field(default=40, metadata={"help": "Most forward passes of a decode that takes tokens back."})
+    seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds of the trainings."})
+    output_dir: str = field(default="runs/taking_back", metadata={"help": "Folder of models and table."})
+
+
+(args,) = parse(Arguments, description=__doc__)
+for option in ("data", "validation", "test"):
+    need_file(option, getattr(args, option))
+need_model("model", args.model)
+need_writable("output_dir", args.output_dir)
+need_reports()
+with user_errors(ValueError):
+    SETTINGS: list[TakeBack] = [
+        *(TakeBack(args.max_passes, remask_threshold=value) for value in args.remask_threshold),
+        *(TakeBack(args.max_passes, edit_threshold=value) for value in args.edit_threshold),
+    ]
+logging.disable_progress_bar()
+torch.set_num_threads(1)
+margin = STRATEGIES["margin"]
+
+
+def filled(path: str, count: int, images: int = 1) -> list[PreFilled]:
+    """The first puzzles of a file, and images of them."""
+    prompts = read_prompts(path)[: count or None]
+    if images > 1:
+        prompts = symmetric_prompts(prompts, images, template="compact")
+    return [pre_fill(prompt, tokenizer, args.max_gen_length) for prompt in prompts]
+
+
+with user_errors(*USER_ERRORS, SudokuError):
+    tokenizer = AutoTokenizer.from_pretrained(args.model)
+    train = filled(args.data, 0, args.images)
+    validation, test = (
+        filled(args.validation, args.validation_puzzles),
+        filled(args.test, args.test_puzzles),
+    )
+    check_held_out(train, {"--validation": validation, "--test": test})
+task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
+data = SftDataset(task.batch(train))
+folder = Path(args.output_dir)
+folder.mkdir(parents=True, exist_ok=True)
+write_text_whole(folder / "arguments.json", json.dumps(asdict(args), indent=2))
+
+
+def trained(name: str, seed: int) -> torch.nn.Module:
+    """The base after the training of an arm, kept in a folder of its own."""
+    set_seed(seed)
+    corrupted: dict[str, Any] = {}
+    if name == "corrupted":
+        names = ("corruption", "corruption_temperature", "corruption_weight")
+        corrupted = {key: getattr(args, key) for key in names}
+    trainer = SftTrainer(
+        model=AutoModelForMaskedLM.from_pretrained(args.model).float(),
+        args=SftArguments(
+            output_dir=str(folder / f"{name}-{seed}"),
+            per_device_train_batch_size=args.batch_size,
+            max_steps=args.updates if corrupted else args.control_updates,
+            learning_rate=args.learning_rate,
+            warmup_steps=20,
+            lr_scheduler_type="linear",
+            max_grad_norm=1.0,
+            logging_steps=50,
+            save_strategy="no",
+            report_to="none",
+            seed=seed,
+            use_cpu=True,
+            remove_unused_columns=False,
+            disable_tqdm=True,
+            overwrite_output_dir=True,
+            **corrupted,
+        ),
+        train_dataset=data,
+    )
+    trainer.train()
+    trainer.save_model(str(folder / f"{name}-{seed}" / "model"))
+    return trainer.model
+
+
+def judged(model: torch.nn.Module, puzzles: list[PreFilled], count: int, how: TakeBack | None) -> Evaluation:
+    """Decodes by largest margin, to the end."""
+    return evaluate(model, puzzles, task, strategy=margin, tokens_per_step=count, take_back=how, on_error="continue")
+
+
+def rows(arm: str, seed: int, model: torch.nn.Module) -> Iterator[dict[str, Any]]:
+    """What a model solves, without taking back and with, for each number of tokens a step."""
+    for count in args.tokens_per_step:
+        plain = judged(model, test, count, None)
+        yield row(arm, seed, count, None, plain, plain)
+        for kind in ("remask_threshold", "edit_threshold"):
+            some = [how for how in SETTINGS if getattr(how, kind) is not None]
+            if some:
+                best = max(some, key=lambda how: judged(model, validation, count, how).solved.mean())
+                yield row(arm, seed, count, best, judged(model, test, count, best), plain)
+
+
+def row(arm: str, seed: int, count: int, how: TakeBack | None, found: Evaluation, plain: Evaluation) -> dict[str, Any]:
+    """A line of the table; shares are percentages, and repaired is of the puzzles that fail without taking back."""
+    failed = ~plain.solved
+    return {
+        "arm": arm,
+        "seed": seed,
+        "tokens_per_step": count,
+        "remask_threshold": how and how.remask_threshold,
+        "edit_threshold": how and how.edit_threshold,
+        "solved": 100 * found.solved.mean(),
+        "passes": found.forward_passes.mean(),
+        "repaired": 100 * found.solved[failed].mean() if how and failed.any() else np.nan,
+        "broken": 100 * (~found.solved)[~failed].mean() if how and not failed.all() else np.nan,
+    }
+
+
+pd = load_pandas()
+table = []
+for seed in args.seeds:
+    for arm in ("sft", "corrupted"):
+        for line in rows(arm, seed, trained(arm, seed).eval()):
+            table.append(line)
+            print(json.dumps(line), flush=True)
+        pd.DataFrame(table).to_csv(folder / "table.csv", index=False)
+print(f"\n{args.test}: {len(test)} puzzles, seeds {args.seeds}\n{machine()}\n")
+print(pd.DataFrame(table).to_string(float_format="{:.1f}".format))
