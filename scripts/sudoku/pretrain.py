@@ -278,6 +278,7 @@ trainer = BaseTrainer(
         resume_with_changes=args.resume_with_changes,
     ),
     train_dataset=training,
+    processing_class=tokenizer,
     callbacks=callbacks,
 )
 with user_errors(CheckpointError):
