@@ -9,6 +9,7 @@ stages. Runs on an accelerator if there is one.
 """
 
 import json
+import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -274,7 +275,7 @@ trainer = BaseTrainer(
         bf16=args.bf16,
         remove_unused_columns=False,
         logging_nan_inf_filter=False,
-        disable_tqdm=None,
+        disable_tqdm=not sys.stderr.isatty(),
         resume_with_changes=args.resume_with_changes,
     ),
     train_dataset=training,
