@@ -94,16 +94,18 @@ def drawn_sets(count: int, seed: int) -> dict[str, Board]:
     return sets
 
 
+def unique(boards: Board) -> Iterator[tuple[Board, Board]]:
+    """The boards with one solution and these solutions, of a hundred boards at a time."""
+    for first in range(0, len(boards), 100):
+        part = boards[first : first + 100]
+        solutions, counts = solve_batch(part, limit=2)
+        yield part[counts == 1], solutions[counts == 1]
+
+
 def file_sets(path: str, count: int) -> dict[str, Board]:
     """Puzzles of a file; those of a .csv by tier."""
     if not path.endswith(".csv"):
-        boards = read_packed(path)
-        parts = (
-            (boards[first : first + 100], *solve_batch(boards[first : first + 100], limit=2))
-            for first in range(0, len(boards), 100)
-        )
-        unique = ((part[counts == 1], solutions[counts == 1]) for part, solutions, counts in parts)
-        return {Path(path).stem: first_of_test_split(unique, count)}
+        return {Path(path).stem: first_of_test_split(unique(read_packed(path)), count)}
     puzzles = read_puzzles(path)
     tiers = tiers_of(puzzles.boards)
     sets = {}

@@ -88,7 +88,7 @@ class EndlessPuzzles(Dataset[dict[str, Any]]):
             )
             parts.append(drawn.boards[in_split(drawn.solutions, "train")][:missing])
             first, missing = first + self.originals, missing - len(parts[-1])
-        return symmetric_images(np.concatenate(parts), self.images, seed=self.seed + window)
+        return symmetric_images(list(np.concatenate(parts)), self.images, seed=self.seed + window)
 
     def board(self, index: int) -> Board:
         """The puzzle of a row, uint8 `(n²,)`."""
