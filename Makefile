@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 
-.PHONY: setup setup-all train study base9x9 rl9x9 measure9x9 test test-slow test-avx2 test-integrations test-all lint bench clean
+.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 test test-slow test-avx2 test-integrations test-all lint bench clean
 
 setup: $(STAMP)
 
@@ -38,12 +38,16 @@ study: $(STAMP)
 	$(BIN)/python -m scripts.propagation.study --jobs 2
 	$(BIN)/python -m scripts.study.run configs/study.yaml --jobs 2
 
-# 9×9, for an accelerator: the base, RL on it, and a model on files of puzzles in a folder of yours (one a line).
+# 9×9, for an accelerator: the base, RL on it. For one core and many hours, stopped and resumed at will: a smaller base.
+# Then what a model solves, of puzzles drawn, of the frozen tiers and of files in a folder of yours (one a line).
 MODEL ?= runs/sudoku9x9_rl/objective/seed0/model
 SETS ?= jumanji_10000_mixed_puzzles sx_easy_500 sx_medium_500 sx_hard_500 sx_diabolical_500 17clue_49158
 
 base9x9: $(STAMP)
 	$(BIN)/python -m scripts.sudoku.pretrain configs/sudoku9x9_base.yaml
+
+base9x9-cpu: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m scripts.sudoku.pretrain configs/sudoku9x9_cpu.yaml --resume_from_checkpoint last
 
 rl9x9: $(STAMP)
 	$(BIN)/python -m scripts.sudoku.make_data --kind prompts --size 9 --clues_low 24 --clues_high 32 --train 20000 \
@@ -52,11 +56,8 @@ rl9x9: $(STAMP)
 
 measure9x9: $(STAMP)
 	@test -n "$(PUZZLES)" || { echo "set PUZZLES to the folder with $(SETS:=.txt)"; exit 1; }
-	set -e; for set in $(SETS); do \
-		$(BIN)/python -m scripts.benchmarks.decoding --model $(MODEL) --data $(PUZZLES)/$$set.txt --max_gen_length 85 \
-			--max_puzzles 500 --strategies margin probability definite_first --tokens_per_step 1 \
-			--output_dir runs/measure9x9/$$set; \
-	done
+	$(BIN)/python -m scripts.benchmarks.grids --model $(MODEL) --max_puzzles 500 --drawn 500 --threshold 2 4 \
+		--data data/puzzles/sudoku9x9_test.csv $(SETS:%=$(PUZZLES)/%.txt) --output_dir runs/measure9x9
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal

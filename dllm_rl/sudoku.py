@@ -118,7 +118,7 @@ class PuzzleBatch(UnmaskBatch):
         if tail == "prefill":
             responses = torch.where(judged, responses, answers)
         return cls(
-            prompt_ids=torch.tensor(prompts),
+            prompt_ids=torch.tensor(prompts, dtype=torch.long),
             prompt_mask=None if min(lengths) == longest else mask,
             responses=responses,
             answers=answers,

@@ -34,6 +34,7 @@ def generate(
     exact: bool = False,
     symmetry: str | None = None,
     seed: int,
+    first: int = 0,
     threads: int = 1,
     progress: bool | None = None,
     attempts: int = 1000,
@@ -46,8 +47,8 @@ def generate(
     digit, so a grid and its images under the symmetries of Sudoku are equally likely, but others need not be. Solutions
     of puzzles are uniform only as far as no grid is passed over: what is hard to come by favors some grids.
 
-    Puzzle k depends on the seed, k and the other arguments, but on neither `n`, `threads` nor the machine: a larger `n`
-    only appends.
+    Puzzle k depends on the seed, k and the other arguments, but on neither `n`, `first`, `threads` nor the machine: a
+    larger `n` only appends, and `first` skips what comes before.
 
     Args:
         n: Number of puzzles.
@@ -63,6 +64,7 @@ def generate(
             quarter turn, "horizontal" mirrors top and bottom, "vertical" left and right, "diagonal" and
             "antidiagonal" mirror at these. Of a range of clues only the numbers that such patterns have are drawn.
         seed: Any integer in [0, 2⁶⁴).
+        first: Number of the first puzzle, in [0, 2⁶²).
         threads: Threads to share the work.
         progress: Show a bar; None: only where it takes long and standard error is a terminal.
         attempts: Grids to try for a puzzle before giving up.
@@ -76,10 +78,11 @@ def generate(
         TypeError: A number is not an integer.
     """
     table = geometry(size)
-    n, seed, threads, attempts = index(n), index(seed), index(threads), index(attempts)
-    if n < 0 or attempts < 1 or threads < 1 or not 0 <= seed < 2**64:
+    n, seed, first, threads, attempts = (index(number) for number in (n, seed, first, threads, attempts))
+    if n < 0 or attempts < 1 or threads < 1 or not 0 <= seed < 2**64 or not 0 <= first < 2**62:
         raise BoardError(
-            f"need n >= 0, attempts >= 1, threads >= 1 and 0 <= seed < 2**64, got {n}, {attempts}, {threads} and {seed}"
+            "need n >= 0, attempts >= 1, threads >= 1, 0 <= seed < 2**64 and 0 <= first < 2**62, "
+            f"got {n}, {attempts}, {threads}, {seed} and {first}"
         )
     orbits = _orbits(size, symmetry)
     floor, ceiling = rule_bounds(rule, exact)
@@ -101,11 +104,11 @@ def generate(
     def work(begin: int, end: int) -> None:
         ladder = new_work(size) if with_ladder else None
         failed = generate_range(
-            np.uint64(seed), begin, recipe, ladder_table(size), ladder, boards[begin:end], solutions[begin:end]
+            np.uint64(seed), first + begin, recipe, ladder_table(size), ladder, boards[begin:end], solutions[begin:end]
         )
         if failed >= 0:
             raise BoardError(
-                f"no {size}×{size} puzzle in {attempts} attempts (puzzle {begin + failed}, clues {clues!r}, "
+                f"no {size}×{size} puzzle in {attempts} attempts (puzzle {first + begin + failed}, clues {clues!r}, "
                 f"minimal {minimal}, rule {rule!r}, exact {exact}, symmetry {symmetry!r}); "
                 "ask for more clues or less else, or raise attempts"
             )

@@ -14,7 +14,8 @@ class HoldThenAnneal:
         min_gain: Smallest improvement that counts.
 
     Attributes:
-        anneal_from: The update after which the rate falls.
+        hold_steps: As given. A run that goes on with another number anneals from there, unless its hold has ended.
+        ended: The update at which the hold ended early; None if it did not.
 
     Raises:
         ValueError: `hold_steps` is shorter than the warm-up, or a number is negative.
@@ -28,10 +29,15 @@ class HoldThenAnneal:
                 f"warmup_steps={warmup_steps} must lie in [0, hold_steps={hold_steps}], and "
                 f"anneal_steps={anneal_steps}, patience={patience} and min_gain={min_gain} be 0 or larger"
             )
-        self.warmup_steps, self.anneal_steps = warmup_steps, anneal_steps
+        self.warmup_steps, self.hold_steps, self.anneal_steps = warmup_steps, hold_steps, anneal_steps
         self.patience, self.min_gain = patience, min_gain
-        self.anneal_from = hold_steps
+        self.ended: int | None = None
         self.best, self.stale = float("-inf"), 0
+
+    @property
+    def anneal_from(self) -> int:
+        """The update after which the rate falls."""
+        return self.hold_steps if self.ended is None else self.ended
 
     @property
     def last_step(self) -> int:
@@ -55,12 +61,12 @@ class HoldThenAnneal:
         else:
             self.stale += 1
         if self.stale >= self.patience and step >= self.warmup_steps:
-            self.anneal_from = step
+            self.ended = step
 
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` needs to go on."""
-        return {"anneal_from": self.anneal_from, "best": self.best, "stale": self.stale}
+        return {"ended": self.ended, "best": self.best, "stale": self.stale}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what `state_dict` returned."""
-        self.anneal_from, self.best, self.stale = state["anneal_from"], state["best"], state["stale"]
+        self.ended, self.best, self.stale = state["ended"], state["best"], state["stale"]

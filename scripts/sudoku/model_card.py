@@ -6,15 +6,16 @@ from typing import Any
 
 from llm_rl.training.storage import write_text_whole
 from scripts.machine import machine
+from sudoku_env.prompts.alignment import get_answer_layout
 
 CARD = """# {name}
 
 A LLaDA (masked-diffusion language model) of {parameters:,} parameters that completes {size}×{size} Sudoku, weights in
-{dtype}, with its word-level tokenizer. It knows the compact wording and this size only.
+{dtype}, with its word-level tokenizer. It knows {wording} and this size only.
 
 - **Architecture**: {n_layers} blocks, width {d_model}, {n_heads} heads, MLP {mlp_hidden_size}, vocabulary {vocabulary},
   rotary positions (base {rope_theta:g}); keys and names of the published LLaDA checkpoints.
-- **Data**: {training:,} generated puzzles with {clues_low} to {clues_high} clues and one solution, {rule}; grids of the
+- **Data**: {training:,} {source} with {clues_low} to {clues_high} clues and one solution, {rule}; grids of the
   train split only.
 - **Training**: masked-diffusion SFT (mask ratio t ~ U(0,1), loss weighted 1/t, only positions that pre-filling leaves
   open are masked). {anneal_from:,} updates of {batch_size} puzzles at rate {learning_rate:g}, then {anneal_steps:,}
@@ -45,12 +46,19 @@ def write_card(
         **run: What the run found: parameters, vocabulary, training, anneal_from and seconds.
     """
     lines = [f"| {clues} | {strategy} | {100 * rate:.1f} |" for (clues, strategy), rate in figures.items()]
+    layout = arguments["answer_layout"]
+    wording = "the compact wording" if layout is None else f"the compact wording with answer layout {layout}"
+    if layout is not None and not get_answer_layout(layout).prompted:
+        wording = f"answer layout {layout}, which leaves the prompt out,"
+    images = "puzzles, none seen twice: generated ones and images of them under the symmetries,"
     rule = f"solved by {arguments['rule']}" if arguments["rule"] else "of any difficulty"
     filled = {
         **arguments,
         **run,
         "name": arguments["name"] or f"llada-sudoku{arguments['size']}x{arguments['size']}",
         "rule": rule,
+        "wording": wording,
+        "source": "generated puzzles" if arguments["puzzles"] else images,
         "dtype": arguments["save_dtype"],
         "precision": "bfloat16 autocast" if arguments["bf16"] else "fp32",
         "minutes": run["seconds"] / 60,

@@ -9,6 +9,7 @@ stages. Runs on an accelerator if there is one.
 """
 
 import json
+import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -28,16 +29,18 @@ from transformers.trainer_callback import ExportableState
 from dllm_rl.evaluate import evaluate
 from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
-from dllm_rl.strategies import STRATEGIES
+from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.checkpoint import CheckpointError
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.storage import write_text_whole
+from scripts.sudoku.endless import EndlessPuzzles
 from scripts.sudoku.hold_anneal import HoldThenAnneal
 from scripts.sudoku.model_card import write_card
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from sudoku_env.board import Board
 from sudoku_env.errors import SudokuError
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
@@ -59,8 +62,16 @@ class PretrainArguments:
         metadata={"help": "Rules (or a group) that solve every puzzle; null in YAML: any difficulty."},
     )
     puzzles: int = field(
-        default=100_000, metadata={"help": "Training puzzles, before those of held-out grids are left out."}
+        default=100_000,
+        metadata={
+            "help": "Training puzzles, before those of held-out grids are left out; 0: new ones without an end, with "
+            "images under the symmetries of Sudoku."
+        },
     )
+    answer_layout: str | None = field(
+        default=None, metadata={"help": "Answer layout, e.g. bare, without a prompt; by default the first that fits."}
+    )
+    chunk: int = field(default=3, metadata={"help": "Cells of a packed puzzle in one token of the prompt."})
     hard_low: int = field(
         default=14, metadata={"help": "Fewest clues of the puzzles to transfer to (evaluation only)."}
     )
@@ -85,11 +96,18 @@ class PretrainArguments:
     learning_rate: float = field(default=2e-3, metadata={"help": "The full rate."})
     batch_size: int = field(default=128, metadata={"help": "Puzzles an update."})
     eval_steps: int = field(default=500, metadata={"help": "Updates between two points of the curve."})
+    curve_strategies: list[str] = field(
+        default_factory=lambda: ["margin", "probability", "definite_first"],
+        metadata={"help": f"Strategies of the curve on the puzzles to transfer to, some of {', '.join(STRATEGIES)}."},
+    )
+    save_steps: int | None = field(
+        default=None, metadata={"help": "Updates between two checkpoints; by default as between points of the curve."}
+    )
     bf16: bool = field(default=False, metadata={"help": "Compute the body in bfloat16; weights and head stay fp32."})
     save_dtype: Literal["float32", "bfloat16"] = field(
         default="float32", metadata={"help": "Type of the saved weights."}
     )
-    checkpoints: int = field(default=1, metadata={"help": "Checkpoints to keep, one for each point of the curve."})
+    checkpoints: int = field(default=1, metadata={"help": "Checkpoints to keep."})
     resume_from_checkpoint: str | None = field(default=None, metadata={"help": "A checkpoint's folder, or last."})
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Start anew in a folder that holds a run, which is deleted."}
@@ -134,7 +152,7 @@ class CurveCallback(TrainerCallback, ExportableState):
         if step % self.args.eval_steps == 0:
             line: dict[str, float] = {"step": step}
             for name, puzzles in self.sets.items():
-                for strategy in ("margin",) if name == "in" else ("margin", "probability", "definite_first"):
+                for strategy in ("margin",) if name == "in" else self.args.curve_strategies:
                     result = evaluate(model, puzzles, task, strategy=STRATEGIES[strategy], device=model.device)
                     line[f"{name}/{strategy}"] = float(result.solved.mean())
                     if strategy != "definite_first":
@@ -150,7 +168,7 @@ class CurveCallback(TrainerCallback, ExportableState):
 
 
 class BaseTrainer(SftTrainer):
-    """Masked-diffusion SFT with the rate of a `HoldThenAnneal` and checkpoints that are whole."""
+    """Masked-diffusion SFT with the rate of a `HoldThenAnneal`, on puzzles that may have no end."""
 
     def __init__(self, plan: HoldThenAnneal, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -163,25 +181,36 @@ class BaseTrainer(SftTrainer):
         self.lr_scheduler = LambdaLR(optimizer or self.optimizer, self.plan.factor)
         return self.lr_scheduler
 
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint keeps to tell runs apart; puzzles without an end by the arguments that make them."""
+        if isinstance(self.train_dataset, EndlessPuzzles):
+            self._settings.setdefault("train_dataset", self.train_dataset.identity)
+        return super().identity()
+
 
 (args,) = parse(PretrainArguments, description=__doc__)
 with user_errors(ValueError):
     plan = HoldThenAnneal(
         args.warmup_steps, args.hold_steps, args.anneal_steps, patience=args.patience, min_gain=args.min_gain
     )
-    tokenizer = build_small_tokenizer(args.size)
+    tokenizer = build_small_tokenizer(args.size, args.chunk, args.answer_layout)
+    for name in args.curve_strategies:
+        get_strategy(name)
 run_folder = RunFolder(args)
 set_seed(args.seed)
-max_gen_length = 1 + args.size**2 + args.tail
 task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
+
+
+def fill(board: Board, length: int | None = None) -> PreFilled:
+    """A board, pre-filled, with a response of so many tokens."""
+    return pre_fill(build_prompt(board, "compact"), tokenizer, max_gen_length if length is None else length)
 
 
 def prepare(count: int, clues: tuple[int, int], split: str, seed: int) -> list[PreFilled]:
     """Pre-filled puzzles of one split."""
     with user_errors(*USER_ERRORS, SudokuError):
         pool = generate(count, size=args.size, clues=clues, rule=args.rule, seed=seed)
-    boards = pool.boards[in_split(pool.solutions, split)]
-    return [pre_fill(build_prompt(board, "compact"), tokenizer, max_gen_length) for board in boards]
+    return [fill(board) for board in pool.boards[in_split(pool.solutions, split)]]
 
 
 def save(model: LladaForMaskedLM, name: str) -> Path:
@@ -193,7 +222,14 @@ def save(model: LladaForMaskedLM, name: str) -> Path:
 
 
 clues, hard_clues = (args.clues_low, args.clues_high), (args.hard_low, args.hard_high)
-training = prepare(args.puzzles, clues, "train", args.seed + 1)
+with user_errors(*USER_ERRORS, SudokuError):
+    one = generate(1, size=args.size, clues=clues, rule=args.rule, seed=args.seed).boards[0]
+    max_gen_length = fill(one, 4 * args.size**2).map_range[1] + args.tail
+    training: SftDataset | EndlessPuzzles
+    if args.puzzles:
+        training = SftDataset(task.batch(prepare(args.puzzles, clues, "train", args.seed + 1)))
+    else:
+        training = EndlessPuzzles(fill, task, size=args.size, clues=clues, rule=args.rule, seed=args.seed + 1)
 sets = {
     "in": prepare(12 * args.eval_puzzles, clues, "validation", args.seed + 2)[: args.eval_puzzles],
     "transfer": prepare(12 * args.eval_puzzles, hard_clues, "validation", args.seed + 3)[: args.eval_puzzles],
@@ -213,7 +249,8 @@ config = LladaConfig(
     pad_token_id=tokenizer.pad_token_id,
 )
 model = LladaForMaskedLM(config)
-print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(training):,} training puzzles")
+known = f"{len(training):,} training puzzles" if args.puzzles else "training puzzles without an end"
+print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {known}")
 callbacks = [CurveCallback(sets, args, plan), MetricsWriter(output / "training_log.jsonl")]
 trainer = BaseTrainer(
     plan,
@@ -228,19 +265,21 @@ trainer = BaseTrainer(
         max_grad_norm=1.0,
         logging_steps=100,
         save_strategy="steps",
-        save_steps=args.eval_steps,
+        save_steps=args.save_steps or args.eval_steps,
         save_total_limit=args.checkpoints,
         save_only_model=False,
         report_to="none",
         seed=args.seed,
+        train_sampling_strategy="random" if args.puzzles else "sequential",
         use_cpu=not torch.accelerator.is_available(),
         bf16=args.bf16,
         remove_unused_columns=False,
         logging_nan_inf_filter=False,
-        disable_tqdm=None,
+        disable_tqdm=not sys.stderr.isatty(),
         resume_with_changes=args.resume_with_changes,
     ),
-    train_dataset=SftDataset(task.batch(training)),
+    train_dataset=training,
+    processing_class=tokenizer,
     callbacks=callbacks,
 )
 with user_errors(CheckpointError):
@@ -263,7 +302,7 @@ write_card(
     figures,
     parameters=model.num_parameters(),
     vocabulary=len(tokenizer),
-    training=len(training),
+    training=len(training) if args.puzzles else trainer.state.global_step * args.batch_size,
     anneal_from=plan.anneal_from,
     seconds=trained.metrics["train_runtime"],
     device=trainer.args.device.type,

@@ -13,7 +13,7 @@ from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.kernels.unmask import list_pairs, write_cells
 from sudoku_env.logic import definite_digits
-from sudoku_env.prompts.alignment import encode_prompt
+from sudoku_env.prompts.alignment import encode_prompt, get_answer_layout
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, pre_fill
@@ -78,7 +78,8 @@ class Responses:
         self.max_gen_length = max_gen_length
         self._starts: dict[int, PreFilled] = {}
         if self.source.prompts is None:
-            longest = max(len(encode_prompt(self.tokenizer, prompt, system_prompt)) for prompt in self._prompts)
+            answer = get_answer_layout(self.start(0).layout.name)
+            longest = max(len(encode_prompt(self.tokenizer, prompt, system_prompt, answer)) for prompt in self._prompts)
         else:
             longest = max(layout.prompt_length for layout in self.layouts())
         if max_prompt_length is not None and longest > max_prompt_length:

@@ -96,17 +96,26 @@ def fit(tokenizer: Tokenizer, layout: AnswerLayout, size: int, opening: str) -> 
 
 
 def layouts_to_try(tokenizer: Tokenizer, name: str | None) -> Sequence[AnswerLayout]:
-    """The layout named by the caller, else by the tokenizer, else all of them in order.
+    """The layout named by the caller, else by the tokenizer, else all with a prompt in order.
 
     Raises:
         TokenLayoutError: No layout has that name.
     """
     name = name or (getattr(tokenizer, "init_kwargs", None) or {}).get("answer_layout")
     if name is None:
-        return list(ANSWER_LAYOUTS.values())
+        return [layout for layout in ANSWER_LAYOUTS.values() if layout.prompted]
+    return [get_answer_layout(name)]
+
+
+def get_answer_layout(name: str) -> AnswerLayout:
+    """The layout of that name.
+
+    Raises:
+        TokenLayoutError: There is none.
+    """
     if name not in ANSWER_LAYOUTS:
         raise TokenLayoutError(f"unknown answer layout {name!r}; choose one of {list(ANSWER_LAYOUTS)}")
-    return [ANSWER_LAYOUTS[name]]
+    return ANSWER_LAYOUTS[name]
 
 
 def choose(
@@ -150,8 +159,16 @@ def find_mask_id(tokenizer: Tokenizer, mask_token_id: int | None) -> int:
     return int(mask_id)
 
 
-def encode_prompt(tokenizer: Tokenizer, prompt: str, system_prompt: str) -> list[int]:
-    """Token ids of system prompt and prompt, through the chat template where there is one."""
+def encode_prompt(
+    tokenizer: Tokenizer, prompt: str, system_prompt: str, layout: AnswerLayout | None = None
+) -> list[int]:
+    """Token ids of system prompt and prompt, through the chat template where there is one.
+
+    Before a layout without a prompt they are the bos token alone, or none where there is no such token.
+    """
+    if layout is not None and not layout.prompted:
+        bos_id = getattr(tokenizer, "bos_token_id", None)
+        return [] if bos_id is None else [bos_id]
     if getattr(tokenizer, "chat_template", None):
         return _apply_chat_template(tokenizer, prompt, system_prompt)
     bos_id = getattr(tokenizer, "bos_token_id", None)

@@ -88,15 +88,18 @@ class AnswerLayout:
         lead: What stands between the opening and the first row.
         cell_break: What stands between two cells of a row.
         row_break: What stands between two rows.
-        lettered: Whether a row begins with its letter (A, B, …) and a space, which tells rows apart by token where a
-            model has only one-dimensional positions.
+        marks: What each row begins with, a character and a space: the first row with the first mark, and so on, further
+            rows with the last one. They show where rows begin to a model with one-dimensional positions only.
+        prompted: Whether the prompt stands before the answer. Without it the givens in the answer alone say which
+            puzzle it is, and a sequence is about half as long.
     """
 
     name: str
     lead: str
     cell_break: str
     row_break: str
-    lettered: bool = False
+    marks: str = ""
+    prompted: bool = True
 
     def write(self, solution: Board, opening: str) -> tuple[str, list[int]]:
         """The answer text of a full board and the character offset of each of its n² cells.
@@ -109,15 +112,16 @@ class AnswerLayout:
         for cell, digit in enumerate(solution.tolist()):
             row, column = divmod(cell, size)
             separator = self.cell_break if column else self.row_break if row else self.lead if length else ""
-            if self.lettered and column == 0:
-                separator += chr(ord("A") + row) + " "
+            if self.marks and column == 0:
+                separator += self.marks[min(row, len(self.marks) - 1)] + " "
             parts += [separator, SYMBOLS[digit - 1]]
             length += len(separator) + 1
             offsets.append(length - 1)
         return "".join(parts), offsets
 
 
-# In the order in which they are tried; `column` suits 16×16, whose letters merge with a space before them.
+# In the order in which they are tried; `column` suits 16×16, whose letters merge with a space before them. `bare`,
+# without a prompt, is never tried: it must be named, by the caller or by the tokenizer.
 ANSWER_LAYOUTS: dict[str, AnswerLayout] = {
     layout.name: layout
     for layout in (
@@ -126,7 +130,8 @@ ANSWER_LAYOUTS: dict[str, AnswerLayout] = {
         AnswerLayout("comma", "\n", ",", "\n"),
         AnswerLayout("packed", "\n", "", "\n"),
         AnswerLayout("column", "\n", "\n", "\n"),
-        AnswerLayout("lettered", " ", " ", " ", lettered=True),
+        AnswerLayout("lettered", " ", " ", " ", marks="ABCDEFGHIJKLMNOP"),
+        AnswerLayout("bare", " ", " ", " ", marks="|", prompted=False),
     )
 }
 

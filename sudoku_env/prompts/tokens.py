@@ -118,7 +118,8 @@ class TokenLayout:
         """Rebuild the layout from any state that `pre_fill` and decoding can lead to, wrong tokens included.
 
         The response is found by its opening and the tokens between its cells; the puzzle is parsed from what stands
-        before. A find counts only when that puzzle's givens stand in its cells.
+        before. A find counts only when that puzzle's givens stand in its cells. A state without a prompt (layout
+        "bare") does not tell givens from digits decoded: keep the layout that `pre_fill` returned.
 
         Args:
             state: int `(L,)`, prompt and response.
@@ -129,7 +130,7 @@ class TokenLayout:
             layout: The answer layout, as in `pre_fill`.
 
         Raises:
-            TokenLayoutError: The state is no such state.
+            TokenLayoutError: The state is no such state, or its layout has no prompt.
             PuzzleParseError: Its prompt holds a puzzle without a solution or with several.
         """
         ids = np.asarray(state)
@@ -137,7 +138,13 @@ class TokenLayout:
             raise TokenLayoutError(f"a state is one row of token ids, got dtype {ids.dtype} with shape {ids.shape}")
         mask_id = find_mask_id(tokenizer, mask_token_id)
         found: list[tuple[AnswerLayout, AnswerTokens, Board, int]] = []
-        for answer, size in product(layouts_to_try(tokenizer, layout), SIZES):
+        answers = layouts_to_try(tokenizer, layout)
+        if not all(answer.prompted for answer in answers):
+            raise TokenLayoutError(
+                f"a state in layout {answers[0].name!r} has no prompt, so its givens cannot be told from digits "
+                "decoded; keep the layout that pre_fill returned"
+            )
+        for answer, size in product(answers, SIZES):
             tokens = fit(tokenizer, answer, size, opening)
             if not isinstance(tokens, AnswerTokens):
                 continue
@@ -232,7 +239,8 @@ def pre_fill(
     """Tokenize a prompt and a response in which all that is known beforehand is filled.
 
     The response is the opening, the separators of the grid and the givens, and masks everywhere else up to
-    `max_gen_length`. Prompt and response are tokenized separately.
+    `max_gen_length`. Prompt and response are tokenized separately. In layout "bare" the prompt, which only repeats the
+    givens, is left out: 93 tokens of a 9×9 puzzle where a digit is one.
 
     Args:
         prompt: A text with one puzzle that `parse_puzzle` reads.
@@ -244,8 +252,8 @@ def pre_fill(
         opening: First words of the response; white space at their end is the answer layout's to choose.
         mask_token_id: The mask token; None takes the tokenizer's, or LLaDA's `<|mdm_mask|>`.
         layout: The answer layout, a key of `ANSWER_LAYOUTS`; None takes `tokenizer.init_kwargs["answer_layout"]`, and
-            without one the first layout in which every cell is one token, a digit's token is the same in every cell,
-            and text and tokens round-trip.
+            without one the first layout with a prompt in which every cell is one token, a digit's token is the same
+            in every cell, and text and tokens round-trip.
 
     Returns:
         `(token_ids, filled_indices, prompt_length, map_range)` with `.layout`.
@@ -268,7 +276,7 @@ def pre_fill(
             f"the opening and a {size}×{size} grid in layout {answer.name!r} take {needed} tokens, more than "
             f"max_gen_length={max_gen_length}; raise it to {needed} or more"
         )
-    prompt_ids = encode_prompt(tokenizer, prompt, system_prompt)
+    prompt_ids = encode_prompt(tokenizer, prompt, system_prompt, answer)
     if mask_id in prompt_ids:
         raise TokenLayoutError(f"the prompt contains the mask token {mask_id}; pass another mask_token_id")
     response = np.full(max_gen_length, mask_id, dtype=np.int64)

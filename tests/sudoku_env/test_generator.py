@@ -209,6 +209,13 @@ def test_seeds():
     assert generate(0, size=6, clues=20, seed=2**64 - 1).boards.shape == (0, 36)
 
 
+def test_a_later_first_puzzle():
+    whole = generate(30, size=6, clues=(14, 18), seed=7)
+    later = generate(12, size=6, clues=(14, 18), seed=7, first=18)
+    assert (later.boards == whole.boards[18:]).all() and (later.solutions == whole.solutions[18:]).all()
+    assert len(generate(1, size=6, clues=20, seed=0, first=2**62 - 1)) == 1
+
+
 @pytest.mark.parametrize(("size", "options"), [(9, {}), (9, {"rule": "pairs"}), (6, {"minimal": True}), (16, {})])
 def test_threads_change_nothing(size, options):
     one = generate(60, size=size, seed=9, **options)
@@ -282,6 +289,9 @@ def test_recorded_puzzles():
         ({"seed": -1}, "seed"),
         ({"seed": 2**64}, "seed"),
         ({"n": -1}, "n >= 0"),
+        ({"first": -1}, "0 <= first"),
+        ({"first": 2**62}, "0 <= first"),
+        ({"size": 4, "clues": 3, "first": 5}, r"\(puzzle 5, clues 3"),
         ({"attempts": 0}, "attempts >= 1"),
         ({"threads": 0}, "threads >= 1"),
     ],

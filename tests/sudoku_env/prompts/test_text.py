@@ -168,6 +168,7 @@ def test_answer_layouts_by_hand():
         "packed": "Solution:\n1234\n3412\n2143\n4321",
         "column": "Solution:\n1\n2\n3\n4\n3\n4\n1\n2\n2\n1\n4\n3\n4\n3\n2\n1",
         "lettered": "Solution: A 1 2 3 4 B 3 4 1 2 C 2 1 4 3 D 4 3 2 1",
+        "bare": "Solution: | 1 2 3 4 | 3 4 1 2 | 2 1 4 3 | 4 3 2 1",
     }
     assert {name: layout.write(board, "Solution: \n")[0] for name, layout in ANSWER_LAYOUTS.items()} == expected
     for layout in ANSWER_LAYOUTS.values():

@@ -1,0 +1,193 @@
+"""Share of whole grids that a model solves, by set, blanks, clues and hardest rule, and in how many forward passes.
+
+Puzzles are drawn anew, and read from files on request; those alone count that have one solution and whose grid belongs
+to the test split, so that no training of this project saw an image of it. Decodes by largest margin, one token a step
+and by thresholds. Prints a table for each grouping and writes the outcome of each puzzle to `outcomes.csv`.
+
+    python -m scripts.benchmarks.grids --model runs/sudoku9x9_cpu/annealed --data folder/17clue_49158.txt
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+import dllm_rl  # noqa: F401  (registers LLaDA)
+from dllm_rl.evaluate import evaluate
+from dllm_rl.strategies import STRATEGIES, get_strategy
+from dllm_rl.sudoku import SudokuTask
+from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
+from llm_rl.training.reports import load_pandas
+from scripts.machine import machine
+from sudoku_env.board import Board
+from sudoku_env.errors import SudokuError
+from sudoku_env.generator import generate
+from sudoku_env.logic import RULE_GROUPS, rule_index
+from sudoku_env.order import TIERS
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import pre_fill
+from sudoku_env.puzzles import read_packed, read_puzzles
+from sudoku_env.rating import rate_batch
+from sudoku_env.solver import solve_batch
+from sudoku_env.split import split_of
+
+BLANKS = {"≤ 39 blanks": (0, 39), "40–49 blanks": (40, 49), "50–59 blanks": (50, 59), "60–69 blanks": (60, 69)}
+CLUES = {"≥ 40 clues": (40, 81), "30–39 clues": (30, 39), "< 30 clues": (0, 29)}
+DRAWN = {"drawn, 42–61 clues": (42, 61), "drawn, 32–41 clues": (32, 41), "drawn, 22–31 clues": (22, 31)}
+"""Sets of drawn puzzles, one for each of the first three bins by blanks, and the numbers of clues."""
+
+
+@dataclass
+class Arguments:
+    """Arguments of `scripts/benchmarks/grids.py`."""
+
+    model: str = field(metadata={"help": "Folder of a 9×9 model and its tokenizer, e.g. a checkpoint."})
+    data: list[str] = field(
+        default_factory=list,
+        metadata={"help": "Files of 9×9 puzzles: .txt, a packed puzzle a line, or .csv with puzzle and solution."},
+    )
+    drawn: int = field(default=100, metadata={"help": "Puzzles to draw for each of the first three bins by blanks."})
+    max_puzzles: int = field(default=100, metadata={"help": "First so many puzzles of a file (of a tier in a .csv)."})
+    strategy: str = field(default="margin", metadata={"help": f"Decoding strategy, one of {', '.join(STRATEGIES)}."})
+    threshold: list[float] = field(
+        default_factory=lambda: [4.0],
+        metadata={
+            "help": "Also fill all positions whose score is at least this, on the scale of the strategy's score."
+        },
+    )
+    output_dir: str = field(default="runs/benchmark_grids", metadata={"help": "Folder to write to."})
+    seed: int = field(default=0, metadata={"help": "Random seed of the puzzles."})
+    device: str = field(default="cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."})
+
+
+def first_of_test_split(parts: Iterator[tuple[Board, Board]], count: int) -> Board:
+    """The first `count` puzzles whose grids belong to the test split, uint8 `(≤ count, 81)`.
+
+    Args:
+        parts: Boards and solutions, uint8 `(N, 81)` each.
+        count: Puzzles wanted.
+    """
+    found: list[Board] = []
+    for boards, solutions in parts:
+        for board, solution in zip(boards, solutions, strict=True):
+            if len(found) == count:
+                return np.array(found)
+            if split_of(solution) == "test":
+                found.append(board)
+    return np.array(found).reshape(-1, 81)
+
+
+def drawn_sets(count: int, seed: int) -> dict[str, Board]:
+    """Puzzles of any difficulty for each of `DRAWN`."""
+    sets = {}
+    for number, (name, clues) in enumerate(DRAWN.items()):
+        drawn = (
+            generate(count, size=9, clues=clues, seed=10**6 * (seed + 1) + number, first=first)
+            for first in range(0, 100 * count, max(count, 1))
+        )
+        sets[name] = first_of_test_split(((part.boards, part.solutions) for part in drawn), count)
+    return sets
+
+
+def unique(boards: Board) -> Iterator[tuple[Board, Board]]:
+    """The boards with one solution and these solutions, of a hundred boards at a time."""
+    for first in range(0, len(boards), 100):
+        part = boards[first : first + 100]
+        solutions, counts = solve_batch(part, limit=2)
+        yield part[counts == 1], solutions[counts == 1]
+
+
+def file_sets(path: str, count: int) -> dict[str, Board]:
+    """Puzzles of a file; those of a .csv by tier."""
+    if not path.endswith(".csv"):
+        return {Path(path).stem: first_of_test_split(unique(read_packed(path)), count)}
+    puzzles = read_puzzles(path)
+    tiers = tiers_of(puzzles.boards)
+    sets = {}
+    for tier in [name for name in TIERS if (tiers == name).any()]:
+        of_tier = tiers == tier
+        parts = iter([(puzzles.boards[of_tier], puzzles.solutions[of_tier])])
+        sets[f"{Path(path).stem}, {tier}"] = first_of_test_split(parts, count)
+    return sets
+
+
+def tiers_of(boards: Board) -> NDArray[np.str_]:
+    """The group of the hardest rule that each puzzle needs, one of `TIERS`, `(N,)`."""
+    hardest, _ = rate_batch(boards)
+    return np.array(TIERS)[np.searchsorted([rule_index(group) for group in RULE_GROUPS], hardest)]
+
+
+def bins_of(values: NDArray[np.int64], bins: dict[str, tuple[int, int]]) -> list[str]:
+    """The name of the bin of each value, "" outside all of them."""
+    return [next((name for name, (low, high) in bins.items() if low <= value <= high), "") for value in values]
+
+
+def main() -> None:
+    """Decode all sets and print the tables."""
+    (args,) = parse(Arguments, description=__doc__)
+    need_model("model", args.model)
+    for path in args.data:
+        need_file("data", path)
+    need_writable("output_dir", args.output_dir)
+    need_reports()
+    with user_errors(OSError, ValueError, SudokuError):
+        strategy = get_strategy(args.strategy)
+        tokenizer = AutoTokenizer.from_pretrained(args.model)
+        model = AutoModelForMaskedLM.from_pretrained(args.model).to(args.device)
+        sets = drawn_sets(args.drawn, args.seed) if args.drawn else {}
+        for path in args.data:
+            sets |= file_sets(path, args.max_puzzles)
+    sets = {name: boards for name, boards in sets.items() if len(boards)}
+    if not sets:
+        fail("there is no puzzle whose grid belongs to the test split; give --drawn or more --data")
+    boards = np.concatenate(list(sets.values()))
+    clues = (boards > 0).sum(1)
+    labels = {
+        "set": [name for name, each in sets.items() for _ in each],
+        "blanks": bins_of(81 - clues, BLANKS),
+        "clues": bins_of(clues, CLUES),
+        "tier": tiers_of(boards).tolist(),
+    }
+    with user_errors(SudokuError):
+        prompts = [build_prompt(board, "compact") for board in boards]
+        length = pre_fill(prompts[0], tokenizer, 4 * 81).map_range[1]
+        puzzles = [pre_fill(prompt, tokenizer, length) for prompt in prompts]
+    task = SudokuTask(tokenizer.pad_token_id)
+
+    pd = load_pandas()
+    decodings: dict[str, dict[str, Any]] = {"one token a step": {"tokens_per_step": 1}}
+    decodings |= {f"threshold {value:g}": {"tokens_per_step": None, "threshold": value} for value in args.threshold}
+    frames = []
+    for name, limits in decodings.items():
+        with user_errors(ValueError):
+            found = evaluate(model, puzzles, task, strategy=strategy, device=args.device, **limits)
+        outcome = {"solved": found.solved, "passes": np.where(found.solved, found.forward_passes, np.nan)}
+        filled = {"before_error": found.cells_before_error / found.blanks}
+        frames.append(pd.DataFrame({"decoding": name, **labels, **outcome, **filled}))
+    outcomes = pd.concat(frames)
+    folder = Path(args.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    outcomes.to_csv(folder / "outcomes.csv", index=False)
+    print(f"{args.model}, strategy {args.strategy}, seed {args.seed}\n{machine()}")
+    print(
+        "solved and before_error: shares of grids and of blanks; passes: forward passes of the grids that were solved"
+    )
+    for column, names in (("set", list(sets)), ("blanks", list(BLANKS)), ("clues", list(CLUES)), ("tier", list(TIERS))):
+        groups = outcomes[outcomes[column] != ""].groupby([column, "decoding"], sort=False)
+        table = groups.agg(
+            puzzles=("solved", "size"),
+            solved=("solved", "mean"),
+            passes=("passes", "mean"),
+            before_error=("before_error", "mean"),
+        )
+        kept = table.unstack("decoding").reindex([name for name in names if name in table.index])
+        print(f"\n{kept.to_string(float_format='{:.3f}'.format)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""The base's training on puzzles without an end, in the layout without a prompt."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoTokenizer
+
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import pre_fill
+from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
+
+TINY: dict[str, Any] = {
+    "size": 6, "clues_low": 20, "clues_high": 30, "hard_low": 16, "hard_high": 18, "puzzles": 0, "eval_puzzles": 2,
+    "answer_layout": "bare", "chunk": 1, "tail": 0, "d_model": 16, "n_layers": 1, "mlp_hidden_size": 16,
+    "hold_steps": 3, "anneal_steps": 2, "warmup_steps": 1, "batch_size": 4, "eval_steps": 2, "save_steps": 1,
+    "curve_strategies": "margin",
+}  # fmt: skip
+
+
+def test_a_run_without_an_end_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    run_here(monkeypatch, "sudoku/pretrain.py", **TINY, output_dir=whole)
+    run_until_checkpoint(monkeypatch, "checkpoint-2", "sudoku/pretrain.py", **TINY, output_dir=stopped)
+    resumed = {**TINY, "output_dir": stopped, "resume_from_checkpoint": "last"}
+    run_until_checkpoint(monkeypatch, "checkpoint-3", "sudoku/pretrain.py", **resumed)
+    run_here(monkeypatch, "sudoku/pretrain.py", **resumed)
+    (one,), (other,) = (list((folder / "checkpoints").glob("checkpoint-*")) for folder in (whole, stopped))
+    assert one.name == other.name == "checkpoint-5"
+    for name in ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        assert (one / name).exists()
+    weights, again = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+    assert all(torch.equal(weights[key], again[key]) for key in weights)
+    moments, same = (torch.load(folder / "optimizer.pt", weights_only=True)["state"] for folder in (one, other))
+    assert all(torch.equal(moments[key][name], same[key][name]) for key in moments for name in moments[key])
+    lines = [[json.loads(line) for line in (folder / "curve.jsonl").open()] for folder in (whole, stopped)]
+    assert lines[0] == lines[1] and [line["step"] for line in lines[0]] == [2, 4]
+
+
+def test_the_model_knows_its_layout_and_a_run_can_be_annealed_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {**TINY, "output_dir": tmp_path / "run", "hold_steps": 100}
+    run_until_checkpoint(monkeypatch, "checkpoint-2", "sudoku/pretrain.py", **options)
+    early = {"hold_steps": 2, "anneal_steps": 2, "resume_with_changes": True}
+    run_here(monkeypatch, "sudoku/pretrain.py", **{**options, **early}, resume_from_checkpoint="last")
+    log = [json.loads(line) for line in (tmp_path / "run" / "training_log.jsonl").open()]
+    assert log[-1]["step"] == 4
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "run" / "annealed")
+    puzzle = "..3..5..1.2324536...6..2.625......3."
+    prefilled = pre_fill(build_prompt(puzzle), tokenizer, 43)
+    assert (prefilled.layout.name, prefilled.prompt_length, prefilled.map_range) == ("bare", 1, (2, 43))
+    assert "training puzzles without an end" in capsys.readouterr().out
+
+
+def test_other_training_puzzles_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {**TINY, "output_dir": tmp_path / "run"}
+    run_until_checkpoint(monkeypatch, "checkpoint-1", "sudoku/pretrain.py", **options)
+    with pytest.raises(SystemExit):
+        run_here(monkeypatch, "sudoku/pretrain.py", **{**options, "clues_low": 21}, resume_from_checkpoint="last")
