@@ -203,7 +203,7 @@ def test_ppo_from_the_start_of_grpo(grpo, tmp_path):
 
 def test_dpo_from_the_start_of_grpo(grpo, tmp_path):
     left_out = ("num_generations", "dynamic_sampling_attempts")
-    options = {name: value for name, value in TINY.items() if name not in left_out}
+    options = {name: value for name, value in TINY.items() if name not in left_out} | {"warmup_steps": 0}
     output = launch("smollm2/train_dpo.py", output_dir=tmp_path, start=grpo[1], control="true", **options)
     assert "DPO: 2 steps of 8 completions" in output
     results = results_of(tmp_path)

@@ -1,0 +1,185 @@
+"""PPO, GRPO, DPO and VAPOR at equal CPU time where only a verifier says what is right (`scripts.signs.task`).
+
+A Llama from scratch, by default of a million parameters, learns to write expressions that are right by chance alone.
+From there each arm trains for the same CPU seconds: `grpo` and `ppo` on the verifier, `dpo` on pairs of a right and a
+wrong completion that the start was sampled for, `vapor` on both, `more` on more of what the start learned from. The
+time that making pairs takes is the arm's own. Judged by the share of held-out puzzles solved, sampled with the same
+random numbers. The run folder receives `results.json`.
+
+    python -m scripts.signs.compare [--seeds 0 1 2 --cpu_seconds 300 --arms ppo grpo dpo vapor more]
+"""
+
+import copy
+import json
+import logging
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from transformers import LlamaForCausalLM, PrinterCallback, set_seed
+
+from llm_rl.dpo.arguments import DPOArguments
+from llm_rl.dpo.trainer import DPOTrainer
+from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.ppo.arguments import PPOArguments
+from llm_rl.ppo.trainer import PPOTrainer
+from llm_rl.rollout.sft import supervised_trainer
+from llm_rl.training.arguments import RunArguments
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.command_line import fail, parse
+from llm_rl.training.output_folder import RunFolder
+from llm_rl.training.storage import write_text_whole
+from llm_rl.vapor import VAPORArguments, VAPORTrainer
+from scripts.signs.task import ANSWER_TOKENS, TAGS, puzzles, solved, start_rows, tokenizer
+from scripts.tiny_llama import tiny_llama
+
+ARMS = ("ppo", "grpo", "dpo", "vapor", "more")
+
+
+@dataclass
+class CompareArguments:
+    """The model, the start, the arms and their budget."""
+
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "Random seeds of start and arms."})
+    arms: list[str] = field(default_factory=lambda: list(ARMS), metadata={"help": f"Which of {', '.join(ARMS)}."})
+    cpu_seconds: float = field(default=300.0, metadata={"help": "What each arm may spend, in CPU seconds."})
+    start_steps: int = field(default=600, metadata={"help": "Supervised steps of the start."})
+    start_batch_size: int = field(default=64, metadata={"help": "Expressions in a batch of the start."})
+    start_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the start, which falls to 0."})
+    hidden_size: int = field(default=160, metadata={"help": "Width of the model."})
+    num_hidden_layers: int = field(default=4, metadata={"help": "Depth of the model."})
+    learning_rate: float = field(default=3e-4, metadata={"help": "Rate of the arms; it rises and falls again."})
+    completions: int = field(default=128, metadata={"help": "Completions of a step; pairs are half as many."})
+    num_generations: int = field(default=8, metadata={"help": "Completions of a prompt, where they are compared."})
+    train_puzzles: int = field(default=4000, metadata={"help": "Puzzles to train on."})
+    test_puzzles: int = field(default=500, metadata={"help": "Held-out puzzles."})
+    output_dir: str = field(default="runs/signs", metadata={"help": "Run folder."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Replace a run in the folder."})
+    resume_from_checkpoint: str | None = field(default=None, metadata={"help": "Not supported: arms are short."})
+
+
+def common(batch_size: int, seed: int) -> dict[str, Any]:
+    """What the arguments of all trainers share."""
+    return {
+        "output_dir": str(run / "trainer"),
+        "overwrite_output_dir": True,
+        "max_steps": UNLIMITED_STEPS,
+        "per_device_train_batch_size": batch_size,
+        "learning_rate": given.learning_rate,
+        "logging_steps": 10,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": seed,
+    }
+
+
+def rollout(seed: int, **changes: Any) -> dict[str, Any]:
+    """The same for trainers that sample."""
+    return {**common(given.completions, seed), "max_completion_length": ANSWER_TOKENS, **changes}
+
+
+def make_start(seed: int) -> LlamaForCausalLM:
+    """A model that writes expressions of the digits, whatever the target."""
+    model = tiny_llama(
+        len(words),
+        seed,
+        hidden_size=given.hidden_size,
+        intermediate_size=2 * given.hidden_size,
+        num_hidden_layers=given.num_hidden_layers,
+        max_position_embeddings=64,
+        initializer_range=0.02,
+        bos_token_id=None,
+        eos_token_id=0,
+        pad_token_id=0,
+    )
+    settings = {**common(given.start_batch_size, seed), "max_steps": given.start_steps, "warmup_steps": 20}
+    settings["learning_rate"] = given.start_learning_rate
+    trainer = supervised_trainer(model, RunArguments(**settings), start_rows(train, seed), words)
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    return model
+
+
+def solve_rate(model: Any, seed: int) -> float:
+    """Share of held-out puzzles that a sampled completion solves."""
+    args = GRPOArguments(**rollout(seed), per_device_eval_batch_size=250)
+    judge = GRPOTrainer(model, solved, args, test, words, eval_dataset=test)
+    judge.remove_callback(PrinterCallback)
+    return judge.evaluate()["eval_reward_mean"]
+
+
+def make_pairs(model: Any, seed: int) -> list[dict[str, Any]]:
+    """A right and a wrong completion of puzzles for which the model wrote both; takes a third of the budget at most."""
+    args = GRPOArguments(**rollout(seed))
+    sampler = GRPOTrainer(model, solved, args, train, words)
+    found: list[dict[str, Any]] = []
+    began, size = time.process_time(), max(1, given.completions // given.num_generations)
+    for start in range(0, len(train), size):
+        samples = sampler._generate_completions(train[start : start + size], given.num_generations)
+        scores = sampler._compute_rewards_per_func(samples).flatten().tolist()
+        for first in range(0, len(samples), given.num_generations):
+            group = range(first, min(first + given.num_generations, len(samples)))
+            right, wrong = ([i for i in group if scores[i] == score] for score in (1.0, 0.0))
+            if right and wrong:
+                texts = (
+                    words.decode(samples[i].completion_ids, skip_special_tokens=True) for i in (right[0], wrong[0])
+                )
+                found.append({**samples[first].row, **dict(zip(("chosen", "rejected"), texts, strict=True))})
+        if time.process_time() - began > given.cpu_seconds / 3:
+            break
+    if not found:
+        fail("the start writes no right completion, so that there are no pairs; raise --start_steps")
+    return found
+
+
+def make_trainer(arm: str, model: Any, pairs: list[dict[str, Any]], seed: int) -> Any:
+    """The trainer of an arm."""
+    if arm == "ppo":
+        ppo = PPOArguments(**rollout(seed), num_ppo_epochs=2, vf_coef=0.5, cliprange_value=None)
+        return PPOTrainer(model, solved, ppo, train, words)
+    if arm == "grpo":
+        grpo = GRPOArguments(**rollout(seed, num_generations=given.num_generations, loss_type="dr_grpo"))
+        return GRPOTrainer(model, solved, grpo, train, words)
+    if arm == "dpo":
+        return DPOTrainer(model, DPOArguments(**common(min(given.completions // 2, len(pairs)), seed)), pairs, words)
+    if arm == "vapor":
+        settings = {"ratio_base": "old", "ratio_level": "token", "clip_on": "verifiable", "advantage_scale": "std"}
+        tags = {"verifiable_term_split": TAGS, "preference_term_split": TAGS, "pref_loss_weight": 0.05}
+        vapor = VAPORArguments(**rollout(seed, num_generations=given.num_generations), **settings, **tags)
+        return VAPORTrainer(model, solved, vapor, pairs, words)
+    more = RunArguments(**common(given.start_batch_size, seed))
+    return supervised_trainer(model, more, start_rows(train, seed + 1), words)
+
+
+(given,) = parse(CompareArguments, description=__doc__)
+if unknown := [arm for arm in given.arms if arm not in ARMS]:
+    fail(f"--arms {unknown[0]} is unknown; choose some of {', '.join(ARMS)}")
+if given.resume_from_checkpoint is not None:
+    fail("--resume_from_checkpoint is not supported: an arm takes minutes; start again with the seeds that are missing")
+folder = RunFolder(given)
+logging.getLogger("accelerate").setLevel(logging.ERROR)
+torch.set_num_threads(1)
+run, words = folder.open(asdict(given)), tokenizer()
+train, test = puzzles(given.train_puzzles, 0, held_out=False), puzzles(given.test_puzzles, 1, held_out=True)
+results: dict[str, dict[str, float]] = {}
+for seed in given.seeds:
+    start = make_start(seed)
+    results[str(seed)] = found = {"start": solve_rate(start, seed)}
+    size = sum(weight.numel() for weight in start.parameters())
+    print(f"seed {seed}, {size:,} parameters: start solves {found['start']:.3f}", flush=True)
+    for arm in given.arms:
+        set_seed(seed)
+        model, began = copy.deepcopy(start), time.process_time()
+        pairs = make_pairs(model, seed) if arm in ("dpo", "vapor") else []
+        trainer = make_trainer(arm, model, pairs, seed)
+        trainer.remove_callback(PrinterCallback)
+        left = given.cpu_seconds - (time.process_time() - began)
+        budget = BudgetCallback(Budget("cpu_seconds", max(left, 0.1)), lambda step: step * given.completions)
+        train_to_budget(trainer, budget, trapezoid(0.05, 0.3))
+        found[arm] = solve_rate(model, seed)
+        print(f"  {arm}: {found[arm]:.3f} after {trainer.state.global_step} steps", flush=True)
+        write_text_whole(run / "results.json", json.dumps(results, indent=2))
