@@ -11,6 +11,7 @@ ScaleRewards = Literal["group", "batch", "none"]
 ImportanceLevel = Literal["token", "sequence"]
 GroupBaseline = Literal["mean", "leave_one_out"]
 KLIn = Literal["loss", "reward"]
+EntropyFilter = Literal["surrogate", "loss"]
 
 
 @dataclass
@@ -72,7 +73,11 @@ class GRPOArguments(GroupRelativeArguments):
     )
     top_entropy_quantile: float = field(
         default=1.0,
-        metadata={"help": "Share of a roll-out's tokens, of highest entropy, that count in the loss."},
+        metadata={"help": "Share of a roll-out's tokens, of highest entropy, whose surrogate counts."},
+    )
+    top_entropy_in: EntropyFilter = field(
+        default="surrogate",
+        metadata={"help": "The other tokens leave the surrogate (as published) or all of the loss, denominators too."},
     )
     importance_correction_cap: float | None = field(
         default=None,
@@ -85,5 +90,8 @@ class GRPOArguments(GroupRelativeArguments):
         self._check_reference("kl_in", "loss")
         if not 0 < self.top_entropy_quantile <= 1:
             raise ValueError(f"top_entropy_quantile is {self.top_entropy_quantile}; it must lie in (0, 1]")
+        check_choice("top_entropy_in", self.top_entropy_in, EntropyFilter)
+        if self.top_entropy_in == "loss" and self.top_entropy_quantile == 1:
+            raise ValueError("top_entropy_in='loss' does nothing while top_entropy_quantile is 1; set both or neither")
         if self.importance_correction_cap is not None:
             check_positive("importance_correction_cap", self.importance_correction_cap)

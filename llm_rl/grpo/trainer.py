@@ -74,13 +74,16 @@ class GRPOTrainer(RolloutTrainer):
         return super()._needs_old_policy or self.args.top_entropy_quantile < 1 or self.args.kl_in == "reward"
 
     def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> list[Tensor]:
-        """Adds the log-probabilities at sampling; where `top_entropy_quantile` says so, few tokens go on counting."""
+        """Adds the log-probabilities at sampling, and which tokens are among those of highest entropy."""
         entropies = super()._score_old_policy(micro_batches)
         if self.args.top_entropy_quantile < 1:
             masks = [batch.loss_mask for batch in micro_batches]
             kept = highest_entropy(entropies, masks, self.args.top_entropy_quantile, self.accelerator)
             for batch, mask in zip(micro_batches, kept, strict=True):
-                batch.loss_mask = mask
+                if self.args.top_entropy_in == "loss":
+                    batch.loss_mask = mask
+                else:
+                    batch.policy_mask = mask
         return entropies
 
     @torch.no_grad()
@@ -118,7 +121,9 @@ class GRPOTrainer(RolloutTrainer):
         logps, entropies = self._get_per_token_logps_and_entropies(model, inputs)  # (B, T) each
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
         surrogate = grpo_surrogate(self.args, logps, old_logps, mask, advantages)
-        objective = surrogate.objective
+        objective = surrogate.objective  # (B, T)
+        acting = mask if inputs.policy_mask is None else inputs.policy_mask
+        objective = objective.masked_fill(~acting, 0.0)
         if inputs.sampling_per_token_logps is not None:
             record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
         if self.args.importance_correction_cap is not None:
@@ -134,7 +139,7 @@ class GRPOTrainer(RolloutTrainer):
         )
         record_monitors(
             self.metrics,
-            policy=PolicyTensors(logps, old_logps, surrogate, mask, inputs.completion_mask, entropies),
+            policy=PolicyTensors(logps, old_logps, surrogate, acting, inputs.completion_mask, entropies),
         )
         return loss
 

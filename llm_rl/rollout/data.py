@@ -119,7 +119,8 @@ class RolloutBatch:
         completion_mask: bool `(B, T)`, sampled tokens, the first end token included. Padding is told by position, so
             pad and end token may be the same.
         truncated: bool `(B,)`, completions without end token.
-        loss_mask: bool `(B, T)`, the sampled tokens that count in the loss.
+        loss_mask: bool `(B, T)`, the sampled tokens that count in the loss and its denominators.
+        policy_mask: bool `(B, T)`, those of them whose surrogate counts; the others have a divergence alone. None: all.
         sampling_per_token_logps: float32 `(B, T)` from the engine; None where it gave none.
         old_per_token_logps: float32 `(B, T)`, under the policy at sampling. None: it is the one being trained, as every
             roll-out serves one update.
@@ -136,6 +137,7 @@ class RolloutBatch:
     completion_mask: Tensor
     truncated: Tensor
     loss_mask: Tensor
+    policy_mask: Tensor | None = None
     sampling_per_token_logps: Tensor | None = None
     old_per_token_logps: Tensor | None = None
     ref_per_token_logps: Tensor | None = None

@@ -129,6 +129,37 @@ def test_every_divergence_in_the_loss_and_in_the_reward(tmp_path: Path, estimato
         assert param.grad is not None and (kept.gradients[0][name] - param.grad).abs().max() < 1e-6, name
 
 
+def test_tokens_of_low_entropy_leave_the_surrogate_or_all_of_the_loss(tmp_path: Path) -> None:
+    """Under "dapo" the denominator of what is published is all tokens, so that its gradient is smaller by the share."""
+    gradients = []
+    for where in ("surrogate", "loss"):
+        kept = Keep()
+        changes = {"loss_type": "dapo", "top_entropy_quantile": 0.25, "top_entropy_in": where, "max_grad_norm": 0.0}
+        run = trainer(tmp_path, given={"callbacks": [kept]}, **changes)
+        run.train()
+        gradients.append(kept.gradients[0])
+        acting = 1 - run.state.log_history[0]["masked_frac"]
+        assert acting == pytest.approx(0.25, abs=0.05)
+    for name, gradient in gradients[1].items():
+        assert (gradients[0][name] - acting * gradient).abs().max() < 1e-6, name
+    assert max(float(gradient.abs().max()) for gradient in gradients[0].values()) > 1e-3
+
+
+def test_the_divergence_of_tokens_of_low_entropy_counts_unless_asked_for(tmp_path: Path) -> None:
+    kls = []
+    for where in ("surrogate", "loss"):
+        given = {"ref_model": new_model(seed=5)}
+        run = trainer(tmp_path, given=given, beta=0.1, top_entropy_quantile=0.25, top_entropy_in=where)
+        (batch,) = run._generate_and_score_completions(run.train_dataset[:2])
+        run._compute_loss_and_metrics(run.model, batch)
+        logps = run.scorer(run.model, batch).logprobs
+        gap = batch.ref_per_token_logps - logps
+        counted = batch.completion_mask if where == "surrogate" else batch.loss_mask
+        kls.append(float((gap.exp() - gap - 1)[counted].mean()))
+        assert run.metrics.compute()["kl"] == pytest.approx(kls[-1], rel=1e-4)
+    assert kls[0] != pytest.approx(kls[1], rel=0.01)
+
+
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 @pytest.mark.parametrize("baseline", ["mean", "leave_one_out"])
 def test_advantages_by_a_slow_loop(tmp_path: Path, scale: str, baseline: str) -> None:
@@ -240,6 +271,7 @@ def test_an_engine_without_logprobs_cannot_be_corrected(tmp_path: Path) -> None:
         ({"kl_in": "reward"}, "kl_in='reward' does nothing while beta is 0"),
         ({"kl_estimator": "full"}, "kl_estimator='full' does nothing while beta is 0"),
         ({"top_entropy_quantile": 0.0}, "top_entropy_quantile is 0.0"),
+        ({"top_entropy_in": "loss"}, "does nothing while top_entropy_quantile is 1"),
         ({"dynamic_sampling_attempts": -1}, "dynamic_sampling_attempts is -1"),
         ({"importance_correction_cap": 0.0}, "importance_correction_cap is 0.0"),
         ({"dynamic_sampling_attempts": 1.5}, "dynamic_sampling_attempts is 1.5"),
