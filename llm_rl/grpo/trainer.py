@@ -1,24 +1,31 @@
 """`GRPOTrainer`: group-relative policy optimization (arXiv:2402.03300) on `RolloutTrainer`; see docs/grpo.md."""
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from llm_rl.core import (
+    MAX_LOG_RATIO,
     LossCounts,
     PolicyTensors,
     RewardScale,
     SurrogateOutput,
     aggregate_loss,
     clipped_surrogate,
+    cut_weight_surrogate,
+    decoupled_advantage,
     group_relative_advantage,
     leveled_log_ratio,
     masked_sum,
     record_monitors,
+    soft_gate_surrogate,
 )
-from llm_rl.core.mismatch import record_mismatch, truncated_importance_weight
+from llm_rl.core.mismatch import importance_weight, off_policy_sequences, record_mismatch
 from llm_rl.grpo.arguments import GroupRelativeArguments, GRPOArguments, ScaleRewards
+from llm_rl.grpo.entropy_bonus import EntropyBonus
 from llm_rl.grpo.loss_masks import highest_entropy, kl_penalty, without_truncated
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.trainer import RolloutTrainer
@@ -30,16 +37,23 @@ SCALES: dict[ScaleRewards, RewardScale] = {"group": "std", "batch": "batch_std",
 def grpo_surrogate(
     args: GroupRelativeArguments, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
 ) -> SurrogateOutput:
-    """The clipped surrogate that the arguments ask for; see `core.clipped_surrogate`.
+    """The surrogate that `loss_type` asks for; see `core.clipped_surrogate` and `core.soft_surrogates`.
 
     Args:
-        args: Level of the ratio and clip range.
+        args: Loss type, level of the ratio and clip range.
         logps: `(B, T)`, under the policy that is trained.
         old_logps: `(B, T)`, under the policy at sampling.
         mask: bool `(B, T)`, the tokens that count.
         advantages: `(B,)`.
     """
     log_ratio = leveled_log_ratio(logps, old_logps, mask, level=args.importance_sampling_level)
+    if args.loss_type == "cispo":
+        log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+        return cut_weight_surrogate(log_ratio, logps, advantages.unsqueeze(1), args.clip_high)
+    if args.loss_type == "sapo":
+        log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+        temperatures = args.sapo_temperature_pos, args.sapo_temperature_neg
+        return soft_gate_surrogate(log_ratio, advantages.unsqueeze(1), *temperatures)
     return clipped_surrogate(
         log_ratio,
         torch.zeros_like(log_ratio),
@@ -59,12 +73,20 @@ class GRPOTrainer(RolloutTrainer):
     """
 
     args: GRPOArguments
+    leaves_out_unscored = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        bonus = self.args.entropy_coef, self.args.entropy_target
+        self.entropy_bonus = EntropyBonus(*bonus, self.args.entropy_coef_delta, self.args.entropy_coef_max)
 
     # A roll-out
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
-        """The padded tensors of one micro-batch; truncated completions may not count."""
+        """The padded tensors of one micro-batch; completions without a reward do not count, nor may truncated ones."""
         batch = super()._collate(samples)
+        unscored = [bool(sample.scores) and all(map(math.isnan, sample.scores)) for sample in samples]
+        batch.loss_mask = batch.loss_mask & ~torch.tensor(unscored, device=batch.loss_mask.device).unsqueeze(1)
         if self.args.mask_truncated_completions:
             batch.loss_mask = without_truncated(batch.loss_mask, batch.truncated)
         return batch
@@ -100,7 +122,10 @@ class GRPOTrainer(RolloutTrainer):
         return rewards + torch.cat(penalties).view_as(rewards)
 
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
-        """A = (r − baseline) / (std + 1e-4), `(P, G)`; the standard deviation of the batch is that of all processes."""
+        """A = (r − baseline) / (std + 1e-4), `(P, G)`; the standard deviation of the batch is that of all processes.
+
+        A completion that is not scored is in no mean and has advantage 0.
+        """
         together = self.accelerator.gather(rewards)
         advantages = group_relative_advantage(
             together,
@@ -108,8 +133,18 @@ class GRPOTrainer(RolloutTrainer):
             scale=SCALES[self.args.scale_rewards],
             std_eps=1e-4,
             correction=1,
+            mask=~together.isnan(),
         )
         return advantages.chunk(self.args.world_size)[self.args.process_index]
+
+    def _advantages_of(self, samples: Sequence[Sample], rewards: Tensor) -> Tensor:
+        """Adds GDPO, which needs each reward apart."""
+        if self.args.multi_objective_aggregation == "sum_then_normalize":
+            return super()._advantages_of(samples, rewards)
+        scores = torch.tensor([sample.scores for sample in samples], dtype=torch.float64, device=rewards.device)
+        scores = scores.view(*rewards.shape, -1)  # (P, G, F)
+        advantages = decoupled_advantage(self.accelerator.gather(scores), self.rewards.weights)
+        return advantages.float().chunk(self.args.world_size)[self.args.process_index]
 
     # The update
 
@@ -126,8 +161,10 @@ class GRPOTrainer(RolloutTrainer):
         objective = objective.masked_fill(~acting, 0.0)
         if inputs.sampling_per_token_logps is not None:
             record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
-        if self.args.importance_correction_cap is not None:
+        if self.args.corrects_importance:
             objective = objective * self._importance_weight(old_logps, inputs)
+        if self.args.off_policy_mask_threshold is not None:
+            objective = objective.masked_fill(self._is_off_policy(logps, old_logps, inputs).unsqueeze(1), 0.0)
         if self.args.uses_reference and self.args.kl_in == "loss":
             objective = objective - self.args.beta * self._reference_kl(model, inputs, logps, mask)
         loss = -aggregate_loss(
@@ -137,6 +174,8 @@ class GRPOTrainer(RolloutTrainer):
             LossCounts(inputs.sequences, inputs.tokens),
             max_length=self.args.max_completion_length if self.args.loss_type == "dr_grpo" else None,
         )
+        if self.entropy_bonus.acts:
+            loss = loss - self._bonus(entropies, inputs)
         record_monitors(
             self.metrics,
             policy=PolicyTensors(logps, old_logps, surrogate, acting, inputs.completion_mask, entropies),
@@ -144,13 +183,51 @@ class GRPOTrainer(RolloutTrainer):
         return loss
 
     def _importance_weight(self, old_logps: Tensor, inputs: RolloutBatch) -> Tensor:
-        if inputs.sampling_per_token_logps is None or self.args.importance_correction_cap is None:
+        engine_logps, mask = inputs.sampling_per_token_logps, inputs.loss_mask
+        if engine_logps is None:
             raise ValueError(
                 "importance_correction_cap needs the engine's log-probabilities, but the engine returned none; use an "
-                "engine that does, or importance_correction_cap=None"
+                "engine that does, or leave importance_correction_cap and importance_correction_floor out"
             )
-        cap, mask = self.args.importance_correction_cap, inputs.loss_mask
-        weight = truncated_importance_weight(old_logps, inputs.sampling_per_token_logps, mask, cap)
+        low = self.args.importance_correction_floor or 0.0
+        high = math.inf if self.args.importance_correction_cap is None else self.args.importance_correction_cap
+        level, mode = self.args.importance_correction_level, self.args.importance_correction_mode
+        weight = importance_weight(old_logps, engine_logps, mask, level=level, mode=mode, low=low, high=high)
+        beyond = (weight <= low) | (weight >= high) if mode == "truncate" else weight == 0
         self.metrics.add_ratio("importance_weight_mean", masked_sum(weight, mask), mask.sum())
-        self.metrics.add_ratio("importance_weight_capped_frac", masked_sum((weight >= cap).float(), mask), mask.sum())
+        self.metrics.add_ratio("importance_weight_capped_frac", masked_sum(beyond.float(), mask), mask.sum())
         return weight
+
+    def _is_off_policy(self, logps: Tensor, old_logps: Tensor, inputs: RolloutBatch) -> Tensor:
+        """bool `(B,)`, the sequences that leave the surrogate for being too far off."""
+        sampling = old_logps if inputs.sampling_per_token_logps is None else inputs.sampling_per_token_logps
+        assert inputs.advantages is not None and self.args.off_policy_mask_threshold is not None
+        far = off_policy_sequences(
+            inputs.advantages, logps, sampling, inputs.loss_mask, self.args.off_policy_mask_threshold
+        )
+        self.metrics.add_ratio("off_policy_masked_frac", far.sum(), far.numel())
+        return far
+
+    def _bonus(self, entropies: Tensor, inputs: RolloutBatch) -> Tensor:
+        """This micro-batch's share of α · H, the mean entropy of the step's tokens that count."""
+        assert inputs.tokens is not None
+        total = masked_sum(entropies, inputs.loss_mask)
+        self.entropy_bonus.add(total.item(), int(inputs.loss_mask.sum()))
+        self.metrics.add("entropy_coef", self.entropy_bonus.acting_weight)
+        share = self.entropy_bonus.acting_weight * total / inputs.tokens.clamp(min=1)
+        if self.accelerator.sync_gradients:
+            window = torch.tensor(self.entropy_bonus.window(), dtype=torch.float64, device=total.device)
+            both = self.accelerator.reduce(window, reduction="sum")
+            self.entropy_bonus.update(float(both[0]), int(both[1]))
+        return share
+
+    # Checkpoints
+
+    def progress(self) -> dict[str, Any]:
+        """Adds the weight of the entropy bonus."""
+        return {**super().progress(), "entropy_bonus": self.entropy_bonus.state_dict()}
+
+    def load_progress(self, progress: dict[str, Any]) -> None:
+        """Continue from what `progress` returned; errors as in `BufferedTrainer.load_progress`."""
+        super().load_progress(progress)
+        self.entropy_bonus.load_state_dict(progress["entropy_bonus"])

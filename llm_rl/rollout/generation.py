@@ -22,12 +22,14 @@ class SamplingParams:
         temperature: > 0.
         eos_token_ids: Any of these ends a completion.
         pad_token_id: The token that pads; it may be an end token.
+        greedy: Take the most likely token each time, instead of sampling; for evaluations.
     """
 
     max_new_tokens: int
     temperature: float
     eos_token_ids: tuple[int, ...]
     pad_token_id: int
+    greedy: bool = False
 
 
 class Completion(NamedTuple):
@@ -104,10 +106,8 @@ class TransformersEngine:
         training, kept = self._model.training, self._model.generation_config
         self._model.eval()
         self._model.generation_config = GenerationConfig(
-            do_sample=True,
-            temperature=params.temperature,
-            top_k=0,
-            top_p=1.0,
+            do_sample=not params.greedy,
+            **({} if params.greedy else {"temperature": params.temperature, "top_k": 0, "top_p": 1.0}),
             max_new_tokens=params.max_new_tokens,
             eos_token_id=list(params.eos_token_ids),
             pad_token_id=params.pad_token_id,

@@ -17,6 +17,7 @@ from llm_rl.core import (
     linear_token_statistics,
     token_statistics,
 )
+from llm_rl.rollout.arguments import AdapterReference
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.shared_prompts import check_shared_prompts, positions, prompt_cache
 from llm_rl.training.modes import evaluation_mode
@@ -110,13 +111,19 @@ class PolicyScorer:
 
 
 class ReferenceModel:
-    """The policy that a divergence holds training to: a copy, PEFT's base with the adapters off, or a given model.
+    """The policy that a divergence holds training to: as it is at the start, PEFT's base, or a given model.
+
+    Of a policy with adapters only their weights at the start are kept, and put in place while the reference is asked.
 
     Args:
         model: The policy at the start of training.
         temperature: Temperature of sampling, > 0.
-        ref_model: Another reference. None: the policy as it is now; with adapters, without them.
+        ref_model: Another reference. None: the policy as it is now.
         share_prompts: Whether a prompt is read once for all its completions, as in `PolicyScorer`.
+        adapters: "start", or "base" for the model without its adapters.
+
+    Raises:
+        ValueError: `adapters` is "base" and there are none, or there is a `ref_model`.
     """
 
     def __init__(
@@ -125,10 +132,20 @@ class ReferenceModel:
         temperature: float,
         ref_model: nn.Module | None = None,
         share_prompts: bool = False,
+        adapters: AdapterReference = "start",
     ) -> None:
-        self._adapted = ref_model is None and hasattr(model, "disable_adapter")
+        adapted = ref_model is None and hasattr(model, "disable_adapter")
+        if adapters == "base" and not adapted:
+            raise ValueError(
+                "adapter_reference='base' does nothing without adapters or beside a ref_model; leave it out"
+            )
+        self._without_adapters = adapters == "base"
+        self._at_start: list[tuple[nn.Parameter, Tensor]] = []
         self.model: Any = model
-        if not self._adapted:
+        if adapted and not self._without_adapters:
+            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            self._at_start = [(parameter, parameter.detach().clone()) for parameter in trained]
+        if not adapted:
             frozen = copy.deepcopy(model) if ref_model is None else ref_model
             self.model = frozen.requires_grad_(False).to(next(model.parameters()).device)
         self._score = PolicyScorer(self.model, temperature, share_prompts)
@@ -154,9 +171,18 @@ class ReferenceModel:
 
     @contextmanager
     def _frozen(self) -> Iterator[None]:
-        adapters_off = self.model.disable_adapter() if self._adapted else nullcontext()
+        adapters_off = self.model.disable_adapter() if self._without_adapters else nullcontext()
         with torch.no_grad(), evaluation_mode(self.model), adapters_off:
-            yield
+            self._exchange()
+            try:
+                yield
+            finally:
+                self._exchange()
+
+    def _exchange(self) -> None:
+        """Swap the adapters' weights and those of the start."""
+        for parameter, kept in self._at_start:
+            parameter.data, kept.data = kept.data, parameter.data
 
 
 def reference_kl(logps: Tensor | None, ref_logps: Tensor | None, mask: Tensor, estimator: KLEstimator) -> Tensor:

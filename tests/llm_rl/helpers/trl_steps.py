@@ -24,18 +24,17 @@ def scripted_logprobs(ids: Sequence[int]) -> list[float]:
     return [-4.0 - 0.5 * (token % 5 - 2) for token in ids]
 
 
-def trl_gradients(
-    folder: Path, model: Any, reward_funcs: Any, *, corrects: bool = False, **settings: Any
-) -> list[dict[str, torch.Tensor]]:
+def trl_gradients(folder: Path, model: Any, reward_funcs: Any, **settings: Any) -> list[dict[str, torch.Tensor]]:
     """The gradients of each step.
 
     Args:
         folder: The run folder.
         model: Is trained.
         reward_funcs: Reward functions.
-        corrects: Whether the importance correction acts, for which TRL asks for vLLM.
-        **settings: Arguments of `trl.GRPOConfig`.
+        **settings: Arguments of `trl.GRPOConfig`. With `vllm_importance_sampling_mode` the importance correction acts,
+            for which TRL asks for vLLM.
     """
+    corrects = "vllm_importance_sampling_mode" in settings
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
