@@ -8,6 +8,7 @@ from llm_rl.core import LossType
 from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.core.mismatch import CorrectionLevel, CorrectionMode
 from llm_rl.core.soft_surrogates import SAPO_NEGATIVE, SAPO_POSITIVE
+from llm_rl.grpo.chord import MuSchedule
 from llm_rl.rollout.arguments import RolloutArguments
 
 ScaleRewards = Literal["group", "batch", "none"]
@@ -116,6 +117,14 @@ class GRPOArguments(GroupRelativeArguments):
         default="sum_then_normalize",
         metadata={"help": "Rewards are added up and then compared, or compared apart first (GDPO)."},
     )
+    chord_mu_peak: float = field(
+        default=0.5, metadata={"help": "CHORD: highest weight of the expert answers; the surrogate has the rest."}
+    )
+    chord_mu_valley: float = field(default=0.05, metadata={"help": "CHORD: their last weight."})
+    chord_mu_warmup_steps: int = field(default=0, metadata={"help": "CHORD: steps up to the highest weight."})
+    chord_mu_decay_steps: int = field(default=100, metadata={"help": "CHORD: steps from there to the last."})
+    chord_batch_size: int = field(default=1, metadata={"help": "CHORD: expert answers beside each micro-batch."})
+    chord_phi: bool = field(default=True, metadata={"help": "CHORD: tokens weigh p(1 - p) of their probability p."})
     entropy_coef: float = field(default=0.0, metadata={"help": "Weight of the policy's entropy in the objective."})
     entropy_target: float | None = field(
         default=None, metadata={"help": "Entropy in nats that the weight is moved to hold; None: it stays."}
@@ -136,6 +145,7 @@ class GRPOArguments(GroupRelativeArguments):
             raise ValueError("top_entropy_in='loss' does nothing while top_entropy_quantile is 1; set both or neither")
         self._check_correction()
         self._check_entropy_bonus()
+        self._check_chord()
         check_choice("multi_objective_aggregation", self.multi_objective_aggregation, Aggregation)
         if self.multi_objective_aggregation == "normalize_then_sum" and (
             self.kl_in == "reward" or self.advantage_baseline != "mean" or self.scale_rewards != "group"
@@ -166,6 +176,22 @@ class GRPOArguments(GroupRelativeArguments):
                 )
         if self.off_policy_mask_threshold is not None:
             check_positive("off_policy_mask_threshold", self.off_policy_mask_threshold)
+
+    @property
+    def chord_mu(self) -> MuSchedule:
+        """CHORD's μ by optimizer steps."""
+        steps = self.chord_mu_warmup_steps, self.chord_mu_decay_steps
+        return MuSchedule(self.chord_mu_peak, self.chord_mu_valley, *steps)
+
+    def _check_chord(self) -> None:
+        if not 0 <= self.chord_mu_valley <= self.chord_mu_peak <= 1:
+            raise ValueError(
+                f"chord_mu_valley is {self.chord_mu_valley} and chord_mu_peak {self.chord_mu_peak}; they take "
+                "0 <= valley <= peak <= 1"
+            )
+        for name, least in (("chord_mu_warmup_steps", 0), ("chord_mu_decay_steps", 0), ("chord_batch_size", 1)):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, at least {least}")
 
     def _check_entropy_bonus(self) -> None:
         for name in ("entropy_coef", "entropy_coef_delta", "entropy_coef_max"):

@@ -25,10 +25,14 @@ from llm_rl.core import (
 )
 from llm_rl.core.mismatch import importance_weight, off_policy_sequences, record_mismatch
 from llm_rl.grpo.arguments import GroupRelativeArguments, GRPOArguments, ScaleRewards
+from llm_rl.grpo.chord import ExpertAnswers, expert_loss
 from llm_rl.grpo.entropy_bonus import EntropyBonus
 from llm_rl.grpo.loss_masks import highest_entropy, kl_penalty, without_truncated
 from llm_rl.rollout.data import RolloutBatch, Sample
+from llm_rl.rollout.loading import as_rows
+from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.training.identity import fingerprint
 from llm_rl.training.modes import evaluation_mode
 
 SCALES: dict[ScaleRewards, RewardScale] = {"group": "std", "batch": "batch_std", "none": "none"}
@@ -69,16 +73,23 @@ class GRPOTrainer(RolloutTrainer):
 
     Where this departs from usual code, such as TRL's: the loss is normalized over the whole optimizer step of all
     processes for every `loss_type`; completions without a token that counts are left out of its means; a group without
-    spread has advantage 0 exactly. Arguments as in `RolloutTrainer`, with `GRPOArguments`.
+    spread has advantage 0 exactly. Arguments as in `RolloutTrainer`, with `GRPOArguments`, and `chord_dataset`: rows
+    with "prompt" and "completion", expert answers that are mixed into the loss (CHORD, see `llm_rl.grpo.chord`).
     """
 
     args: GRPOArguments
     leaves_out_unscored = True
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, chord_dataset: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.experts = None if chord_dataset is None else self._expert_answers(chord_dataset)
         bonus = self.args.entropy_coef, self.args.entropy_target
         self.entropy_bonus = EntropyBonus(*bonus, self.args.entropy_coef_delta, self.args.entropy_coef_max)
+
+    def _expert_answers(self, chord_dataset: Any) -> ExpertAnswers:
+        template = self.args.chat_template_kwargs or {}
+        causal, rows = causal_model(self.model), as_rows(chord_dataset)
+        return ExpertAnswers(rows, causal, self.processing_class, self.sampling, template, self.args.seed)
 
     # A roll-out
 
@@ -176,6 +187,8 @@ class GRPOTrainer(RolloutTrainer):
         )
         if self.entropy_bonus.acts:
             loss = loss - self._bonus(entropies, inputs)
+        if self.experts is not None:
+            loss = self._with_experts(self.experts, model, loss)
         record_monitors(
             self.metrics,
             policy=PolicyTensors(logps, old_logps, surrogate, acting, inputs.completion_mask, entropies),
@@ -221,7 +234,30 @@ class GRPOTrainer(RolloutTrainer):
             self.entropy_bonus.update(float(both[0]), int(both[1]))
         return share
 
+    def _with_experts(self, experts: ExpertAnswers, model: nn.Module, loss: Tensor) -> Tensor:
+        """(1 − μ) · loss + μ · the loss on expert answers (CHORD), this micro-batch's share."""
+        size, accumulated = self.args.chord_batch_size, self.args.gradient_accumulation_steps
+        of_step = size * accumulated * self.args.world_size
+        first = self.state.global_step * of_step
+        taken = experts.take(first, of_step)  # of all micro-batches and processes
+        part = self._step % accumulated + accumulated * self.args.process_index
+        batch = experts.batch(taken[part * size : (part + 1) * size], self.args.device)
+        logps = self._get_per_token_logps_and_entropies(model, batch).logprobs
+        tokens = torch.tensor(sum(len(sample.completion_ids) for sample in taken), device=logps.device)
+        expert = expert_loss(logps, batch.completion_mask, tokens, phi=self.args.chord_phi)
+        mu = self.args.chord_mu(self.state.global_step)
+        self.metrics.add("chord_mu", mu)
+        self.metrics.add_ratio(
+            "chord_nll", -masked_sum(logps.detach(), batch.completion_mask), batch.completion_mask.sum()
+        )
+        return (1 - mu) * loss + mu * expert
+
     # Checkpoints
+
+    def identity(self) -> dict[str, Any]:
+        """Adds a checksum of the expert answers."""
+        known = super().identity()
+        return known if self.experts is None else {**known, "chord_dataset": fingerprint(self.experts.samples)}
 
     def progress(self) -> dict[str, Any]:
         """Adds the weight of the entropy bonus."""

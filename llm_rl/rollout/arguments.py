@@ -47,6 +47,11 @@ class RolloutArguments(RunArguments):
         default=False,
         metadata={"help": "Read a prompt once for all its completions in a batch, when sampling and when training."},
     )
+    padding_free: bool = field(
+        default=False,
+        metadata={"help": "Train and score on the tokens of a batch as one sequence, without padding."},
+    )
+    use_vllm: bool = field(default=False, metadata={"help": "Not supported: see integrations.verl, or pass an engine."})
     chat_template_kwargs: dict[str, Any] | str | None = field(
         default=None, metadata={"help": "Arguments of the chat template, for prompts that are messages."}
     )
@@ -133,6 +138,18 @@ class RolloutArguments(RunArguments):
 
     def _refuse(self) -> None:
         """What `TrainingArguments` offers and roll-outs do not support."""
+        if self.use_vllm:
+            raise ValueError(
+                "use_vllm=True is not supported here; train with verl, which samples with vLLM (docs/verl.md), or pass "
+                "an engine that asks a server, see rollout.generation.GenerationEngine"
+            )
+        if self.parallelism_config is not None:
+            raise ValueError(
+                "parallelism_config is not supported with roll-outs: for sequence or tensor parallel training use "
+                "verl (docs/verl.md)"
+            )
+        if self.padding_free and self.share_prompts:
+            raise ValueError("padding_free and share_prompts are two ways to leave tokens out; choose one of them")
         unsupported = {
             "torch_compile": self.torch_compile,
             "include_num_input_tokens_seen": self.include_num_input_tokens_seen not in (False, "no"),
@@ -141,7 +158,6 @@ class RolloutArguments(RunArguments):
             "train_sampling_strategy": self.train_sampling_strategy != "random",
             "label_smoothing_factor": self.label_smoothing_factor != 0,
             "neftune_noise_alpha": self.neftune_noise_alpha is not None,
-            "parallelism_config": self.parallelism_config is not None,
             # Evaluation samples and asks the reward functions: there are no model outputs to gather.
             "bf16_full_eval": self.bf16_full_eval,
             "fp16_full_eval": self.fp16_full_eval,

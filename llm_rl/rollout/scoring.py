@@ -19,6 +19,7 @@ from llm_rl.core import (
 )
 from llm_rl.rollout.arguments import AdapterReference
 from llm_rl.rollout.data import RolloutBatch
+from llm_rl.rollout.packing import check_packing, packed_outputs
 from llm_rl.rollout.shared_prompts import check_shared_prompts, positions, prompt_cache
 from llm_rl.training.modes import evaluation_mode
 
@@ -47,19 +48,24 @@ class PolicyScorer:
         model: A causal language model of transformers, or PEFT's wrapper of one.
         temperature: Temperature of sampling, > 0.
         share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`).
+        padding_free: A batch is one sequence without padding (`packing.packed_outputs`).
 
     Attributes:
         plain_head: Whether the first way is taken.
 
     Raises:
-        ValueError: Prompts are to be shared, and the model does not support it.
+        ValueError: Prompts are to be shared, or rows to be packed, and the model does not support it.
     """
 
-    def __init__(self, model: nn.Module, temperature: float, share_prompts: bool = False) -> None:
+    def __init__(
+        self, model: nn.Module, temperature: float, share_prompts: bool = False, padding_free: bool = False
+    ) -> None:
         causal = causal_model(model)
-        self.temperature, self.share_prompts = temperature, share_prompts
+        self.temperature, self.share_prompts, self.padding_free = temperature, share_prompts, padding_free
         if share_prompts:
             check_shared_prompts(causal)
+        if padding_free:
+            check_packing(causal)
         self._takes_positions = "position_ids" in inspect.signature(causal.forward).parameters
         self.plain_head = self._is_plain(causal)
 
@@ -98,6 +104,8 @@ class PolicyScorer:
         if self._takes_positions:
             inputs["position_ids"] = positions(mask)
         predicting = slice(-keep - 1, -1)
+        if self.padding_free:
+            return self._packed_features(causal, ids, mask.bool(), predicting)
         if self.share_prompts and batch.prompt_ids.shape[1] > 1:
             cache = prompt_cache(causal, batch.prompt_ids, batch.prompt_mask)
             inputs = {name: value[:, predicting] for name, value in inputs.items() if torch.is_tensor(value)}
@@ -108,6 +116,19 @@ class PolicyScorer:
         head = causal.get_output_embeddings()
         hidden = causal.base_model(**inputs).last_hidden_state[:, predicting]
         return hidden.to(head.weight.dtype), head
+
+    def _packed_features(
+        self, causal: Any, ids: Tensor, mask: Tensor, predicting: slice
+    ) -> tuple[Tensor, nn.Linear | None]:
+        """`features` of a batch as one sequence without padding."""
+        if not self.plain_head:
+            logits = packed_outputs(lambda **inputs: causal(**inputs, use_cache=False).logits, ids, mask)
+            return logits[:, predicting], None
+        head = causal.get_output_embeddings()
+        hidden = packed_outputs(
+            lambda **inputs: causal.base_model(**inputs, use_cache=False).last_hidden_state, ids, mask
+        )
+        return hidden[:, predicting].to(head.weight.dtype), head
 
 
 class ReferenceModel:
@@ -121,6 +142,7 @@ class ReferenceModel:
         ref_model: Another reference. None: the policy as it is now.
         share_prompts: Whether a prompt is read once for all its completions, as in `PolicyScorer`.
         adapters: "start", or "base" for the model without its adapters.
+        padding_free: Whether a batch is one sequence without padding, as in `PolicyScorer`.
 
     Raises:
         ValueError: `adapters` is "base" and there are none, or there is a `ref_model`.
@@ -133,6 +155,7 @@ class ReferenceModel:
         ref_model: nn.Module | None = None,
         share_prompts: bool = False,
         adapters: AdapterReference = "start",
+        padding_free: bool = False,
     ) -> None:
         adapted = ref_model is None and hasattr(model, "disable_adapter")
         if adapters == "base" and not adapted:
@@ -148,7 +171,7 @@ class ReferenceModel:
         if not adapted:
             frozen = copy.deepcopy(model) if ref_model is None else ref_model
             self.model = frozen.requires_grad_(False).to(next(model.parameters()).device)
-        self._score = PolicyScorer(self.model, temperature, share_prompts)
+        self._score = PolicyScorer(self.model, temperature, share_prompts, padding_free)
 
     def logprobs(self, batch: RolloutBatch) -> Tensor:
         """Log-probabilities `(B, T)` of the completion tokens under the reference, in evaluation mode."""

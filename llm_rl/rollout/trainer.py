@@ -65,7 +65,9 @@ class RolloutTrainer(BufferedTrainer):
     args: RolloutArguments
     control: Any
     record_classes: tuple[type, ...] = (RolloutBatch,)
-    harmless_arguments = frozenset({"share_prompts", "num_generations_eval", "num_completions_to_print"})
+    harmless_arguments = frozenset(
+        {"share_prompts", "padding_free", "num_generations_eval", "num_completions_to_print"}
+    )
     leaves_out_unscored = False
 
     def __init__(
@@ -108,11 +110,18 @@ class RolloutTrainer(BufferedTrainer):
             self._check_all_rows("eval_dataset", eval_dataset)
         self._reward_metrics = self.metrics  # where reward functions log: an evaluation has its own
         self.rewards = RewardFunctions(reward_funcs, args.reward_weights, leave_out=self.leaves_out_unscored)
-        self.scorer = PolicyScorer(self.model, args.temperature, args.share_prompts)
+        self.scorer = PolicyScorer(self.model, args.temperature, args.share_prompts, args.padding_free)
         if ref_model is not None and not args.uses_reference:
             raise ValueError("ref_model is given but beta is 0, so nothing would use it; set beta or leave it out")
         self.reference = (
-            ReferenceModel(self.model, args.temperature, ref_model, args.share_prompts, args.adapter_reference)
+            ReferenceModel(
+                self.model,
+                args.temperature,
+                ref_model,
+                args.share_prompts,
+                args.adapter_reference,
+                args.padding_free,
+            )
             if args.uses_reference
             else None
         )
@@ -162,7 +171,7 @@ class RolloutTrainer(BufferedTrainer):
         micro_batches = self._prepare_batch_inputs([samples[place] for place in places.tolist()])
         places = places.to(device)
         adjusted = self._adjust_rewards(rewards.flatten()[places].view(shape), micro_batches)
-        rewards = torch.empty_like(rewards.flatten()).index_copy(0, places, adjusted.flatten()).view(shape)  # (P, G)
+        rewards = torch.empty_like(adjusted.flatten()).index_copy(0, places, adjusted.flatten()).view(shape)  # (P, G)
         advantages = self._advantages_of(samples, rewards)  # (P, G)
         if self.args.log_completions:
             self._log_completions(samples, rewards, advantages)

@@ -177,7 +177,7 @@ def test_arguments_from_a_command_line() -> None:
 
 def test_help_and_errors_of_the_command_line_show_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
     parser = HfArgumentParser(GRPOArguments)
-    assert "--loss_type {grpo,bnpo,dr_grpo,dapo}" in parser.format_help()
+    assert "--loss_type {grpo,bnpo,dr_grpo,dapo,cispo,sapo}" in parser.format_help()
     with pytest.raises(SystemExit):
         parser.parse_args_into_dataclasses(["--output_dir", "x", "--kl_in", "both"])
     assert "invalid choice: 'both'" in capsys.readouterr().err
@@ -274,6 +274,21 @@ def test_an_engine_without_logprobs_cannot_be_corrected(tmp_path: Path) -> None:
         ({"top_entropy_in": "loss"}, "does nothing while top_entropy_quantile is 1"),
         ({"dynamic_sampling_attempts": -1}, "dynamic_sampling_attempts is -1"),
         ({"importance_correction_cap": 0.0}, "importance_correction_cap is 0.0"),
+        ({"importance_correction_cap": 1.0, "importance_correction_floor": 2.0}, "floor is 2.0, above"),
+        ({"importance_correction_mode": "mask"}, "importance_correction_mode does nothing without a bound"),
+        ({"off_policy_mask_threshold": -1.0}, "off_policy_mask_threshold is -1.0"),
+        ({"loss_type": "cispo", "delta": 2.0}, "delta does nothing with loss_type='cispo'"),
+        ({"sapo_temperature_pos": 2.0}, "sapo_temperature_pos does nothing with loss_type='grpo'"),
+        ({"multi_objective_aggregation": "normalize_then_sum", "scale_rewards": "none"}, "at their defaults"),
+        ({"entropy_coef": -0.1}, "entropy_coef is -0.1"),
+        ({"entropy_coef_max": 2.0}, "do nothing without entropy_target"),
+        ({"entropy_target": -1.0}, "entropy_target is -1.0"),
+        ({"chord_mu_peak": 1.5}, "chord_mu_peak 1.5"),
+        ({"chord_batch_size": 0}, "chord_batch_size is 0"),
+        ({"use_vllm": True}, "use_vllm=True is not supported here; train with verl"),
+        ({"adapter_reference": "base"}, "adapter_reference='base' does nothing while beta is 0"),
+        ({"num_generations_eval": 0}, "num_generations_eval is 0"),
+        ({"num_completions_to_print": -1}, "num_completions_to_print is -1"),
         ({"dynamic_sampling_attempts": 1.5}, "dynamic_sampling_attempts is 1.5"),
         ({"num_iterations": 0}, "num_iterations is 0"),
         ({"mini_batches": 1.5}, "mini_batches is 1.5"),

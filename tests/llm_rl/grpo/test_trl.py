@@ -14,6 +14,8 @@ pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku
 
 TWO_STEPS = {"max_steps": 2, "num_iterations": 2, "learning_rate": 2e-3}
 
+BOUNDS = {"token": (0.6, 1.5), "sequence": (0.1, 10.0)}
+
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "defaults": ({"loss_type": "grpo"}, {}, {}),
     "clipping": ({"loss_type": "dapo", **TWO_STEPS}, {}, {}),
@@ -25,14 +27,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         f"{level} {mode}": (
             {"loss_type": "dapo"},
             {
-                "importance_correction_cap": 1.5,
-                "importance_correction_floor": 0.6,
+                "importance_correction_cap": BOUNDS[level][1],
+                "importance_correction_floor": BOUNDS[level][0],
                 "importance_correction_level": level,
                 "importance_correction_mode": mode,
             },
             {
-                "vllm_importance_sampling_clip_max": 1.5,
-                "vllm_importance_sampling_clip_min": 0.6,
+                "vllm_importance_sampling_clip_max": BOUNDS[level][1],
+                "vllm_importance_sampling_clip_min": BOUNDS[level][0],
                 "vllm_importance_sampling_mode": f"{level}_{mode}",
             },
         )
