@@ -12,16 +12,16 @@ from tests.llm_rl.helpers.grpo_reference import slow_advantages
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, new_model, trainer
 
 
-def even_starts(completion_ids: list[list[int]], **kwargs: Any) -> list[float | None]:
-    """Scores completions alone that start with an even id."""
-    return [None if ids[0] % 2 else sum(ids) / 100 for ids in completion_ids]
+def some(completion_ids: list[list[int]], **kwargs: Any) -> list[float | None]:
+    """Scores two completions in three, by the sum of their ids."""
+    return [None if sum(ids) % 3 == 0 else sum(ids) / 100 for ids in completion_ids]
 
 
 def test_they_are_in_no_mean_and_no_denominator(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run = trainer(tmp_path, data=distinct_rows(), reward_funcs=even_starts, given={"engine": FixedEngine()})
+    run = trainer(tmp_path, data=distinct_rows(), reward_funcs=some, given={"engine": FixedEngine()})
     (batch,) = run._generate_and_score_completions(distinct_rows(2))
     lengths = batch.completion_mask.sum(1)
-    scored = batch.completion_ids[:, 0] % 2 == 0
+    scored = batch.completion_ids.sum(1) % 3 > 0  # the padding has the id 0
     assert scored.any() and not scored.all() and "are left out" in caplog.text
     assert batch.rewards is not None and batch.advantages is not None
     assert torch.equal(batch.rewards.isnan(), ~scored) and torch.equal(batch.loss_mask.any(1), scored)
@@ -40,7 +40,7 @@ def test_their_gradient_is_zero_and_the_log_leaves_them_out(tmp_path: Path) -> N
     """The same step as of a trainer that masks them by hand."""
     kept = KeepGradients()
     given = {"engine": FixedEngine(), "callbacks": [kept], "ref_model": new_model(seed=5)}
-    run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=even_starts, given=given, beta=0.2, max_grad_norm=0.0)
+    run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=some, given=given, beta=0.2, max_grad_norm=0.0)
     run.train()
     line = run.state.log_history[0]
     (batch,) = run._generate_and_score_completions(distinct_rows(2))
