@@ -117,6 +117,10 @@ class GRPOArguments(GroupRelativeArguments):
         default="sum_then_normalize",
         metadata={"help": "Rewards are added up and then compared, or compared apart first (GDPO)."},
     )
+    rollouts_ahead: int = field(
+        default=0,
+        metadata={"help": "1: the next roll-out is sampled in a thread during the updates, one policy older."},
+    )
     chord_mu_peak: float = field(
         default=0.5, metadata={"help": "CHORD: highest weight of the expert answers; the surrogate has the rest."}
     )
@@ -146,6 +150,15 @@ class GRPOArguments(GroupRelativeArguments):
         self._check_correction()
         self._check_entropy_bonus()
         self._check_chord()
+        if self.rollouts_ahead not in (0, 1):
+            raise ValueError(f"rollouts_ahead is {self.rollouts_ahead}; it must be 0, or 1 roll-out ahead")
+        if self.rollouts_ahead and not self.corrects_importance:
+            raise ValueError(
+                "rollouts_ahead=1 trains on completions of an older policy, which needs their importance weights; set "
+                "importance_correction_cap, for instance to 2"
+            )
+        if self.rollouts_ahead and self.share_prompts:
+            raise ValueError("rollouts_ahead is not supported with share_prompts; choose one of them")
         check_choice("multi_objective_aggregation", self.multi_objective_aggregation, Aggregation)
         if self.multi_objective_aggregation == "normalize_then_sum" and (
             self.kl_in == "reward" or self.advantage_baseline != "mean" or self.scale_rewards != "group"

@@ -1,7 +1,7 @@
 """`GRPOTrainer`: group-relative policy optimization (arXiv:2402.03300) on `RolloutTrainer`; see docs/grpo.md."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +28,10 @@ from llm_rl.grpo.arguments import GroupRelativeArguments, GRPOArguments, ScaleRe
 from llm_rl.grpo.chord import ExpertAnswers, expert_loss
 from llm_rl.grpo.entropy_bonus import EntropyBonus
 from llm_rl.grpo.loss_masks import highest_entropy, kl_penalty, without_truncated
+from llm_rl.rollout.ahead import STRIDE, RolloutAhead
+from llm_rl.rollout.completions import as_samples, encode_rows
 from llm_rl.rollout.data import RolloutBatch, Sample
+from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.rollout.loading import as_rows
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.trainer import RolloutTrainer
@@ -83,6 +86,7 @@ class GRPOTrainer(RolloutTrainer):
     def __init__(self, *args: Any, chord_dataset: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.experts = None if chord_dataset is None else self._expert_answers(chord_dataset)
+        self.ahead = self._new_ahead() if self.args.rollouts_ahead else None
         bonus = self.args.entropy_coef, self.args.entropy_target
         self.entropy_bonus = EntropyBonus(*bonus, self.args.entropy_coef_delta, self.args.entropy_coef_max)
 
@@ -91,7 +95,46 @@ class GRPOTrainer(RolloutTrainer):
         causal, rows = causal_model(self.model), as_rows(chord_dataset)
         return ExpertAnswers(rows, causal, self.processing_class, self.sampling, template, self.args.seed)
 
+    def _new_ahead(self) -> RolloutAhead:
+        if type(self.engine) is not TransformersEngine:
+            raise ValueError("rollouts_ahead needs the TransformersEngine: another engine samples where it likes")
+        seed = self.args.seed + STRIDE * (1 + self.args.process_index)
+        return RolloutAhead(causal_model(self.model), seed, self.engine.batch_size, self.accelerator.autocast)
+
     # A roll-out
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train as `BufferedTrainer.train` documents it."""
+        if self.ahead is not None:
+            self.ahead.forget()
+        return super().train(*args, **kwargs)
+
+    def _make_rollout(self, model: nn.Module, rows: list[Mapping[str, Any]]) -> list[Any]:
+        """A fresh roll-out, or the one that was sampled ahead, while the next one starts."""
+        if self.ahead is None:
+            return super()._make_rollout(model, rows)
+        step, served = self.state.global_step, self.args.steps_per_rollout
+        index = step // served
+        if self.ahead.index != index:  # the first one
+            self._start_ahead(self.ahead, index)
+        samples = as_samples(self._encoded_rows(index), self.ahead.result(), self.sampling)
+        self.metrics.add("rollout_staleness", step - self.ahead.version)
+        if (index + 1) * served < self.state.max_steps:
+            self._start_ahead(self.ahead, index + 1)
+        return self._score_and_prepare(samples)
+
+    def _start_ahead(self, ahead: RolloutAhead, index: int) -> None:
+        prompts = [ids for _, ids in self._encoded_rows(index)]
+        ahead.submit(causal_model(self.model), index, self.state.global_step, prompts, self.sampling)
+
+    def _encoded_rows(self, index: int) -> list[tuple[Mapping[str, Any], list[int]]]:
+        """The rows of this process's roll-out `index`, each as often as it has completions, and their tokens."""
+        sampler: Any = self._get_train_sampler()
+        size, rank = self._rows_per_batch, self.args.process_index
+        rows = [self.train_dataset[row] for row in sampler.block_at(index)[rank * size : (rank + 1) * size]]
+        template: Any = self.args.chat_template_kwargs or {}
+        causal, count = causal_model(self.model), self.args.num_generations
+        return encode_rows(rows, causal, self.processing_class, count, self.sampling, template)
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
         """The padded tensors of one micro-batch; completions without a reward do not count, nor may truncated ones."""
@@ -260,10 +303,13 @@ class GRPOTrainer(RolloutTrainer):
         return known if self.experts is None else {**known, "chord_dataset": fingerprint(self.experts.samples)}
 
     def progress(self) -> dict[str, Any]:
-        """Adds the weight of the entropy bonus."""
-        return {**super().progress(), "entropy_bonus": self.entropy_bonus.state_dict()}
+        """Adds the weight of the entropy bonus, and the roll-out ahead."""
+        ahead = None if self.ahead is None else self.ahead.state_dict()
+        return {**super().progress(), "entropy_bonus": self.entropy_bonus.state_dict(), "ahead": ahead}
 
     def load_progress(self, progress: dict[str, Any]) -> None:
         """Continue from what `progress` returned; errors as in `BufferedTrainer.load_progress`."""
         super().load_progress(progress)
         self.entropy_bonus.load_state_dict(progress["entropy_bonus"])
+        if self.ahead is not None:
+            self.ahead.load_state_dict(progress["ahead"])

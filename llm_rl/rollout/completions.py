@@ -7,7 +7,7 @@ from tqdm import tqdm
 
 from llm_rl.core import MetricAccumulator
 from llm_rl.rollout.data import Sample, check_row, encode_prompt
-from llm_rl.rollout.generation import GenerationEngine, SamplingParams, cut_at_eos
+from llm_rl.rollout.generation import Completion, GenerationEngine, SamplingParams, cut_at_eos
 
 
 def sampling_params(causal: Any, tokenizer: Any, max_new_tokens: int, temperature: float) -> SamplingParams:
@@ -48,11 +48,34 @@ def sample_completions(
         ValueError: A row has no prompt, a prompt leaves no room for the longest completion, or the engine broke its
             contract.
     """
+    encoded = encode_rows(rows, causal, tokenizer, num_generations, params, chat_template_kwargs)
+    engine.load_weights(causal)
+    return as_samples(encoded, engine.generate([ids for _, ids in encoded], params), params)
+
+
+def encode_rows(
+    rows: Sequence[Mapping[str, Any]],
+    causal: Any,
+    tokenizer: Any,
+    num_generations: int,
+    params: SamplingParams,
+    chat_template_kwargs: Mapping[str, Any],
+) -> list[tuple[Mapping[str, Any], list[int]]]:
+    """Each row with the tokens of its prompt, as often as it gets completions; arguments as in `sample_completions`."""
     encoded = []
     for row in rows:
         encoded += [(row, prompt_ids(row, causal, tokenizer, params, chat_template_kwargs))] * num_generations
-    engine.load_weights(causal)
-    completions = engine.generate([ids for _, ids in encoded], params)
+    return encoded
+
+
+def as_samples(
+    encoded: Sequence[tuple[Mapping[str, Any], list[int]]], completions: Sequence[Completion], params: SamplingParams
+) -> list[Sample]:
+    """What an engine returned for encoded rows.
+
+    Raises:
+        ValueError: It broke its contract.
+    """
     if len(completions) != len(encoded):
         raise ValueError(f"the engine returned {len(completions)} completions for {len(encoded)} prompts")
     samples = []

@@ -159,7 +159,10 @@ class RolloutTrainer(BufferedTrainer):
     # A roll-out
 
     def _generate_and_score_completions(self, generation_batch: list[Mapping[str, Any]]) -> list[RolloutBatch]:
-        samples = self._generate_completions(generation_batch, self.args.num_generations)
+        return self._score_and_prepare(self._generate_completions(generation_batch, self.args.num_generations))
+
+    def _score_and_prepare(self, samples: list[Sample]) -> list[RolloutBatch]:
+        """Rewards, advantages and micro-batches of completions."""
         rewards = self._score_completions(samples)
         if self.args.dynamic_sampling_attempts:
             samples, rewards = self._dynamic_sampling(samples, rewards)
