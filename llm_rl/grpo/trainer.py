@@ -101,13 +101,13 @@ class GRPOTrainer(RolloutTrainer):
         seed = self.args.seed + STRIDE * (1 + self.args.process_index)
         return RolloutAhead(causal_model(self.model), seed, self.engine.batch_size, self.accelerator.autocast)
 
-    # A roll-out
-
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `BufferedTrainer.train` documents it."""
         if self.ahead is not None:
             self.ahead.forget()
         return super().train(*args, **kwargs)
+
+    # A roll-out
 
     def _make_rollout(self, model: nn.Module, rows: list[Mapping[str, Any]]) -> list[Any]:
         """A fresh roll-out, or the one that was sampled ahead, while the next one starts."""

@@ -1,6 +1,7 @@
 """What the model writes: a table beside the log line, and every completion as a JSON line in the run folder."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from llm_rl.rollout.data import Sample
 from llm_rl.training.callbacks import append_json_line, write_json_lines
 
 WIDTHS = {"prompt": 32, "completion": 60}
@@ -50,6 +52,42 @@ class CompletionLog(TrainerCallback):
         if state.is_world_process_zero and self._last and self.shown:
             tqdm.write(table(self._last[: self.shown]))
             self._last = []
+
+
+def completion_records(
+    step: int,
+    samples: Sequence[Sample],
+    completions: Sequence[Any],
+    names: Sequence[str],
+    rewards: Sequence[float],
+    advantages: Sequence[float],
+) -> list[dict[str, Any]]:
+    """The records of a roll-out.
+
+    Args:
+        step: Optimizer steps done.
+        samples: N completions, with what each reward function said.
+        completions: What the functions saw of them.
+        names: Names of the functions.
+        rewards: N numbers, what the advantages are made from.
+        advantages: N numbers.
+    """
+    return [
+        {
+            "step": step,
+            "prompt": sample.row["prompt"],
+            "completion": completion,
+            **{name: _number(score) for name, score in zip(names, sample.scores, strict=True)},
+            "reward": _number(reward),
+            "advantage": advantage,
+        }
+        for sample, completion, reward, advantage in zip(samples, completions, rewards, advantages, strict=True)
+    ]
+
+
+def _number(value: float) -> float | None:
+    """A number as JSON has it: NaN is None."""
+    return None if math.isnan(value) else value
 
 
 def table(records: Sequence[dict[str, Any]]) -> str:

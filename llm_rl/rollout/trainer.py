@@ -3,8 +3,6 @@
 Methods have the names of the table there. Subclasses say what an advantage is and what the loss is.
 """
 
-import logging
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,8 @@ from torch import Tensor, nn
 
 from llm_rl.core import MAX_LOG_RATIO, MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
 from llm_rl.rollout.arguments import RolloutArguments
-from llm_rl.rollout.completion_log import CompletionLog
+from llm_rl.rollout.clamps import warn_of_clamps
+from llm_rl.rollout.completion_log import CompletionLog, completion_records
 from llm_rl.rollout.completions import check_all_rows, prompt_ids, record_lengths, sample_completions, sampling_params
 from llm_rl.rollout.data import RolloutBatch, Sample, check_data_set, check_rows, decode_completion
 from llm_rl.rollout.dynamic_sampling import replace_groups
@@ -27,8 +26,6 @@ from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, reference_kl
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
-
-logger = logging.getLogger(__name__)
 
 
 class RolloutTrainer(BufferedTrainer):
@@ -186,19 +183,9 @@ class RolloutTrainer(BufferedTrainer):
 
     def _log_completions(self, samples: Sequence[Sample], rewards: Tensor, advantages: Tensor) -> None:
         """Writes the roll-out of all processes to the run folder; a collective call."""
-        records = [
-            {
-                "step": self.state.global_step,
-                "prompt": sample.row["prompt"],
-                "completion": self._rewarded_completion(sample),
-                **{name: _number(score) for name, score in zip(self.rewards.names, sample.scores, strict=True)},
-                "reward": _number(reward),
-                "advantage": advantage,
-            }
-            for sample, reward, advantage in zip(
-                samples, rewards.flatten().tolist(), advantages.flatten().tolist(), strict=True
-            )
-        ]
+        texts = [self._rewarded_completion(sample) for sample in samples]
+        values = rewards.flatten().tolist(), advantages.flatten().tolist()
+        records = completion_records(self.state.global_step, samples, texts, self.rewards.names, *values)
         gathered = gather_object(records)
         if self.is_world_process_zero():
             self.completion_log.add(gathered)
@@ -366,20 +353,8 @@ class RolloutTrainer(BufferedTrainer):
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log, with the metrics collected since the last time; say where a loss is but a clamp's value."""
         super().log(logs, *args, **kwargs)
-        found = self.state.log_history[-1]
-        for name, what in (("clamped_frac", "ratio of new to old"), ("kl_clamped_frac", "ratio to the reference")):
-            if found.get(name, 0) > 0 and self.is_world_process_zero():
-                logger.warning(
-                    "step %d: the %s is at its clamp of e^±%d (%.1e) for %.2g %% of the tokens (%s), so that loss and "
-                    "divergence of this line tell the clamp and not the policy; lower the learning rate, or go back "
-                    "to an earlier checkpoint",
-                    self.state.global_step,
-                    what,
-                    MAX_LOG_RATIO,
-                    math.exp(MAX_LOG_RATIO),
-                    100 * found[name],
-                    name,
-                )
+        if self.is_world_process_zero():
+            warn_of_clamps(self.state.log_history[-1], self.state.global_step)
 
     def evaluate(
         self,
@@ -440,8 +415,3 @@ class RolloutTrainer(BufferedTrainer):
             NotImplementedError: Always.
         """
         raise NotImplementedError("predict is not supported with roll-outs; evaluate(rows) gives their rewards")
-
-
-def _number(value: float) -> float | None:
-    """A number as JSON has it: NaN is None."""
-    return None if math.isnan(value) else value
