@@ -15,6 +15,7 @@ from llm_rl.core.advantages import (
     GroupStatistics,
     RewardScale,
     Scale,
+    decoupled_advantage,
     discounted_return_to_go,
     ema_update,
     group_relative_advantage,
@@ -38,6 +39,7 @@ from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.monitors import PolicyTensors, record_monitors
 from llm_rl.core.preference import PreferenceLoss, dpo_loss, pairwise_loss, preference_margins
 from llm_rl.core.ratio_levels import RatioLevel, RatioReduction, leveled_log_ratio, span_log_ratio
+from llm_rl.core.soft_surrogates import cut_weight_surrogate, soft_gate_surrogate
 from llm_rl.core.surrogate import MAX_LOG_RATIO, SurrogateOutput, clipped_surrogate, importance_ratio, log_ratio
 from llm_rl.core.token_statistics import (
     TokenStatistics,
@@ -74,6 +76,8 @@ __all__ = [
     "chunked_kl_divergence",
     "chunked_logprobs",
     "clipped_surrogate",
+    "cut_weight_surrogate",
+    "decoupled_advantage",
     "discounted_return_to_go",
     "dpo_loss",
     "ema_update",
@@ -104,6 +108,7 @@ __all__ = [
     "rewards_with_kl",
     "selective_log_softmax",
     "share_without_spread",
+    "soft_gate_surrogate",
     "span_log_ratio",
     "token_statistics",
     "value_loss",

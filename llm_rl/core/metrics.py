@@ -12,8 +12,9 @@ Number = float | int | Tensor
 class MetricAccumulator:
     """Adds up metrics between two log lines.
 
-    A metric is a weighted mean, kept as numerator and denominator, or a maximum. Means of means never occur, so the
-    result does not depend on how a batch was split into micro-batches or over ranks. Sums are float64.
+    A metric is a weighted mean, kept as numerator and denominator, a maximum, or an effective sample size. Means of
+    means never occur, so the result does not depend on how a batch was split into micro-batches or over ranks. Sums are
+    float64.
 
         metrics = MetricAccumulator()
         for batch in micro_batches:
@@ -29,6 +30,7 @@ class MetricAccumulator:
     def __init__(self) -> None:
         self._ratios: dict[str, tuple[float, float]] = {}
         self._maxima: dict[str, float] = {}
+        self._sizes: dict[str, tuple[float, float, float]] = {}
         self._reduced = False
 
     def add(self, name: str, value: Number, weight: Number = 1.0) -> None:
@@ -59,7 +61,7 @@ class MetricAccumulator:
             ValueError: The denominator is negative or not finite, it is 0 under a numerator that is not, a tensor has
                 several elements, or the name is a maximum.
         """
-        self._check_open(name, self._maxima)
+        self._check_open(name, self._maxima, self._sizes)
         top = _number(f"numerator of metric {name!r}", numerator)
         bottom = _number(f"denominator of metric {name!r}", denominator)
         if not 0 <= bottom < math.inf:
@@ -79,8 +81,24 @@ class MetricAccumulator:
         Raises:
             ValueError: A tensor has several elements, or the name is a mean.
         """
-        self._check_open(name, self._ratios)
+        self._check_open(name, self._ratios, self._sizes)
         self._maxima[name] = _max(self._maxima.get(name, -math.inf), _number(f"metric {name!r}", value))
+
+    def add_effective_size(self, name: str, weights: Tensor) -> None:
+        """Adds importance weights to the effective sample size called `name`, (Σw)² / (n Σw²) in [0, 1].
+
+        Args:
+            name: The metric.
+            weights: Any shape, ≥ 0.
+
+        Raises:
+            ValueError: The name is a mean or a maximum.
+        """
+        self._check_open(name, self._ratios, self._maxima)
+        weights = weights.detach().double()
+        added = float(weights.sum()), float(weights.square().sum()), float(weights.numel())
+        old = self._sizes.get(name, (0.0, 0.0, 0.0))
+        self._sizes[name] = (old[0] + added[0], old[1] + added[1], old[2] + added[2])
 
     def reduce(self, group: "dist.ProcessGroup | None" = None) -> None:
         """Combines the metrics of all ranks: numerators and denominators are added, maxima are compared.
@@ -107,23 +125,30 @@ class MetricAccumulator:
                 total.add_ratio(name, numerator, denominator)
             for name, value in state["maxima"].items():
                 total.add_max(name, value)
-        self._ratios, self._maxima, self._reduced = total._ratios, total._maxima, True
+            for name, (first, second, count) in state["sizes"].items():
+                old = total._sizes.get(name, (0.0, 0.0, 0.0))
+                total._sizes[name] = (old[0] + first, old[1] + second, old[2] + count)
+        self._ratios, self._maxima, self._sizes = total._ratios, total._maxima, total._sizes
+        self._reduced = True
 
     def compute(self) -> dict[str, float]:
         """The metrics since the last call, which are then forgotten.
 
         Returns:
-            Name → weighted mean or maximum. A mean whose denominator is 0 is absent: it has no value.
+            Name → weighted mean, maximum or effective size. A mean whose denominator is 0 is absent: it has no value.
         """
         result = {name: top / bottom for name, (top, bottom) in self._ratios.items() if bottom > 0}
         result.update(self._maxima)
-        self._ratios, self._maxima, self._reduced = {}, {}, False
+        sizes = self._sizes.items()
+        result.update({name: first**2 / (count * second) for name, (first, second, count) in sizes if second > 0})
+        self._ratios, self._maxima, self._sizes, self._reduced = {}, {}, {}, False
         return result
 
     def state_dict(self) -> dict[str, Any]:
         """What was added since the last `compute`, as plain numbers that JSON can hold."""
         ratios = {name: list(pair) for name, pair in self._ratios.items()}
-        return {"ratios": ratios, "maxima": dict(self._maxima), "reduced": self._reduced}
+        sizes = {name: list(sums) for name, sums in self._sizes.items()}
+        return {"ratios": ratios, "maxima": dict(self._maxima), "sizes": sizes, "reduced": self._reduced}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Replaces everything by what `state_dict` returned.
@@ -135,13 +160,14 @@ class MetricAccumulator:
             raise ValueError(f"metric state has the keys {sorted(state)}; expected {sorted(self.state_dict())}")
         self._ratios = {name: (top, bottom) for name, (top, bottom) in state["ratios"].items()}
         self._maxima = dict(state["maxima"])
+        self._sizes = {name: (first, second, count) for name, (first, second, count) in state["sizes"].items()}
         self._reduced = state["reduced"]
 
-    def _check_open(self, name: str, other_kind: dict[str, Any]) -> None:
+    def _check_open(self, name: str, *other_kinds: dict[str, Any]) -> None:
         if self._reduced:
             raise ValueError(f"metric {name!r} was added after reduce(); call compute() first")
-        if name in other_kind:
-            raise ValueError(f"metric {name!r} is both a mean and a maximum; give one of them another name")
+        if any(name in kind for kind in other_kinds):
+            raise ValueError(f"metric {name!r} is two of a mean, a maximum and a size; give one of them another name")
 
 
 def _number(what: str, value: Number) -> float:

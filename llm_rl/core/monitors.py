@@ -13,7 +13,7 @@ from llm_rl.core.advantages import group_statistics, groups_without_spread
 from llm_rl.core.aggregate import masked_sum
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.metrics import MetricAccumulator, Number
-from llm_rl.core.surrogate import SurrogateOutput
+from llm_rl.core.surrogate import MAX_LOG_RATIO, SurrogateOutput
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,13 @@ def record_monitors(
       "groups_without_spread", the share of the groups whose advantages are 0.
     - `policy`, means over the tokens that count: "approx_kl", ½ (log π − log π_old)²; "clip_frac", where clipping is
       what acted; "outside_frac", where the ratio left the range; "ratio_mean", 1 before the first update if sampling
-      and training agree; "entropy". And "masked_frac", the share of generated tokens that do not count.
+      and training agree; "clamped_frac", where the log-ratio is at its clamp of ±20, so that objective and loss
+      say nothing but that; "entropy". And "masked_frac", the share of generated tokens that do not count.
     - `grad_norm`: "grad_norm", once an optimizer step.
 
     Args:
         metrics: The accumulator to add to.
-        rewards: `(P, G)`: P groups of G completions.
+        rewards: `(P, G)`: P groups of G completions; NaN where one is not scored, which is left out.
         flat_groups: bool, any shape: which groups have advantages 0, where advantages are made from something else (one
             a step). None: those whose rewards have no spread.
         policy: The tensors of one micro-batch.
@@ -66,10 +67,11 @@ def record_monitors(
         ValueError: Shapes do not fit, a mask is not bool, or a token counts that was not generated.
     """
     if rewards is not None:
-        statistics = group_statistics(rewards)
-        metrics.add_ratio("reward_mean", rewards.double().sum(), rewards.numel())
+        scored = ~rewards.isnan()
+        statistics = group_statistics(rewards, scored)
+        metrics.add_ratio("reward_mean", rewards.double().nansum(), scored.sum())
         metrics.add_ratio("reward_std", statistics.std.sum(), statistics.std.numel())
-        empty = groups_without_spread(rewards) if flat_groups is None else flat_groups
+        empty = groups_without_spread(rewards, mask=scored) if flat_groups is None else flat_groups
         metrics.add_ratio("groups_without_spread", empty.sum(), empty.numel())
     if policy is not None:
         _record_policy(metrics, policy)
@@ -88,6 +90,7 @@ def _record_policy(metrics: MetricAccumulator, policy: PolicyTensors) -> None:
         "clip_frac": policy.surrogate.clipped,
         "outside_frac": policy.surrogate.outside,
         "ratio_mean": policy.surrogate.ratio,
+        "clamped_frac": policy.surrogate.ratio.detach().log().abs() >= MAX_LOG_RATIO - 1e-4,
         "entropy": policy.entropy,
     }
     for name, values in means.items():

@@ -1,7 +1,9 @@
 """Importance ratios of tokens, spans and sequences, laid out a token so that one surrogate and one loss serve all.
 
 Source of the sequence level: GSPO, arXiv:2507.18071, equation 7: s_i = (π(y_i|x) / π_old(y_i|x))^{1/|y_i|}, the
-geometric mean of the token ratios. A span is the same over a part of the sequence: a turn, a step of reasoning.
+geometric mean of the token ratios; equation 13 for "sequence_token", GSPO-token: the same value with each token's own
+gradient, so that tokens of a sequence may have different advantages. A span is the same over a part of the sequence: a
+turn, a step of reasoning.
 """
 
 from typing import Literal
@@ -13,7 +15,7 @@ from llm_rl.core._checks import check_choice, check_mask, check_rank, check_same
 from llm_rl.core.aggregate import masked_mean, masked_sum
 from llm_rl.core.surrogate import log_ratio
 
-RatioLevel = Literal["token", "sequence", "span"]
+RatioLevel = Literal["token", "sequence", "sequence_token", "span"]
 RatioReduction = Literal["mean", "sum"]
 
 MAX_TOKEN_LOG_RATIO = 1e30
@@ -60,7 +62,8 @@ def leveled_log_ratio(
         logprobs: `(…, T)`, log-probabilities of the tokens; outside the mask anything, NaN included.
         old_logprobs: `(…, T)`, the same under the policy that acted.
         mask: bool `(…, T)`: the tokens that count.
-        level: "token", "sequence", the counted tokens of a row together, or "span", those with one span id.
+        level: "token", "sequence", the counted tokens of a row together, "sequence_token", their value with the
+            gradient of the token alone, or "span", those with one span id.
         span_ids: int64 `(…, T)`, ≥ 0 where the mask is True, the span of each token within its row; needed for "span"
             alone. Spans need not be contiguous.
         reduction: "mean" over the tokens of a unit, GSPO's, or "sum", the plain ratio of the unit's probabilities.
@@ -78,10 +81,14 @@ def leveled_log_ratio(
         raise ValueError(
             f"level {level!r} {'needs' if span_ids is None else 'takes no'} span_ids, the span of each token"
         )
-    if level == "sequence":
+    if level in ("sequence", "sequence_token"):
         unit = span_log_ratio(logprobs, old_logprobs, mask, reduction)
-        return unit.unsqueeze(-1).expand(mask.shape).masked_fill(~mask, 0.0)
+        leveled = unit.unsqueeze(-1).expand(mask.shape).masked_fill(~mask, 0.0)
+        if level == "sequence":
+            return leveled
     tokens = _token_log_ratio(logprobs, old_logprobs, mask)
+    if level == "sequence_token":
+        return leveled.detach() + tokens - tokens.detach()
     if span_ids is None:
         return tokens
     check_same_shape("span_ids", span_ids, "logprobs", logprobs)

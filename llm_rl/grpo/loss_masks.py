@@ -20,13 +20,13 @@ def highest_entropy(
 ) -> list[Tensor]:
     """Keeps the tokens of highest entropy, a share of all that count in the roll-out of all processes.
 
-    One threshold for the whole roll-out, taken at sampling: so the mask does not depend on micro-batches, and
-    denominators know it. Source: arXiv:2506.01939, section 5.
+    One threshold for the whole roll-out, taken at sampling, so that the mask does not depend on micro-batches: the
+    quantile 1 − ρ of the entropies, as in TRL, which takes it of each micro-batch. Source: arXiv:2506.01939, section 5.
 
     Args:
         entropies: `(B, T)` each, ≥ 0.
         masks: bool `(B, T)` each, the tokens that count so far.
-        share: ρ in (0, 1]. At least that share stays; tokens as uncertain as the last one stay too.
+        share: ρ in (0, 1]. Of n tokens n − ⌈(1 − ρ)(n − 1)⌉ stay; those as uncertain as the last one stay too.
         accelerator: The accelerator of several processes; a collective call. None: this process alone.
 
     Returns:
@@ -39,7 +39,9 @@ def highest_entropy(
         counted = counted[counted > -0.5]  # an entropy may lie below 0 by rounding
     if not len(counted):
         return list(masks)
-    threshold = counted.sort(descending=True).values[math.ceil(share * len(counted)) - 1]
+    # rounding of 1 − ρ must not move the rank by one
+    rank = math.ceil(round((1 - share) * (len(counted) - 1), 6))
+    threshold = counted.sort().values[rank]
     return [mask & (entropy >= threshold) for entropy, mask in zip(entropies, masks, strict=True)]
 
 

@@ -152,6 +152,9 @@ class RAROArguments(GroupRelativeArguments):
                                                "per_device_train_batch_size for more completions"),
             "mini_batches": (1, "leave it out"),
             "dynamic_sampling_attempts": (0, "leave it out"),
+            "shuffle_completions": (False, "leave it out"),
+            "num_generations_eval": (1, "an evaluation has one answer to each question"),
+            "log_completions": (False, "leave it out"),
             "reward_weights": (None, "leave it out: rewards are the critic's labels"),
         }  # fmt: skip
         for name, (supported, remedy) in remedies.items():

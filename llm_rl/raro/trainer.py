@@ -341,7 +341,12 @@ class RAROTrainer(RolloutTrainer):
     # Evaluation
 
     def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+        self,
+        eval_dataset: Any = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+        *,
+        greedy: bool | None = None,
     ) -> dict[str, float]:
         """One answer to each question: what verifiers say of it, and the critic, in both orders.
 
@@ -349,6 +354,7 @@ class RAROTrainer(RolloutTrainer):
             eval_dataset: Rows. None: those given to the trainer.
             ignore_keys: Not used.
             metric_key_prefix: Prefix of the metrics' names.
+            greedy: As in `RolloutTrainer.evaluate`; the critic is sampled.
 
         Returns:
             "<prefix>_verified/<name>", "<prefix>_policy/…" and "<prefix>_critic/…"; over all processes.
@@ -357,7 +363,7 @@ class RAROTrainer(RolloutTrainer):
             ValueError: There are no rows, or one is none of RARO's.
         """
         rows = None if eval_dataset is None else self.args.rows(eval_dataset)
-        return super().evaluate(rows, ignore_keys, metric_key_prefix)
+        return super().evaluate(rows, ignore_keys, metric_key_prefix, greedy=greedy)
 
     def _record_evaluation(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
         """Adds no "reward_mean" but "policy/reward_mean", 0 for completions without an answer, and the critic's."""

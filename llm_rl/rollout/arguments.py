@@ -11,8 +11,10 @@ from llm_rl.training.arguments import RunArguments
 from llm_rl.training.unsupported import refuse_unsupported
 
 Divergence = Literal["k1", "k2", "k3", "full"]
+AdapterReference = Literal["start", "base"]
 COUNTS = (
     "num_iterations",
+    "num_generations_eval",
     "mini_batches",
     "max_completion_length",
     "gradient_accumulation_steps",
@@ -37,6 +39,7 @@ class RolloutArguments(RunArguments):
     _smallest_group: ClassVar = 2  # completions of a prompt that an advantage is made from
 
     learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
+    logging_steps: float = field(default=10, metadata={"help": "Log every so many steps; below 1: share of a run."})
     num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
     num_iterations: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
     mini_batches: int = field(default=1, metadata={"help": "Optimizer steps of a pass, each on a share of a roll-out."})
@@ -46,6 +49,11 @@ class RolloutArguments(RunArguments):
         default=False,
         metadata={"help": "Read a prompt once for all its completions in a batch, when sampling and when training."},
     )
+    padding_free: bool = field(
+        default=False,
+        metadata={"help": "Train and score on the tokens of a batch as one sequence, without padding."},
+    )
+    use_vllm: bool = field(default=False, metadata={"help": "Not supported: see integrations.verl, or pass an engine."})
     chat_template_kwargs: dict[str, Any] | str | None = field(
         default=None, metadata={"help": "Arguments of the chat template, for prompts that are messages."}
     )
@@ -55,6 +63,29 @@ class RolloutArguments(RunArguments):
     beta: float = field(default=0.0, metadata={"help": "Weight of the divergence from the reference; 0: no reference."})
     kl_estimator: Divergence = field(
         default="k3", metadata={"help": "A token's divergence: k1, k2 or k3 (GRPO's) of the sample, or full."}
+    )
+    adapter_reference: AdapterReference = field(
+        default="start",
+        metadata={"help": "With adapters the reference is the policy at the start, or the base: the model without."},
+    )
+    shuffle_completions: bool = field(
+        default=False,
+        metadata={"help": "Deal a process's completions to micro-batches at random (TRL's way); else groups in order."},
+    )
+    num_generations_eval: int = field(
+        default=1, metadata={"help": "Completions of each row in evaluations; above 1 mean@n and pass@k are logged."}
+    )
+    eval_greedy: bool = field(
+        default=False, metadata={"help": "Evaluate the most likely token at each step, instead of sampling."}
+    )
+    eval_pass_reward: float = field(
+        default=1.0, metadata={"help": "In pass@k a completion passes that is rewarded with at least this."}
+    )
+    log_completions: bool = field(
+        default=False, metadata={"help": "Show completions with each log line; all go to completions.jsonl."}
+    )
+    num_completions_to_print: int = field(
+        default=4, metadata={"help": "Completions that log_completions shows with a log line; 0: only the file."}
     )
     dynamic_sampling_attempts: int = field(
         default=0, metadata={"help": "How often groups without spread are replaced by other prompts' groups; 0: never."}
@@ -88,16 +119,38 @@ class RolloutArguments(RunArguments):
             raise ValueError(f"reward_weights is {self.reward_weights}; weights must be finite")
         check_choice("kl_estimator", self.kl_estimator, Divergence)
         self._check_reference("kl_estimator", "k3")
+        check_choice("adapter_reference", self.adapter_reference, AdapterReference)
+        self._check_reference("adapter_reference", "start")
+        if self.eval_greedy and self.num_generations_eval > 1:
+            raise ValueError(
+                f"num_generations_eval is {self.num_generations_eval} with eval_greedy, which writes the same each "
+                "time; leave one of them out"
+            )
+        if not isinstance(self.num_completions_to_print, int) or self.num_completions_to_print < 0:
+            raise ValueError(
+                f"num_completions_to_print is {self.num_completions_to_print}; it must be a whole number, at least 0"
+            )
         if not isinstance(self.dynamic_sampling_attempts, int) or self.dynamic_sampling_attempts < 0:
             raise ValueError(
                 f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be a whole number, at least 0"
             )
-        refuse_unsupported(self, "with roll-outs")
+        self._refuse()
 
     def _check_reference(self, name: str, neutral: str) -> None:
         """Whether there is a reference where an option has another value than its neutral one, which asks for it."""
         if getattr(self, name) != neutral and not self.uses_reference:
             raise ValueError(f"{name}={getattr(self, name)!r} does nothing while beta is 0; set beta or leave it out")
+
+    def _refuse(self) -> None:
+        """What `TrainingArguments` offers and roll-outs do not support."""
+        if self.use_vllm:
+            raise ValueError(
+                "use_vllm=True is not supported here; train with verl, which samples with vLLM (docs/verl.md), or pass "
+                "an engine that asks a server, see rollout.generation.GenerationEngine"
+            )
+        if self.padding_free and self.share_prompts:
+            raise ValueError("padding_free and share_prompts are two ways to leave tokens out; choose one of them")
+        refuse_unsupported(self, "with roll-outs")
 
     @property
     def uses_reference(self) -> bool:

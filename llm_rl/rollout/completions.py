@@ -1,11 +1,13 @@
 """From rows of a data set to sampled completions: encoding, the engine's contract, end tokens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from tqdm import tqdm
 
 from llm_rl.core import MetricAccumulator
 from llm_rl.rollout.data import Sample, check_row, encode_prompt
-from llm_rl.rollout.generation import GenerationEngine, SamplingParams, cut_at_eos
+from llm_rl.rollout.generation import Completion, GenerationEngine, SamplingParams, cut_at_eos
 
 
 def sampling_params(causal: Any, tokenizer: Any, max_new_tokens: int, temperature: float) -> SamplingParams:
@@ -46,18 +48,34 @@ def sample_completions(
         ValueError: A row has no prompt, a prompt leaves no room for the longest completion, or the engine broke its
             contract.
     """
-    room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
+    encoded = encode_rows(rows, causal, tokenizer, num_generations, params, chat_template_kwargs)
+    engine.load_weights(causal)
+    return as_samples(encoded, engine.generate([ids for _, ids in encoded], params), params)
+
+
+def encode_rows(
+    rows: Sequence[Mapping[str, Any]],
+    causal: Any,
+    tokenizer: Any,
+    num_generations: int,
+    params: SamplingParams,
+    chat_template_kwargs: Mapping[str, Any],
+) -> list[tuple[Mapping[str, Any], list[int]]]:
+    """Each row with the tokens of its prompt, as often as it gets completions; arguments as in `sample_completions`."""
     encoded = []
     for row in rows:
-        ids = encode_prompt(check_row(row)["prompt"], tokenizer, chat_template_kwargs)
-        if room is not None and len(ids) + params.max_new_tokens > room:
-            raise ValueError(
-                f"a prompt of {len(ids)} tokens and max_completion_length = {params.max_new_tokens} exceed the model's "
-                f"{room} positions; shorten one of them (prompt {str(row['prompt'])[:80]!r}…)"
-            )
-        encoded += [(row, ids)] * num_generations
-    engine.load_weights(causal)
-    completions = engine.generate([ids for _, ids in encoded], params)
+        encoded += [(row, prompt_ids(row, causal, tokenizer, params, chat_template_kwargs))] * num_generations
+    return encoded
+
+
+def as_samples(
+    encoded: Sequence[tuple[Mapping[str, Any], list[int]]], completions: Sequence[Completion], params: SamplingParams
+) -> list[Sample]:
+    """What an engine returned for encoded rows.
+
+    Raises:
+        ValueError: It broke its contract.
+    """
     if len(completions) != len(encoded):
         raise ValueError(f"the engine returned {len(completions)} completions for {len(encoded)} prompts")
     samples = []
@@ -70,6 +88,50 @@ def sample_completions(
             )
         samples.append(Sample(row, ids, token_ids, truncated, logprobs))
     return samples
+
+
+def prompt_ids(
+    row: Any, causal: Any, tokenizer: Any, params: SamplingParams, chat_template_kwargs: Mapping[str, Any]
+) -> list[int]:
+    """The tokens of a row's prompt; arguments as in `sample_completions`.
+
+    Raises:
+        ValueError: There is no prompt, or it leaves no room for the longest completion.
+    """
+    ids = encode_prompt(check_row(row)["prompt"], tokenizer, chat_template_kwargs)
+    room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
+    if room is not None and len(ids) + params.max_new_tokens > room:
+        raise ValueError(
+            f"a prompt of {len(ids)} tokens and max_completion_length = {params.max_new_tokens} exceed the model's "
+            f"{room} positions; shorten one of them (prompt {str(row['prompt'])[:80]!r}…)"
+        )
+    return ids
+
+
+def check_all_rows(name: str, rows: Any, check: Callable[[Any], object], *, quiet: bool) -> None:
+    """Look at every row before training starts; a progress bar shows where that takes more than two seconds.
+
+    Args:
+        name: What the rows are called.
+        rows: Rows with a length and indices.
+        check: Raises `ValueError` for a row that cannot be used.
+        quiet: Whether there is no bar.
+
+    Raises:
+        ValueError: A row cannot be used, or has other columns than the first; the message says which row.
+    """
+    columns: list[str] | None = None
+    for index in tqdm(range(len(rows)), desc=f"Checking {name}", delay=2, disable=quiet):
+        row = rows[index]
+        try:
+            check(row)
+        except ValueError as error:
+            raise ValueError(f"row {index} of {name}: {error}") from error
+        columns = sorted(row) if columns is None else columns
+        if sorted(row) != columns:
+            raise ValueError(
+                f"row {index} of {name} has the columns {sorted(row)}, the first one {columns}; give all the same"
+            )
 
 
 def record_lengths(metrics: MetricAccumulator, samples: Sequence[Sample]) -> None:

@@ -1,7 +1,7 @@
 """Prompts as text or chat messages, and what is kept of each completion. See docs/grpo.md."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ class Sample:
         completion_ids: Sampled tokens up to and including the first end token.
         truncated: Whether there is no end token.
         engine_logprobs: Log-probabilities that the engine sampled with, one a token; None where it gave none.
+        scores: What each reward function said, NaN where it does not apply; filled in by the trainer.
     """
 
     row: Mapping[str, Any]
@@ -26,6 +27,7 @@ class Sample:
     completion_ids: list[int]
     truncated: bool
     engine_logprobs: list[float] | None = None
+    scores: list[float] = field(default_factory=list, compare=False)
 
 
 def check_row(row: Any) -> Mapping[str, Any]:
@@ -119,13 +121,15 @@ class RolloutBatch:
         completion_mask: bool `(B, T)`, sampled tokens, the first end token included. Padding is told by position, so
             pad and end token may be the same.
         truncated: bool `(B,)`, completions without end token.
-        loss_mask: bool `(B, T)`, the sampled tokens that count in the loss.
+        loss_mask: bool `(B, T)`, the sampled tokens that count in the loss and its denominators.
+        policy_mask: bool `(B, T)`, those of them whose surrogate counts; the others have a divergence alone. None: all.
         sampling_per_token_logps: float32 `(B, T)` from the engine; None where it gave none.
         old_per_token_logps: float32 `(B, T)`, under the policy at sampling. None: it is the one being trained, as every
             roll-out serves one update.
         ref_per_token_logps: float32 `(B, T)`; None without a reference.
-        rewards: float32 `(B,)`, what the advantages are made from.
+        rewards: float32 `(B,)`, what the advantages are made from; NaN where no function scores the completion.
         advantages: float32 `(B,)`.
+        places: int64 `(B,)`, where the completions stand in the process's roll-out, in which groups stay together.
         sequences: int64 scalar, rows that count in the whole optimizer step, over micro-batches and processes.
         tokens: int64 scalar, tokens that count in the whole optimizer step.
     """
@@ -136,11 +140,13 @@ class RolloutBatch:
     completion_mask: Tensor
     truncated: Tensor
     loss_mask: Tensor
+    policy_mask: Tensor | None = None
     sampling_per_token_logps: Tensor | None = None
     old_per_token_logps: Tensor | None = None
     ref_per_token_logps: Tensor | None = None
     rewards: Tensor | None = None
     advantages: Tensor | None = None
+    places: Tensor | None = None
     sequences: Tensor | None = None
     tokens: Tensor | None = None
 

@@ -25,7 +25,7 @@ def replace_groups(
 
     Args:
         samples: P · G completions, a group's side by side.
-        rewards: `(P, G)`.
+        rewards: `(P, G)`; NaN where a completion is not scored.
         attempts: How often groups may be drawn, ≥ 1.
         draw: Gives, for a number of groups, so many fresh ones, completions and rewards.
         metrics: The accumulator to add to.
@@ -35,10 +35,10 @@ def replace_groups(
     """
     size = rewards.shape[1]
     samples, rewards = list(samples), rewards.clone()
-    metrics.add_ratio("reward_mean_before_replacement", rewards.double().sum(), rewards.numel())
+    metrics.add_ratio("reward_mean_before_replacement", rewards.double().nansum(), rewards.isfinite().sum())
     replaced = 0
     for _ in range(attempts):
-        flat = groups_without_spread(rewards).nonzero().flatten().tolist()
+        flat = groups_without_spread(rewards, mask=~rewards.isnan()).nonzero().flatten().tolist()
         if not flat:
             break
         fresh, scores = draw(len(flat))
@@ -47,7 +47,7 @@ def replace_groups(
             rewards[group] = scores[position]
         replaced += len(flat)
     metrics.add_ratio("groups_replaced", replaced, len(rewards))
-    if left := int(groups_without_spread(rewards).sum()):
+    if left := int(groups_without_spread(rewards, mask=~rewards.isnan()).sum()):
         logger.warning(
             "%d of %d groups have no spread after %d replacements and teach nothing; make prompts harder or easier, or "
             "raise num_generations",

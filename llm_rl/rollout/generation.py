@@ -22,12 +22,14 @@ class SamplingParams:
         temperature: > 0.
         eos_token_ids: Any of these ends a completion.
         pad_token_id: The token that pads; it may be an end token.
+        greedy: Take the most likely token each time, instead of sampling; for evaluations.
     """
 
     max_new_tokens: int
     temperature: float
     eos_token_ids: tuple[int, ...]
     pad_token_id: int
+    greedy: bool = False
 
 
 class Completion(NamedTuple):
@@ -70,12 +72,19 @@ class TransformersEngine:
     Args:
         batch_size: Sequences at a time. None: all.
         share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`).
+        generator: Draws instead of the global generator, by Gumbel noise on the scores, whose maximum is a sample.
 
     Raises:
         ValueError: The size is below 1.
     """
 
-    def __init__(self, batch_size: int | None = None, share_prompts: bool = False) -> None:
+    def __init__(
+        self,
+        batch_size: int | None = None,
+        share_prompts: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self.generator = generator
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size is {batch_size!r}; it must be 1 or greater, or None for all at once")
         self.batch_size, self.share_prompts = batch_size, share_prompts
@@ -104,10 +113,8 @@ class TransformersEngine:
         training, kept = self._model.training, self._model.generation_config
         self._model.eval()
         self._model.generation_config = GenerationConfig(
-            do_sample=True,
-            temperature=params.temperature,
-            top_k=0,
-            top_p=1.0,
+            do_sample=self._draws(params),
+            **({} if not self._draws(params) else {"temperature": params.temperature, "top_k": 0, "top_p": 1.0}),
             max_new_tokens=params.max_new_tokens,
             eos_token_id=list(params.eos_token_ids),
             pad_token_id=params.pad_token_id,
@@ -119,21 +126,40 @@ class TransformersEngine:
             self._model.generation_config = kept
             self._model.train(training)
 
+    def _draws(self, params: SamplingParams) -> bool:
+        """Whether transformers draws."""
+        return not params.greedy and self.generator is None
+
     @torch.no_grad()
     def _generate_part(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         ids, mask = (tensor.to(self._model.device) for tensor in pad(prompts, params.pad_token_id, "left"))
         recorder = _LogprobRecorder(params.temperature)
         shared = self.share_prompts and ids.shape[1] > 1
+        processors = LogitsProcessorList([recorder])
+        if self.generator is not None and not params.greedy:
+            processors.append(_GumbelNoise(params.temperature, self.generator))
         output: Tensor = self._model.generate(
             input_ids=ids,
             attention_mask=mask.long(),
-            logits_processor=LogitsProcessorList([recorder]),
+            logits_processor=processors,
             **({"past_key_values": prompt_cache(self._model, ids, mask)} if shared else {}),
         )
         sampled = output[:, ids.shape[1] :]
         logprobs = recorder.finish(sampled)
         rows = zip(sampled.tolist(), logprobs.tolist(), strict=True)
         return [cut_at_eos(Completion(*row), params.eos_token_ids)[0] for row in rows]
+
+
+class _GumbelNoise(LogitsProcessor):
+    """Scores whose maximum is a sample from softmax(scores / temperature), drawn by a generator."""
+
+    def __init__(self, temperature: float, generator: torch.Generator) -> None:
+        self._temperature, self._generator = temperature, generator
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        noise = torch.empty(scores.shape, dtype=torch.float32, device=scores.device)
+        noise.exponential_(generator=self._generator)
+        return scores.float() / self._temperature - noise.log()
 
 
 class _LogprobRecorder(LogitsProcessor):

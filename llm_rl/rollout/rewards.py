@@ -6,11 +6,14 @@ be a coroutine function:
     def length_reward(completions, **kwargs):
         return [-float(len(text)) for text in completions]
 
-It gets `prompts`, `completions`, `completion_ids` and every other column of the data set, lists of equal length.
+It gets `prompts`, `completions`, `completion_ids` and every other column of the data set, lists of equal length. Where
+it takes them (by name or `**kwargs`) it gets `trainer_state`, transformers' `TrainerState`, and `log_metric(name,
+value)`, which adds a number to the next log line, averaged over calls.
 """
 
 import asyncio
 import inspect
+import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+logger = logging.getLogger(__name__)
 RewardFunction = Callable[..., Any]
-RESERVED = ("prompts", "completions", "completion_ids")
+RESERVED = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric")
 MAX_REWARD = 1e15
 """Largest magnitude: squares of rewards still add up in float32, for the standard deviation of a group."""
 
@@ -35,6 +39,7 @@ class RewardFunctions:
     Args:
         functions: One or several.
         weights: One a function. None: all 1.
+        leave_out: Whether a completion that no function scores is let through, with a warning; else it is an error.
 
     Attributes:
         names: A different one for each function, for metrics and errors.
@@ -45,8 +50,13 @@ class RewardFunctions:
     """
 
     def __init__(
-        self, functions: RewardFunction | Sequence[RewardFunction], weights: Sequence[float] | None = None
+        self,
+        functions: RewardFunction | Sequence[RewardFunction],
+        weights: Sequence[float] | None = None,
+        *,
+        leave_out: bool = False,
     ) -> None:
+        self.leave_out = leave_out
         self.functions = list(functions) if isinstance(functions, Sequence) else [functions]
         if not self.functions or not all(callable(function) for function in self.functions):
             raise ValueError(f"reward_funcs is {functions!r}; pass a callable or a list of callables")
@@ -63,6 +73,7 @@ class RewardFunctions:
         completions: Sequence[Any],
         completion_ids: Sequence[list[int]],
         columns: Mapping[str, Sequence[Any]],
+        extras: Mapping[str, Any] | None = None,
     ) -> Tensor:
         """What each function says of each sample.
 
@@ -71,33 +82,36 @@ class RewardFunctions:
             completions: N texts, or lists of one assistant message where the prompt is a list of messages.
             completion_ids: N lists of sampled ids.
             columns: N values for each other column of the data set.
+            extras: Further arguments, which a function gets that takes them.
 
         Returns:
             float64 `(N, F)`; NaN where a function returned None.
 
         Raises:
             RewardError: A function raised, returned another number of rewards or one that is neither a finite number
-                nor None, or no function applies to a sample.
+                nor None, or no function applies to a sample and it may not be left out.
             ValueError: A column has the name of an argument.
         """
         for name in RESERVED:
             if name in columns:
                 raise ValueError(f"the data set has a column {name!r}, which reward functions get already; rename it")
         arguments = {"prompts": prompts, "completions": completions, "completion_ids": completion_ids, **columns}
-        outputs = _call_all(self.functions, arguments)
+        given = [_taken(function, extras or {}) for function in self.functions]
+        outputs = _call_all(self.functions, arguments, given)
         rewards = torch.empty(len(prompts), len(self.functions), dtype=torch.float64)
         for column, (name, output) in enumerate(zip(self.names, outputs, strict=True)):
             if isinstance(output, Exception):
-                index = self._failing_sample(self.functions[column], arguments)
+                index = self._failing_sample(self.functions[column], arguments, given[column])
                 where = "the batch, though on no sample alone" if index is None else _describe(arguments, index)
                 raise RewardError(
                     f"reward function {name!r} raised {type(output).__name__}: {output} on {where}"
                 ) from output
             rewards[:, column] = torch.tensor(_checked(name, output, arguments), dtype=torch.float64)
-        for index in rewards.isnan().all(1).nonzero().flatten().tolist():
-            raise RewardError(
-                f"no reward function of {self.names} applies to {_describe(arguments, index)}: all returned None"
-            )
+        if unscored := rewards.isnan().all(1).nonzero().flatten().tolist():
+            said = f"no reward function of {self.names} applies to {_describe(arguments, unscored[0])}"
+            if not self.leave_out:
+                raise RewardError(f"{said}: all returned None")
+            logger.warning("%s and %d others of %d; they are left out", said, len(unscored) - 1, len(prompts))
         return rewards
 
     def total(self, rewards: Tensor) -> Tensor:
@@ -107,16 +121,19 @@ class RewardFunctions:
             rewards: `(N, F)`, NaN where a function does not apply.
 
         Returns:
-            float64 `(N,)`, the reward of each sample.
+            float64 `(N,)`, the reward of each sample; 0 where no function applies, or NaN where that is left out.
         """
-        return (rewards * self.weights.to(rewards.device)).nansum(1)
+        total = (rewards * self.weights.to(rewards.device)).nansum(1)
+        return total.masked_fill(rewards.isnan().all(1), torch.nan) if self.leave_out else total
 
     @staticmethod
-    def _failing_sample(function: RewardFunction, arguments: Mapping[str, Sequence[Any]]) -> int | None:
+    def _failing_sample(
+        function: RewardFunction, arguments: Mapping[str, Sequence[Any]], extras: Mapping[str, Any]
+    ) -> int | None:
         """The first sample on which the function fails alone."""
         for index in range(len(arguments["prompts"])):
             alone = {name: values[index : index + 1] for name, values in arguments.items()}
-            if isinstance(_call_all([function], alone)[0], Exception):
+            if isinstance(_call_all([function], alone, [extras])[0], Exception):
                 return index
         return None
 
@@ -138,12 +155,24 @@ def completion_text(completion: Any) -> str:
     return content or ""
 
 
-def _call_all(functions: Sequence[RewardFunction], arguments: Mapping[str, Any]) -> list[Any]:
+def _taken(function: RewardFunction, extras: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the arguments that a function takes, by name or by `**kwargs`; none where that cannot be told."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    return {name: value for name, value in extras.items() if takes_all or name in parameters}
+
+
+def _call_all(
+    functions: Sequence[RewardFunction], arguments: Mapping[str, Any], extras: Sequence[Mapping[str, Any]]
+) -> list[Any]:
     """What each function returned or raised; those that wait do so together, the others run one after the other."""
     outputs: list[Any] = []
-    for function in functions:
+    for function, further in zip(functions, extras, strict=True):
         try:
-            outputs.append(function(**arguments))
+            outputs.append(function(**arguments, **further))
         except Exception as error:
             outputs.append(error)
     waiting = [index for index, output in enumerate(outputs) if inspect.isawaitable(output)]

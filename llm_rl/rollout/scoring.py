@@ -17,7 +17,9 @@ from llm_rl.core import (
     linear_token_statistics,
     token_statistics,
 )
+from llm_rl.rollout.arguments import AdapterReference
 from llm_rl.rollout.data import RolloutBatch
+from llm_rl.rollout.packing import check_packing, packed_outputs
 from llm_rl.rollout.shared_prompts import check_shared_prompts, positions, prompt_cache
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.wrapper import ModelWrapper
@@ -48,19 +50,24 @@ class PolicyScorer:
         model: A causal language model of transformers, or PEFT's wrapper of one.
         temperature: Temperature of sampling, > 0.
         share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`).
+        padding_free: A batch is one sequence without padding (`packing.packed_outputs`).
 
     Attributes:
         plain_head: Whether the first way is taken.
 
     Raises:
-        ValueError: Prompts are to be shared, and the model does not support it.
+        ValueError: Prompts are to be shared, or rows to be packed, and the model does not support it.
     """
 
-    def __init__(self, model: nn.Module, temperature: float, share_prompts: bool = False) -> None:
+    def __init__(
+        self, model: nn.Module, temperature: float, share_prompts: bool = False, padding_free: bool = False
+    ) -> None:
         causal = causal_model(model)
-        self.temperature, self.share_prompts = temperature, share_prompts
+        self.temperature, self.share_prompts, self.padding_free = temperature, share_prompts, padding_free
         if share_prompts:
             check_shared_prompts(causal)
+        if padding_free:
+            check_packing(causal)
         self._takes_positions = "position_ids" in inspect.signature(causal.forward).parameters
         self.plain_head = self._is_plain(causal)
 
@@ -99,6 +106,8 @@ class PolicyScorer:
         if self._takes_positions:
             inputs["position_ids"] = positions(mask)
         predicting = slice(-keep - 1, -1)
+        if self.padding_free:
+            return self._packed_features(causal, ids, mask.bool(), predicting)
         if self.share_prompts and batch.prompt_ids.shape[1] > 1:
             cache = prompt_cache(causal, batch.prompt_ids, batch.prompt_mask)
             inputs = {name: value[:, predicting] for name, value in inputs.items() if torch.is_tensor(value)}
@@ -110,15 +119,35 @@ class PolicyScorer:
         hidden = causal.base_model(**inputs).last_hidden_state[:, predicting]
         return hidden.to(head.weight.dtype), head
 
+    def _packed_features(
+        self, causal: Any, ids: Tensor, mask: Tensor, predicting: slice
+    ) -> tuple[Tensor, nn.Linear | None]:
+        """`features` of a batch as one sequence without padding."""
+        if not self.plain_head:
+            logits = packed_outputs(lambda **inputs: causal(**inputs, use_cache=False).logits, ids, mask)
+            return logits[:, predicting], None
+        head = causal.get_output_embeddings()
+        hidden = packed_outputs(
+            lambda **inputs: causal.base_model(**inputs, use_cache=False).last_hidden_state, ids, mask
+        )
+        return hidden[:, predicting].to(head.weight.dtype), head
+
 
 class ReferenceModel:
-    """The policy that a divergence holds training to: a copy, PEFT's base with the adapters off, or a given model.
+    """The policy that a divergence holds training to: as it is at the start, PEFT's base, or a given model.
+
+    Of a policy with adapters only their weights at the start are kept, and put in place while the reference is asked.
 
     Args:
         model: The policy at the start of training.
         temperature: Temperature of sampling, > 0.
-        ref_model: Another reference. None: the policy as it is now; with adapters, without them.
+        ref_model: Another reference. None: the policy as it is now.
         share_prompts: Whether a prompt is read once for all its completions, as in `PolicyScorer`.
+        adapters: "start", or "base" for the model without its adapters.
+        padding_free: Whether a batch is one sequence without padding, as in `PolicyScorer`.
+
+    Raises:
+        ValueError: `adapters` is "base" and there are none, or there is a `ref_model`.
     """
 
     def __init__(
@@ -127,13 +156,24 @@ class ReferenceModel:
         temperature: float,
         ref_model: nn.Module | None = None,
         share_prompts: bool = False,
+        adapters: AdapterReference = "start",
+        padding_free: bool = False,
     ) -> None:
-        self._adapted = ref_model is None and hasattr(model, "disable_adapter")
+        adapted = ref_model is None and hasattr(model, "disable_adapter")
+        if adapters == "base" and not adapted:
+            raise ValueError(
+                "adapter_reference='base' does nothing without adapters or beside a ref_model; leave it out"
+            )
+        self._without_adapters = adapters == "base"
+        self._at_start: list[tuple[nn.Parameter, Tensor]] = []
         self.model: Any = model
-        if not self._adapted:
+        if adapted and not self._without_adapters:
+            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            self._at_start = [(parameter, parameter.detach().clone()) for parameter in trained]
+        if not adapted:
             frozen = copy.deepcopy(model) if ref_model is None else ref_model
             self.model = frozen.requires_grad_(False).to(next(model.parameters()).device)
-        self._score = PolicyScorer(self.model, temperature, share_prompts)
+        self._score = PolicyScorer(self.model, temperature, share_prompts, padding_free)
 
     def logprobs(self, batch: RolloutBatch) -> Tensor:
         """Log-probabilities `(B, T)` of the completion tokens under the reference, in evaluation mode."""
@@ -156,9 +196,18 @@ class ReferenceModel:
 
     @contextmanager
     def _frozen(self) -> Iterator[None]:
-        adapters_off = self.model.disable_adapter() if self._adapted else nullcontext()
+        adapters_off = self.model.disable_adapter() if self._without_adapters else nullcontext()
         with torch.no_grad(), evaluation_mode(self.model), adapters_off:
-            yield
+            self._exchange()
+            try:
+                yield
+            finally:
+                self._exchange()
+
+    def _exchange(self) -> None:
+        """Swap the adapters' weights and those of the start."""
+        for parameter, kept in self._at_start:
+            parameter.data, kept.data = kept.data, parameter.data
 
 
 def reference_kl(logps: Tensor | None, ref_logps: Tensor | None, mask: Tensor, estimator: KLEstimator) -> Tensor:

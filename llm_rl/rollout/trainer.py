@@ -4,18 +4,24 @@ Methods have the names of the table there. Subclasses say what an advantage is a
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import set_seed
+from accelerate.utils import gather_object, set_seed
 from torch import Tensor, nn
 
-from llm_rl.core import MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
+from llm_rl.core import MAX_LOG_RATIO, MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
 from llm_rl.rollout.arguments import RolloutArguments
-from llm_rl.rollout.completions import record_lengths, sample_completions, sampling_params
+from llm_rl.rollout.clamps import warn_of_clamps
+from llm_rl.rollout.completion_log import CompletionLog, completion_records
+from llm_rl.rollout.completions import check_all_rows, prompt_ids, record_lengths, sample_completions, sampling_params
 from llm_rl.rollout.data import RolloutBatch, Sample, check_data_set, check_rows, decode_completion
 from llm_rl.rollout.dynamic_sampling import replace_groups
+from llm_rl.rollout.evaluation import record_passes
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams, TransformersEngine
+from llm_rl.rollout.loading import as_rows, load_policy
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, reference_kl
 from llm_rl.training.buffered import BufferedTrainer
@@ -30,36 +36,44 @@ class RolloutTrainer(BufferedTrainer):
     last backward pass, and where a roll-out's statistics are those of all.
 
     Args:
-        model: A causal language model of transformers, or PEFT's wrapper of one.
+        model: A causal language model of transformers, PEFT's wrapper of one, or a folder or name on the hub, which is
+            loaded in float32.
         reward_funcs: Reward functions, as `llm_rl.rollout.rewards` documents them.
         args: The arguments.
-        train_dataset: Rows with a "prompt" (text or messages) and any other columns: a list, a `datasets.Dataset`, or
-            anything else with a length and indices.
-        processing_class: The tokenizer.
+        train_dataset: Rows with a "prompt" (text or messages) and any other columns: a list, a `datasets.Dataset`, a
+            `pandas.DataFrame`, or anything else with a length and indices. All are looked at before training.
+        processing_class: The tokenizer. None: that of `model`, where it is a folder or name.
         eval_dataset: Rows for `evaluate`.
-        ref_model: The reference where `args.beta` > 0. None: the model with its adapters off, or a copy.
+        ref_model: The reference where `args.beta` > 0. None: the policy as it is at the start, see
+            `args.adapter_reference`.
         engine: What samples. None: `TransformersEngine`.
         callbacks: Callbacks, as in `transformers.Trainer`.
         optimizers: Optimizer and scheduler, as in `transformers.Trainer`.
 
+    Attributes:
+        leaves_out_unscored: Whether a completion that no reward function scores is left out; else it is an error.
+
     Raises:
-        ValueError: The data set is not indexed or has no prompts, the tokenizer has no end token, `ref_model` comes
-            without `beta`, or a way of distribution is asked for that is not supported.
+        ValueError: The data set is not indexed or a row has no prompt, the tokenizer has no end token, `ref_model`
+            comes without `beta`, or a way of distribution is asked for that is not supported.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
     args: RolloutArguments
     control: Any
     record_classes: tuple[type, ...] = (RolloutBatch,)
-    harmless_arguments = frozenset({"share_prompts"})
+    harmless_arguments = frozenset(
+        {"share_prompts", "padding_free", "num_generations_eval", "num_completions_to_print"}
+    )
+    leaves_out_unscored = False
 
     def __init__(
         self,
-        model: nn.Module,
+        model: nn.Module | str,
         reward_funcs: RewardFunction | Sequence[RewardFunction],
         args: RolloutArguments,
         train_dataset: Any,
-        processing_class: Any,
+        processing_class: Any = None,
         *,
         eval_dataset: Any = None,
         ref_model: nn.Module | None = None,
@@ -67,9 +81,11 @@ class RolloutTrainer(BufferedTrainer):
         callbacks: list[Any] | None = None,
         optimizers: tuple[Any, Any] = (None, None),
     ) -> None:
+        train_dataset, eval_dataset = as_rows(train_dataset), as_rows(eval_dataset)
         check_data_set("train_dataset", train_dataset)
         if eval_dataset is not None:
             check_data_set("eval_dataset", eval_dataset)
+        model, processing_class = load_policy(model, processing_class)
         super().__init__(
             model,
             args,
@@ -86,13 +102,38 @@ class RolloutTrainer(BufferedTrainer):
         self.sampling = sampling_params(
             causal_model(self.model), processing_class, args.max_completion_length, args.temperature
         )
-        self.rewards = RewardFunctions(reward_funcs, args.reward_weights)
-        self.scorer = PolicyScorer(self.model, args.temperature, args.share_prompts)
+        self._check_all_rows("train_dataset", train_dataset)
+        if eval_dataset is not None:
+            self._check_all_rows("eval_dataset", eval_dataset)
+        self._reward_metrics = self.metrics  # where reward functions log: an evaluation has its own
+        self.rewards = RewardFunctions(reward_funcs, args.reward_weights, leave_out=self.leaves_out_unscored)
+        self.scorer = PolicyScorer(self.model, args.temperature, args.share_prompts, args.padding_free)
         if ref_model is not None and not args.uses_reference:
             raise ValueError("ref_model is given but beta is 0, so nothing would use it; set beta or leave it out")
         self.reference = (
-            ReferenceModel(self.model, args.temperature, ref_model, args.share_prompts) if args.uses_reference else None
+            ReferenceModel(
+                self.model,
+                args.temperature,
+                ref_model,
+                args.share_prompts,
+                args.adapter_reference,
+                args.padding_free,
+            )
+            if args.uses_reference
+            else None
         )
+        self.completion_log = CompletionLog(Path(args.output_dir) / "completions.jsonl", args.num_completions_to_print)
+        if args.log_completions:
+            self.add_callback(self.completion_log)
+
+    def _check_all_rows(self, name: str, rows: Any) -> None:
+        quiet = self.args.disable_tqdm or self.args.process_index > 0
+        check_all_rows(name, rows, self._check_row, quiet=quiet)
+
+    def _check_row(self, row: Any) -> None:
+        """Raises `ValueError` for a row that training or evaluation could not use; a subclass may ask for more."""
+        template = self.args.chat_template_kwargs or {}
+        prompt_ids(row, causal_model(self.model), self.processing_class, self.sampling, template)  # type: ignore[arg-type]
 
     # The buffer
 
@@ -107,26 +148,50 @@ class RolloutTrainer(BufferedTrainer):
         """The next micro-batch of the buffer; its rewards are logged at each optimizer step."""
         if self._step % self.args.gradient_accumulation_steps == 0:
             rewards = torch.cat([batch.rewards for batch in self._buffered_inputs])
+            if self.args.shuffle_completions:
+                rewards = rewards[torch.cat([batch.places for batch in self._buffered_inputs]).argsort()]
             record_monitors(self.metrics, rewards=rewards.view(-1, self.args.num_generations))
         return self._buffered_inputs[self._step % self.args.micro_batches_per_rollout]
 
     # A roll-out
 
     def _generate_and_score_completions(self, generation_batch: list[Mapping[str, Any]]) -> list[RolloutBatch]:
-        samples = self._generate_completions(generation_batch, self.args.num_generations)
+        return self._score_and_prepare(self._generate_completions(generation_batch, self.args.num_generations))
+
+    def _score_and_prepare(self, samples: list[Sample]) -> list[RolloutBatch]:
+        """Rewards, advantages and micro-batches of completions."""
         rewards = self._score_completions(samples)
         if self.args.dynamic_sampling_attempts:
             samples, rewards = self._dynamic_sampling(samples, rewards)
-        micro_batches = self._prepare_batch_inputs(samples)
-        rewards = self._adjust_rewards(rewards, micro_batches)
-        size = self.args.per_device_train_batch_size
-        advantages = self._compute_advantages(rewards).flatten().split(size)
-        for batch, reward, advantage in zip(micro_batches, rewards.flatten().split(size), advantages, strict=True):
-            batch.rewards, batch.advantages = reward, advantage
+        shape, device = rewards.shape, rewards.device
+        count, size = rewards.numel(), self.args.per_device_train_batch_size
+
+        # Micro-batches take the completions in order, or dealt at random; groups are compared in their own order.
+        places = torch.randperm(count) if self.args.shuffle_completions else torch.arange(count)  # (N,)
+        micro_batches = self._prepare_batch_inputs([samples[place] for place in places.tolist()])
+        places = places.to(device)
+        adjusted = self._adjust_rewards(rewards.flatten()[places].view(shape), micro_batches)
+        rewards = torch.empty_like(adjusted.flatten()).index_copy(0, places, adjusted.flatten()).view(shape)  # (P, G)
+        advantages = self._advantages_of(samples, rewards)  # (P, G)
+        if self.args.log_completions:
+            self._log_completions(samples, rewards, advantages)
+
+        dealt = (values.flatten()[places].split(size) for values in (rewards, advantages))
+        for batch, reward, advantage, place in zip(micro_batches, *dealt, places.split(size), strict=True):
+            batch.rewards, batch.advantages, batch.places = reward, advantage, place
         return micro_batches
 
+    def _log_completions(self, samples: Sequence[Sample], rewards: Tensor, advantages: Tensor) -> None:
+        """Writes the roll-out of all processes to the run folder; a collective call."""
+        texts = [self._rewarded_completion(sample) for sample in samples]
+        values = rewards.flatten().tolist(), advantages.flatten().tolist()
+        records = completion_records(self.state.global_step, samples, texts, self.rewards.names, *values)
+        gathered = gather_object(records)
+        if self.is_world_process_zero():
+            self.completion_log.add(gathered)
+
     def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor:
-        """The rewards `(P, G)` that advantages are made from; a subclass may take something off."""
+        """The rewards `(P, G)` that advantages are made from, in the order of the batches; something may come off."""
         return rewards
 
     def _reference_kl(self, model: nn.Module, inputs: RolloutBatch, logps: Tensor | None, mask: Tensor) -> Tensor:
@@ -136,6 +201,8 @@ class RolloutTrainer(BufferedTrainer):
                 kl = self.reference.full_divergence(self.scorer, model, inputs)  # type: ignore[union-attr]
         else:
             kl = reference_kl(logps, inputs.ref_per_token_logps, mask, self.args.kl_estimator)
+            far = (logps.detach() - inputs.ref_per_token_logps).abs() >= MAX_LOG_RATIO  # type: ignore[union-attr,operator]
+            self.metrics.add_ratio("kl_clamped_frac", far[mask].sum(), mask.sum())
         self.metrics.add_ratio("kl", masked_sum(kl.detach(), mask), mask.sum())
         return kl
 
@@ -167,11 +234,13 @@ class RolloutTrainer(BufferedTrainer):
                 raise ValueError(
                     f"one row has the columns {sorted(samples[0].row)}, another {sorted(sample.row)}; give all the same"
                 )
+        metrics = self._reward_metrics
         return self.rewards(
             [sample.row["prompt"] for sample in samples],
             [self._rewarded_completion(sample) for sample in samples],
             [sample.completion_ids for sample in samples],
             {name: [sample.row[name] for sample in samples] for name in names},
+            {"trainer_state": self.state, "log_metric": lambda name, value: metrics.add(name, value)},
         )
 
     def _rewarded_completion(self, sample: Sample) -> Any:
@@ -179,8 +248,10 @@ class RolloutTrainer(BufferedTrainer):
         return decode_completion(sample, self.processing_class)
 
     def _score_completions(self, samples: Sequence[Sample]) -> Tensor:
-        """Weighted rewards `(P, G)`."""
+        """Weighted rewards `(P, G)`, NaN where no function scores; each sample keeps what the functions said."""
         per_function = self._compute_rewards_per_func(samples)
+        for sample, scores in zip(samples, per_function.tolist(), strict=True):
+            sample.scores[:] = scores
         self._record_samples(self.metrics, samples, per_function)
         return self.rewards.total(per_function).float().to(self.args.device).view(-1, self.args.num_generations)
 
@@ -191,7 +262,8 @@ class RolloutTrainer(BufferedTrainer):
 
     def _record_evaluation(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
         self._record_samples(metrics, samples, per_function)
-        metrics.add_ratio("reward_mean", self.rewards.total(per_function).sum(), len(samples))
+        totals = self.rewards.total(per_function)
+        metrics.add_ratio("reward_mean", totals.nansum(), totals.isfinite().sum())
 
     def _dynamic_sampling(self, samples: list[Sample], rewards: Tensor) -> tuple[list[Sample], Tensor]:
         """Replaces groups without spread by groups of other prompts, drawn at random, a bounded number of times."""
@@ -249,6 +321,10 @@ class RolloutTrainer(BufferedTrainer):
         with self.accelerator.autocast():
             return self.scorer(model, inputs)
 
+    def _advantages_of(self, samples: Sequence[Sample], rewards: Tensor) -> Tensor:
+        """Advantages `(P, G)` of a roll-out in its own order; from the rewards alone, unless a subclass says more."""
+        return self._compute_advantages(rewards)
+
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
         """Advantages `(P, G)` of this process's rewards `(P, G)`."""
         raise NotImplementedError(f"{type(self).__name__} has no _compute_advantages; a subclass says what they are")
@@ -274,38 +350,61 @@ class RolloutTrainer(BufferedTrainer):
         """Adds the names of the reward functions."""
         return {**super().identity(), "reward_functions": list(self.rewards.names)}
 
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log, with the metrics collected since the last time; say where a loss is but a clamp's value."""
+        super().log(logs, *args, **kwargs)
+        if self.is_world_process_zero():
+            warn_of_clamps(self.state.log_history[-1], self.state.global_step)
+
     def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+        self,
+        eval_dataset: Any = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+        *,
+        greedy: bool | None = None,
     ) -> dict[str, float]:
-        """Mean rewards of one completion of each row, sampled with the same random numbers every time.
+        """Mean rewards of completions of each row, sampled with the same random numbers every time.
 
         Args:
             eval_dataset: Rows. None: those given to the trainer.
             ignore_keys: Not used: there are no model outputs.
             metric_key_prefix: Prefix of the metrics' names.
+            greedy: Whether the most likely token is taken each time, one completion a row; else
+                `args.num_generations_eval` are sampled. None: `args.eval_greedy`.
 
         Returns:
-            "<prefix>_reward_mean", a mean for each reward function, and lengths; over all processes.
+            "<prefix>_reward_mean", a mean for each reward function, and lengths; where several completions are sampled
+            "<prefix>_mean@n" and "<prefix>_pass@k", see `evaluation.record_passes`; over all processes.
 
         Raises:
             ValueError: There are no rows.
         """
-        rows = self.eval_dataset if eval_dataset is None else eval_dataset
-        if not rows:
+        rows = self.eval_dataset if eval_dataset is None else as_rows(eval_dataset)
+        if rows is None or not len(rows):
             raise ValueError("evaluate has no rows; pass eval_dataset here or to the trainer")
-        metrics = MetricAccumulator()
-        size = self.args.per_device_eval_batch_size
+        metrics, kept = MetricAccumulator(), self.sampling
+        greedy = self.args.eval_greedy if greedy is None else greedy
+        count = 1 if greedy else self.args.num_generations_eval
+        size = max(1, self.args.per_device_eval_batch_size // count)  # rows at a time
         mine = range(self.args.process_index, len(rows), self.args.world_size)
         devices = [] if self.args.device.type == "cpu" else [self.args.device]
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(self.args.seed + self.args.process_index)
-            for start in range(0, len(mine), size):
-                samples = self._generate_completions([rows[index] for index in mine[start : start + size]], 1)
-                per_function = self._compute_rewards_per_func(samples)
-                self._record_evaluation(metrics, samples, per_function)
+            self.sampling, self._reward_metrics = replace(kept, greedy=greedy), metrics
+            try:
+                for start in range(0, len(mine), size):
+                    samples = self._generate_completions([rows[index] for index in mine[start : start + size]], count)
+                    per_function = self._compute_rewards_per_func(samples)
+                    self._record_evaluation(metrics, samples, per_function)
+                    if count > 1:
+                        totals = self.rewards.total(per_function).view(-1, count)
+                        record_passes(metrics, totals, self.args.eval_pass_reward)
+            finally:
+                self.sampling, self._reward_metrics = kept, self.metrics
         metrics.reduce()
         found = {f"{metric_key_prefix}_{name}": value for name, value in metrics.compute().items()}
-        super().log(found)
+        super(BufferedTrainer, self).log(found)  # what training has recorded waits for its own line
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
         return found
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor
 from torch.utils.data import Sampler
 
 
@@ -27,9 +28,17 @@ class RepeatedBatchSampler(Sampler[int]):
         """Choose the order of an epoch."""
         self.epoch = epoch
 
+    def block_at(self, index: int) -> list[int]:
+        """The examples of block `index`, counted over all epochs from 0."""
+        epoch, place = divmod(index, self.length // self.block)
+        order = self._order(epoch)
+        return order[place * self.block : (place + 1) * self.block].tolist()
+
+    def _order(self, epoch: int) -> Tensor:
+        return torch.randperm(self.length, generator=torch.Generator().manual_seed(self.seed + epoch))
+
     def __iter__(self) -> Iterator[int]:
-        order = torch.randperm(self.length, generator=torch.Generator().manual_seed(self.seed + self.epoch))
-        for block in order.split(self.block):
+        for block in self._order(self.epoch).split(self.block):
             if len(block) == self.block:
                 for _ in range(self.repeats):
                     yield from block.tolist()

@@ -13,6 +13,11 @@ def refuse_unsupported(args: TrainingArguments, where: str) -> None:
     Raises:
         ValueError: One is set; the message names it.
     """
+    if args.parallelism_config is not None:
+        raise ValueError(
+            f"parallelism_config is not supported {where}: for sequence or tensor parallel training use verl "
+            "(docs/verl.md)"
+        )
     unsupported = {
         "torch_compile": args.torch_compile,
         "include_num_input_tokens_seen": args.include_num_input_tokens_seen not in (False, "no"),
@@ -21,7 +26,6 @@ def refuse_unsupported(args: TrainingArguments, where: str) -> None:
         "train_sampling_strategy": args.train_sampling_strategy != "random",
         "label_smoothing_factor": args.label_smoothing_factor != 0,
         "neftune_noise_alpha": args.neftune_noise_alpha is not None,
-        "parallelism_config": args.parallelism_config is not None,
         # Evaluation is ours: there are no model outputs to gather.
         "bf16_full_eval": args.bf16_full_eval,
         "fp16_full_eval": args.fp16_full_eval,

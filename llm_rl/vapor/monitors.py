@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from llm_rl.core import MetricAccumulator, approx_kl, masked_mean, masked_sum
+from llm_rl.core import MAX_LOG_RATIO, MetricAccumulator, approx_kl, masked_mean, masked_sum
 from llm_rl.training.processes import mean_over_processes
 from llm_rl.vapor.objective import VaporBatch, VaporLoss, VaporTerms
 from llm_rl.vapor.ratios import PreferencePair, preference_margin
@@ -17,8 +17,9 @@ def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatc
 
     "surrogate", "kl" and "preference_loss" are the parts of the loss before their weights. "verifiable_ratio" is the
     mean of the verifiable term where s_i was found, "preference_term" that of the preference term where the pair was.
-    "clip_frac" counts completions. "approx_kl" (½ (log π − log π_old)²) and "entropy" are means over tokens, and
-    "masked_frac" is the share of tokens outside s_i, which count in the divergence alone.
+    "clip_frac" counts completions, "clamped_frac" verifiable ratios at their clamp of e^±20. "approx_kl" (½ (log π −
+    log π_old)²) and "entropy" are means over tokens, and "masked_frac" is the share of tokens outside s_i, which count
+    in the divergence alone.
 
     Args:
         metrics: The accumulator to add to.
@@ -40,6 +41,7 @@ def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatc
     metrics.add_ratio("verifiable_ratio", masked_sum(terms.verifiable.exp(), units), units.sum())
     metrics.add_ratio("preference_term", masked_sum(terms.preference.exp(), terms.pair_found), terms.pair_found.sum())
     metrics.add_ratio("clip_frac", terms.clipped.sum(), terms.clipped.numel())
+    metrics.add_ratio("clamped_frac", (terms.verifiable.abs() >= MAX_LOG_RATIO)[units].sum(), units.sum())
     metrics.add_ratio("approx_kl", masked_sum(approx_kl(old, new, estimator="k2"), mask), tokens)
     metrics.add_ratio("entropy", masked_sum(entropy, mask), tokens)
     metrics.add_ratio("masked_frac", tokens - batch.spans.sum(), tokens)

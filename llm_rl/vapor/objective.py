@@ -49,7 +49,7 @@ class VaporConfig:
     beta: float = field(default=0.1, metadata={"help": "Strength of the preference term; 0: it is 1."})
     clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
     clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
-    kl_weight: float = field(default=0.0, metadata={"help": "w1: weight of the divergence from the reference."})
+    kl_weight: float = field(default=0.04, metadata={"help": "w1: weight of the divergence from the reference."})
     kl_estimator: KLEstimator = field(
         default="k3", metadata={"help": "A token's divergence: k1, k2 or k3 of the sample."}
     )

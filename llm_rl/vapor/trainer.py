@@ -45,7 +45,6 @@ class VAPORTrainer(RolloutTrainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._encode_pair(self.train_dataset[0])
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self._shares = GradientShares(parameters)
 
@@ -83,6 +82,10 @@ class VAPORTrainer(RolloutTrainer):
     def _record_samples(self, metrics: MetricAccumulator, samples: Sequence[Any], per_function: Tensor) -> None:
         super()._record_samples(metrics, samples, per_function)
         metrics.add_ratio("verifiable_failure_frac", sum(sample.span is None for sample in samples), len(samples))
+
+    def _check_row(self, row: Any) -> None:
+        super()._check_row(row)
+        self._encode_pair(row)
 
     def _encode_pair(self, row: Mapping[str, Any]) -> tuple[Response, Response]:
         tags, rule = self.args.preference_term_split, self.args.span_rule

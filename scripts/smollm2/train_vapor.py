@@ -51,6 +51,7 @@ class RecipeArguments(RecipeDefaults, VAPORArguments):  # type: ignore[misc]  # 
         default="token", metadata={"help": "Log-ratio over s_i: sum (docs/sources.md), mean, token."}
     )
     clip_on: ClipOn = field(default="verifiable", metadata={"help": "Clip on product (docs/sources.md) or verifiable."})
+    kl_weight: float = field(default=0.0, metadata={"help": "w1: weight of the divergence from the reference."})
     pref_loss_weight: float = field(default=0.05, metadata={"help": "Weight of -log sigmoid(beta * margin)."})
     advantage_scale: Scale = field(default="std", metadata={"help": "Advantages: none (docs/sources.md), or over std."})
 

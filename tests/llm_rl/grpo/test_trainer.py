@@ -129,6 +129,37 @@ def test_every_divergence_in_the_loss_and_in_the_reward(tmp_path: Path, estimato
         assert param.grad is not None and (kept.gradients[0][name] - param.grad).abs().max() < 1e-6, name
 
 
+def test_tokens_of_low_entropy_leave_the_surrogate_or_all_of_the_loss(tmp_path: Path) -> None:
+    """Under "dapo" the denominator of what is published is all tokens, so that its gradient is smaller by the share."""
+    gradients = []
+    for where in ("surrogate", "loss"):
+        kept = Keep()
+        changes = {"loss_type": "dapo", "top_entropy_quantile": 0.25, "top_entropy_in": where, "max_grad_norm": 0.0}
+        run = trainer(tmp_path, given={"callbacks": [kept]}, **changes)
+        run.train()
+        gradients.append(kept.gradients[0])
+        acting = 1 - run.state.log_history[0]["masked_frac"]
+        assert acting == pytest.approx(0.25, abs=0.05)
+    for name, gradient in gradients[1].items():
+        assert (gradients[0][name] - acting * gradient).abs().max() < 1e-6, name
+    assert max(float(gradient.abs().max()) for gradient in gradients[0].values()) > 1e-3
+
+
+def test_the_divergence_of_tokens_of_low_entropy_counts_unless_asked_for(tmp_path: Path) -> None:
+    kls = []
+    for where in ("surrogate", "loss"):
+        given = {"ref_model": new_model(seed=5)}
+        run = trainer(tmp_path, given=given, beta=0.1, top_entropy_quantile=0.25, top_entropy_in=where)
+        (batch,) = run._generate_and_score_completions(run.train_dataset[:2])
+        run._compute_loss_and_metrics(run.model, batch)
+        logps = run.scorer(run.model, batch).logprobs
+        gap = batch.ref_per_token_logps - logps
+        counted = batch.completion_mask if where == "surrogate" else batch.loss_mask
+        kls.append(float((gap.exp() - gap - 1)[counted].mean()))
+        assert run.metrics.compute()["kl"] == pytest.approx(kls[-1], rel=1e-4)
+    assert kls[0] != pytest.approx(kls[1], rel=0.01)
+
+
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 @pytest.mark.parametrize("baseline", ["mean", "leave_one_out"])
 def test_advantages_by_a_slow_loop(tmp_path: Path, scale: str, baseline: str) -> None:
@@ -146,7 +177,7 @@ def test_arguments_from_a_command_line() -> None:
 
 def test_help_and_errors_of_the_command_line_show_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
     parser = HfArgumentParser(GRPOArguments)
-    assert "--loss_type {grpo,bnpo,dr_grpo,dapo}" in parser.format_help()
+    assert "--loss_type {grpo,bnpo,dr_grpo,dapo,cispo,sapo}" in parser.format_help()
     with pytest.raises(SystemExit):
         parser.parse_args_into_dataclasses(["--output_dir", "x", "--kl_in", "both"])
     assert "invalid choice: 'both'" in capsys.readouterr().err
@@ -240,8 +271,24 @@ def test_an_engine_without_logprobs_cannot_be_corrected(tmp_path: Path) -> None:
         ({"kl_in": "reward"}, "kl_in='reward' does nothing while beta is 0"),
         ({"kl_estimator": "full"}, "kl_estimator='full' does nothing while beta is 0"),
         ({"top_entropy_quantile": 0.0}, "top_entropy_quantile is 0.0"),
+        ({"top_entropy_in": "loss"}, "does nothing while top_entropy_quantile is 1"),
         ({"dynamic_sampling_attempts": -1}, "dynamic_sampling_attempts is -1"),
         ({"importance_correction_cap": 0.0}, "importance_correction_cap is 0.0"),
+        ({"importance_correction_cap": 1.0, "importance_correction_floor": 2.0}, "floor is 2.0, above"),
+        ({"importance_correction_mode": "mask"}, "importance_correction_mode does nothing without a bound"),
+        ({"off_policy_mask_threshold": -1.0}, "off_policy_mask_threshold is -1.0"),
+        ({"loss_type": "cispo", "delta": 2.0}, "delta does nothing with loss_type='cispo'"),
+        ({"sapo_temperature_pos": 2.0}, "sapo_temperature_pos does nothing with loss_type='grpo'"),
+        ({"multi_objective_aggregation": "normalize_then_sum", "scale_rewards": "none"}, "at their defaults"),
+        ({"entropy_coef": -0.1}, "entropy_coef is -0.1"),
+        ({"entropy_coef_max": 2.0}, "do nothing without entropy_target"),
+        ({"entropy_target": -1.0}, "entropy_target is -1.0"),
+        ({"chord_mu_peak": 1.5}, "chord_mu_peak 1.5"),
+        ({"chord_batch_size": 0}, "chord_batch_size is 0"),
+        ({"use_vllm": True}, "use_vllm=True is not supported here; train with verl"),
+        ({"adapter_reference": "base"}, "adapter_reference='base' does nothing while beta is 0"),
+        ({"num_generations_eval": 0}, "num_generations_eval is 0"),
+        ({"num_completions_to_print": -1}, "num_completions_to_print is -1"),
         ({"dynamic_sampling_attempts": 1.5}, "dynamic_sampling_attempts is 1.5"),
         ({"num_iterations": 0}, "num_iterations is 0"),
         ({"mini_batches": 1.5}, "mini_batches is 1.5"),

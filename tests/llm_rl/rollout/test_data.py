@@ -7,7 +7,7 @@ import torch
 from transformers import GenerationConfig
 
 from llm_rl.core import MetricAccumulator
-from llm_rl.core.mismatch import record_mismatch, truncated_importance_weight
+from llm_rl.core.mismatch import importance_weight, record_mismatch
 from llm_rl.grpo.loss_masks import without_truncated
 from llm_rl.rollout.completions import sample_completions, sampling_params
 from llm_rl.rollout.data import RolloutBatch, Sample, check_row, decode_completion, encode_prompt, pad
@@ -132,7 +132,7 @@ def test_mismatch_by_hand() -> None:
     trainer = torch.tensor([[-1.0, -2.0], [-3.0, torch.nan]])
     engine = torch.tensor([[-1.0, -3.0], [-2.0, 0.0]])
     mask = torch.tensor([[True, True], [True, False]])
-    weight = truncated_importance_weight(trainer, engine, mask, cap=2.0)
+    weight = importance_weight(trainer, engine, mask, high=2.0)
     assert weight.flatten().tolist() == pytest.approx([1, 2, 0.36788, 1], abs=1e-4)
     metrics = MetricAccumulator()
     record_mismatch(metrics, trainer, engine, mask)

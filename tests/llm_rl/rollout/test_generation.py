@@ -59,6 +59,34 @@ def test_the_models_own_generation_settings_are_not_used_and_stay() -> None:
     assert all(value == pytest.approx(-math.log(size), abs=1e-4) for _, row in completions for value in row or [])
 
 
+def test_every_token_comes_as_often_as_its_probability_says() -> None:
+    """Logits that differ: a cut after the best tokens, a minimum probability or a penalty would move the counts."""
+    model = new_model(initializer_range=0.3)
+    engine = TransformersEngine()
+    engine.load_weights(model)
+    torch.manual_seed(0)
+    draws = 6000
+    params = SamplingParams(1, 0.8, (EOS,), EOS)
+    counts = torch.zeros(len(tokenizer()))
+    for ids, _ in engine.generate([[5, 6]] * draws, params):
+        counts[ids[0]] += 1
+    with torch.no_grad():
+        expected = (model(torch.tensor([[5, 6]])).logits[0, -1] / 0.8).softmax(-1)
+    assert expected.topk(5).values.sum() < 0.9 and expected.max() > 4 / len(expected)  # neither peaked nor uniform
+    deviation = (counts - draws * expected) / (draws * expected * (1 - expected)).sqrt()
+    assert deviation.abs().max() < 4.5
+
+
+def test_greedy_takes_the_most_likely_token() -> None:
+    model = new_model()
+    engine = TransformersEngine()
+    engine.load_weights(model)
+    completions = engine.generate(PROMPTS, SamplingParams(6, 0.8, (EOS,), EOS, greedy=True))
+    for prompt, (ids, _) in zip(PROMPTS, completions, strict=True):
+        best = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1].argmax(-1)
+        assert best.tolist() == ids
+
+
 def test_what_is_wrong_with_an_engine() -> None:
     with pytest.raises(ValueError, match="batch_size is 0"):
         TransformersEngine(0)

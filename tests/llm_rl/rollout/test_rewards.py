@@ -118,6 +118,39 @@ def test_wrong_outputs(output: Any, message: str) -> None:
         call(given)
 
 
+def test_the_state_and_a_way_to_log_go_to_functions_that_take_them() -> None:
+    noted: list[tuple[str, float]] = []
+
+    def by_name(
+        prompts: list[str], completions: list[str], completion_ids: list[list[int]], trainer_state: Any
+    ) -> list[float]:
+        return [float(trainer_state)] * len(completions)
+
+    def by_keywords(completions: list[str], **kwargs: Any) -> list[float]:
+        kwargs["log_metric"]("mean_length", 2.0)
+        return [float(kwargs["trainer_state"] + len(kwargs))] * len(completions)
+
+    def neither(prompts: list[str], completions: list[str], completion_ids: list[list[int]]) -> list[float]:
+        return [1.0] * len(completions)
+
+    def fails(completions: list[str], trainer_state: Any, **kwargs: Any) -> list[float]:
+        return [1 / (len(text) - trainer_state) for text in completions]
+
+    extras = {"trainer_state": 3, "log_metric": lambda name, value: noted.append((name, value))}
+    table = RewardFunctions([by_name, by_keywords, neither])(PROMPTS, TEXTS, IDS, {}, extras)
+    assert table[0].tolist() == [3, 7, 1] and noted == [("mean_length", 2.0)]
+    with pytest.raises(RewardError, match=r"'fails' raised ZeroDivisionError: .* on sample 2"):
+        RewardFunctions(fails)(PROMPTS, TEXTS, IDS, {}, extras)
+
+
+def test_a_sample_that_no_function_scores_may_be_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    rewards = RewardFunctions([sometimes, sometimes], leave_out=True)
+    table = rewards(PROMPTS, TEXTS, IDS, {"wanted": [0, 5, 0]})
+    assert "applies to sample 0 (prompt …'p0', completion 'a') and 1 others of 3; they are left out" in caplog.text
+    total = rewards.total(table)
+    assert total[1] == 14 and total[[0, 2]].isnan().all()
+
+
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="pass a callable"):
         RewardFunctions([])

@@ -1,3 +1,4 @@
+import copy
 import json
 import logging
 from collections import Counter
@@ -197,10 +198,32 @@ def test_replacing_is_bounded_and_says_when_it_failed(tmp_path: Path, caplog: py
     assert line["groups_replaced"] == 3 and line["groups_without_spread"] == 1
 
 
-def test_the_reference_of_adapters_is_the_model_without_them(tmp_path: Path) -> None:
-    base = new_model()
-    adapted = get_peft_model(base, LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
-    run = trainer(tmp_path, adapted, beta=0.2, max_steps=2, per_device_train_batch_size=8)
+def trained_adapters() -> Any:
+    """LoRA on the tiny model with weights that are not those of a fresh start."""
+    return get_peft_model(new_model(), LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+
+
+def test_the_reference_of_adapters_is_what_they_were_at_the_start(tmp_path: Path) -> None:
+    adapted = trained_adapters()
+    start = copy.deepcopy(adapted)
+    run = trainer(tmp_path, adapted, beta=0.2, max_steps=3, num_iterations=3)
+    run.train()
+    kls = [line["kl"] for line in run.state.log_history[:3]]
+    assert kls[0] < 1e-9 and kls[2] > 1e-6
+    (batch,) = run._generate_and_score_completions(rows(2))
+    with torch.no_grad():
+        expected = run.scorer(start.eval(), batch).logprobs
+    assert torch.equal(expected, batch.ref_per_token_logps)
+    names = {name for name, value in adapted.named_parameters() if value.requires_grad}
+    moved = {name for name in names if not torch.equal(adapted.state_dict()[name], start.state_dict()[name])}
+    assert moved == names
+    with pytest.raises(ValueError, match="adapter_reference='base' does nothing without adapters"):
+        trainer(tmp_path, beta=0.2, adapter_reference="base")
+
+
+def test_the_reference_of_adapters_is_the_model_without_them_if_asked_for(tmp_path: Path) -> None:
+    adapted = trained_adapters()
+    run = trainer(tmp_path, adapted, beta=0.2, max_steps=2, adapter_reference="base")
     assert run.reference is not None and run.reference.model is run.model
     run.train()
     (batch,) = run._generate_and_score_completions(rows(2))
@@ -325,7 +348,7 @@ def test_what_is_not_supported_raises(tmp_path: Path) -> None:
         ([], "no rows"),
         ([{"text": "red"}], r"no 'prompt' but \['text'\]"),
         (rows()[:1], "1 examples do not fill one batch of 2"),
-        ([*rows()[:1], {"prompt": ""}], "has no token"),
+        ([*rows()[:1], {"prompt": "", "wanted": 1}], "row 1 of train_dataset: prompt '' has no token"),
         ([{"prompt": "red " * 130}] * 2, "exceed the model's 128 positions"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -340,8 +363,10 @@ def test_what_is_not_supported_raises(tmp_path: Path) -> None:
     with pytest.raises(NotImplementedError, match="RolloutTrainer has no _compute_advantages"):
         RolloutTrainer(new_model(), small_ids, arguments(tmp_path), rows(), tokenizer()).train()
     ragged = [{"prompt": "red", "wanted": 1}, {"prompt": "blue"}]
-    with pytest.raises(ValueError, match="give all the same"):
-        trainer(tmp_path, data=ragged).train()
+    with pytest.raises(ValueError, match=r"row 1 of train_dataset has the columns \['prompt'\], .* give all the same"):
+        trainer(tmp_path, data=ragged)
+    with pytest.raises(ValueError, match=r"row 5 of eval_dataset: a row of the data set has no 'prompt'"):
+        trainer(tmp_path, given={"eval_dataset": [*rows(5), {"wanted": 1}]})
     with pytest.raises(NotImplementedError, match="predict is not supported"):
         trainer(tmp_path).predict(rows())
     with pytest.raises(ValueError, match="no outputs"):

@@ -20,6 +20,7 @@ from tests.llm_rl.helpers.tiny_vapor import (
     ROWS,
     KeepSteps,
     WrittenEngine,
+    arguments,
     red_count,
     shifted_model,
     tag_model,
@@ -44,6 +45,7 @@ WHOLE_STEP = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4
         {"clip_on": "verifiable", "pref_loss_weight": 0.5, "beta": 0.2},
         {"preference_context": "generated", "pref_loss_weight": 0.3, "beta": 0.6, "kl_weight": 0.1},
         {"ratio_level": "token", "clip_on": "verifiable", "preference_context": "generated"},
+        {"preference_context": "generated", "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2},
     ],
     ids=lambda changes: "-".join(changes),
 )
@@ -300,8 +302,7 @@ def test_chat_rows(tmp_path: Path) -> None:
         }
         for row in ROWS
     ]
-    run = trainer(tmp_path, data=rows, reward_funcs=noting)
-    run.processing_class = names
+    run = VAPORTrainer(tag_model(), noting, arguments(tmp_path), rows, names, engine=WrittenEngine())
     run.train()
     assert seen and all(message["role"] == "assistant" for (message,) in seen)
     text, plain = run._encode_pair(rows[0]), run._encode_pair(ROWS[0])

@@ -1,0 +1,112 @@
+"""What the model writes: a table beside the log line, and every completion as a JSON line in the run folder."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from llm_rl.rollout.data import Sample
+from llm_rl.training.callbacks import append_json_line, write_json_lines
+
+WIDTHS = {"prompt": 32, "completion": 60}
+"""Characters that the table shows of a text: the end of a prompt, the beginning of a completion."""
+
+
+class CompletionLog(TrainerCallback):
+    """Writes roll-outs to a JSON-lines file and shows the last one with each log line, in the first process.
+
+    A record is the completion's step, prompt, text, rewards and advantage. After resuming the file starts with the
+    roll-outs before the checkpoint, so that none is in it twice.
+
+    Args:
+        path: The file.
+        shown: Rows of the table, ≥ 0; 0: no table.
+    """
+
+    def __init__(self, path: Path, shown: int) -> None:
+        self.path, self.shown = path, shown
+        self._last: list[dict[str, Any]] = []
+
+    def add(self, records: Sequence[dict[str, Any]]) -> None:
+        """Write the completions of a roll-out."""
+        self._last = list(records)
+        for record in records:
+            append_json_line(self.path, record)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Keep what was written before the step that the run goes on from."""
+        if not state.is_world_process_zero:
+            return
+        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        earlier = [record for record in map(json.loads, lines) if record["step"] < state.global_step]
+        write_json_lines(self.path, earlier)
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Show a few completions of the last roll-out, once."""
+        if state.is_world_process_zero and self._last and self.shown:
+            tqdm.write(table(self._last[: self.shown]))
+            self._last = []
+
+
+def completion_records(
+    step: int,
+    samples: Sequence[Sample],
+    completions: Sequence[Any],
+    names: Sequence[str],
+    rewards: Sequence[float],
+    advantages: Sequence[float],
+) -> list[dict[str, Any]]:
+    """The records of a roll-out.
+
+    Args:
+        step: Optimizer steps done.
+        samples: N completions, with what each reward function said.
+        completions: What the functions saw of them.
+        names: Names of the functions.
+        rewards: N numbers, what the advantages are made from.
+        advantages: N numbers.
+    """
+    return [
+        {
+            "step": step,
+            "prompt": sample.row["prompt"],
+            "completion": completion,
+            **{name: _number(score) for name, score in zip(names, sample.scores, strict=True)},
+            "reward": _number(reward),
+            "advantage": advantage,
+        }
+        for sample, completion, reward, advantage in zip(samples, completions, rewards, advantages, strict=True)
+    ]
+
+
+def _number(value: float) -> float | None:
+    """A number as JSON has it: NaN is None."""
+    return None if math.isnan(value) else value
+
+
+def table(records: Sequence[dict[str, Any]]) -> str:
+    """Records as text in columns, a line each under a line of names."""
+    names = list(records[0])
+    cells = [names, *([_cell(name, record[name]) for name in names] for record in records)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(names))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
+    )
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if not isinstance(value, str):
+        value = value[-1].get("content") if isinstance(value, list) and value else value
+    text = " ".join(str(value).split())
+    width = WIDTHS.get(name, 20)
+    if len(text) <= width:
+        return text
+    return "…" + text[-width:] if name == "prompt" else text[:width] + "…"

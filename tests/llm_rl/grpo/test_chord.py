@@ -1,0 +1,115 @@
+import copy
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from llm_rl.grpo.chord import MuSchedule, expert_loss
+from tests.llm_rl.helpers.fixed_engine import FixedEngine
+from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, new_model, rows, tokenizer, trainer, untimed
+
+EXPERTS = [
+    {"prompt": "red", "completion": " one two"},
+    {"prompt": "sky sea", "completion": " three"},
+    {"prompt": [{"role": "user", "content": "sun"}], "completion": [{"role": "assistant", "content": " moon one one"}]},
+]
+
+
+def test_mu_by_hand() -> None:
+    mu = MuSchedule(0.8, 0.2, 4, 6)
+    assert [mu(step) for step in (0, 1, 4)] == pytest.approx([0.0, 0.2, 0.8])
+    assert mu(7) == pytest.approx(0.5) and mu(10) == mu(99) == 0.2
+    assert mu(5) == pytest.approx(0.2 + 0.3 * (1 + math.cos(math.pi / 6)))
+    assert MuSchedule(0.5, 0.1, 0, 0)(0) == 0.1
+
+
+def test_the_loss_on_answers_by_hand() -> None:
+    logps = torch.tensor([[-0.1, -2.0, math.nan]], dtype=torch.float64, requires_grad=True)
+    mask = torch.tensor([[True, True, False]])
+    plain = expert_loss(logps, mask, torch.tensor(4), phi=False)
+    assert plain.item() == pytest.approx(2.1 / 4)
+    weighed = expert_loss(logps, mask, torch.tensor(4), phi=True)
+    phi = [math.exp(logp) * (1 - math.exp(logp)) for logp in (-0.1, -2.0)]
+    assert weighed.item() == pytest.approx((0.1 * phi[0] + 2.0 * phi[1]) / 4)
+    weighed.backward()
+    assert logps.grad is not None
+    assert logps.grad[0, :2].tolist() == pytest.approx([-phi[0] / 4, -phi[1] / 4]) and logps.grad[0, 2] == 0
+
+
+def answer_loss(model: Any, row: dict[str, Any], phi: bool) -> tuple[torch.Tensor, int]:
+    """Σ −φ log π over the tokens of an answer and its end token."""
+    names = tokenizer()
+    if isinstance(row["prompt"], str):
+        before, text = names(row["prompt"])["input_ids"], row["completion"]
+    else:
+        before = names.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=False)
+        text = row["completion"][0]["content"]
+    after = [*names(text)["input_ids"], names.eos_token_id]
+    logps = model(torch.tensor([before + after])).logits[0, len(before) - 1 : -1].log_softmax(-1)
+    total = torch.zeros(())
+    for position, token in enumerate(after):
+        logp = logps[position, token]
+        weight = float(logp.exp() * (1 - logp.exp())) if phi else 1.0
+        total = total - weight * logp
+    return total, len(after)
+
+
+@pytest.mark.parametrize("phi", [False, True])
+@pytest.mark.parametrize(("size", "accumulated"), [(8, 1), (4, 2)])
+def test_a_step_is_the_mixture_of_both_losses(tmp_path: Path, phi: bool, size: int, accumulated: int) -> None:
+    """Three answers a step, in one micro-batch or dealt to two, beside the gradient of the same run without them."""
+    model = new_model()
+    steps = []
+    settings = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulated, "max_grad_norm": 0.0}
+    chord = {"chord_mu_peak": 0.4, "chord_batch_size": 3 // accumulated + accumulated - 1, "chord_phi": phi}
+    for given in ({}, {"chord_dataset": EXPERTS}):
+        kept = KeepGradients()
+        run = trainer(
+            tmp_path,
+            copy.deepcopy(model),
+            data=distinct_rows(),
+            given={"engine": FixedEngine(), "callbacks": [kept], **given},
+            **settings,
+            **chord,
+        )
+        run.train()
+        steps.append(kept.steps[0])
+    assert run.experts is not None
+    count = chord["chord_batch_size"] * accumulated
+    parts = [answer_loss(model, dict(sample.row), phi) for sample in run.experts.take(0, count)]
+    expert = sum(part for part, _ in parts) / sum(tokens for _, tokens in parts)
+    expert.backward()  # type: ignore[union-attr]
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None
+        expected = 0.6 * steps[0][name] + 0.4 * parameter.grad
+        assert (steps[1][name] - expected).abs().max() < 1e-6, name
+    assert run.state.log_history[0]["chord_mu"] == 0.4
+
+
+def test_a_run_that_goes_on_takes_the_answers_that_were_next(tmp_path: Path) -> None:
+    settings = {"save_strategy": "steps", "save_steps": 1, "max_steps": 4, "num_iterations": 2}
+    given = {"chord_dataset": EXPERTS}
+    whole = trainer(tmp_path / "whole", given=given, **settings)
+    whole.train()
+    part = trainer(tmp_path / "part", given=given, **settings)
+    part.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-3"))
+    assert untimed(part.state.log_history) == untimed(whole.state.log_history)
+    assert whole.experts is not None
+    taken = [str(sample.row) for sample in whole.experts.take(0, 6)]
+    assert set(taken[:3]) == set(taken[3:]) == {str(row) for row in EXPERTS}
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ([], "chord_dataset has no rows"),
+        ([*EXPERTS, {"prompt": "red"}], "row 3 of chord_dataset: 'completion' is None"),
+        ([{"completion": "one"}], "row 0 of chord_dataset: a row of the data set has no 'prompt'"),
+        ([{"prompt": "red", "completion": " one" * 130}], "exceed the model's 128 positions"),
+    ],
+)
+def test_answers_that_cannot_be_used(tmp_path: Path, answers: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, data=rows(), given={"chord_dataset": answers})

@@ -1,0 +1,95 @@
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from llm_rl.rollout.data import Sample
+from llm_rl.rollout.generation import SamplingParams, TransformersEngine
+from tests.llm_rl.helpers.fixed_engine import FixedEngine
+from tests.llm_rl.helpers.grpo_reference import token_logps
+from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer, trainer, untimed
+
+EOS = tokenizer().eos_token_id
+AHEAD: dict[str, Any] = {"rollouts_ahead": 1, "importance_correction_cap": 2.0, "learning_rate": 5e-3}
+
+
+def test_a_generator_of_its_own_draws_as_the_probabilities_say() -> None:
+    model = new_model(initializer_range=0.3)
+    draws, params = 6000, SamplingParams(1, 0.8, (EOS,), EOS)
+    counts = torch.zeros(len(tokenizer()))
+    kept = torch.get_rng_state()
+    engine = TransformersEngine(generator=torch.Generator().manual_seed(0))
+    engine.load_weights(model)
+    found = engine.generate([[5, 6]] * draws, params)
+    assert torch.equal(torch.get_rng_state(), kept)
+    for ids, _ in found:
+        counts[ids[0]] += 1
+    with torch.no_grad():
+        logps = (model(torch.tensor([[5, 6]])).logits[0, -1] / 0.8).log_softmax(-1)
+    expected = logps.exp()
+    deviation = (counts - draws * expected) / (draws * expected * (1 - expected)).sqrt()
+    assert deviation.abs().max() < 4.5
+    assert all(row == pytest.approx([float(logps[ids[0]])], abs=1e-4) for ids, row in found)
+
+
+def test_each_roll_out_is_sampled_by_the_policy_one_roll_out_before(tmp_path: Path) -> None:
+    run = trainer(tmp_path, max_steps=6, num_iterations=2, **AHEAD)
+    policies, samples = [], []
+    original = run._score_and_prepare
+
+    def noting(found: list[Sample]) -> Any:
+        policies.append(copy.deepcopy(run.model))
+        samples.append(found)
+        return original(found)
+
+    run._score_and_prepare = noting  # type: ignore[method-assign]
+    run.train()
+    assert [line["rollout_staleness"] for line in run.state.log_history[:6:2]] == [0, 2, 2]
+    assert len(samples) == 3
+    for index, older in enumerate((0, 0, 1)):
+        for sample in samples[index]:
+            with torch.no_grad():
+                expected = [float(logp) for logp in token_logps(policies[older], sample, 1.0)]
+            assert sample.engine_logprobs == pytest.approx(expected, abs=1e-4)
+    assert run.state.log_history[0]["engine_logp_diff_max"] < 1e-4 < run.state.log_history[2]["engine_logp_diff_max"]
+
+
+def test_the_rows_are_those_of_a_run_without_it(tmp_path: Path) -> None:
+    """Over several epochs of four roll-outs."""
+    prompts: list[list[list[str]]] = []
+    for changes in ({"importance_correction_cap": 2.0}, AHEAD):
+        run = trainer(tmp_path, max_steps=6, **changes)
+        seen: list[list[str]] = []
+        original = run._score_and_prepare
+
+        def noting(found: list[Sample], original: Any = original, seen: Any = seen) -> Any:
+            seen.append([sample.row["prompt"] for sample in found])
+            return original(found)
+
+        run._score_and_prepare = noting  # type: ignore[method-assign]
+        run.train()
+        prompts.append(seen)
+    assert prompts[0] == prompts[1] and len(prompts[0]) == 6
+
+
+def test_a_run_that_goes_on_has_the_roll_out_ahead(tmp_path: Path) -> None:
+    settings = {**AHEAD, "max_steps": 6, "num_iterations": 2, "save_strategy": "steps", "save_steps": 1}
+    whole = trainer(tmp_path / "whole", **settings)
+    whole.train()
+    for step in (2, 3):
+        part = trainer(tmp_path / f"part{step}", **settings)
+        part.train(resume_from_checkpoint=str(tmp_path / "whole" / f"checkpoint-{step}"))
+        assert untimed(part.state.log_history) == untimed(whole.state.log_history)
+        for name, value in whole.model.state_dict().items():
+            assert torch.equal(part.model.state_dict()[name], value), name
+
+
+def test_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="rollouts_ahead=1 trains on completions of an older policy"):
+        trainer(tmp_path, rollouts_ahead=1)
+    with pytest.raises(ValueError, match="rollouts_ahead is 2"):
+        trainer(tmp_path, rollouts_ahead=2)
+    with pytest.raises(ValueError, match="rollouts_ahead needs the TransformersEngine"):
+        trainer(tmp_path, given={"engine": FixedEngine()}, **AHEAD)

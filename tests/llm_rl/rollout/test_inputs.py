@@ -1,0 +1,167 @@
+"""What users hand in, models, rows and settings, and what of it is taken or refused."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from llm_rl.core import MetricAccumulator
+from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.rollout.data import Sample
+from llm_rl.rollout.dynamic_sampling import replace_groups
+from llm_rl.training.errors import CheckpointError
+from tests.llm_rl.helpers.fixed_engine import FixedEngine
+from tests.llm_rl.helpers.tiny_grpo import (
+    KeepGradients,
+    arguments,
+    distinct_rows,
+    keep_samples,
+    new_model,
+    rows,
+    small_ids,
+    tokenizer,
+    trainer,
+)
+
+
+def test_a_model_by_its_folder_and_rows_of_a_data_frame(tmp_path: Path) -> None:
+    folder = str(tmp_path / "model")
+    new_model(dtype=torch.bfloat16).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    run = GRPOTrainer(folder, small_ids, arguments(tmp_path), pd.DataFrame(rows()), eval_dataset=pd.DataFrame(rows(3)))
+    run.train()
+    assert run.model.dtype == torch.float32 and run.processing_class.chat_template == tokenizer().chat_template
+    plain = trainer(tmp_path, new_model(dtype=torch.bfloat16).float(), given={"eval_dataset": rows(3)})
+    plain.train()
+    lines = [each.state.log_history[0] for each in (run, plain)]
+    assert lines[0]["grad_norm"] == pytest.approx(lines[1]["grad_norm"], rel=1e-4)
+    assert lines[0]["reward_mean"] == lines[1]["reward_mean"]
+    assert run.evaluate() == run.evaluate(pd.DataFrame(rows(3)))
+    with pytest.raises(ValueError, match="processing_class is None; pass the tokenizer"):
+        GRPOTrainer(new_model(), small_ids, arguments(tmp_path), rows())
+
+
+def test_every_row_is_looked_at_before_the_first_step(tmp_path: Path) -> None:
+    seen: set[int] = set()
+
+    class Rows:
+        def __len__(self) -> int:
+            return 50
+
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            seen.add(index)
+            return {"prompt": "red " * (1 if index != 41 else 130)}
+
+    with pytest.raises(ValueError, match=r"row 41 of train_dataset: a prompt of \d+ tokens and .* exceed the model's"):
+        trainer(tmp_path, data=Rows())
+    assert seen == set(range(42))
+
+
+def test_log_lines_come_every_ten_steps_by_default(tmp_path: Path) -> None:
+    assert type(arguments(tmp_path))(str(tmp_path), use_cpu=True).logging_steps == 10
+
+
+def test_shuffled_completions_take_the_same_step_in_other_micro_batches(tmp_path: Path) -> None:
+    """Normalizers are those of the whole step, so that only what stands together differs."""
+    found = []
+    for shuffled in (False, True):
+        kept = KeepGradients()
+        given = {"engine": FixedEngine(), "callbacks": [kept], "ref_model": new_model(seed=5)}
+        run = trainer(
+            tmp_path,
+            data=distinct_rows(4),
+            given=given,
+            shuffle_completions=shuffled,
+            per_device_train_batch_size=4,
+            gradient_accumulation_steps=4,
+            beta=0.1,
+            kl_in="reward",
+            max_grad_norm=0.0,
+        )
+        samples = keep_samples(run)
+        run.train()
+        batches = run._buffered_inputs
+        prompts = [len({tuple(row) for row in batch.prompt_ids.tolist()}) for batch in batches]
+        found.append((run.state.log_history[0], kept.steps[0], prompts))
+        by_place = {
+            int(place): batch.completion_ids[row][batch.completion_mask[row]].tolist()
+            for batch in batches
+            for row, place in enumerate(batch.places)
+        }
+        assert [by_place[place] for place in range(16)] == [sample.completion_ids for sample in samples]
+    (plain, gradients, alone), (shuffled_line, others, mixed) = found
+    assert alone == [1] * 4 and max(mixed) > 1
+    assert shuffled_line == pytest.approx(plain, abs=1e-5)
+    for name, gradient in gradients.items():
+        assert (others[name] - gradient).abs().max() < 1e-6, name
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
+        {"mini_batches": 2},
+        {"num_iterations": 3},
+        {"num_generations": 2},
+    ],
+    ids=lambda changed: "-".join(changed),
+)
+def test_a_buffer_in_use_takes_no_other_shape(tmp_path: Path, changed: dict[str, Any]) -> None:
+    settings: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "num_iterations": 2, "max_steps": 1}
+    trainer(tmp_path, **settings).train()
+    run = trainer(tmp_path, **{**settings, "max_steps": 3, "resume_with_changes": True, **changed})
+    with pytest.raises(CheckpointError, match="between the updates on a roll-out, whose shape depends on"):
+        run.train(resume_from_checkpoint="last")
+
+
+def test_replaced_groups_keep_their_own_rewards() -> None:
+    """Two groups without spread are replaced at once, one of them twice."""
+
+    def sample(name: str) -> Sample:
+        return Sample({"prompt": name}, [1], [2], truncated=False)
+
+    def group(name: str, first: float, second: float) -> tuple[list[Sample], list[float]]:
+        return [sample(f"{name}{first}"), sample(f"{name}{second}")], [first, second]
+
+    draws = [[group("x", 3, 3), group("y", 4, 5)], [group("z", 6, 7)]]
+
+    def draw(count: int) -> tuple[list[Sample], torch.Tensor]:
+        groups = draws.pop(0)
+        assert len(groups) == count
+        return [member for members, _ in groups for member in members], torch.tensor([scores for _, scores in groups])
+
+    start = [group("a", 1, 1), group("b", 1, 2), group("c", 2, 2)]
+    samples = [member for members, _ in start for member in members]
+    rewards = torch.tensor([scores for _, scores in start])
+    samples, rewards = replace_groups(samples, rewards.float(), 5, draw, MetricAccumulator())
+    assert [member.row["prompt"] for member in samples] == ["z6", "z7", "b1", "b2", "y4", "y5"]
+    assert rewards.tolist() == [[6, 7], [1, 2], [4, 5]]
+
+
+def test_rewards_stay_with_their_completions_when_groups_are_replaced(tmp_path: Path) -> None:
+    def some(completion_ids: list[list[int]], prompts: list[str], **kwargs: Any) -> list[float]:
+        both = zip(prompts, completion_ids, strict=True)
+        return [0.0 if text in ("red", "red green") else float(sum(ids)) for text, ids in both]
+
+    run = trainer(tmp_path, reward_funcs=some, dynamic_sampling_attempts=20, per_device_train_batch_size=16)
+    (batch,) = run._generate_and_score_completions([rows()[0], rows()[1], rows()[0], rows()[2]])
+    expected = [float(ids[kept].sum()) for ids, kept in zip(batch.completion_ids, batch.completion_mask, strict=True)]
+    assert batch.rewards is not None and batch.rewards.tolist() == expected
+    assert run.metrics.compute()["groups_replaced"] >= 0.75
+
+
+def test_a_loss_at_the_clamp_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A reference so far away that e^d is cut off at d = 20."""
+    far = new_model()
+    with torch.no_grad():
+        far.lm_head.weight *= 100
+    run = trainer(tmp_path, beta=0.5, given={"ref_model": far}, kl_estimator="k2")
+    with caplog.at_level(logging.WARNING):
+        run.train()
+    share = run.state.log_history[0]["kl_clamped_frac"]
+    assert share > 0.3 and run.state.log_history[0]["clamped_frac"] == 0
+    assert "the ratio to the reference is at its clamp of e^±20 (4.9e+08)" in caplog.text
+    assert "(kl_clamped_frac)" in caplog.text and "the ratio of new to old" not in caplog.text
