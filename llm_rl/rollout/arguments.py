@@ -8,7 +8,6 @@ from transformers import TrainingArguments
 
 from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.training.arguments import RunArguments
-from llm_rl.training.unsupported import refuse_unsupported
 
 Divergence = Literal["k1", "k2", "k3", "full"]
 COUNTS = (
@@ -92,12 +91,39 @@ class RolloutArguments(RunArguments):
             raise ValueError(
                 f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be a whole number, at least 0"
             )
-        refuse_unsupported(self, "with roll-outs")
+        self._refuse()
 
     def _check_reference(self, name: str, neutral: str) -> None:
         """Whether there is a reference where an option has another value than its neutral one, which asks for it."""
         if getattr(self, name) != neutral and not self.uses_reference:
             raise ValueError(f"{name}={getattr(self, name)!r} does nothing while beta is 0; set beta or leave it out")
+
+    def _refuse(self) -> None:
+        """What `TrainingArguments` offers and roll-outs do not support."""
+        unsupported = {
+            "torch_compile": self.torch_compile,
+            "include_num_input_tokens_seen": self.include_num_input_tokens_seen not in (False, "no"),
+            "auto_find_batch_size": self.auto_find_batch_size,
+            "ignore_data_skip": self.ignore_data_skip,
+            "train_sampling_strategy": self.train_sampling_strategy != "random",
+            "label_smoothing_factor": self.label_smoothing_factor != 0,
+            "neftune_noise_alpha": self.neftune_noise_alpha is not None,
+            "parallelism_config": self.parallelism_config is not None,
+            # Evaluation samples and asks the reward functions: there are no model outputs to gather.
+            "bf16_full_eval": self.bf16_full_eval,
+            "fp16_full_eval": self.fp16_full_eval,
+            "prediction_loss_only": self.prediction_loss_only,
+            "eval_accumulation_steps": self.eval_accumulation_steps is not None,
+            "batch_eval_metrics": self.batch_eval_metrics,
+            "include_for_metrics": bool(self.include_for_metrics),
+            "label_names": self.label_names is not None,
+        }
+        for name, asked in unsupported.items():
+            if asked:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not supported with roll-outs; leave it out")
+        for name in ("split_batches", "dispatch_batches"):
+            if getattr(self.accelerator_config, name):
+                raise ValueError(f"accelerator_config.{name} is not supported with roll-outs; leave it out")
 
     @property
     def uses_reference(self) -> bool:
