@@ -57,7 +57,8 @@ class DPOTrainer(BufferedTrainer):
         if ref_model is not None and args.reference_free:
             raise ValueError("ref_model is given but reference_free is on, so nothing would use it; leave one of them")
         room = getattr(causal_model(model).config.get_text_config(), "max_position_embeddings", None)
-        self._encoding: Any = processing_class, args.chat_template_kwargs or {}, room
+        template: Any = args.chat_template_kwargs or {}
+        self._encoding = processing_class, template, room
         super().__init__(
             model,
             args,

@@ -8,7 +8,7 @@ def refuse_unsupported(args: TrainingArguments, where: str) -> None:
 
     Args:
         args: The arguments.
-        where: What does not support it, such as "with roll-outs".
+        where: What does not support it, such as "by DPOTrainer".
 
     Raises:
         ValueError: One is set; the message names it.

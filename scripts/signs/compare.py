@@ -147,9 +147,16 @@ def make_trainer(arm: str, model: Any, pairs: list[dict[str, Any]], seed: int) -
     if arm == "dpo":
         return DPOTrainer(model, DPOArguments(**common(min(given.completions // 2, len(pairs)), seed)), pairs, words)
     if arm == "vapor":
-        settings = {"ratio_base": "old", "ratio_level": "token", "clip_on": "verifiable", "advantage_scale": "std"}
-        tags = {"verifiable_term_split": TAGS, "preference_term_split": TAGS, "pref_loss_weight": 0.05}
-        vapor = VAPORArguments(**rollout(seed, num_generations=given.num_generations), **settings, **tags)
+        vapor = VAPORArguments(
+            **rollout(seed, num_generations=given.num_generations),
+            verifiable_term_split=TAGS,
+            preference_term_split=TAGS,
+            ratio_base="old",
+            ratio_level="token",
+            clip_on="verifiable",
+            advantage_scale="std",
+            pref_loss_weight=0.05,
+        )
         return VAPORTrainer(model, solved, vapor, pairs, words)
     more = RunArguments(**common(given.start_batch_size, seed))
     return supervised_trainer(model, more, start_rows(train, seed + 1), words)
