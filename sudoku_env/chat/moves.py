@@ -110,7 +110,7 @@ def read_move(text: str) -> Move:
 
 def _written(value: object) -> str:
     """A number as text; of anything else, and of a number too long for a cell or a digit, only what it is."""
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(value) < 1000:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and -1000 < int(value) < 1000:
         return str(value)
     return f"<{type(value).__name__}>"
 

@@ -57,7 +57,8 @@ class SudokuTools(GameTools):
         return self._game.score
 
     def _called(self, move: Move) -> str:
-        return self._game._called(move)
+        reply: str = getattr(self._game, move.name)(*move.numbers)
+        return reply
 
 
 def environment_factory(size: int = 9, **arguments: Any) -> Callable[[], SudokuTools]:

@@ -23,7 +23,6 @@ except ImportError as error:
     raise ImportError("this needs verifiers 0.4; install it with `pip install 'sudoku-dllm[verifiers]'`") from error
 
 from sudoku_env.board import as_board
-from sudoku_env.chat.game import cells_value
 from sudoku_env.chat.text_env import SudokuText
 from sudoku_env.chat.text_rows import text_rows
 from sudoku_env.prompts.text import build_prompt
@@ -70,7 +69,9 @@ class SudokuTask(vf.Task[SudokuData, vf.State, vf.TaskConfig]):
         """The share of the blanks that are right in the end."""
         if self.data.mode == "answer":
             return partial_score(trace.last_reply, self.data.puzzle)
-        return cells_value(self._played(trace)._playing())
+        game = self._played(trace)
+        info = game.info()
+        return float((info["board"] == game.solution)[info["puzzle"] == 0].mean())
 
     @vf.metric
     async def hints(self, trace: vf.Trace) -> float:
