@@ -117,6 +117,9 @@ class GRPOArguments(GroupRelativeArguments):
         default="sum_then_normalize",
         metadata={"help": "Rewards are added up and then compared, or compared apart first (GDPO)."},
     )
+    max_turns: int = field(
+        default=1, metadata={"help": "Turns of the model in a conversation, at most, with GRPOTrainer(next_turn=...)."}
+    )
     rollouts_ahead: int = field(
         default=0,
         metadata={"help": "1: the next roll-out is sampled in a thread during the updates, one policy older."},
@@ -150,6 +153,10 @@ class GRPOArguments(GroupRelativeArguments):
         self._check_correction()
         self._check_entropy_bonus()
         self._check_chord()
+        if not isinstance(self.max_turns, int) or self.max_turns < 1:
+            raise ValueError(f"max_turns is {self.max_turns}; it must be a whole number, 1 or greater")
+        if self.rollouts_ahead and self.max_turns > 1:
+            raise ValueError("rollouts_ahead samples single turns; leave it out, or max_turns")
         if self.rollouts_ahead not in (0, 1):
             raise ValueError(f"rollouts_ahead is {self.rollouts_ahead}; it must be 0, or 1 roll-out ahead")
         if self.rollouts_ahead and not self.corrects_importance:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from llm_rl.core import (
     MAX_LOG_RATIO,
     LossCounts,
+    MetricAccumulator,
     PolicyTensors,
     RewardScale,
     SurrogateOutput,
@@ -35,6 +36,7 @@ from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.rollout.loading import as_rows
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.rollout.turns import NextTurn, play_turns, texts_of, turns_of
 from llm_rl.training.identity import fingerprint
 from llm_rl.training.modes import evaluation_mode
 
@@ -77,14 +79,21 @@ class GRPOTrainer(RolloutTrainer):
     Where this departs from usual code, such as TRL's: the loss is normalized over the whole optimizer step of all
     processes for every `loss_type`; completions without a token that counts are left out of its means; a group without
     spread has advantage 0 exactly. Arguments as in `RolloutTrainer`, with `GRPOArguments`, and `chord_dataset`: rows
-    with "prompt" and "completion", expert answers that are mixed into the loss (CHORD, see `llm_rl.grpo.chord`).
+    with "prompt" and "completion", expert answers that are mixed into the loss (CHORD, see `llm_rl.grpo.chord`), and
+    `next_turn`, which answers the model in conversations of several turns (`llm_rl.rollout.turns.NextTurn`).
     """
 
     args: GRPOArguments
     leaves_out_unscored = True
 
-    def __init__(self, *args: Any, chord_dataset: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, chord_dataset: Any = None, next_turn: NextTurn | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if (next_turn is None) != (self.args.max_turns == 1):
+            raise ValueError(
+                f"max_turns is {self.args.max_turns} {'without' if next_turn is None else 'with'} next_turn; several "
+                "turns need both"
+            )
+        self.next_turn = next_turn
         self.experts = None if chord_dataset is None else self._expert_answers(chord_dataset)
         self.ahead = self._new_ahead() if self.args.rollouts_ahead else None
         bonus = self.args.entropy_coef, self.args.entropy_target
@@ -123,6 +132,27 @@ class GRPOTrainer(RolloutTrainer):
             self._start_ahead(self.ahead, index + 1)
         return self._score_and_prepare(samples)
 
+    def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
+        """Samples of each row, a row's side by side; with `next_turn` the last turns of conversations."""
+        samples = super()._generate_completions(rows, num_generations)
+        if self.next_turn is None:
+            return samples
+        room = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
+        with self.accelerator.autocast():
+            tools = self.engine, self.processing_class, self.sampling
+            return play_turns(samples, self.next_turn, self.args.max_turns, *tools, room)
+
+    def _further_columns(self, samples: Sequence[Sample]) -> dict[str, list[Any]]:
+        """With `next_turn` the column "turns": the texts of all turns of each conversation."""
+        if self.next_turn is None:
+            return {}
+        return {"turns": [texts_of(sample, self.processing_class) for sample in samples]}
+
+    def _record_samples(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
+        super()._record_samples(metrics, samples, per_function)
+        if self.next_turn is not None:
+            metrics.add_ratio("turns", sum(len(turns_of(sample)) for sample in samples), len(samples))
+
     def _start_ahead(self, ahead: RolloutAhead, index: int) -> None:
         prompts = [ids for _, ids in self._encoded_rows(index)]
         ahead.submit(causal_model(self.model), index, self.state.global_step, prompts, self.sampling)
@@ -138,8 +168,12 @@ class GRPOTrainer(RolloutTrainer):
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
         """The padded tensors of one micro-batch; completions without a reward do not count, nor may truncated ones."""
-        batch = super()._collate(samples)
-        unscored = [bool(sample.scores) and all(map(math.isnan, sample.scores)) for sample in samples]
+        turns = [(owner, turn) for owner, sample in enumerate(samples) for turn in turns_of(sample)]
+        batch = super()._collate([turn for _, turn in turns])
+        if self.next_turn is not None:
+            batch.owners = torch.tensor([owner for owner, _ in turns], device=self.args.device)
+        scores = [samples[owner].scores for owner, _ in turns]
+        unscored = [bool(said) and all(map(math.isnan, said)) for said in scores]
         batch.loss_mask = batch.loss_mask & ~torch.tensor(unscored, device=batch.loss_mask.device).unsqueeze(1)
         if self.args.mask_truncated_completions:
             batch.loss_mask = without_truncated(batch.loss_mask, batch.truncated)
@@ -172,7 +206,11 @@ class GRPOTrainer(RolloutTrainer):
             for batch in micro_batches:
                 mask = batch.completion_mask
                 kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
-                penalties.append(kl_penalty(kl, mask, self.args.beta))
+                penalty = kl_penalty(kl, mask, self.args.beta)  # (B,)
+                if batch.owners is not None:
+                    whole = penalty.new_zeros(self.args.per_device_train_batch_size)
+                    penalty = whole.index_add(0, batch.owners, penalty)
+                penalties.append(penalty)
         return rewards + torch.cat(penalties).view_as(rewards)
 
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
@@ -298,9 +336,13 @@ class GRPOTrainer(RolloutTrainer):
     # Checkpoints
 
     def identity(self) -> dict[str, Any]:
-        """Adds a checksum of the expert answers."""
+        """Adds a checksum of the expert answers and the name of `next_turn`."""
         known = super().identity()
-        return known if self.experts is None else {**known, "chord_dataset": fingerprint(self.experts.samples)}
+        if self.experts is not None:
+            known["chord_dataset"] = fingerprint(self.experts.samples)
+        if self.next_turn is not None:
+            known["next_turn"] = getattr(self.next_turn, "__name__", type(self.next_turn).__name__)
+        return known
 
     def progress(self) -> dict[str, Any]:
         """Adds the weight of the entropy bonus, and the roll-out ahead."""

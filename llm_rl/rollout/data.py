@@ -20,6 +20,7 @@ class Sample:
         truncated: Whether there is no end token.
         engine_logprobs: Log-probabilities that the engine sampled with, one a token; None where it gave none.
         scores: What each reward function said, NaN where it does not apply; filled in by the trainer.
+        earlier: The model's turns before this one in a conversation, each with what stood before it.
     """
 
     row: Mapping[str, Any]
@@ -28,6 +29,7 @@ class Sample:
     truncated: bool
     engine_logprobs: list[float] | None = None
     scores: list[float] = field(default_factory=list, compare=False)
+    earlier: "tuple[Sample, ...]" = ()
 
 
 def check_row(row: Any) -> Mapping[str, Any]:
@@ -129,6 +131,8 @@ class RolloutBatch:
         ref_per_token_logps: float32 `(B, T)`; None without a reference.
         rewards: float32 `(B,)`, what the advantages are made from; NaN where no function scores the completion.
         advantages: float32 `(B,)`.
+        owners: int64 `(B,)`, the conversation of the micro-batch that each row is a turn of; `rewards` and `places`
+            then have an entry a conversation. None: there are no turns.
         places: int64 `(B,)`, where the completions stand in the process's roll-out, in which groups stay together.
         sequences: int64 scalar, rows that count in the whole optimizer step, over micro-batches and processes.
         tokens: int64 scalar, tokens that count in the whole optimizer step.
@@ -146,6 +150,7 @@ class RolloutBatch:
     ref_per_token_logps: Tensor | None = None
     rewards: Tensor | None = None
     advantages: Tensor | None = None
+    owners: Tensor | None = None
     places: Tensor | None = None
     sequences: Tensor | None = None
     tokens: Tensor | None = None

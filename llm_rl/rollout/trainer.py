@@ -178,7 +178,8 @@ class RolloutTrainer(BufferedTrainer):
 
         dealt = (values.flatten()[places].split(size) for values in (rewards, advantages))
         for batch, reward, advantage, place in zip(micro_batches, *dealt, places.split(size), strict=True):
-            batch.rewards, batch.advantages, batch.places = reward, advantage, place
+            batch.rewards, batch.places = reward, place
+            batch.advantages = advantage if batch.owners is None else advantage[batch.owners]
         return micro_batches
 
     def _log_completions(self, samples: Sequence[Sample], rewards: Tensor, advantages: Tensor) -> None:
@@ -239,9 +240,13 @@ class RolloutTrainer(BufferedTrainer):
             [sample.row["prompt"] for sample in samples],
             [self._rewarded_completion(sample) for sample in samples],
             [sample.completion_ids for sample in samples],
-            {name: [sample.row[name] for sample in samples] for name in names},
+            {name: [sample.row[name] for sample in samples] for name in names} | self._further_columns(samples),
             {"trainer_state": self.state, "log_metric": lambda name, value: metrics.add(name, value)},
         )
+
+    def _further_columns(self, samples: Sequence[Sample]) -> dict[str, list[Any]]:
+        """What reward functions get beside the columns of the rows, one value a sample."""
+        return {}
 
     def _rewarded_completion(self, sample: Sample) -> Any:
         """What reward functions see of a completion."""

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 CRITIC_TEMPLATE = "{question}\nAnswer 1: {answer_1}\nAnswer 2: {answer_2}\nWhich answer did the expert write?"
 """A short one, for RARO's critic."""
-GREEDY_TEMPERATURE = 0.01
-"""Nearly every token is then the likeliest."""
 DTYPES = ("bfloat16", "float16", "float32")
 CONTROL = "more SFT"
 SUPERVISED_SAVE_STEPS = 25
@@ -224,13 +222,9 @@ def make_start(task: StartArguments, args: TrainingArguments, rows: Sequence[Any
 
 def judge(trainer: RolloutTrainer, rows: Sequence[Any], greedy: bool) -> dict[str, dict[str, float]]:
     """Held-out metrics of sampling at the training's temperature, and of greedy decoding if asked for."""
-    kept, found = trainer.sampling, {"sampled": trainer.evaluate(rows, metric_key_prefix="test")}
+    found = {"sampled": trainer.evaluate(rows, metric_key_prefix="test")}
     if greedy:
-        try:
-            trainer.sampling = replace(kept, temperature=GREEDY_TEMPERATURE)
-            found["greedy"] = trainer.evaluate(rows, metric_key_prefix="test")
-        finally:
-            trainer.sampling = kept
+        found["greedy"] = trainer.evaluate(rows, metric_key_prefix="test", greedy=True)
     return {way: {name.removeprefix("test_"): value for name, value in values.items()} for way, values in found.items()}
 
 

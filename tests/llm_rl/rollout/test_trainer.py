@@ -139,6 +139,8 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str
 def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
     common = {"mask_truncated_completions": True, "max_grad_norm": 0.0, "top_entropy_quantile": 0.7, "beta": 0.1}
     settings = [{**common, "loss_type": name, "scale_rewards": "batch"} for name in LOSS_TYPES]
+    settings.append({**common, "multi_objective_aggregation": "normalize_then_sum", "entropy_coef": 0.1})
+    settings[-1] |= {"loss_type": "cispo", "shuffle_completions": True, "off_policy_mask_threshold": 0.1}
     dealt = json.dumps([{**s, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2} for s in settings])
     done = run_in_two_processes(HELPERS / "one_of_several_grpo.py", [tmp_path, dealt])
     assert done.returncode == 0, done.stderr[-4000:]

@@ -1,0 +1,103 @@
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from llm_rl.rollout.data import Sample
+from llm_rl.rollout.turns import turns_of
+from tests.llm_rl.helpers.fixed_engine import FixedEngine
+from tests.llm_rl.helpers.grpo_reference import slow_advantages, token_logps
+from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, keep_samples, new_model, tokenizer, trainer
+
+
+def go_on(row: Mapping[str, Any], turns: Sequence[str]) -> str | None:
+    """Answers, unless the model's last turn is short; in the second answer with another text."""
+    return None if len(turns[-1]) < 4 else " two" if len(turns) == 1 else " three sea"
+
+
+def all_turns(turns: list[list[str]], completions: list[str], **kwargs: Any) -> list[float]:
+    assert all(texts[-1] == last for texts, last in zip(turns, completions, strict=True))
+    return [sum(len(text) for text in texts) / 10 for texts in turns]
+
+
+SETTINGS: dict[str, Any] = {"max_turns": 3, "per_device_train_batch_size": 8, "max_grad_norm": 0.0}
+
+
+@pytest.mark.parametrize("changes", [{}, {"loss_type": "dapo", "per_device_train_batch_size": 4}], ids=str)
+def test_every_turn_is_a_training_sample_with_the_advantage_of_its_conversation(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """Against a slow loop over the turns, on tokens that were never encoded again."""
+    kept, model = KeepGradients(), new_model(dtype=torch.float64)
+    given = {"engine": FixedEngine(), "callbacks": [kept], "next_turn": go_on}
+    settings = {**SETTINGS, **changes, "gradient_accumulation_steps": 2 if changes else 1}
+    start = new_model(dtype=torch.float64)
+    run = trainer(tmp_path, model, data=distinct_rows(2), reward_funcs=all_turns, given=given, **settings)
+    samples = keep_samples(run)
+    run.train()
+    conversations = [turns_of(sample) for sample in samples]
+    assert {len(turns) for turns in conversations} == {1, 2, 3}
+    for turns in conversations:
+        for earlier, later in pairwise(turns):
+            before = earlier.prompt_ids + earlier.completion_ids
+            assert later.prompt_ids[: len(before)] == before and not earlier.truncated
+            assert tokenizer().decode(later.prompt_ids[len(before) :]) in (" two", " three sea")
+
+    rewards = [sum(len(text(turn)) for turn in turns) / 10 for turns in conversations]
+    advantages = slow_advantages(rewards, run.args)
+    count = sum(map(len, conversations))
+    tokens = sum(len(turn.completion_ids) for turns in conversations for turn in turns)
+    loss = torch.zeros((), dtype=torch.float64)
+    for turns, advantage in zip(conversations, advantages, strict=True):
+        for turn in turns:
+            weight = 1 / tokens if changes else 1 / (count * len(turn.completion_ids))
+            for logp in token_logps(start, turn, 1.0):
+                loss = loss - weight * advantage * (logp - logp.detach()).exp()
+    loss.backward()
+    assert run.state.log_history[0]["turns"] == pytest.approx(count / 8)
+    for name, parameter in start.named_parameters():
+        assert parameter.grad is not None and (kept.steps[0][name] - parameter.grad).abs().max() < 1e-6, name
+
+
+def text(sample: Sample) -> str:
+    return str(tokenizer().decode(sample.completion_ids, skip_special_tokens=True))
+
+
+def test_a_divergence_in_the_reward_is_that_of_the_whole_conversation(tmp_path: Path) -> None:
+    given = {"engine": FixedEngine(), "next_turn": go_on, "ref_model": new_model(seed=5)}
+    changes = {"beta": 0.1, "kl_in": "reward", "kl_estimator": "k1"}
+    run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=all_turns, given=given, **SETTINGS, **changes)
+    samples = keep_samples(run)
+    (batch,) = run._generate_and_score_completions(distinct_rows(2))
+    assert batch.owners is not None and batch.old_per_token_logps is not None and batch.rewards is not None
+    drift = (batch.old_per_token_logps - batch.ref_per_token_logps).masked_fill(~batch.completion_mask, 0.0).sum(1)
+    for index, sample in enumerate(samples):
+        plain = sum(len(text(turn)) for turn in turns_of(sample)) / 10
+        assert float(batch.rewards[index]) == pytest.approx(
+            plain - 0.1 * float(drift[batch.owners == index].sum()), abs=1e-4
+        )
+
+
+def test_conversations_end_where_there_is_no_room(tmp_path: Path) -> None:
+    given = {"engine": FixedEngine(), "next_turn": lambda row, turns: " two" * 20}
+    run = trainer(tmp_path, data=distinct_rows(2), given=given, **{**SETTINGS, "max_turns": 50})
+    for sample in run._generate_completions(distinct_rows(2), 4):
+        assert len(sample.prompt_ids) + 6 <= 128
+        assert sample.truncated or len(sample.earlier) > 2
+
+
+def test_what_several_turns_need(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="max_turns is 2 without next_turn"):
+        trainer(tmp_path, max_turns=2)
+    with pytest.raises(ValueError, match="max_turns is 1 with next_turn"):
+        trainer(tmp_path, given={"next_turn": go_on})
+    with pytest.raises(ValueError, match="max_turns is 0"):
+        trainer(tmp_path, max_turns=0)
+    with pytest.raises(ValueError, match="rollouts_ahead samples single turns"):
+        trainer(tmp_path, max_turns=2, rollouts_ahead=1, importance_correction_cap=2.0)
+    with pytest.raises(TypeError, match="next_turn returned a list"):
+        given = {"engine": FixedEngine(), "next_turn": lambda row, turns: ["two"]}
+        trainer(tmp_path, data=distinct_rows(2), given=given, **SETTINGS).train()
