@@ -30,6 +30,7 @@ from dllm_rl.sudoku import SudokuTask
 from dllm_rl.taking_back import TakeBack
 from llm_rl.training.command_line import (
     USER_ERRORS,
+    fail,
     need_file,
     need_model,
     need_reports,
@@ -45,6 +46,8 @@ from sudoku_env.errors import SudokuError
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.symmetries import symmetric_prompts
+
+ARMS = ("sft", "corrupted")
 
 
 @dataclass
@@ -81,11 +84,14 @@ class Arguments:
         default_factory=lambda: [0.5, 0.7, 0.9], metadata={"help": "Tokens are replaced by others above it."}
     )
     max_passes: int = field(default=40, metadata={"help": "Most forward passes of a decode that takes tokens back."})
+    arms: list[str] = field(default_factory=lambda: list(ARMS), metadata={"help": f"Some of {', '.join(ARMS)}."})
     seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds of the trainings."})
     output_dir: str = field(default="runs/taking_back", metadata={"help": "Folder of models and table."})
 
 
 (args,) = parse(Arguments, description=__doc__)
+if unknown := set(args.arms) - set(ARMS):
+    fail(f"--arms {sorted(unknown)} are unknown; choose among {', '.join(ARMS)}")
 for option in ("data", "validation", "test"):
     need_file(option, getattr(args, option))
 need_model("model", args.model)
@@ -194,7 +200,7 @@ def row(arm: str, seed: int, count: int, how: TakeBack | None, found: Evaluation
 pd = load_pandas()
 table = []
 for seed in args.seeds:
-    for arm in ("sft", "corrupted"):
+    for arm in args.arms:
         for line in rows(arm, seed, trained(arm, seed).eval()):
             table.append(line)
             print(json.dumps(line), flush=True)

@@ -1,0 +1,34 @@
+"""`scripts/sudoku/taking_back.py` with a handful of updates and puzzles."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.helpers.warm_process import run_script
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "scripts" / "sudoku" / "taking_back.py"
+
+
+def test_a_row_for_each_way_of_decoding(tmp_path: Path) -> None:
+    words = ["--images", "1", "--updates", "2", "--control_updates", "3", "--batch_size", "4", "--output_dir", tmp_path]
+    words += ["--validation_puzzles", "4", "--test_puzzles", "6", "--tokens_per_step", "2", "4", "--max_passes", "16"]
+    words += ["--remask_threshold", "0.5", "1", "--edit_threshold", "0.5"]
+    done = run_script(SCRIPT, words, timeout=300, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = pd.read_csv(tmp_path / "table.csv")
+    assert table["arm"].tolist() == ["sft"] * 6 + ["corrupted"] * 6
+    assert table["tokens_per_step"].tolist() == [2, 2, 2, 4, 4, 4] * 2
+    assert table["remask_threshold"].notna().tolist() == [False, True, False] * 4
+    assert table["edit_threshold"].notna().tolist() == [False, False, True] * 4
+    plain = table["repaired"].isna()
+    assert plain.tolist()[::3] == [True] * 4 and table["solved"].between(0, 100).all() and (table["passes"] <= 16).all()
+    assert (tmp_path / "corrupted-0" / "model" / "model.safetensors").exists()
+
+
+def test_unknown_arms_are_refused(tmp_path: Path) -> None:
+    done = run_script(SCRIPT, ["--arms", "rl", "--output_dir", tmp_path / "new"], timeout=300, cwd=ROOT)
+    assert done.returncode == 2 and "--arms ['rl'] are unknown; choose among sft, corrupted" in done.stderr
+    assert not (tmp_path / "new").exists()
