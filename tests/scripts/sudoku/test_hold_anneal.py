@@ -33,6 +33,17 @@ def test_the_hold_ends_when_the_metric_levels_off() -> None:
         assert [one.factor(step) for step in (499, 500, 510, 540, 600)] == [1, 1, 0.75, 0, 0]
 
 
+def test_a_hold_that_has_not_ended_takes_another_length_on_resuming() -> None:
+    plan = HoldThenAnneal(10, 1000, 40, patience=1)
+    plan.observe(100, 0.5)
+    shorter = HoldThenAnneal(10, 200, 50, patience=1)
+    shorter.load_state_dict(plan.state_dict())
+    assert (shorter.anneal_from, shorter.last_step) == (200, 250)
+    plan.observe(150, 0.5)
+    shorter.load_state_dict(plan.state_dict())
+    assert (shorter.anneal_from, shorter.last_step) == (150, 200)
+
+
 def test_a_metric_that_is_flat_from_the_start_does_not_end_the_warm_up() -> None:
     plan = HoldThenAnneal(30, 100, 10, patience=1)
     for step in (10, 20, 30):

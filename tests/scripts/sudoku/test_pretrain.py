@@ -54,6 +54,9 @@ def test_the_model_knows_its_layout_and_a_run_can_be_annealed_early(
     prefilled = pre_fill(build_prompt(puzzle), tokenizer, 43)
     assert (prefilled.layout.name, prefilled.prompt_length, prefilled.map_range) == ("bare", 1, (2, 43))
     assert "training puzzles without an end" in capsys.readouterr().out
+    card = (tmp_path / "run" / "annealed" / "README.md").read_text()
+    assert "It knows answer layout bare, which leaves the prompt out, and this size only" in card
+    assert "- **Data**: 16 puzzles, none seen twice" in card and "2 updates of 4 puzzles" in card
 
 
 def test_other_training_puzzles_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
