@@ -33,6 +33,7 @@ def test_by_hand() -> None:
             "approx_kl": sum(logs) / 4,
             "clip_frac": 1 / 4,  # 1.5 with A > 0; 0.5 with A > 0 and 1.5 with A < 0 do not act
             "outside_frac": 3 / 4,
+            "clamped_frac": 0.0,
             "ratio_mean": 4.4 / 4,
             "entropy": 3.0,
             "masked_frac": 1 / 5,
@@ -79,3 +80,12 @@ def test_bad_arguments() -> None:
         record_monitors(metrics, policy=policy(MASK, GENERATED.float()))
     with pytest.raises(ValueError, match="members"):
         record_monitors(metrics, rewards=torch.zeros(3))
+
+
+def test_ratios_at_the_clamp_are_counted() -> None:
+    mask = torch.tensor([[True, True, True, False]])
+    new, old = torch.tensor([[-1.0, -30.0, 0.0, 0.0]]), torch.tensor([[-26.0, -1.0, -19.0, -50.0]])
+    surrogate = clipped_surrogate(new, old, torch.ones(1, 1), 0.2, 0.2)
+    metrics = MetricAccumulator()
+    record_monitors(metrics, policy=PolicyTensors(new, old, surrogate, mask, mask))
+    assert metrics.compute()["clamped_frac"] == pytest.approx(2 / 3)

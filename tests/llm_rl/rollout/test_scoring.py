@@ -54,10 +54,20 @@ def test_references() -> None:
     assert not any(parameter.requires_grad for parameter in reference.model.parameters())
     assert all(parameter.requires_grad for parameter in model.parameters())
     adapted = get_peft_model(new_model(), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)).train()
-    reference = ReferenceModel(adapted, 1.0)
+    reference = ReferenceModel(adapted, 1.0, adapters="base")
     assert reference.model is adapted and causal_model(adapted) is adapted.get_base_model()
     assert torch.equal(reference.logprobs(batch), before) and adapted.training
-    assert not torch.equal(PolicyScorer(adapted, 1.0)(adapted, batch).logprobs, before)
+    start = PolicyScorer(adapted, 1.0)(adapted.eval(), batch).logprobs.detach()
+    assert not torch.equal(start, before)
+    reference = ReferenceModel(adapted, 1.0)
+    kept = {name: value for name, value in adapted.named_parameters() if value.requires_grad}
+    with torch.no_grad():
+        for value in kept.values():
+            value.mul_(3)
+    assert torch.equal(reference.logprobs(batch), start)
+    assert not torch.equal(PolicyScorer(adapted, 1.0)(adapted, batch).logprobs, start)
+    for name, value in adapted.named_parameters():
+        assert name not in kept or value is kept[name]
 
 
 def adapted_model() -> torch.nn.Module:
@@ -68,7 +78,7 @@ def adapted_model() -> torch.nn.Module:
 def test_full_divergence_and_its_gradient(make) -> None:  # type: ignore[no-untyped-def]
     """Against whole logits, for a plain head, one that is more, and adapters that are switched off."""
     model = make().eval()
-    reference = ReferenceModel(model, 0.7)
+    reference = ReferenceModel(model, 0.7, adapters="base" if make is adapted_model else "start")
     plain = model.get_base_model() if make is adapted_model else reference.model
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if make is not adapted_model:
