@@ -135,7 +135,9 @@ def test_batches_hold_every_sequence_once_and_at_most_the_budget() -> None:
 
 
 def test_a_batch_is_of_one_role() -> None:
-    samples = [RoleSample({}, [1] * n, [2] * (n + 1), n == 3, None, n % 2 == 0, n / 10) for n in range(1, 7)]
+    samples = [
+        RoleSample({}, [1] * n, [2] * (n + 1), n == 3, is_critic=n % 2 == 0, advantage=n / 10) for n in range(1, 7)
+    ]
     batches = role_batches(samples, 26, pad_id=0)
     assert [batch.of_critic for batch in batches] == sorted(batch.of_critic for batch in batches)
     for batch in batches:
