@@ -9,7 +9,7 @@ from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.core.mismatch import CorrectionLevel, CorrectionMode
 from llm_rl.core.soft_surrogates import SAPO_NEGATIVE, SAPO_POSITIVE
 from llm_rl.grpo.chord import MuSchedule
-from llm_rl.rollout.arguments import RolloutArguments
+from llm_rl.rollout.clip import ClippedArguments
 
 ScaleRewards = Literal["group", "batch", "none"]
 ImportanceLevel = Literal["token", "sequence", "sequence_token"]
@@ -20,7 +20,7 @@ EntropyFilter = Literal["surrogate", "loss"]
 
 
 @dataclass
-class GroupRelativeArguments(RolloutArguments):
+class GroupRelativeArguments(ClippedArguments):
     """Arguments of advantages within groups and of the clipped loss on them; names and defaults as in docs/grpo.md.
 
     Raises:
@@ -29,10 +29,6 @@ class GroupRelativeArguments(RolloutArguments):
 
     loss_type: LossType = field(
         default="grpo", metadata={"help": "Normalizer of the loss (grpo, bnpo, dr_grpo, dapo), or cispo or sapo."}
-    )
-    epsilon: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - epsilon."})
-    epsilon_high: float | None = field(
-        default=None, metadata={"help": "The ratio is clipped above at 1 + epsilon_high; None: epsilon."}
     )
     delta: float | None = field(default=None, metadata={"help": "Largest ratio where the advantage is negative."})
     importance_sampling_level: ImportanceLevel = field(
@@ -63,17 +59,8 @@ class GroupRelativeArguments(RolloutArguments):
                 raise ValueError(f"{name} does nothing with loss_type={self.loss_type!r}; it is for 'sapo'")
         if self.loss_type in ("cispo", "sapo") and self.delta is not None:
             raise ValueError(f"delta does nothing with loss_type={self.loss_type!r}, which has no clip; leave it out")
-        if not 0 <= self.epsilon <= 1:
-            raise ValueError(f"epsilon is {self.epsilon}; it must lie in [0, 1]")
-        if not self.clip_high >= 0:
-            raise ValueError(f"epsilon_high is {self.epsilon_high}; it must be 0 or greater")
         if self.delta is not None and not self.delta > 1 + self.clip_high:
             raise ValueError(f"delta is {self.delta}; it must be greater than 1 + epsilon_high = {1 + self.clip_high}")
-
-    @property
-    def clip_high(self) -> float:
-        """How far the ratio may rise above 1."""
-        return self.epsilon if self.epsilon_high is None else self.epsilon_high
 
 
 @dataclass

@@ -6,13 +6,13 @@ from typing import ClassVar, Literal
 
 from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.grpo.arguments import KLIn
-from llm_rl.rollout.arguments import RolloutArguments
+from llm_rl.rollout.clip import ClippedArguments
 
 ValueKind = Literal["head", "model"]
 
 
 @dataclass
-class PPOArguments(RolloutArguments):
+class PPOArguments(ClippedArguments):
     """Arguments of `PPOTrainer`; names and defaults are those of docs/ppo.md.
 
     `num_ppo_epochs` is the name that PPO has for `num_iterations`, which takes its value.
@@ -31,10 +31,6 @@ class PPOArguments(RolloutArguments):
     )
     whiten_advantages: bool = field(
         default=True, metadata={"help": "Advantages with mean 0 and variance 1 over the roll-out of all processes."}
-    )
-    epsilon: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - epsilon."})
-    epsilon_high: float | None = field(
-        default=None, metadata={"help": "The ratio is clipped above at 1 + epsilon_high; None: epsilon."}
     )
     vf_coef: float = field(default=0.1, metadata={"help": "Weight of the value loss."})
     cliprange_value: float | None = field(
@@ -63,11 +59,9 @@ class PPOArguments(RolloutArguments):
             )
         self.num_iterations = self.num_ppo_epochs
         super().__post_init__()
-        for name in ("gamma", "lam", "epsilon"):
+        for name in ("gamma", "lam"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must lie in [0, 1]")
-        if not self.clip_high >= 0:
-            raise ValueError(f"epsilon_high is {self.epsilon_high}; it must be 0 or greater")
         if not 0 <= self.vf_coef < math.inf:
             raise ValueError(f"vf_coef is {self.vf_coef}; it must be 0 or greater, and finite")
         if self.cliprange_value is not None:
@@ -85,8 +79,3 @@ class PPOArguments(RolloutArguments):
             raise ValueError(
                 "dynamic_sampling_attempts replaces groups without spread, and PPO compares no groups; leave it out"
             )
-
-    @property
-    def clip_high(self) -> float:
-        """How far the ratio may rise above 1."""
-        return self.epsilon if self.epsilon_high is None else self.epsilon_high
