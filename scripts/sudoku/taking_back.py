@@ -5,8 +5,10 @@ mistakes (`dllm_rl.corruption`), and the control `sft`, for as many more updates
 held-out puzzles by largest margin with several numbers of tokens a step, and then so that tokens are taken back, with
 the threshold that is best on validation puzzles. Prints and writes `table.csv`.
 
-A puzzle counts as repaired if the same model with the same tokens a step fails it without taking back and solves it
-with; as broken the other way round.
+Without taking back there are also, of the validation puzzles that fail, the mean number of wrong cells and the median
+probability that the model gives to wrong and to right cells when it looks at its complete answer. A puzzle counts as
+repaired if the same model with the same tokens a step fails it without taking back and solves it with; as broken the
+other way round.
 
     python -m scripts.sudoku.taking_back configs/taking_back.yaml --seeds 0 1 2
 """
@@ -23,7 +25,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, set_seed
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
+from dllm_rl.decode import decode
 from dllm_rl.evaluate import Evaluation, evaluate
+from dllm_rl.policy import logits_at
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import SudokuTask
@@ -85,6 +89,9 @@ class Arguments:
     )
     max_passes: int = field(default=40, metadata={"help": "Most forward passes of a decode that takes tokens back."})
     arms: list[str] = field(default_factory=lambda: list(ARMS), metadata={"help": f"Some of {', '.join(ARMS)}."})
+    judge_only: bool = field(
+        default=False, metadata={"help": "Train nothing: judge the models that output_dir holds already."}
+    )
     seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds of the trainings."})
     output_dir: str = field(default="runs/taking_back", metadata={"help": "Folder of models and table."})
 
@@ -117,21 +124,24 @@ def filled(path: str, count: int, images: int = 1) -> list[PreFilled]:
 
 with user_errors(*USER_ERRORS, SudokuError):
     tokenizer = AutoTokenizer.from_pretrained(args.model)
-    train = filled(args.data, 0, args.images)
+    train = [] if args.judge_only else filled(args.data, 0, args.images)
     validation, test = (
         filled(args.validation, args.validation_puzzles),
         filled(args.test, args.test_puzzles),
     )
     check_held_out(train, {"--validation": validation, "--test": test})
 task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
-data = SftDataset(task.batch(train))
 folder = Path(args.output_dir)
 folder.mkdir(parents=True, exist_ok=True)
-write_text_whole(folder / "arguments.json", json.dumps(asdict(args), indent=2))
+write_text_whole(folder / ("judged.json" if args.judge_only else "arguments.json"), json.dumps(asdict(args), indent=2))
 
 
 def trained(name: str, seed: int) -> torch.nn.Module:
     """The base after the training of an arm, kept in a folder of its own."""
+    home = folder / f"{name}-{seed}" / "model"
+    if args.judge_only:
+        with user_errors(*USER_ERRORS):
+            return AutoModelForMaskedLM.from_pretrained(home)
     set_seed(seed)
     corrupted: dict[str, Any] = {}
     if name == "corrupted":
@@ -157,10 +167,10 @@ def trained(name: str, seed: int) -> torch.nn.Module:
             overwrite_output_dir=True,
             **corrupted,
         ),
-        train_dataset=data,
+        train_dataset=SftDataset(task.batch(train)),
     )
     trainer.train()
-    trainer.save_model(str(folder / f"{name}-{seed}" / "model"))
+    trainer.save_model(str(home))
     return trainer.model
 
 
@@ -169,11 +179,33 @@ def judged(model: torch.nn.Module, puzzles: list[PreFilled], count: int, how: Ta
     return evaluate(model, puzzles, task, strategy=margin, tokens_per_step=count, take_back=how, on_error="continue")
 
 
+def belief(model: torch.nn.Module, count: int) -> dict[str, float]:
+    """What a model makes of its own complete answers to the validation puzzles, those that it fails.
+
+    The mean number of wrong cells of an answer, and the median probability of the tokens in wrong and in right cells.
+    """
+    problems = task.batch(validation)
+    record = decode(model, problems, margin, tokens_per_step=count)
+    failed = ~(record.right == record.judged).all(1)
+    at = record.judged & failed[:, None]
+    with torch.no_grad():
+        logits, _ = logits_at(
+            model, *problems.prompts_of(torch.arange(len(problems))), record.responses, at, problems.mask_id
+        )
+    own = logits.softmax(-1).gather(1, record.responses[at][:, None]).squeeze(1)
+    right = record.right[at]
+    return {
+        "wrong_cells": float((~right).sum() / failed.sum()),
+        "p_wrong": float(own[~right].median()),
+        "p_right": float(own[right].median()),
+    }
+
+
 def rows(arm: str, seed: int, model: torch.nn.Module) -> Iterator[dict[str, Any]]:
     """What a model solves, without taking back and with, for each number of tokens a step."""
     for count in args.tokens_per_step:
         plain = judged(model, test, count, None)
-        yield row(arm, seed, count, None, plain, plain)
+        yield row(arm, seed, count, None, plain, plain) | belief(model, count)
         for kind in ("remask_threshold", "edit_threshold"):
             some = [how for how in SETTINGS if getattr(how, kind) is not None]
             if some:
