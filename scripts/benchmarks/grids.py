@@ -185,7 +185,7 @@ def main() -> None:
             passes=("passes", "mean"),
             before_error=("before_error", "mean"),
         )
-        kept = table.unstack("decoding").reindex([name for name in names if name in table.index])
+        kept = table.reindex([name for name in names if name in table.index], level=0)
         print(f"\n{kept.to_string(float_format='{:.3f}'.format)}")
 
 
