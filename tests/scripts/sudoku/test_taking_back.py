@@ -13,7 +13,22 @@ SCRIPT = ROOT / "scripts" / "sudoku" / "taking_back.py"
 
 
 def test_a_row_for_each_way_of_decoding(tmp_path: Path) -> None:
-    words = ["--images", "1", "--updates", "2", "--control_updates", "3", "--batch_size", "4", "--output_dir", tmp_path]
+    few = (ROOT / "data" / "sudoku6x6_train.jsonl").read_text().splitlines(keepends=True)[:16]
+    (tmp_path / "train.jsonl").write_text("".join(few))
+    words = [
+        "--data",
+        tmp_path / "train.jsonl",
+        "--images",
+        "1",
+        "--updates",
+        "2",
+        "--control_updates",
+        "3",
+        "--batch_size",
+        "4",
+        "--output_dir",
+        tmp_path,
+    ]
     words += ["--validation_puzzles", "4", "--test_puzzles", "6", "--tokens_per_step", "2", "4", "--max_passes", "16"]
     words += ["--remask_threshold", "0.5", "1", "--edit_threshold", "0.5"]
     done = run_script(SCRIPT, words, timeout=300, cwd=ROOT)
