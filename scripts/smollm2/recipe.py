@@ -19,6 +19,7 @@ from transformers import (
     set_seed,
 )
 
+from llm_rl.rollout.rewards import RewardFunction
 from llm_rl.rollout.sft import supervised_trainer
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.arguments import RunArguments
@@ -33,6 +34,7 @@ from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, whole_folder, write_text_whole
 from scripts.smollm2.loader import load_smollm2
 from scripts.smollm2.run_state import Judgements, StepClock
+from sudoku_env.chat.rewards import cells_reward, exact_reward, givens_reward
 from sudoku_env.chat.rows import ChatRow, chat_rows
 from sudoku_env.puzzle_sets import draw_by_split
 
@@ -42,6 +44,14 @@ if TYPE_CHECKING:
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 CRITIC_TEMPLATE = "{question}\nAnswer 1: {answer_1}\nAnswer 2: {answer_2}\nWhich answer did the expert write?"
 """A short one, for RARO's critic."""
+VERIFIERS: dict[RewardFunction, str] = {
+    givens_reward: "given digits kept",
+    cells_reward: "blanks filled rightly",
+    exact_reward: "grids solved",
+}
+"""Rewards of a grid, with the titles of their panels."""
+REWARDS = [*VERIFIERS]
+REWARD_PANELS = {"reward_mean": "reward", **{f"reward/{one.__name__}": title for one, title in VERIFIERS.items()}}
 DTYPES = ("bfloat16", "float16", "float32")
 CONTROL = "more SFT"
 SUPERVISED_SAVE_STEPS = 25

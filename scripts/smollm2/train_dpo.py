@@ -21,8 +21,15 @@ from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.training.command_line import parse
-from scripts.smollm2.recipe import RunDefaults, TaskArguments, choose_folder, puzzle_rows, train_and_judge
-from sudoku_env.chat.rewards import cells_reward, exact_reward, givens_reward
+from scripts.smollm2.recipe import (
+    REWARD_PANELS,
+    REWARDS,
+    RunDefaults,
+    TaskArguments,
+    choose_folder,
+    puzzle_rows,
+    train_and_judge,
+)
 
 
 @dataclass
@@ -41,13 +48,6 @@ class RecipeArguments(RunDefaults, DPOArguments):
 
 
 task, args = parse(TaskArguments, RecipeArguments, description=__doc__)
-PANELS = {
-    "reward_mean": "reward",
-    "reward/givens_reward": "given digits kept",
-    "reward/cells_reward": "blanks filled rightly",
-    "reward/exact_reward": "grids solved",
-}
-REWARDS = [givens_reward, cells_reward, exact_reward]
 
 
 class SamplingDPOTrainer(DPOTrainer):
@@ -99,4 +99,4 @@ def new_trainer(
 
 folder = choose_folder(task, args)
 rows = puzzle_rows(task)
-train_and_judge("DPO", task, args, folder, rows, rows["train"], new_trainer, PANELS, ("loss", "rewards/margins"))
+train_and_judge("DPO", task, args, folder, rows, rows["train"], new_trainer, REWARD_PANELS, ("loss", "rewards/margins"))

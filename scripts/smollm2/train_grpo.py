@@ -18,8 +18,15 @@ from llm_rl.core import LossType
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.training.command_line import parse
-from scripts.smollm2.recipe import RecipeDefaults, TaskArguments, choose_folder, puzzle_rows, train_and_judge
-from sudoku_env.chat.rewards import cells_reward, exact_reward, givens_reward
+from scripts.smollm2.recipe import (
+    REWARD_PANELS,
+    REWARDS,
+    RecipeDefaults,
+    TaskArguments,
+    choose_folder,
+    puzzle_rows,
+    train_and_judge,
+)
 
 
 @dataclass
@@ -35,13 +42,6 @@ class RecipeArguments(RecipeDefaults, GRPOArguments):
 
 
 task, args = parse(TaskArguments, RecipeArguments, description=__doc__)
-PANELS = {
-    "reward_mean": "reward",
-    "reward/givens_reward": "given digits kept",
-    "reward/cells_reward": "blanks filled rightly",
-    "reward/exact_reward": "grids solved",
-}
-REWARDS = [givens_reward, cells_reward, exact_reward]
 
 
 def new_trainer(
@@ -55,4 +55,4 @@ def new_trainer(
 
 folder = choose_folder(task, args)
 rows = puzzle_rows(task)
-train_and_judge("GRPO", task, args, folder, rows, rows["train"], new_trainer, PANELS, ("reward_mean", "entropy"))
+train_and_judge("GRPO", task, args, folder, rows, rows["train"], new_trainer, REWARD_PANELS, ("reward_mean", "entropy"))

@@ -30,6 +30,7 @@ from llm_rl.rollout.rewards import RewardFunction
 from llm_rl.training.command_line import fail, need_model, parse, user_errors
 from scripts.smollm2.recipe import (
     CRITIC_TEMPLATE,
+    VERIFIERS,
     RecipeDefaults,
     StartArguments,
     choose_folder,
@@ -38,7 +39,6 @@ from scripts.smollm2.recipe import (
 )
 from scripts.smollm2.word_problems import SPLITS, Sizes, result_reward, word_problem_sets
 from sudoku_env.chat.questions import question_rows
-from sudoku_env.chat.rewards import cells_reward, exact_reward, givens_reward
 from sudoku_env.puzzle_sets import draw_by_split
 
 
@@ -140,11 +140,7 @@ with user_errors(OSError, ValueError):
     if task.data == "sudoku":
         sets = draw_by_split(4, counts, clues=(13, 14), rule="singles", exact=False, seed=task.question_seed)
         rows = {split: question_rows(puzzles, task.form) for split, puzzles in sets.items()}
-        verifiers = {
-            givens_reward: "given digits kept",
-            cells_reward: "blanks filled rightly",
-            exact_reward: "grids solved",
-        }
+        verifiers = VERIFIERS
     elif task.data == "word_problems":
         steps, sizes = (task.steps_low, task.steps_high), Sizes(task.largest_number, task.largest_count)
         rows = word_problem_sets(counts, task.question_seed, steps, sizes)

@@ -1,9 +1,10 @@
 """A tiny random Llama, a tokenizer trained on the spot and rewards, small enough to train within a test."""
 
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -21,6 +22,7 @@ CHAT = (
     "{% for message in messages %}{{ message['role'] }} {{ message['content'] }} {% endfor %}"
     "{% if add_generation_prompt %}assistant{% endif %}"
 )
+Kind = TypeVar("Kind")
 TIMES = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}
 
 
@@ -82,12 +84,12 @@ def length(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
     return [len(ids) / 10 for ids in completion_ids]
 
 
-def arguments(folder: Path, **changes: Any) -> GRPOArguments:
+def settings(folder: Path, **changes: Any) -> dict[str, Any]:
+    """Arguments of a short training with roll-outs of 8 completions, for any trainer of roll-outs."""
     chosen: dict[str, Any] = {
         "output_dir": str(folder),
         "max_steps": 1,
         "per_device_train_batch_size": 8,
-        "num_generations": 4,
         "max_completion_length": 6,
         "learning_rate": 1e-3,
         "lr_scheduler_type": "constant",
@@ -98,7 +100,31 @@ def arguments(folder: Path, **changes: Any) -> GRPOArguments:
         "use_cpu": True,
         "seed": 7,
     }
-    return GRPOArguments(**{**chosen, **changes})
+    return {**chosen, **changes}
+
+
+def arguments(folder: Path, **changes: Any) -> GRPOArguments:
+    return GRPOArguments(**settings(folder, **{"num_generations": 4, **changes}))
+
+
+def trainer_of(
+    kind: Callable[..., Kind],
+    args: Any,
+    model: Any = None,
+    *,
+    reward_funcs: Any = small_ids,
+    data: Any = None,
+    given: dict[str, Any] | None = None,
+) -> Kind:
+    """A trainer of roll-outs of the tiny model on the tiny rows."""
+    return kind(
+        new_model() if model is None else model,
+        reward_funcs,
+        args,
+        rows() if data is None else data,
+        tokenizer(),
+        **(given or {}),
+    )
 
 
 def trainer(
@@ -110,14 +136,8 @@ def trainer(
     given: dict[str, Any] | None = None,
     **changes: Any,
 ) -> GRPOTrainer:
-    return GRPOTrainer(
-        new_model() if model is None else model,
-        reward_funcs,
-        arguments(folder, **changes),
-        rows() if data is None else data,
-        tokenizer(),
-        **(given or {}),
-    )
+    args = arguments(folder, **changes)
+    return trainer_of(GRPOTrainer, args, model, reward_funcs=reward_funcs, data=data, given=given)
 
 
 def untimed(lines: list[dict[str, float]]) -> list[dict[str, float]]:

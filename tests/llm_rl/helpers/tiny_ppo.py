@@ -11,25 +11,11 @@ from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.data import Sample
 from tests.llm_rl.helpers.grpo_reference import token_logps
-from tests.llm_rl.helpers.tiny_grpo import new_model, rows, small_ids, tokenizer
+from tests.llm_rl.helpers.tiny_grpo import settings, small_ids, trainer_of
 
 
 def arguments(folder: Path, **changes: Any) -> PPOArguments:
-    chosen: dict[str, Any] = {
-        "output_dir": str(folder),
-        "max_steps": 1,
-        "per_device_train_batch_size": 8,
-        "max_completion_length": 6,
-        "learning_rate": 1e-3,
-        "lr_scheduler_type": "constant",
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "seed": 7,
-    }
-    return PPOArguments(**{**chosen, **changes})
+    return PPOArguments(**settings(folder, **changes))
 
 
 def trainer(
@@ -41,14 +27,8 @@ def trainer(
     given: dict[str, Any] | None = None,
     **changes: Any,
 ) -> PPOTrainer:
-    return PPOTrainer(
-        new_model() if model is None else model,
-        reward_funcs,
-        arguments(folder, **changes),
-        rows() if data is None else data,
-        tokenizer(),
-        **(given or {}),
-    )
+    args = arguments(folder, **changes)
+    return trainer_of(PPOTrainer, args, model, reward_funcs=reward_funcs, data=data, given=given)
 
 
 def slow_values(model: Any, head: Any, sample: Sample) -> list[Tensor]:
