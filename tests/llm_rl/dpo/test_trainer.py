@@ -38,6 +38,12 @@ def slow_loss(model: Any, reference: Any, items: Any, args: Any) -> torch.Tensor
     return torch.stack(losses).mean()
 
 
+def without_ties(lines: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Log lines without the accuracy of the first one, before which policy and reference are equal up to rounding."""
+    first = {name: value for name, value in lines[0].items() if name != "rewards/accuracies"}
+    return [first, *lines[1:]]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -118,7 +124,7 @@ def test_the_reference_of_adapters_is_the_model_without_them(tmp_path: Path) -> 
         run.train()
         logs.append(untimed(run.state.log_history)[:3])
     assert logs[0][0]["rewards/margins"] == pytest.approx(0, abs=1e-6) and abs(logs[0][2]["rewards/margins"]) > 1e-4
-    for one, other in zip(*logs, strict=True):
+    for one, other in zip(*map(without_ties, logs), strict=True):
         assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
 
 
@@ -134,7 +140,7 @@ def test_the_chosen_completions_become_likelier(tmp_path: Path) -> None:
     run.train()
     first, last = run.state.log_history[0], run.state.log_history[-2]
     assert first["loss"] == pytest.approx(0.6931, abs=1e-3) and last["loss"] < 0.2
-    assert first["rewards/accuracies"] == 0 and last["rewards/accuracies"] == 1
+    assert first["rewards/margins"] == pytest.approx(0, abs=1e-6) and last["rewards/accuracies"] == 1
 
 
 @pytest.mark.slow
@@ -166,7 +172,7 @@ def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
             for name, gradient in kept.steps[1].items():
                 assert (gradients[name] - gradient).abs().max() < 1e-5, (index, name)
             logs = untimed(json.loads((tmp_path / f"{index}-rank{rank}.json").read_text()))
-            for line, own in zip(logs[:2], expected[:2], strict=True):
+            for line, own in zip(without_ties(logs[:2]), without_ties(expected[:2]), strict=True):
                 assert line == pytest.approx(own, abs=2e-5)
 
 
