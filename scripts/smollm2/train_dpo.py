@@ -19,7 +19,6 @@ from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.trainer import DPOTrainer
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
-from llm_rl.rollout.generation import SamplingParams
 from llm_rl.training.command_line import parse
 from scripts.smollm2.recipe import (
     REWARD_PANELS,
@@ -69,20 +68,15 @@ class SamplingDPOTrainer(DPOTrainer):
         self.judge = GRPOTrainer(model, REWARDS, judging, rows, tokenizer, eval_dataset=eval_dataset)
         self.judge.remove_callback(PrinterCallback)  # this trainer tells what was found
 
-    @property
-    def sampling(self) -> SamplingParams:
-        """How completions are sampled when judged."""
-        return self.judge.sampling
-
-    @sampling.setter
-    def sampling(self, params: SamplingParams) -> None:
-        self.judge.sampling = params
-
     def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+        self,
+        eval_dataset: Any = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+        greedy: bool | None = None,
     ) -> dict[str, float]:
-        """Rewards of one completion of each row."""
-        found = self.judge.evaluate(eval_dataset, metric_key_prefix=metric_key_prefix)
+        """Rewards of one completion of each row, as `RolloutTrainer.evaluate` finds them."""
+        found = self.judge.evaluate(eval_dataset, metric_key_prefix=metric_key_prefix, greedy=greedy)
         self.log(found)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
         return found
