@@ -8,7 +8,6 @@ written there, and the loss counts the filled positions too.
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dllm_rl.noise import inverse_cdf
@@ -79,14 +78,3 @@ def with_own_mistakes(
     logits = logits.scatter(1, corrupted[chosen][:, None], NEG_INF)
     uniforms = torch.rand(len(logits), dtype=torch.float64, generator=generator, device=device)
     return corrupted.masked_scatter(chosen, inverse_cdf(logits / how.temperature, uniforms)), chosen
-
-
-def filled_loss(logits: Tensor, targets: Tensor, lengths: Tensor) -> Tensor:
-    """Mean over B sequences of 1/length · Σ over filled positions of cross-entropy.
-
-    Args:
-        logits: `(M, V)` at the filled positions of all sequences.
-        targets: int64 `(M,)`, the right tokens.
-        lengths: `(M,)`, number of maskable positions of the sequence of each, times B.
-    """
-    return (F.cross_entropy(logits.float(), targets, reduction="none") / lengths).sum()

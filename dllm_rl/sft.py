@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import TrainingArguments
 
-from dllm_rl.corruption import Corruption, filled_loss, with_own_mistakes
+from dllm_rl.corruption import Corruption, with_own_mistakes
 from dllm_rl.task import Learned, UnmaskBatch
 from llm_rl.core._checks import check_choice
 from llm_rl.training.arguments import RunArguments
@@ -139,7 +139,8 @@ def masked_diffusion_loss(
     per_sequence = torch.cat([ratio, maskable.sum(1, keepdim=True) * float(len(input_ids))], dim=1)
     if corruption is not None:
         at_filled, lengths = filled[seen], per_sequence[filled.nonzero()[:, 0], 1]
-        added = corruption.weight * filled_loss(logits[at_filled], input_ids[filled], lengths)
+        unweighted = weighted_masked_loss(logits[at_filled], input_ids[filled], torch.ones_like(lengths), lengths)
+        added = corruption.weight * unweighted
         logits = logits[~at_filled]
     sequence, targets = masked.nonzero()[:, 0], input_ids[masked]
     per_token = per_sequence[sequence]

@@ -15,6 +15,7 @@ from transformers import (
     PrinterCallback,
     ProgressCallback,
     Trainer,
+    TrainerCallback,
     TrainingArguments,
     set_seed,
 )
@@ -261,6 +262,24 @@ def judge_models(
             for way, values in found.items()
         ]
         print(f"{folder}: {'; '.join(ways)}", flush=True)
+
+
+def rewarded(kind: Callable[..., RolloutTrainer], args: Any) -> Callable[..., RolloutTrainer]:
+    """What makes a trainer on `REWARDS` for `train_and_judge`.
+
+    Args:
+        kind: The trainer's class.
+        args: Its arguments.
+    """
+
+    def new_trainer(
+        model: Any, tokenizer: Any, rows: Mapping[str, Sequence[Any]], callbacks: list[TrainerCallback] | None
+    ) -> RolloutTrainer:
+        return kind(
+            model, REWARDS, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
+        )
+
+    return new_trainer
 
 
 def train_and_judge(

@@ -8,11 +8,7 @@ receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, th
     python -m scripts.smollm2.train_grpo [recipe.yaml] --resume_from_checkpoint last
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from transformers import TrainerCallback
 
 from llm_rl.core import LossType
 from llm_rl.grpo.arguments import GRPOArguments
@@ -20,11 +16,11 @@ from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.training.command_line import parse
 from scripts.smollm2.recipe import (
     REWARD_PANELS,
-    REWARDS,
     RecipeDefaults,
     TaskArguments,
     choose_folder,
     puzzle_rows,
+    rewarded,
     train_and_judge,
 )
 
@@ -44,15 +40,6 @@ class RecipeArguments(RecipeDefaults, GRPOArguments):
 task, args = parse(TaskArguments, RecipeArguments, description=__doc__)
 
 
-def new_trainer(
-    model: Any, tokenizer: Any, rows: Mapping[str, Sequence[Any]], callbacks: list[TrainerCallback] | None
-) -> GRPOTrainer:
-    """GRPO on the task's rewards."""
-    return GRPOTrainer(
-        model, REWARDS, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
-    )
-
-
 folder = choose_folder(task, args)
-rows = puzzle_rows(task)
+rows, new_trainer = puzzle_rows(task), rewarded(GRPOTrainer, args)
 train_and_judge("GRPO", task, args, folder, rows, rows["train"], new_trainer, REWARD_PANELS, ("reward_mean", "entropy"))

@@ -9,22 +9,18 @@ the held-out curve, `curve.png`, the trained model and `results.json`.
     python -m scripts.smollm2.train_ppo [recipe.yaml] --resume_from_checkpoint last
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from transformers import TrainerCallback
 
 from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.training.command_line import parse
 from scripts.smollm2.recipe import (
     REWARD_PANELS,
-    REWARDS,
     RecipeDefaults,
     TaskArguments,
     choose_folder,
     puzzle_rows,
+    rewarded,
     train_and_judge,
 )
 
@@ -43,15 +39,6 @@ class RecipeArguments(RecipeDefaults, PPOArguments):
 task, args = parse(TaskArguments, RecipeArguments, description=__doc__)
 
 
-def new_trainer(
-    model: Any, tokenizer: Any, rows: Mapping[str, Sequence[Any]], callbacks: list[TrainerCallback] | None
-) -> PPOTrainer:
-    """PPO on the task's rewards."""
-    return PPOTrainer(
-        model, REWARDS, args, rows["train"], tokenizer, eval_dataset=rows["validation"], callbacks=callbacks
-    )
-
-
 folder = choose_folder(task, args)
-rows = puzzle_rows(task)
+rows, new_trainer = puzzle_rows(task), rewarded(PPOTrainer, args)
 train_and_judge("PPO", task, args, folder, rows, rows["train"], new_trainer, REWARD_PANELS, ("reward_mean", "entropy"))
