@@ -28,13 +28,13 @@ from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import EVERY_CELL
 from dllm_rl.trainer import UnmaskTrainer
-from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.lora import add_lora
 from llm_rl.training.output_folder import LAST
 from llm_rl.training.storage import save_arrays, write_text_whole
 from scripts.machine import machine
-from scripts.main_job.arguments import BASE, RecipeArguments
+from scripts.main_job.arguments import BASE
 from scripts.main_job.data import Setting
 from sudoku_env.envs.rendering import decode_gif
 
@@ -124,14 +124,11 @@ def train_arm(
     """Train an arm; the model, and what was spent."""
     script = setting.script
     trainer = new_trainer(setting, arm, seed, folder)
-    args: TrainingArguments = trainer.args
     for shown in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(shown)
-    repeats = args.steps_per_rollout if isinstance(args, RecipeArguments) else 1
-    batch = args.per_device_train_batch_size * args.gradient_accumulation_steps
     callback = BudgetCallback(
         budget,
-        lambda step: -(-step // repeats) * batch,
+        rows_after(trainer),
         validate=(lambda model: solved(model, setting)) if script.curve_points else None,
         validate_share=1 / max(1, script.curve_points),
         keep_best=False,

@@ -14,7 +14,7 @@ from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
 from dllm_rl.sft import SftDataset, SftTrainer
 from dllm_rl.sudoku import EVERY_CELL
 from dllm_rl.trainer import UnmaskTrainer
-from llm_rl.training.budget import Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.storage import save_arrays, write_text_whole
 from scripts.propagation.settings import (
     AUTOMATON,
@@ -128,7 +128,7 @@ def train(training: Training, seed: int, folder: Path, steps: int | None = None)
         trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(task.batch(traces)))
     trainer.remove_callback(PrinterCallback)
     budget = arm.budget.resolve(None) if steps is None else Budget("steps", steps)
-    callback = BudgetCallback(budget, lambda step: step * args.per_device_train_batch_size)
+    callback = BudgetCallback(budget, rows_after(trainer))
     train_to_budget(trainer, callback, trapezoid(WARMUP_SHARE, DECAY_SHARE))
     return model, callback
 

@@ -28,7 +28,7 @@ from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
-from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import save_arrays, write_text_whole
 from scripts.held_out import check_held_out
@@ -177,18 +177,15 @@ class ArmRun:
         args, task = training_arguments(arm, self.folder, self.seed), self._task(arm.rule)
         trainer: Trainer
         if isinstance(args, UnmaskArguments):
-            repeats = args.steps_per_rollout
             trainer = UnmaskTrainer(model, args, self.train, task)
         else:
-            repeats = 1
             trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(task.batch(self.train)))
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(MetricsWriter(self.folder / "metrics.jsonl"))
-        batch = args.per_device_train_batch_size * args.gradient_accumulation_steps
         select = self.regime.select == "validation"
         callback = BudgetCallback(
             budget,
-            lambda step: -(-step // repeats) * batch,
+            rows_after(trainer),
             validate=self._validate if select else None,
             validate_share=self.regime.eval_share,
         )

@@ -9,7 +9,7 @@ from torch import nn
 from transformers import TrainerCallback, TrainingArguments
 
 from dllm_rl.sft import SftDataset, SftTrainer
-from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from tests.dllm_rl.helpers.tiny_training import arguments, new_model, puzzles, sudoku_task, trainer, warm_model
 
 
@@ -43,6 +43,37 @@ def test_trapezoid_by_hand() -> None:
     assert [trapezoid(0.0, 0.0)(share) for share in (0.0, 0.5, 1.0)] == [1, 1, 1]
     with pytest.raises(ValueError, match=r"warmup_share=0.7 and decay_share=0.4"):
         trapezoid(0.7, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "accumulated", "expected"), [(3, 1, [3, 6, 8, 11, 14]), (3, 2, [6, 8, 14, 16, 22]), (16, 1, [8, 16])]
+)
+def test_rows_are_counted_as_they_are_drawn(
+    batch_size: int, accumulated: int, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of eight puzzles the last step of an epoch has what is left, and a larger batch has all eight."""
+    drawn, plain = [0], SftTrainer.training_step
+
+    def counted(self: SftTrainer, model: nn.Module, inputs: dict[str, Any], *args: Any) -> Any:
+        drawn[0] += len(inputs["input_ids"])
+        return plain(self, model, inputs, *args)
+
+    class Drawn(TrainerCallback):
+        def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+            found.append(drawn[0])
+
+    found: list[int] = []
+    monkeypatch.setattr(SftTrainer, "training_step", counted)
+    sizes = {"per_device_train_batch_size": batch_size, "gradient_accumulation_steps": accumulated}
+    run = sft(tmp_path, Drawn(), max_steps=len(expected), **sizes)
+    run.train()
+    assert found == expected == [rows_after(run)(step + 1) for step in range(len(expected))]
+
+
+def test_rows_of_roll_outs(tmp_path: Path) -> None:
+    """Two updates on each roll-out of two puzzles."""
+    run = trainer(tmp_path, per_device_train_batch_size=2, num_iterations=2)
+    assert [rows_after(run)(step) for step in range(5)] == [0, 2, 2, 4, 4]
 
 
 def test_a_budget_of_steps(tmp_path: Path) -> None:
