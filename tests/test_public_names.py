@@ -1,0 +1,74 @@
+"""What the three packages offer, and what importing them costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import gymnasium
+import pytest
+
+import dllm_rl
+import llm_rl
+import sudoku_env
+
+PACKAGES = [sudoku_env, dllm_rl, llm_rl]
+packages = pytest.mark.parametrize("package", PACKAGES, ids=[package.__name__ for package in PACKAGES])
+
+
+def printed_by(code: str) -> list[str]:
+    """The words that a new interpreter prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+@packages
+def test_every_public_name_is_there_once(package: ModuleType) -> None:
+    assert len(set(package.__all__)) == len(package.__all__)
+    assert all(getattr(package, name) is not None and name in dir(package) for name in package.__all__)
+
+
+@packages
+def test_type_checkers_are_told_the_names_that_are_loaded_when_asked_for(package: ModuleType) -> None:
+    assert package.__file__
+    (block,) = [node for node in ast.parse(Path(package.__file__).read_text()).body if isinstance(node, ast.If)]
+    told = {
+        alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert told == package._HOMES
+
+
+@packages
+def test_no_public_name_is_that_of_a_module(package: ModuleType) -> None:
+    assert package.__file__
+    folder = Path(package.__file__).parent
+    assert not [name for name in package.__all__ if (folder / name).is_dir() or (folder / f"{name}.py").exists()]
+
+
+@packages
+def test_an_unknown_name_raises(package: ModuleType) -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        package.__getattr__("nothing")
+
+
+@pytest.mark.parametrize(
+    ("package", "heavy"),
+    [
+        ("sudoku_env", ["numba", "scipy", "PIL", "torch", "transformers", "matplotlib", "pandas"]),
+        ("llm_rl", ["torch", "transformers", "numpy"]),
+        ("dllm_rl", ["dllm_rl.trainer"]),
+    ],
+)
+def test_importing_a_package_loads_nothing_heavy(package: str, heavy: list[str]) -> None:
+    assert not printed_by(f"import sys, {package}; print(*[name for name in {heavy} if name in sys.modules])")
+
+
+def test_importing_dllm_rl_registers_llada() -> None:
+    code = "import dllm_rl; from transformers import AutoConfig; print(type(AutoConfig.for_model('llada')).__name__)"
+    assert printed_by(code) == ["LladaConfig"]
+
+
+def test_importing_sudoku_env_registers_the_environments() -> None:
+    assert gymnasium.spec("SudokuUnmask-v0").entry_point == "sudoku_env.envs.unmask_env:UnmaskEnv"
+    assert gymnasium.spec("Sudoku-v0").entry_point == "sudoku_env.envs.board_env:SudokuEnv"
+    assert gymnasium.spec("SudokuText-v0").entry_point == "sudoku_env.chat.text_env:SudokuText"
