@@ -7,7 +7,13 @@ first asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM, LladaModel
+try:
+    from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM, LladaModel
+except ModuleNotFoundError as error:
+    if error.name not in ("torch", "transformers"):
+        raise
+    REMEDY = f"dllm_rl needs {error.name}; install it with pip install 'sudoku-dllm[train]'"
+    raise ModuleNotFoundError(REMEDY, name=error.name) from error
 
 if TYPE_CHECKING:
     from dllm_rl.arguments import UnmaskArguments as UnmaskArguments
@@ -21,6 +27,8 @@ if TYPE_CHECKING:
     from dllm_rl.sft import SftDataset as SftDataset
     from dllm_rl.sft import SftTrainer as SftTrainer
     from dllm_rl.sft import masked_diffusion_loss as masked_diffusion_loss
+    from dllm_rl.shipped import load as load
+    from dllm_rl.shipped import shipped_models as shipped_models
     from dllm_rl.strategies import STRATEGIES as STRATEGIES
     from dllm_rl.strategies import Strategy as Strategy
     from dllm_rl.strategies import get_strategy as get_strategy
@@ -52,8 +60,10 @@ _HOMES = {
     "UnmaskTrainer": "dllm_rl.trainer",
     "as_policy_model": "dllm_rl.models.adapter",
     "get_strategy": "dllm_rl.strategies",
+    "load": "dllm_rl.shipped",
     "masked_diffusion_loss": "dllm_rl.sft",
     "objective_pass": "dllm_rl.update",
+    "shipped_models": "dllm_rl.shipped",
 }
 __all__ = ["LladaConfig", "LladaForMaskedLM", "LladaModel", *_HOMES]
 

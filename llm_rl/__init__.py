@@ -67,7 +67,14 @@ def __getattr__(name: str) -> Any:
     """The public name, from the module that it lives in."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+    try:
+        home = import_module(_HOMES[name])
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "transformers"):
+            raise
+        remedy = f"llm_rl.{name} needs {error.name}; install it with pip install 'sudoku-dllm[train]'"
+        raise ModuleNotFoundError(remedy, name=error.name) from error
+    globals()[name] = found = getattr(home, name)
     return found
 
 

@@ -1,0 +1,1 @@
+"""What the three packages do, from a terminal: the command `sudoku-dllm`."""

@@ -1,0 +1,66 @@
+"""The command `sudoku-dllm`, or `python -m sudoku_dllm`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+COMMANDS = {
+    "solve": ("sudoku_dllm.puzzles", "the solution of puzzles, or that there is none or no single one"),
+    "generate": ("sudoku_dllm.puzzles", "new puzzles with one solution, by size, clues and difficulty"),
+    "rate": ("sudoku_dllm.puzzles", "the hardest rule that a solution by logic needs"),
+    "explain": ("sudoku_dllm.puzzles", "a solution by logic, a sentence a step"),
+    "decode": ("sudoku_dllm.decoding", "watch a masked-diffusion model fill a puzzle"),
+}
+"""Module of each command, and what it does. A module has `add_NAME(parser)` and `NAME(args)` for its commands."""
+
+
+def parser_for(command: str | None) -> argparse.ArgumentParser:
+    """The parser, with the options of one command, so that no other one's module is imported."""
+    parser = argparse.ArgumentParser(
+        prog="sudoku-dllm",
+        description="Sudoku by logic and by diffusion language models.",
+        epilog="`sudoku-dllm COMMAND --help` shows the options of a command.",
+    )
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    for name, (module, what) in COMMANDS.items():
+        one = commands.add_parser(
+            name,
+            help=what,
+            description=f"{what[0].upper()}{what[1:]}.",
+        )
+        if name == command:
+            getattr(import_module(module), f"add_{name}")(one)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: The words after the program's name; None takes the process's own.
+
+    Returns:
+        The exit status: 0, 1 where a puzzle has no answer of the kind asked for, 2 where the input is wrong.
+    """
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    command = next((word for word in words if word in COMMANDS), None)
+    try:
+        parser = parser_for(command)
+    except ModuleNotFoundError as error:
+        name = str(error.name).split(".")[0]
+        remedy = "install it with pip install 'sudoku-dllm[train]'"
+        print(f"sudoku-dllm {command} needs {name}; {remedy}", file=sys.stderr)
+        return 2
+    args = parser.parse_args(words)
+    try:
+        return int(getattr(import_module(COMMANDS[args.command][0]), args.command)(args))
+    except (ValueError, OSError) as error:
+        print(f"sudoku-dllm: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,148 @@
+import io
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dllm_rl import load, shipped_models
+from sudoku_dllm.__main__ import COMMANDS, main
+from sudoku_env import count_solutions, parse_board, rate, solve, to_string
+
+EASY, SOLVED = "1..4..1221...3..", "1234341221434321"
+SEVERAL, NONE = "................", "123............4"
+PACKAGES = ("sudoku_env", "dllm_rl", "llm_rl", "sudoku_dllm")
+ROOT = Path(__file__).parents[2]
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> list[str]:
+    assert main(words) == status
+    return capsys.readouterr().out.splitlines()
+
+
+def test_solve(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert said(capsys, "solve", EASY) == [SOLVED]
+    assert said(capsys, "solve", "--grid", EASY)[:2] == ["1 2 3 4", "3 4 1 2"]
+    (tmp_path / "some.txt").write_text(f"{EASY}  # a comment\n\n{SEVERAL}\n{NONE}\n", encoding="utf-8")
+    found = said(capsys, "solve", str(tmp_path / "some.txt"), status=1)
+    assert found == [SOLVED, "more than one solution", "no solution"]
+
+
+def test_puzzles_come_from_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{EASY}\n{EASY}\n"))
+    assert said(capsys, "solve", "-") == [SOLVED, SOLVED]
+
+
+def test_generate(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "generate --count 3 --size 6 --clues 14 16 --rule singles --seed 5".split()
+    made = said(capsys, *words)
+    assert len(set(made)) == 3 and made == said(capsys, *words)
+    for puzzle in map(parse_board, made):
+        assert 14 <= (puzzle > 0).sum() <= 16 and count_solutions(puzzle) == 1
+        assert rate(puzzle).rule in ("naked_single", "hidden_single")
+    header, *lines = said(capsys, *words, "--solutions")
+    assert header == "puzzle,solution" and [line.split(",")[0] for line in lines] == made
+    assert all(to_string(solve(line.split(",")[0])) == line.split(",")[1] for line in lines)
+
+
+def test_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "rate", EASY) == ["naked_single, 9 steps: naked_single 9"]
+    assert said(capsys, "rate", SEVERAL, status=1) == ["not exactly one solution"]
+
+
+def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, "explain", EASY)
+    assert lines[0].startswith("  1. Naked single: row 1, column 2 can only be 2") and len(lines) == 9 + 1 + 4 + 1
+    assert lines[10] == "1 2 3 4"
+    assert len(said(capsys, "explain", "--steps", "2", EASY)) == 2
+    assert said(capsys, "explain", SEVERAL, status=1) == ["no rule leads on: not exactly one solution"]
+
+
+def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
+    puzzle = "43265165123..243163..42524516..6.5.2"
+    board = parse_board(puzzle)
+    lines = said(capsys, "decode", puzzle, "--tokens_per_step", "2")
+    blanks = int((board == 0).sum())
+    passes = [line for line in lines if line.startswith("pass ")]
+    assert passes[0].startswith("pass 1 of ") and lines[0] == "the puzzle"
+    assert sum(line.count(" is ") for line in passes) == blanks and all("(wrong)" not in line for line in passes)
+    assert lines[-1] == f"solved in {len(passes)} forward passes"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["solve", "123"], "3 cells do not make a board"),
+        (["solve", "nowhere.txt"], "there is no file nowhere.txt"),
+        (["generate", "--clues", "1", "2", "3"], "--clues 1 2 3: give one number, or the least and the most"),
+        (["generate", "--count", "-1"], "need n >= 0"),
+        (["decode", "--model", "nothing", EASY], "there is no model 'nothing': choose one of ['llada-sudoku6x6'"),
+        (["decode", "--strategy", "best", EASY], "best"),
+    ],
+)
+def test_wrong_input_is_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("sudoku-dllm: ") and message in told and len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert COMMANDS[command][1][1:] in " ".join(text.split())
+
+
+@pytest.mark.parametrize("name", ["torch", "transformers"])
+def test_without_torch_the_remedy_is_told(name: str) -> None:
+    """The engine works; models say what to install."""
+    block = f"import sys; sys.modules[{name!r}] = None; "
+    run = [sys.executable, "-c"]
+    solving = f"{block}from sudoku_dllm.__main__ import main; sys.exit(main(['solve', {EASY!r}]))"
+    assert subprocess.run([*run, solving], capture_output=True, text=True, check=True).stdout.strip() == SOLVED
+    decoding = f"{block}from sudoku_dllm.__main__ import main; sys.exit(main(['decode', {EASY!r}]))"
+    failed = subprocess.run([*run, decoding], capture_output=True, text=True, check=False)
+    assert failed.returncode == 2
+    assert failed.stderr.strip() == f"sudoku-dllm decode needs {name}; install it with pip install 'sudoku-dllm[train]'"
+    for package in ("import dllm_rl", "from llm_rl import GRPOTrainer"):
+        failed = subprocess.run([*run, block + package], capture_output=True, text=True, check=False)
+        assert f"needs {name}; install it with pip install 'sudoku-dllm[train]'" in failed.stderr.splitlines()[-1]
+
+
+def test_shipped_models_are_found_by_name() -> None:
+    assert shipped_models() == ["llada-sudoku6x6", "llada-sudoku6x6-converged"]
+    model, tokenizer = load("llada-sudoku6x6")
+    assert model.num_parameters() == 218_560 and not model.training and tokenizer.mask_token_id == 2
+    with pytest.raises(ValueError, match="there is no model 'llada'"):
+        load("llada")
+
+
+@pytest.mark.slow
+def test_the_wheel_works_elsewhere(tmp_path: Path) -> None:
+    """Built from a copy of the tree and installed into a folder of its own, with the shipped models in it."""
+    tree = tmp_path / "tree"
+    for name in (*PACKAGES, "data/models"):
+        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree / name)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(tree)], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == set(PACKAGES)
+    assert "dllm_rl/shipped_weights/llada-sudoku6x6/model.safetensors" in names
+    site = tmp_path / "site"
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
+    assert (site / "bin" / "sudoku-dllm").is_file()
+    command = [sys.executable, str(site / "bin" / "sudoku-dllm"), "decode", "43265165123..243163..42524516..6.5.2"]
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[-1].startswith("solved in ")
+    where = [sys.executable, "-c", "import dllm_rl; print(dllm_rl.__file__)"]
+    found = subprocess.run(where, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+    assert found.startswith(str(site))
