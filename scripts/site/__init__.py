@@ -1,0 +1,1 @@
+"""What turns the pages in docs/ into a site."""
