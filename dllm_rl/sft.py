@@ -266,6 +266,7 @@ class SftTrainer(ExactTrainer):
     """
 
     def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:
+        args.remove_unused_columns = False  # rows are problems, of which no model's forward pass knows
         super().__init__(args=args, **{"data_collator": collate, **kwargs})
         config = getattr(self.model, "config", None)
         if getattr(config, "mask_token_id", None) is None:

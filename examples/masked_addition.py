@@ -136,7 +136,6 @@ def main() -> None:
         supervised = SftArguments(
             f"{folder}/sft", max_steps=given.sft_steps, per_device_train_batch_size=128, learning_rate=2e-3, **common
         )
-        supervised.remove_unused_columns = False
         quiet(SftTrainer(model=model, args=supervised, train_dataset=SftDataset(task.batch(train)))).train()
         show("after SFT")
         args = UnmaskArguments(

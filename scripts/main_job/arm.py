@@ -112,7 +112,6 @@ def sft_arguments(setting: Setting, arm: str, seed: int, folder: Path) -> SftArg
         max_steps=UNLIMITED_STEPS,
         seed=seed,
         ce_on="definite" if arm == "sft_definite" else "masked",
-        remove_unused_columns=False,
         logging_nan_inf_filter=False,
         **{name: getattr(args, name) for name in shared},
     )

@@ -66,7 +66,7 @@ def training_arguments(arm: Arm, folder: Path, seed: int) -> TrainingArguments:
         "use_cpu": True,
         "disable_tqdm": True,
     }
-    defaults = {"logging_steps": 10, "remove_unused_columns": False, "logging_nan_inf_filter": False}
+    defaults = {"logging_steps": 10, "logging_nan_inf_filter": False}
     return kind(**{**defaults, **arm.arguments, **own})
 
 

@@ -273,7 +273,6 @@ trainer = BaseTrainer(
         train_sampling_strategy="random" if args.puzzles else "sequential",
         use_cpu=not torch.accelerator.is_available(),
         bf16=args.bf16,
-        remove_unused_columns=False,
         logging_nan_inf_filter=False,
         disable_tqdm=not sys.stderr.isatty(),
         resume_with_changes=args.resume_with_changes,

@@ -162,7 +162,6 @@ def trained(name: str, seed: int) -> torch.nn.Module:
             report_to="none",
             seed=seed,
             use_cpu=True,
-            remove_unused_columns=False,
             disable_tqdm=True,
             overwrite_output_dir=True,
             **corrupted,

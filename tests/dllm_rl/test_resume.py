@@ -44,7 +44,7 @@ def sft_trainer(folder: Path, **changes: Any) -> SftTrainer:
     settings = {"learning_rate": 1e-3, "report_to": "none", "use_cpu": True, "disable_tqdm": True, "logging_steps": 2}
     return SftTrainer(
         model=new_model(),
-        args=SftArguments(str(folder), remove_unused_columns=False, **{**settings, **SAVING, **changes}),
+        args=SftArguments(str(folder), **{**settings, **SAVING, **changes}),
         train_dataset=SftDataset(sudoku_task(with_tail=True).batch(puzzles(16))),
     )
 

@@ -23,7 +23,6 @@ def sft_trainer(folder, data, kind=TrainingArguments, **changes):
         "report_to": "none",
         "disable_tqdm": True,
         "use_cpu": True,
-        "remove_unused_columns": False,
     }
     return SftTrainer(model=new_model(), args=kind(**{**chosen, **changes}), train_dataset=data)
 

@@ -235,7 +235,7 @@ def sft_trainer(folder: Path, model: nn.Module, **changes: Any) -> SftTrainer:
     del options["position_temperature"]
     return SftTrainer(
         model=model,
-        args=SftArguments(str(folder), remove_unused_columns=False, logging_steps=1, **options),
+        args=SftArguments(str(folder), logging_steps=1, **options),
         train_dataset=SftDataset(sudoku_task(with_tail=True).batch(puzzles(16))),
     )
 

@@ -33,7 +33,6 @@ def sft(folder: Path, *callbacks: TrainerCallback, **changes: Any) -> SftTrainer
     }
     known = {name: value for name, value in chosen.items() if name in TrainingArguments.__dataclass_fields__}
     data = SftDataset(sudoku_task(with_tail=True).batch(puzzles(8)))
-    known["remove_unused_columns"] = False
     return SftTrainer(model=new_model(), args=TrainingArguments(**known), train_dataset=data, callbacks=list(callbacks))
 
 

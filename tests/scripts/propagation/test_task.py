@@ -203,7 +203,7 @@ def test_a_rollout_of_the_task_is_kept_and_read_by_its_record_classes(tmp_path: 
 
 @pytest.mark.parametrize("ce_on", ["masked", "definite"])
 def test_sft_learns_the_task(tmp_path: Path, ce_on: str) -> None:
-    args = SftArguments(str(tmp_path), max_steps=40, ce_on=ce_on, remove_unused_columns=False, **COMMON)  # type: ignore[arg-type]
+    args = SftArguments(str(tmp_path), max_steps=40, ce_on=ce_on, **COMMON)  # type: ignore[arg-type]
     args.logging_steps = 1
     model = small_model(0)
     trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(TASK.batch(traces_of(4))))
