@@ -90,12 +90,14 @@ test-integrations: $(STAMP)
 			"tests/sudoku_env/test_docs.py::test_examples_of_adapters_run_where_their_packages_are[$$module]"; \
 	done
 
-# Fast and slow tests with all extras; scripts in interpreters and torchrun of their own.
+# Fast and slow tests with all extras; scripts in interpreters and torchrun of their own. The fast ones of the trainers run as
+# without AVX-512 (test-avx2), and with what the machine has in `make test`.
 test-all: export FRESH_INTERPRETERS := 1
 test-all: export LLM_RL_CACHE := $(CURDIR)/$(VENV)/models
 test-all: export SUDOKU_PROMPTS := $(CURDIR)/data/sudoku6x6_test.jsonl
 test-all: $(STAMP_ALL) test-avx2
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m ""
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "" --durations 40 --ignore tests/dllm_rl --ignore tests/llm_rl
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow --durations 40 tests/dllm_rl tests/llm_rl
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
