@@ -28,6 +28,7 @@ from llm_rl.training.quiet import quiet_libraries
 from scripts.main_job.arguments import BASE, CHANGEABLE, RecipeArguments, ScriptArguments, recorded
 from scripts.main_job.arm import GIF, RESULT
 from scripts.main_job.data import Setting
+from scripts.main_job.page import write_page
 from scripts.main_job.report import Outcomes, closing_line, closing_text, draw, plan, write_table
 from scripts.main_job.side_by_side import Job, default_processes, in_processes, in_this_process
 from sudoku_env.errors import SudokuError
@@ -87,13 +88,15 @@ def check_same(run: Path, given: dict[str, object]) -> None:
 
 
 def report(setting: Setting, run: Path, jobs: list[Job]) -> None:
-    """Table, picture and one decode of the last arm."""
+    """Table, picture, one decode of the last arm, and the page with all of it."""
     outcomes = Outcomes(setting, run, jobs)
     write_table(outcomes, run / "table.csv")
     print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
     draw(outcomes, run / "solved.png")
     shutil.copyfile(jobs[-1].folder(run) / GIF, run / GIF)
+    page = write_page(outcomes, run, jobs)
     print(f"\nRun folder: {run} (table.csv, solved.png, decode.gif; a folder for each arm)")
+    print(f"Report with replays, for a browser: {page}")
 
 
 if __name__ == "__main__":

@@ -114,6 +114,16 @@ class Outcomes:
         script = self.setting.script
         return name, script.strategies[0], min(script.eval_tokens)
 
+    @property
+    def leader(self) -> str:
+        """The arm that the others are compared with: the objective, or the last one."""
+        return "objective" if "objective" in self.arms else self.arms[-1]
+
+    @property
+    def others(self) -> list[str]:
+        """The arms that were trained beside it."""
+        return [arm for arm in self.arms if arm not in (self.leader, BASE)]
+
     def keys(self) -> list[Key]:
         """All sets, strategies and tokens a step."""
         script = self.setting.script
@@ -206,18 +216,17 @@ def closing_text(outcomes: Outcomes) -> str:
     for name in outcomes.setting.tests:
         for how in script.strategies:
             parts.append(_solved_text(outcomes, name, how))
-    leader = "objective" if "objective" in outcomes.arms else outcomes.arms[-1]
-    others = [arm for arm in outcomes.arms if arm not in (leader, BASE)]
+    leader, others = outcomes.leader, outcomes.others
     width = max((len(arm) for arm in others), default=0)
     for name in outcomes.setting.tests:
         if others:
             parts.append(f"{name}, {leader} minus …, in points (95 % over puzzles; with several seeds also over seeds)")
         for other in others:
             each = [
-                f"{k}: {_points(outcomes.difference(leader, other, (name, script.strategies[0], k)))}"
+                f"{k}: {points(outcomes.difference(leader, other, (name, script.strategies[0], k)))}"
                 for k in script.eval_tokens
             ]
-            order = _points(outcomes.order_difference(leader, other, name))
+            order = points(outcomes.order_difference(leader, other, name))
             parts.append(f"  {other.ljust(width)}  " + "   ".join(each) + f"   greedy_forced {order}")
         if len(script.eval_tokens) > 1 and others:
             parts.append(_passes_text(outcomes, name, "sft" if "sft" in others else others[0]))
@@ -255,9 +264,10 @@ def _passes_text(outcomes: Outcomes, name: str, reference: str) -> str:
     )
 
 
-def _points(found: Estimate) -> str:
+def points(found: Estimate, *, sign: bool = True) -> str:
+    """A share or a difference in points, with half of its interval over puzzles and, where known, over seeds."""
     low, high = found.puzzles
-    text = f"{100 * found.mean:+.1f} ± {50 * (high - low):.1f}"
+    text = f"{100 * found.mean:{'+' * sign}.1f} ± {50 * (high - low):.1f}"
     return text if found.seeds is None else f"{text} / ± {50 * (found.seeds[1] - found.seeds[0]):.1f}"
 
 

@@ -165,6 +165,10 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
         assert picture.width > 800
     assert (folder / "decode.gif").read_bytes() == (folder / "objective" / "seed42" / "decode.gif").read_bytes()
     assert list(folder.rglob("events.out.tfevents.*"))
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert [row[0] for row in data["tables"][0]["rows"]] == ["base", *ARMS] and len(data["replays"]) >= 2
+    assert set(data["curves"][0]["lines"]) == set(ARMS) and data["facts"]["seeds"] == "42"
 
 
 def test_what_the_arms_are(tmp_path: Path) -> None:
