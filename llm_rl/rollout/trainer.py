@@ -138,7 +138,7 @@ class RolloutTrainer(BufferedTrainer):
     def _template_arguments(self) -> Mapping[str, Any]:
         """Arguments of the chat template."""
         known: Any = self.args.chat_template_kwargs or {}
-        return known  # type: ignore[no-any-return]
+        return known
 
     # The buffer
 

@@ -46,6 +46,11 @@ def read_json_calls(body: str) -> list[ToolCall]:
     return calls
 
 
+def write_json_call(call: ToolCall) -> str:
+    """The text between two tags that `read_json_calls` reads as a call."""
+    return "\n" + json.dumps({"name": call.name, "arguments": dict(call.arguments)}, ensure_ascii=False) + "\n"
+
+
 @dataclass(frozen=True)
 class CallFormat:
     """How a model writes calls.
@@ -55,12 +60,14 @@ class CallFormat:
         end: What stands behind it.
         result_start: What a result begins with. A model that writes it makes up a result: its turn ends there.
         read: From the text between `start` and `end` to the calls; raises `CallError`.
+        write: From a call to the text between them, for the turns of an expert.
     """
 
     start: str = "<tool_call>"
     end: str = "</tool_call>"
     result_start: str = "<tool_response>"
     read: Callable[[str], list[ToolCall]] = read_json_calls
+    write: Callable[[ToolCall], str] = write_json_call
 
     def __post_init__(self) -> None:
         for name in ("start", "end", "result_start"):

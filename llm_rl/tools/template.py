@@ -52,7 +52,7 @@ def check_shows_tools(tokenizer: Any, schemas: Sequence[Mapping[str, Any]], argu
     remedy = "set processing_class.chat_template = llm_rl.tools.template.TOOL_CHAT_TEMPLATE, or another one with tools"
     if getattr(tokenizer, "chat_template", None) is None:
         raise ValueError(f"the tokenizer has no chat template, which tools are told by; {remedy}")
-    shown = _rendered(tokenizer, [{"role": "user", "content": "x"}], arguments | {"tools": list(schemas)})
+    shown = _rendered(tokenizer, [{"role": "user", "content": "x"}], {**arguments, "tools": list(schemas)})
     for schema in schemas:
         if schema["function"]["name"] not in shown:
             raise ValueError(f"the chat template does not show the tool {schema['function']['name']!r}; {remedy}")

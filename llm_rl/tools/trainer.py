@@ -182,7 +182,7 @@ class EpisodeTrainer(RolloutTrainer):
 
     def _with_stop_token(self, params: SamplingParams) -> SamplingParams:
         """Sampling that also ends at the token that a result begins with, where that is one token."""
-        stop = self.processing_class.get_vocab().get(self.call_format.result_start)  # type: ignore[union-attr]
+        stop = self.processing_class.get_vocab().get(self.call_format.result_start)
         ends = {*params.eos_token_ids, *([] if stop is None else [int(stop)])}
         return replace(params, eos_token_ids=tuple(sorted(ends)))
 

@@ -1,7 +1,10 @@
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from transformers import TrainingArguments
 
 from llm_rl.tools.arguments import EpisodeArguments
 from tests.llm_rl.helpers.doc_examples import run_example
@@ -19,3 +22,18 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monke
 def test_every_argument_is_in_the_table() -> None:
     own = {name for name in EpisodeArguments.__annotations__ if not name.startswith("_")}
     assert own <= set(re.findall(r"`(\w+)`", PAGE.read_text()))
+
+
+def test_a_trainer_learns_from_the_ladders_games(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        if "GRPOTrainer" not in block:
+            exec(block, names)
+    assert "'name': 'place'" in capsys.readouterr().out
+    args = TrainingArguments(
+        str(tmp_path), max_steps=1, per_device_train_batch_size=1, report_to="none", use_cpu=True, save_strategy="no"
+    )
+    run = names["trajectory_trainer"](chat_model(dtype=torch.float32), chat_tokenizer(), args)
+    run.train()
+    assert run.state.log_history[-1]["train_loss"] > 0
