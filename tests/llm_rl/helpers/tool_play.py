@@ -19,7 +19,7 @@ def chat_tokenizer(merged: tuple[str, ...] = ("ab", "\n\n", "11")) -> PreTrained
     """A token for each byte, and one for each pair in `merged`, wherever the two meet; ChatML's tags are special."""
     letters = pre_tokenizers.ByteLevel.alphabet()
     shown = {byte: pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(byte)[0][0] for byte in "ab\n1"}
-    pairs = [(shown[left], shown[right]) for left, right in merged]
+    pairs = [(shown[pair[0]], shown[pair[1]]) for pair in merged]
     vocabulary = {letter: index for index, letter in enumerate(sorted(letters))}
     vocabulary |= {left + right: len(vocabulary) + index for index, (left, right) in enumerate(pairs)}
     backend = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs))
