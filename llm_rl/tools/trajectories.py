@@ -25,19 +25,19 @@ def encode_trajectory(
             of the role "tool" for each call; the last one is the model's. Calls stand in its text, as in what reward
             functions see of roll-outs, or in "tool_calls".
         tokenizer: The tokenizer, with a chat template that shows tools.
-        schemas: JSON schemas of the tools.
+        schemas: JSON schemas of the tools; a row with "tools" has its own.
         frame: What stands around results.
         call_format: How calls of "tool_calls" are written.
 
     Raises:
         ValueError: The row is not of this form.
     """
-    prompt = encode_prompt(check_row(row)["prompt"], tokenizer, {"tools": list(schemas)})
+    prompt = encode_prompt(check_row(row)["prompt"], tokenizer, {"tools": list(row.get("tools") or schemas)})
     ids: list[int] = []
     given: list[bool] = []
     results: list[list[int]] = []
     spoken = False  # whether a turn of the model came before
-    for message in _messages(row):
+    for message in check_completion(row.get("completion")):
         if message["role"] == "tool":
             results.append(frame.encode(message["content"]))
             continue
@@ -63,13 +63,12 @@ def _text_of(message: Mapping[str, Any], call_format: CallFormat) -> str:
     return "\n".join(parts)
 
 
-def _messages(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The completion of a row, whose turns of the model have results between them.
+def check_completion(messages: Any) -> list[Mapping[str, Any]]:
+    """The completion of a row: messages in which results stand between the turns of the model.
 
     Raises:
-        ValueError: They have not, or it is something else than messages.
+        ValueError: They do not, or it is something else than messages.
     """
-    messages = row.get("completion")
     form = "messages of 'assistant', each but the last followed by one of 'tool' or more"
     if not isinstance(messages, Sequence) or isinstance(messages, str) or not messages:
         raise ValueError(f"completion of a row is {messages!r}; it must be a list of {form}")
@@ -93,24 +92,28 @@ class TrajectoryDataset(SupervisedDataset):
     Args:
         rows: Rows as `encode_trajectory` takes them.
         tokenizer: The tokenizer.
-        tools: The tools that the prompts tell of.
+        tools: The tools that the prompts tell of. None: each row has "tools", JSON schemas of its own.
         call_format: How calls are written. None: as `CallFormat` has it.
 
     Raises:
-        ValueError: There are no rows, one is of another form, the tokenizer has no end token, or its chat template does
-            not show the tools.
+        ValueError: There are no rows, one is of another form or without tools, the tokenizer has no end token, or its
+            chat template does not show the tools.
     """
 
     def __init__(
         self,
         rows: Sequence[Mapping[str, Any]],
         tokenizer: Any,
-        tools: Sequence[Callable[..., Any]],
+        tools: Sequence[Callable[..., Any]] | None,
         call_format: CallFormat | None = None,
     ) -> None:
         self._format = call_format or CallFormat()
-        self._schemas = Toolbox(tools).schemas
-        check_shows_tools(tokenizer, self._schemas, {})
+        self._schemas = Toolbox(tools or []).schemas
+        if tools is None and (missing := [index for index, row in enumerate(rows) if not row.get("tools")]):
+            raise ValueError(f"row {missing[0]} has no 'tools'; give it their JSON schemas, or all rows tools=[…]")
+        told = {str(schemas): schemas for schemas in [self._schemas, *(row.get("tools") or [] for row in rows)]}
+        for schemas in told.values():
+            check_shows_tools(tokenizer, schemas, {})
         self._frame = ResultFrame(tokenizer, {})
         super().__init__(rows, tokenizer, "completion")
 
