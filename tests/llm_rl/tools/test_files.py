@@ -15,7 +15,7 @@ from sudoku_env.integrations.trl import SudokuTools
 from tests.llm_rl.helpers.tool_play import Count, chat_tokenizer
 
 USER, CALL = {"role": "user", "content": "Count"}, {"name": "up", "arguments": {"by": 1}}
-TURNS = [
+TURNS: list[dict[str, Any]] = [
     {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": CALL}]},
     {"role": "tool", "content": "b1"},
     {"role": "assistant", "content": "done"},
