@@ -49,7 +49,7 @@ def check_shows_tools(tokenizer: Any, schemas: Sequence[Mapping[str, Any]], argu
     Raises:
         ValueError: The tokenizer has no template, or what it writes lacks the name of a tool.
     """
-    remedy = "set processing_class.chat_template = llm_rl.tools.template.TOOL_CHAT_TEMPLATE, or another one with tools"
+    remedy = "set processing_class.chat_template = llm_rl.TOOL_CHAT_TEMPLATE, or another one with tools"
     if getattr(tokenizer, "chat_template", None) is None:
         raise ValueError(f"the tokenizer has no chat template, which tools are told by; {remedy}")
     shown = _rendered(tokenizer, [{"role": "user", "content": "x"}], {**arguments, "tools": list(schemas)})
@@ -115,7 +115,7 @@ class ResultFrame:
             if not found:
                 raise ValueError(
                     "the chat template drops answers of the model or messages of the role 'tool'; give another one, "
-                    "such as llm_rl.tools.template.TOOL_CHAT_TEMPLATE"
+                    "such as llm_rl.TOOL_CHAT_TEMPLATE"
                 )
             pieces.append(before)
         return (*pieces[1:], rest)

@@ -2,9 +2,12 @@
 
 from typing import Any, TypedDict
 
-from sudoku_env.chat.moves import PARAMETERS
+import numpy as np
+
+from sudoku_env.chat.moves import PARAMETERS, Move
 from sudoku_env.chat.text_env import SudokuText
 from sudoku_env.chat.text_rows import TextRow, text_rows
+from sudoku_env.errors import SudokuError
 from sudoku_env.explanation import iterate_steps
 
 
@@ -26,7 +29,8 @@ class ExpertRow(TextRow):
     """A row of `text_rows(..., tools=True)` with the game that the ladder plays.
 
     Attributes:
-        completion: The messages after the prompt: a call of `place` and its result in turn; the last call ends it.
+        completion: The messages after the prompt: a call, of `place` or `hint`, and its result in turn; the last call
+            ends it.
     """
 
     completion: list[ToolCallMessage]
@@ -40,6 +44,7 @@ def expert_rows(
     rule: str | None = None,
     seed: int = 0,
     reasons: bool = True,
+    hints: float = 0.0,
 ) -> list[ExpertRow]:
     """Games that the ladder of rules solves, easiest step first; row k depends on the seed, k, size, clues and rule.
 
@@ -49,18 +54,23 @@ def expert_rows(
         clues: Number of givens or a range of it, as in `SudokuText`.
         rule: The hardest rule that a puzzle may need, as in `generate`.
         seed: Any non-negative integer.
-        reasons: Whether each call stands behind the steps that it follows from, in words; else it stands alone.
+        reasons: Whether each digit stands behind the steps that it follows from, in words; else the call stands alone.
+        hints: The share of digits before which the player asks for a hint, drawn at random; so a model learns what
+            asking is like.
 
     Raises:
-        SudokuError: The seed is negative.
+        SudokuError: The seed is negative, or the share of hints not between 0 and 1.
         BoardError: `generate` refuses an argument.
     """
+    if not 0 <= hints <= 1:
+        raise SudokuError(f"hints must be a share from 0 to 1, got {hints!r}")
     rows = text_rows(n, size=size, clues=clues, rule=rule, seed=seed, tools=True)
-    return [{**row, "completion": _played(row, reasons)} for row in rows]
+    return [{**row, "completion": _played(row, reasons, hints)} for row in rows]
 
 
-def _played(row: TextRow, reasons: bool) -> list[ToolCallMessage]:
+def _played(row: TextRow, reasons: bool, hints: float) -> list[ToolCallMessage]:
     """The messages of a game; the result of the last call is left out, as no turn follows it."""
+    draws = np.random.default_rng(row["seed"])
     game = SudokuText(size=row["size"], tools=True)
     game.reset(options={"puzzle": row["puzzle"]})
     messages: list[ToolCallMessage] = []
@@ -69,11 +79,16 @@ def _played(row: TextRow, reasons: bool) -> list[ToolCallMessage]:
         said.append(str(step))
         if step.cell is None or step.digit is None:
             continue
-        numbers = step.cell // game.size + 1, step.cell % game.size + 1, int(step.digit)
-        call = {"name": "place", "arguments": dict(zip(PARAMETERS["place"], map(int, numbers), strict=True))}
-        content = " ".join(said) if reasons else ""
-        calls = [{"type": "function", "function": call}]
-        messages.append({"role": "assistant", "content": content, "tool_calls": calls})
-        messages.append({"role": "tool", "content": game.place(*numbers)})
+        if draws.random() < hints:
+            messages += [_turn(Move("hint"), ""), {"role": "tool", "content": game.hint()}]
+        move = Move("place", (int(step.cell) // game.size + 1, int(step.cell) % game.size + 1, int(step.digit)))
+        messages.append(_turn(move, " ".join(said) if reasons else ""))
+        messages.append({"role": "tool", "content": game.place(*move.numbers)})
         said = []
     return messages[:-1]
+
+
+def _turn(move: Move, content: str) -> ToolCallMessage:
+    """A turn of the player that makes a move behind some words."""
+    call = {"name": move.name, "arguments": dict(zip(PARAMETERS[move.name], move.numbers, strict=True))}
+    return {"role": "assistant", "content": content, "tool_calls": [{"type": "function", "function": call}]}

@@ -24,13 +24,20 @@ def test_every_argument_is_in_the_table() -> None:
     assert own <= set(re.findall(r"`(\w+)`", PAGE.read_text()))
 
 
-def test_a_trainer_learns_from_the_ladders_games(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_three_sources_of_trajectories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     names: dict[str, Any] = {}
+    monkeypatch.chdir(tmp_path)
     for block in blocks:
         if "GRPOTrainer" not in block:
             exec(block, names)
     assert "'name': 'place'" in capsys.readouterr().out
+    assert names["rows"] == names["expert_rows"](8, size=4)
+    row = {"prompt": [{"role": "user", "content": "6 times 7?"}], "chosen": "It is 42."}
+    assert names["label"](chat_model(), chat_tokenizer(), [row]) == []
+    assert "'rows': 1" in capsys.readouterr().out
     args = TrainingArguments(
         str(tmp_path), max_steps=1, per_device_train_batch_size=1, report_to="none", use_cpu=True, save_strategy="no"
     )
