@@ -1,11 +1,11 @@
-"""GRPO on games with tools against more supervised training, at equal CPU time (`scripts.tools.task`).
+"""GRPO on games with tools against more supervised training, at equal CPU time (`scripts.tool_games.task`).
 
 A Llama from scratch, by default of a million parameters, learns 4×4 Sudoku by tools from the ladder's games, in which a
 share of the digits is asked for by `hint`. From there both arms train for the same CPU seconds: `grpo` on games of its
 own, which pay 1 for a solved grid less what hints cost, `more` on more of the ladder's games. Judged on held-out grids,
 sampled with the same random numbers and greedily. The run folder receives `results.json` and `table.csv`.
 
-    python -m scripts.tools.compare [--seeds 0 1 2 --start_steps 400 --cpu_seconds 150]
+    python -m scripts.tool_games.compare [--seeds 0 1 2 --start_steps 400 --cpu_seconds 150]
 """
 
 import copy
@@ -29,7 +29,7 @@ from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.storage import write_text_whole
 from scripts.machine import machine
 from scripts.tiny_llama import tiny_llama
-from scripts.tools.task import CALL_TOKENS, CALLS, SIZE, games, hints, make_game, solved, tokenizer, trajectories
+from scripts.tool_games.task import CALL_TOKENS, CALLS, SIZE, games, hints, make_game, solved, tokenizer, trajectories
 
 ARMS = ("grpo", "more")
 MEASURES = {
@@ -48,8 +48,8 @@ class CompareArguments:
 
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "Random seeds of start and arms."})
     arms: list[str] = field(default_factory=lambda: list(ARMS), metadata={"help": f"Which of {', '.join(ARMS)}."})
-    clues_low: int = field(default=10, metadata={"help": "Least number of givens."})
-    clues_high: int = field(default=12, metadata={"help": "Greatest number of givens."})
+    clues_low: int = field(default=11, metadata={"help": "Least number of givens."})
+    clues_high: int = field(default=13, metadata={"help": "Greatest number of givens."})
     hint_share: float = field(default=0.2, metadata={"help": "Digits of the ladder's games that a hint stands before."})
     hint_cost: float = field(default=0.25, metadata={"help": "What a hint of grade 1 costs, in blanks."})
     train_puzzles: int = field(default=8000, metadata={"help": "Games to learn from, and puzzles to play."})
@@ -60,10 +60,11 @@ class CompareArguments:
     start_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of the start, which falls to 0."})
     batch_size: int = field(default=32, metadata={"help": "Games in a batch of supervised training."})
     cpu_seconds: float = field(default=150.0, metadata={"help": "What each arm may spend, in CPU seconds."})
-    learning_rate: float = field(default=3e-4, metadata={"help": "Rate of the arms; it rises and falls again."})
+    learning_rate: float = field(default=3e-4, metadata={"help": "Rate of GRPO; it rises and falls again."})
+    control_learning_rate: float = field(default=1e-3, metadata={"help": "The same of more supervised training."})
     completions: int = field(default=64, metadata={"help": "Games of a GRPO step."})
     num_generations: int = field(default=8, metadata={"help": "Games of one puzzle, which are compared."})
-    output_dir: str = field(default="runs/tools", metadata={"help": "Run folder."})
+    output_dir: str = field(default="runs/tool_games", metadata={"help": "Run folder."})
     overwrite_output_dir: bool = field(default=False, metadata={"help": "Replace a run in the folder."})
     resume_from_checkpoint: str | None = field(default=None, metadata={"help": "Not supported: arms are short."})
 
@@ -107,7 +108,7 @@ def make_start(seed: int) -> LlamaForCausalLM:
     return model
 
 
-def player(model: Any, seed: int) -> GRPOTrainer:
+def player(model: Any, puzzles: list[dict[str, Any]], seed: int) -> GRPOTrainer:
     """The trainer on games, which judges too; only what the environment pays has a weight."""
     args = GRPOArguments(
         **common(given.completions, seed),
@@ -119,15 +120,15 @@ def player(model: Any, seed: int) -> GRPOTrainer:
         per_device_eval_batch_size=250,
         show_supervised=False,
     )
-    plays = {"environment_factory": make_game(given.hint_cost), "call_format": CALLS, "eval_dataset": test}
-    return GRPOTrainer(model, [solved, hints], args, train, words, **plays)
+    plays: dict[str, Any] = {"environment_factory": make_game(given.hint_cost), "call_format": CALLS}
+    return GRPOTrainer(model, [solved, hints], args, puzzles, words, **plays)
 
 
 def judged(model: Any, seed: int) -> dict[str, float]:
     """`MEASURES` of sampled games of the held-out puzzles, and "solved_greedily"."""
-    judge = player(model, seed)
+    judge = player(model, test, seed)
     judge.remove_callback(PrinterCallback)
-    sampled, greedy = judge.evaluate(), judge.evaluate(greedy=True)
+    sampled, greedy = judge.evaluate(test), judge.evaluate(test, greedy=True)
     found = {name: sampled[f"eval_{metric}"] for name, metric in MEASURES.items()}
     return {**found, "solved_greedily": greedy["eval_reward/solved"], "hints_greedily": greedy["eval_reward/hints"]}
 
@@ -135,8 +136,9 @@ def judged(model: Any, seed: int) -> dict[str, float]:
 def make_trainer(arm: str, model: Any, seed: int) -> Any:
     """The trainer of an arm."""
     if arm == "grpo":
-        return player(model, seed)
-    return supervised_trainer(model, RunArguments(**common(given.batch_size, seed)), lessons, words)
+        return player(model, train, seed)
+    settings = {**common(given.batch_size, seed), "learning_rate": given.control_learning_rate}
+    return supervised_trainer(model, RunArguments(**settings), lessons, words)
 
 
 def write_results() -> None:
