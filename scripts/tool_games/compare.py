@@ -37,7 +37,7 @@ MEASURES = {
     "reward": "reward/environment_reward",
     "hints": "reward/hints",
     "turns": "turns",
-    "unread_calls": "tool_unparsed_frac",
+    "calls": "tool_calls",
 }
 """What is told of a model, and its name among the metrics of an evaluation."""
 
