@@ -170,8 +170,8 @@ def keep_samples(run: RolloutTrainer) -> list[Sample]:
     samples: list[Sample] = []
     original = run._generate_completions
 
-    def keeping(*args: Any) -> list[Sample]:
-        samples.extend(original(*args))
+    def keeping(*args: Any, **kwargs: Any) -> list[Sample]:
+        samples.extend(original(*args, **kwargs))
         return samples
 
     run._generate_completions = keeping  # type: ignore[method-assign]
