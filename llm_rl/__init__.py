@@ -1,8 +1,8 @@
 """Reinforcement learning of causal language models, and what every trainer of this distribution shares.
 
 `core` holds pure functions on tensors, `training` what trainers of both families need, `rollout` roll-outs of causal
-models; `grpo`, `ppo`, `dpo`, `vapor` and `raro` hold a trainer each. The names here are loaded when they are first
-asked for.
+models; `grpo`, `ppo`, `dpo`, `vapor` and `raro` hold a trainer each, `tools` conversations in which models call tools.
+The names here are loaded when they are first asked for.
 """
 
 from importlib import import_module
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from llm_rl.rollout.generation import TransformersEngine as TransformersEngine
     from llm_rl.rollout.sft import supervised_trainer as supervised_trainer
     from llm_rl.rollout.trainer import RolloutTrainer as RolloutTrainer
+    from llm_rl.tools.calls import CallFormat as CallFormat
+    from llm_rl.tools.files import read_trajectories as read_trajectories
+    from llm_rl.tools.self_labels import SelfLabelOptions as SelfLabelOptions
+    from llm_rl.tools.self_labels import self_labelled_rows as self_labelled_rows
+    from llm_rl.tools.template import TOOL_CHAT_TEMPLATE as TOOL_CHAT_TEMPLATE
+    from llm_rl.tools.trajectories import TrajectoryDataset as TrajectoryDataset
     from llm_rl.training.callbacks import MetricsWriter as MetricsWriter
     from llm_rl.training.callbacks import QuietProgress as QuietProgress
     from llm_rl.training.lora import add_lora as add_lora
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from llm_rl.vapor.trainer import VAPORTrainer as VAPORTrainer
 
 _HOMES = {
+    "CallFormat": "llm_rl.tools.calls",
     "DPOArguments": "llm_rl.dpo.arguments",
     "DPOTrainer": "llm_rl.dpo.trainer",
     "GRPOArguments": "llm_rl.grpo.arguments",
@@ -53,10 +60,15 @@ _HOMES = {
     "RolloutTrainer": "llm_rl.rollout.trainer",
     "Sample": "llm_rl.rollout.data",
     "SamplingParams": "llm_rl.rollout.generation",
+    "SelfLabelOptions": "llm_rl.tools.self_labels",
+    "TOOL_CHAT_TEMPLATE": "llm_rl.tools.template",
+    "TrajectoryDataset": "llm_rl.tools.trajectories",
     "TransformersEngine": "llm_rl.rollout.generation",
     "VAPORArguments": "llm_rl.vapor.arguments",
     "VAPORTrainer": "llm_rl.vapor.trainer",
     "add_lora": "llm_rl.training.lora",
+    "read_trajectories": "llm_rl.tools.files",
+    "self_labelled_rows": "llm_rl.tools.self_labels",
     "start_rows": "llm_rl.raro.start",
     "supervised_trainer": "llm_rl.rollout.sft",
 }

@@ -10,6 +10,7 @@ from llm_rl.core.mismatch import CorrectionLevel, CorrectionMode
 from llm_rl.core.soft_surrogates import SAPO_NEGATIVE, SAPO_POSITIVE
 from llm_rl.grpo.chord import MuSchedule
 from llm_rl.rollout.clip import ClippedArguments
+from llm_rl.tools.arguments import EpisodeArguments
 
 ScaleRewards = Literal["group", "batch", "none"]
 ImportanceLevel = Literal["token", "sequence", "sequence_token"]
@@ -64,7 +65,7 @@ class GroupRelativeArguments(ClippedArguments):
 
 
 @dataclass
-class GRPOArguments(GroupRelativeArguments):
+class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
     """Arguments of `GRPOTrainer`; names and defaults are those of docs/grpo.md.
 
     Raises:
@@ -104,9 +105,6 @@ class GRPOArguments(GroupRelativeArguments):
         default="sum_then_normalize",
         metadata={"help": "Rewards are added up and then compared, or compared apart first (GDPO)."},
     )
-    max_turns: int = field(
-        default=1, metadata={"help": "Turns of the model in a conversation, at most, with GRPOTrainer(next_turn=...)."}
-    )
     rollouts_ahead: int = field(
         default=0,
         metadata={"help": "1: the next roll-out is sampled in a thread during the updates, one policy older."},
@@ -140,8 +138,6 @@ class GRPOArguments(GroupRelativeArguments):
         self._check_correction()
         self._check_entropy_bonus()
         self._check_chord()
-        if not isinstance(self.max_turns, int) or self.max_turns < 1:
-            raise ValueError(f"max_turns is {self.max_turns}; it must be a whole number, 1 or greater")
         if self.rollouts_ahead and self.max_turns > 1:
             raise ValueError("rollouts_ahead samples single turns; leave it out, or max_turns")
         if self.rollouts_ahead not in (0, 1):
@@ -153,6 +149,18 @@ class GRPOArguments(GroupRelativeArguments):
             )
         if self.rollouts_ahead and self.share_prompts:
             raise ValueError("rollouts_ahead is not supported with share_prompts; choose one of them")
+        if self.turn_rewards == "return_to_go":
+            for name, neutral in (("kl_in", "loss"), ("multi_objective_aggregation", "sum_then_normalize")):
+                if getattr(self, name) != neutral:
+                    raise ValueError(
+                        f"{name}={getattr(self, name)!r} acts on the reward of a whole completion, and with "
+                        "turn_rewards='return_to_go' turns have their own; choose one of them"
+                    )
+            if self.off_policy_mask_threshold is not None:
+                raise ValueError(
+                    "off_policy_mask_threshold asks for the advantage of a whole completion, and with "
+                    "turn_rewards='return_to_go' turns have their own; choose one of them"
+                )
         check_choice("multi_objective_aggregation", self.multi_objective_aggregation, Aggregation)
         if self.multi_objective_aggregation == "normalize_then_sum" and (
             self.kl_in == "reward" or self.advantage_baseline != "mean" or self.scale_rewards != "group"

@@ -1,4 +1,4 @@
-"""`GRPOTrainer`: group-relative policy optimization (arXiv:2402.03300) on `RolloutTrainer`; see docs/grpo.md."""
+"""`GRPOTrainer`: group-relative policy optimization (arXiv:2402.03300) on `EpisodeTrainer`; see docs/grpo.md."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from llm_rl.core import (
     MAX_LOG_RATIO,
     LossCounts,
-    MetricAccumulator,
     PolicyTensors,
     RewardScale,
     SurrogateOutput,
@@ -18,6 +17,7 @@ from llm_rl.core import (
     clipped_surrogate,
     cut_weight_surrogate,
     decoupled_advantage,
+    discounted_return_to_go,
     group_relative_advantage,
     leveled_log_ratio,
     masked_sum,
@@ -35,8 +35,8 @@ from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.rollout.loading import as_rows
 from llm_rl.rollout.scoring import causal_model
-from llm_rl.rollout.trainer import RolloutTrainer
-from llm_rl.rollout.turns import NextTurn, play_turns, texts_of, turns_of
+from llm_rl.tools.trainer import EpisodeTrainer
+from llm_rl.tools.turn_rewards import turn_numbers
 from llm_rl.training.identity import fingerprint
 from llm_rl.training.modes import evaluation_mode
 
@@ -53,56 +53,50 @@ def grpo_surrogate(
         logps: `(B, T)`, under the policy that is trained.
         old_logps: `(B, T)`, under the policy at sampling.
         mask: bool `(B, T)`, the tokens that count.
-        advantages: `(B,)`.
+        advantages: `(B,)`, or `(B, T)`.
     """
+    advantages = advantages.unsqueeze(1) if advantages.dim() == 1 else advantages
     log_ratio = leveled_log_ratio(logps, old_logps, mask, level=args.importance_sampling_level)
     if args.loss_type == "cispo":
         log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-        return cut_weight_surrogate(log_ratio, logps, advantages.unsqueeze(1), args.clip_high)
+        return cut_weight_surrogate(log_ratio, logps, advantages, args.clip_high)
     if args.loss_type == "sapo":
         log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
         temperatures = args.sapo_temperature_pos, args.sapo_temperature_neg
-        return soft_gate_surrogate(log_ratio, advantages.unsqueeze(1), *temperatures)
+        return soft_gate_surrogate(log_ratio, advantages, *temperatures)
     return clipped_surrogate(
         log_ratio,
         torch.zeros_like(log_ratio),
-        advantages.unsqueeze(1),
+        advantages,
         args.epsilon,
         args.clip_high,
         delta=args.delta,
     )
 
 
-class GRPOTrainer(RolloutTrainer):
+class GRPOTrainer(EpisodeTrainer):
     """Trains a causal language model on rewards that are compared within groups of completions of one prompt.
 
     Where this departs from usual code, such as TRL's: the loss is normalized over the whole optimizer step of all
     processes for every `loss_type`; completions without a token that counts are left out of its means; a group without
-    spread has advantage 0 exactly. Arguments as in `RolloutTrainer`, with `GRPOArguments`, and `chord_dataset`: rows
-    with "prompt" and "completion", expert answers that are mixed into the loss (CHORD, see `llm_rl.grpo.chord`), and
-    `next_turn`, which answers the model in conversations of several turns (`llm_rl.rollout.turns.NextTurn`).
+    spread has advantage 0 exactly. Arguments as in `EpisodeTrainer`, with `GRPOArguments`, and `chord_dataset`: rows
+    with "prompt" and "completion", expert answers that are mixed into the loss (CHORD, see `llm_rl.grpo.chord`).
     """
 
     args: GRPOArguments
     leaves_out_unscored = True
 
-    def __init__(self, *args: Any, chord_dataset: Any = None, next_turn: NextTurn | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, chord_dataset: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if (next_turn is None) != (self.args.max_turns == 1):
-            raise ValueError(
-                f"max_turns is {self.args.max_turns} {'without' if next_turn is None else 'with'} next_turn; several "
-                "turns need both"
-            )
-        self.next_turn = next_turn
         self.experts = None if chord_dataset is None else self._expert_answers(chord_dataset)
         self.ahead = self._new_ahead() if self.args.rollouts_ahead else None
         bonus = self.args.entropy_coef, self.args.entropy_target
         self.entropy_bonus = EntropyBonus(*bonus, self.args.entropy_coef_delta, self.args.entropy_coef_max)
 
     def _expert_answers(self, chord_dataset: Any) -> ExpertAnswers:
-        template = self.args.chat_template_kwargs or {}
         causal, rows = causal_model(self.model), as_rows(chord_dataset)
-        return ExpertAnswers(rows, causal, self.processing_class, self.sampling, template, self.args.seed)
+        given = causal, self.processing_class, self.sampling, self._template_arguments
+        return ExpertAnswers(rows, *given, self.args.seed)
 
     def _new_ahead(self) -> RolloutAhead:
         if type(self.engine) is not TransformersEngine:
@@ -132,27 +126,6 @@ class GRPOTrainer(RolloutTrainer):
             self._start_ahead(self.ahead, index + 1)
         return self._score_and_prepare(samples)
 
-    def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
-        """Samples of each row, a row's side by side; with `next_turn` the last turns of conversations."""
-        samples = super()._generate_completions(rows, num_generations)
-        if self.next_turn is None:
-            return samples
-        room = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
-        with self.accelerator.autocast():
-            tools = self.engine, self.processing_class, self.sampling
-            return play_turns(samples, self.next_turn, self.args.max_turns, *tools, room)
-
-    def _further_columns(self, samples: Sequence[Sample]) -> dict[str, list[Any]]:
-        """With `next_turn` the column "turns": the texts of all turns of each conversation."""
-        if self.next_turn is None:
-            return {}
-        return {"turns": [texts_of(sample, self.processing_class) for sample in samples]}
-
-    def _record_samples(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
-        super()._record_samples(metrics, samples, per_function)
-        if self.next_turn is not None:
-            metrics.add_ratio("turns", sum(len(turns_of(sample)) for sample in samples), len(samples))
-
     def _start_ahead(self, ahead: RolloutAhead, index: int) -> None:
         prompts = [ids for _, ids in self._encoded_rows(index)]
         ahead.submit(causal_model(self.model), index, self.state.global_step, prompts, self.sampling)
@@ -162,17 +135,14 @@ class GRPOTrainer(RolloutTrainer):
         sampler: Any = self._get_train_sampler()
         size, rank = self._rows_per_batch, self.args.process_index
         rows = [self.train_dataset[row] for row in sampler.block_at(index)[rank * size : (rank + 1) * size]]
-        template: Any = self.args.chat_template_kwargs or {}
         causal, count = causal_model(self.model), self.args.num_generations
-        return encode_rows(rows, causal, self.processing_class, count, self.sampling, template)
+        return encode_rows(rows, causal, self.processing_class, count, self.sampling, self._template_arguments)
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
         """The padded tensors of one micro-batch; completions without a reward do not count, nor may truncated ones."""
-        turns = [(owner, turn) for owner, sample in enumerate(samples) for turn in turns_of(sample)]
-        batch = super()._collate([turn for _, turn in turns])
-        if self.next_turn is not None:
-            batch.owners = torch.tensor([owner for owner, _ in turns], device=self.args.device)
-        scores = [samples[owner].scores for owner, _ in turns]
+        batch = super()._collate(samples)
+        owners = range(len(samples)) if batch.owners is None else batch.owners.tolist()
+        scores = [samples[owner].scores for owner in owners]
         unscored = [bool(said) and all(map(math.isnan, said)) for said in scores]
         batch.loss_mask = batch.loss_mask & ~torch.tensor(unscored, device=batch.loss_mask.device).unsqueeze(1)
         if self.args.mask_truncated_completions:
@@ -204,7 +174,7 @@ class GRPOTrainer(RolloutTrainer):
         penalties = []
         with evaluation_mode(self.model):
             for batch in micro_batches:
-                mask = batch.completion_mask
+                mask = batch.sampled_mask
                 kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
                 penalty = kl_penalty(kl, mask, self.args.beta)  # (B,)
                 if batch.owners is not None:
@@ -218,16 +188,43 @@ class GRPOTrainer(RolloutTrainer):
 
         A completion that is not scored is in no mean and has advantage 0.
         """
-        together = self.accelerator.gather(rewards)
+        return self._compare(rewards, ~rewards.isnan())
+
+    def _compare(self, rewards: Tensor, counted: Tensor) -> Tensor:
+        """Advantages of this process's rewards, `(P, G)` or `(P, G, K)`, among those that count, of all processes."""
+        together, mask = self.accelerator.gather(rewards), self.accelerator.gather(counted)
         advantages = group_relative_advantage(
             together,
             baseline=self.args.advantage_baseline,
             scale=SCALES[self.args.scale_rewards],
             std_eps=1e-4,
             correction=1,
-            mask=~together.isnan(),
+            mask=mask,
         )
         return advantages.chunk(self.args.world_size)[self.args.process_index]
+
+    def _score_and_prepare(self, samples: list[Sample]) -> list[RolloutBatch]:
+        """Adds advantages of turns, where they have rewards of their own."""
+        micro_batches = super()._score_and_prepare(samples)
+        if self.args.turn_rewards == "return_to_go":
+            self._set_turn_advantages(micro_batches)
+        return micro_batches
+
+    def _set_turn_advantages(self, micro_batches: Sequence[RolloutBatch]) -> None:
+        """Compares what each turn and those after it earned with the same turn of its group's other episodes."""
+        dealt = torch.cat([batch.turn_rewards for batch in micro_batches if batch.turn_rewards is not None])  # (N, K)
+        places = torch.cat([batch.places for batch in micro_batches if batch.places is not None])
+        ordered = torch.empty_like(dealt).index_copy(0, places, dealt)
+        rewards = ordered.view(-1, self.args.num_generations, self.args.max_turns)  # (P, G, K)
+        returns = discounted_return_to_go(rewards.nan_to_num(0.0), 1.0)
+        advantages = self._compare(returns, ~rewards.isnan()).flatten(0, 1)[places]  # (N, K)
+        for batch, own in zip(micro_batches, advantages.split(self.args.per_device_train_batch_size), strict=True):
+            if batch.owners is None:
+                batch.advantages = own.gather(1, turn_numbers(batch.sampled_mask))  # (B, T)
+            else:
+                turn = torch.arange(len(batch.owners), device=own.device)
+                turn = turn - torch.searchsorted(batch.owners, batch.owners)  # rows of an owner stand together
+                batch.advantages = own[batch.owners, turn]  # (B,)
 
     def _advantages_of(self, samples: Sequence[Sample], rewards: Tensor) -> Tensor:
         """Adds GDPO, which needs each reward apart."""
@@ -252,7 +249,7 @@ class GRPOTrainer(RolloutTrainer):
         acting = mask if inputs.policy_mask is None else inputs.policy_mask
         objective = objective.masked_fill(~acting, 0.0)
         if inputs.sampling_per_token_logps is not None:
-            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
+            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.sampled_mask)
         if self.args.corrects_importance:
             objective = objective * self._importance_weight(old_logps, inputs)
         if self.args.off_policy_mask_threshold is not None:
@@ -264,7 +261,7 @@ class GRPOTrainer(RolloutTrainer):
             mask,
             self.args.loss_type,
             LossCounts(inputs.sequences, inputs.tokens),
-            max_length=self.args.max_completion_length if self.args.loss_type == "dr_grpo" else None,
+            max_length=self._longest_sample if self.args.loss_type == "dr_grpo" else None,
         )
         if self.entropy_bonus.acts:
             loss = loss - self._bonus(entropies, inputs)
@@ -272,7 +269,7 @@ class GRPOTrainer(RolloutTrainer):
             loss = self._with_experts(self.experts, model, loss)
         record_monitors(
             self.metrics,
-            policy=PolicyTensors(logps, old_logps, surrogate, acting, inputs.completion_mask, entropies),
+            policy=PolicyTensors(logps, old_logps, surrogate, acting, inputs.sampled_mask, entropies),
         )
         return loss
 
@@ -336,12 +333,10 @@ class GRPOTrainer(RolloutTrainer):
     # Checkpoints
 
     def identity(self) -> dict[str, Any]:
-        """Adds a checksum of the expert answers and the name of `next_turn`."""
+        """Adds a checksum of the expert answers."""
         known = super().identity()
         if self.experts is not None:
             known["chord_dataset"] = fingerprint(self.experts.samples)
-        if self.next_turn is not None:
-            known["next_turn"] = getattr(self.next_turn, "__name__", type(self.next_turn).__name__)
         return known
 
     def progress(self) -> dict[str, Any]:

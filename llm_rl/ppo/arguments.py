@@ -7,12 +7,13 @@ from typing import ClassVar, Literal
 from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.grpo.arguments import KLIn
 from llm_rl.rollout.clip import ClippedArguments
+from llm_rl.tools.arguments import EpisodeArguments
 
 ValueKind = Literal["head", "model"]
 
 
 @dataclass
-class PPOArguments(ClippedArguments):
+class PPOArguments(ClippedArguments, EpisodeArguments):
     """Arguments of `PPOTrainer`; names and defaults are those of docs/ppo.md.
 
     `num_ppo_epochs` is the name that PPO has for `num_iterations`, which takes its value.
@@ -75,6 +76,11 @@ class PPOArguments(ClippedArguments):
             )
         if self.detach_value_head and self.value_function == "model":
             raise ValueError("detach_value_head does nothing with value_function='model'; leave one of them out")
+        if self.episode_as == "turns":
+            raise ValueError(
+                "episode_as='turns' would cut PPO's advantages between turns, which run through a whole episode; leave "
+                "it out"
+            )
         if self.dynamic_sampling_attempts:
             raise ValueError(
                 "dynamic_sampling_attempts replaces groups without spread, and PPO compares no groups; leave it out"

@@ -28,9 +28,10 @@ class PPOBatch(RolloutBatch):
 
     def with_state_after(self) -> "PPOBatch":
         """The batch with one more column of padding, so that what is read before each token ends behind the last."""
-        ids, mask = self.completion_ids, self.completion_mask
+        ids, mask, given = self.completion_ids, self.completion_mask, self.given_mask
         return replace(
             self,
             completion_ids=torch.cat([ids, ids[:, -1:]], 1),  # (B, T + 1)
             completion_mask=torch.cat([mask, torch.zeros_like(mask[:, -1:])], 1),
+            given_mask=None if given is None else torch.cat([given, torch.zeros_like(given[:, -1:])], 1),
         )

@@ -35,12 +35,13 @@ from llm_rl.ppo.value_function import (
     trunk_of,
 )
 from llm_rl.rollout.data import RolloutBatch, Sample
-from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.tools.trainer import EpisodeTrainer
+from llm_rl.tools.turn_rewards import at_turn_ends
 from llm_rl.training.checkpoint import named_damage
 from llm_rl.training.modes import evaluation_mode
 
 
-class PPOTrainer(RolloutTrainer):
+class PPOTrainer(EpisodeTrainer):
     """Trains a causal language model on rewards, with an advantage for each token from a value function.
 
     Where this departs from usual code: the loss is the mean over the tokens of the whole optimizer step, of all
@@ -48,18 +49,18 @@ class PPOTrainer(RolloutTrainer):
     A reward stands at the last token of its completion.
 
     Args:
-        *args: As in `RolloutTrainer`, with `PPOArguments`.
+        *args: As in `EpisodeTrainer`, with `PPOArguments`.
         value_model: A causal language model whose body gives the hidden states of the value function, with
             `value_function="model"`. None: a copy of the policy as it is.
         optimizers: Optimizer and scheduler; the optimizer must be None, as the value function is made here.
-        **kwargs: As in `RolloutTrainer`.
+        **kwargs: As in `EpisodeTrainer`.
 
     Attributes:
         value_function: V, of the states before completion tokens.
 
     Raises:
         ValueError: `value_model` is given without `value_function="model"`, an optimizer is given, the policy's output
-            head is more than a matrix, or one of the reasons of `RolloutTrainer`.
+            head is more than a matrix, or one of the reasons of `EpisodeTrainer`.
     """
 
     args: PPOArguments
@@ -118,6 +119,11 @@ class PPOTrainer(RolloutTrainer):
         return PPOBatch(**vars(super()._collate(samples)))
 
     @property
+    def _by_turns(self) -> bool:
+        """False: advantages run through a whole conversation."""
+        return False
+
+    @property
     def _needs_old_policy(self) -> bool:
         """True: the values at sampling come with it."""
         return True
@@ -156,13 +162,13 @@ class PPOTrainer(RolloutTrainer):
                 batch.old_values,
                 gamma=self.args.gamma,
                 lam=self.args.lam,
-                mask=batch.completion_mask,
+                mask=batch.sampled_mask,
                 bootstrap=batch.values_after,
             )
             batch.token_advantages, batch.returns = estimate
 
         # Statistics are those of the roll-out of all processes.
-        masks, several = [batch.completion_mask for batch in micro_batches], self.args.world_size > 1
+        masks, several = [batch.sampled_mask for batch in micro_batches], self.args.world_size > 1
         errors = masked_moments([batch.returns - batch.old_values for batch in micro_batches], masks, reduce=several)
         returns = masked_moments([batch.returns for batch in micro_batches], masks, reduce=several)
         moments = masked_moments([batch.token_advantages for batch in micro_batches], masks, reduce=several)
@@ -172,14 +178,22 @@ class PPOTrainer(RolloutTrainer):
                 batch.token_advantages = whiten(batch.token_advantages, mask, moments)
 
     def _token_rewards(self, batch: PPOBatch) -> Tensor:
-        """The reward at the last token, less the divergence of each token where it is in the reward; `(B, T)`."""
-        mask, rewards = batch.completion_mask, batch.rewards
+        """The rewards of tokens, `(B, T)`.
+
+        A completion's stands at its last token, or those of its turns at theirs; each token has its divergence taken
+        off, where that is in the reward.
+        """
+        mask, rewards = batch.sampled_mask, batch.rewards
         assert rewards is not None
+        if batch.turn_rewards is not None:
+            rewards = torch.zeros_like(rewards)  # turns have them
         if not self.args.uses_reference or self.args.kl_in == "loss":
-            return rewards_with_kl(rewards, torch.zeros_like(mask, dtype=rewards.dtype), mask, 0.0)
-        with evaluation_mode(self.model):
-            kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
-        return rewards_with_kl(rewards, kl, mask, self.args.beta)
+            paid = rewards_with_kl(rewards, torch.zeros_like(mask, dtype=rewards.dtype), mask, 0.0)
+        else:
+            with evaluation_mode(self.model):
+                kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
+            paid = rewards_with_kl(rewards, kl, mask, self.args.beta)
+        return paid if batch.turn_rewards is None else paid + at_turn_ends(batch.turn_rewards, mask)
 
     # The update
 
@@ -205,8 +219,8 @@ class PPOTrainer(RolloutTrainer):
         self.metrics.add_ratio("value_clip_frac", masked_sum(value.clipped, mask), tokens)
         self.metrics.add_ratio("value_mean", masked_sum(values.detach(), mask), tokens)
         if inputs.sampling_per_token_logps is not None:
-            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
-        policy = PolicyTensors(logps, old_logps, surrogate, mask, inputs.completion_mask, entropies)
+            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.sampled_mask)
+        policy = PolicyTensors(logps, old_logps, surrogate, mask, inputs.sampled_mask, entropies)
         record_monitors(self.metrics, policy=policy)
         return aggregate_loss(losses, mask, "dapo", LossCounts(inputs.sequences, inputs.tokens))
 

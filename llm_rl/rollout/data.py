@@ -16,11 +16,14 @@ class Sample:
     Attributes:
         row: The row of the data set; `row["prompt"]` is a text or a list of messages.
         prompt_ids: Tokens of the prompt.
-        completion_ids: Sampled tokens up to and including the first end token.
+        completion_ids: Sampled tokens up to and including the first end token; of a whole conversation also what stands
+            between the model's turns.
         truncated: Whether there is no end token.
         engine_logprobs: Log-probabilities that the engine sampled with, one a token; None where it gave none.
         scores: What each reward function said, NaN where it does not apply; filled in by the trainer.
         earlier: The model's turns before this one in a conversation, each with what stood before it.
+        given: Which tokens of the completion were not sampled, but given in answer to a turn; None: none of them.
+        episode: What is known of the tools' side of a conversation (`llm_rl.tools.episodes.Episode`); None without.
     """
 
     row: Mapping[str, Any]
@@ -30,6 +33,8 @@ class Sample:
     engine_logprobs: list[float] | None = None
     scores: list[float] = field(default_factory=list, compare=False)
     earlier: "tuple[Sample, ...]" = ()
+    given: list[bool] | None = None
+    episode: Any = field(default=None, compare=False)
 
 
 def check_row(row: Any) -> Mapping[str, Any]:
@@ -120,8 +125,8 @@ class RolloutBatch:
         prompt_ids: int64 `(B, P)`.
         prompt_mask: bool `(B, P)`, tokens of the prompts.
         completion_ids: int64 `(B, T)`, T ≥ 1.
-        completion_mask: bool `(B, T)`, sampled tokens, the first end token included. Padding is told by position, so
-            pad and end token may be the same.
+        completion_mask: bool `(B, T)`, the tokens that are there, the last end token included. Padding is told by
+            position, so pad and end token may be the same.
         truncated: bool `(B,)`, completions without end token.
         loss_mask: bool `(B, T)`, the sampled tokens that count in the loss and its denominators.
         policy_mask: bool `(B, T)`, those of them whose surrogate counts; the others have a divergence alone. None: all.
@@ -130,9 +135,13 @@ class RolloutBatch:
             roll-out serves one update.
         ref_per_token_logps: float32 `(B, T)`; None without a reference.
         rewards: float32 `(B,)`, what the advantages are made from; NaN where no function scores the completion.
-        advantages: float32 `(B,)`.
+        advantages: float32 `(B,)`; `(B, T)` where turns of one completion have their own.
         owners: int64 `(B,)`, the conversation of the micro-batch that each row is a turn of; `rewards` and `places`
             then have an entry a conversation. None: there are no turns.
+        given_mask: bool `(B, T)`, tokens of the completions that were not sampled, but given in answer to the model:
+            they are read and not trained on. None: there are none.
+        turn_rewards: float32 `(C, K)`, the reward of each turn of the C conversations, NaN behind the last one; None
+            where a conversation has its reward as a whole.
         places: int64 `(B,)`, where the completions stand in the process's roll-out, in which groups stay together.
         sequences: int64 scalar, rows that count in the whole optimizer step, over micro-batches and processes.
         tokens: int64 scalar, tokens that count in the whole optimizer step.
@@ -151,6 +160,8 @@ class RolloutBatch:
     rewards: Tensor | None = None
     advantages: Tensor | None = None
     owners: Tensor | None = None
+    given_mask: Tensor | None = None
+    turn_rewards: Tensor | None = None
     places: Tensor | None = None
     sequences: Tensor | None = None
     tokens: Tensor | None = None
@@ -160,6 +171,8 @@ class RolloutBatch:
         """Pads samples; all sampled tokens count in the loss."""
         prompt_ids, prompt_mask = pad([sample.prompt_ids for sample in samples], pad_id, "left")
         completion_ids, completion_mask = pad([sample.completion_ids for sample in samples], pad_id, "right")
+        given_mask = _given_mask(samples)
+        sampled = completion_mask.clone() if given_mask is None else completion_mask & ~given_mask
         truncated = torch.tensor([sample.truncated for sample in samples])
         given = [sample.engine_logprobs for sample in samples if sample.engine_logprobs is not None]
         return cls(
@@ -168,9 +181,23 @@ class RolloutBatch:
             completion_ids=completion_ids.to(device),
             completion_mask=completion_mask.to(device),
             truncated=truncated.to(device),
-            loss_mask=completion_mask.clone().to(device),
+            loss_mask=sampled.to(device),
+            given_mask=None if given_mask is None else given_mask.to(device),
             sampling_per_token_logps=pad(given, 0.0, "right")[0].to(device) if len(given) == len(samples) else None,
         )
+
+    @property
+    def sampled_mask(self) -> Tensor:
+        """bool `(B, T)`, the tokens that the policy sampled."""
+        return self.completion_mask if self.given_mask is None else self.completion_mask & ~self.given_mask
+
+
+def _given_mask(samples: Sequence[Sample]) -> Tensor | None:
+    """bool `(B, T)`, the tokens of completions that were given; None where none was."""
+    if all(sample.given is None for sample in samples):
+        return None
+    flags = [sample.given or [False] * len(sample.completion_ids) for sample in samples]
+    return pad([[int(flag) for flag in row] for row in flags], 0, "right")[0].bool()
 
 
 def pad(rows: Sequence[Sequence[Any]], value: Any, side: str) -> tuple[Tensor, Tensor]:

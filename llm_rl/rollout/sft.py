@@ -41,8 +41,7 @@ class SupervisedDataset(Dataset[dict[str, list[int]]]):
             raise ValueError("the tokenizer has no end token; set tokenizer.eos_token")
         self.items = [self._encode(row, tokenizer, column) for row in rows]
 
-    @staticmethod
-    def _encode(row: Mapping[str, Any], tokenizer: Any, column: str) -> dict[str, list[int]]:
+    def _encode(self, row: Mapping[str, Any], tokenizer: Any, column: str) -> dict[str, list[int]]:
         prompt = encode_prompt(check_row(row)["prompt"], tokenizer, {})
         answer = row.get(column)
         if not isinstance(answer, str):
@@ -80,7 +79,8 @@ class AnswerCollator:
             batch["position_ids"] = positions(mask)
         if self._keeps:
             # The logits before an answer's first token predict it.
-            kept = int((labels != IGNORED).sum(1).max()) + 1
+            first = int((labels != IGNORED).int().argmax(1).min())
+            kept = min(labels.shape[1] - first + 1, labels.shape[1])
             batch |= {"labels": labels[:, -kept:], "logits_to_keep": kept}
         return batch
 
@@ -88,17 +88,20 @@ class AnswerCollator:
 def supervised_trainer(
     model: nn.Module,
     args: TrainingArguments,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]] | SupervisedDataset,
     tokenizer: Any,
     *,
     column: str = "chosen",
     callbacks: list[Any] | None = None,
 ) -> ExactTrainer:
-    """An `ExactTrainer` on `SupervisedDataset`; its arguments and errors are those of both."""
+    """An `ExactTrainer` on `SupervisedDataset`; its arguments and errors are those of both.
+
+    Rows may be such a data set already, as `llm_rl.tools.trajectories.TrajectoryDataset` is one.
+    """
     return ExactTrainer(
         model=model,
         args=args,
-        train_dataset=SupervisedDataset(rows, tokenizer, column),
+        train_dataset=rows if isinstance(rows, SupervisedDataset) else SupervisedDataset(rows, tokenizer, column),
         data_collator=AnswerCollator(tokenizer, model),
         callbacks=callbacks,
     )

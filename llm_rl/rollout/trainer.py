@@ -132,8 +132,13 @@ class RolloutTrainer(BufferedTrainer):
 
     def _check_row(self, row: Any) -> None:
         """Raises `ValueError` for a row that training or evaluation could not use; a subclass may ask for more."""
-        template = self.args.chat_template_kwargs or {}
-        prompt_ids(row, causal_model(self.model), self.processing_class, self.sampling, template)  # type: ignore[arg-type]
+        prompt_ids(row, causal_model(self.model), self.processing_class, self.sampling, self._template_arguments)
+
+    @property
+    def _template_arguments(self) -> Mapping[str, Any]:
+        """Arguments of the chat template."""
+        known: Any = self.args.chat_template_kwargs or {}
+        return known
 
     # The buffer
 
@@ -220,7 +225,7 @@ class RolloutTrainer(BufferedTrainer):
                 rows,
                 count,
                 params,
-                self.args.chat_template_kwargs or {},  # type: ignore[arg-type]
+                self._template_arguments,
             )
 
     def _compute_rewards_per_func(self, samples: Sequence[Sample]) -> Tensor:

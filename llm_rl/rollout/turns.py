@@ -1,11 +1,13 @@
-"""Conversations of several turns: each turn of the model is a training sample, all of them with one reward.
+"""Conversations of several turns: the model's turns, and what answers them.
 
-The number of training samples of a roll-out so follows from the conversations (ms-swift's `dynamic_num_samples`).
+A conversation is a chain of samples, each of one turn of the model with all that stood before it; what was sampled is
+never encoded again. It is trained on as one sample (`joined`), or as one a turn, so that the number of training samples
+of a roll-out follows from the conversations (ms-swift's `dynamic_num_samples`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from llm_rl.rollout.completions import as_samples
 from llm_rl.rollout.data import Sample
@@ -18,31 +20,95 @@ The text stands behind the last turn as it is, tags of the chat template include
 """
 
 
+class Partner(Protocol):
+    """What the model talks with in the conversations of a roll-out."""
+
+    def cut(self, sample: Sample) -> Sample:
+        """A turn that was just sampled, up to where it counts."""
+
+    def answer(self, index: int, sample: Sample) -> Sequence[int] | None:
+        """The tokens that stand behind the last turn of conversation `index`, or None where it ends.
+
+        Asked once for each turn that has an end, but for the last of `max_turns`.
+        """
+
+
+class TextPartner:
+    """Answers by a function from texts to texts.
+
+    Args:
+        next_turn: The function.
+        tokenizer: Decodes turns and encodes answers.
+    """
+
+    def __init__(self, next_turn: NextTurn, tokenizer: Any) -> None:
+        self._next_turn, self._tokenizer = next_turn, tokenizer
+
+    def cut(self, sample: Sample) -> Sample:
+        """The turn as it is."""
+        return sample
+
+    def answer(self, index: int, sample: Sample) -> Sequence[int] | None:
+        """The tokens of what the function returns.
+
+        Raises:
+            TypeError: That is neither a text nor None.
+        """
+        answer = self._next_turn(sample.row, texts_of(sample, self._tokenizer))
+        if answer is None:
+            return None
+        if not isinstance(answer, str):
+            raise TypeError(f"next_turn returned a {type(answer).__name__}; it must return a text or None")
+        return [int(token) for token in self._tokenizer(answer, add_special_tokens=False)["input_ids"]]
+
+
 def turns_of(sample: Sample) -> list[Sample]:
     """The turns of the model in a conversation, in order; the last one is the sample itself."""
     return [*sample.earlier, sample]
 
 
+def joined(sample: Sample) -> Sample:
+    """A conversation as one sample: the first prompt, then all turns of the model and, as `given`, what answered them.
+
+    Log-probabilities of the engine are 0 at given tokens; None where a turn has none.
+    """
+    turns = turns_of(sample)
+    start = len(turns[0].prompt_ids)
+    ids = [*sample.prompt_ids, *sample.completion_ids][start:]
+    given, logprobs = [True] * len(ids), [0.0] * len(ids)
+    for turn in turns:
+        own = slice(len(turn.prompt_ids) - start, len(turn.prompt_ids) - start + len(turn.completion_ids))
+        given[own] = [False] * len(turn.completion_ids)
+        logprobs[own] = turn.engine_logprobs or [0.0] * len(turn.completion_ids)
+    known = all(turn.engine_logprobs is not None for turn in turns)
+    return replace(
+        sample,
+        prompt_ids=turns[0].prompt_ids,
+        completion_ids=ids,
+        engine_logprobs=logprobs if known else None,
+        given=given if any(given) else None,
+        earlier=(),
+    )
+
+
 def play_turns(
     samples: Sequence[Sample],
-    next_turn: NextTurn,
+    partner: Partner,
     max_turns: int,
     engine: GenerationEngine,
-    tokenizer: Any,
     params: SamplingParams,
     room: int | None,
 ) -> list[Sample]:
     """Goes on with conversations after the model's first turn.
 
-    A conversation ends where `next_turn` says so, after `max_turns`, at a turn without end token, and where the model
+    A conversation ends where the partner says so, after `max_turns`, at a turn without end token, and where the model
     has no room for a longest turn.
 
     Args:
         samples: First turns.
-        next_turn: What answers the model.
+        partner: What answers the model.
         max_turns: The model's turns at most, ≥ 1.
         engine: What samples; it has the policy's weights.
-        tokenizer: Decodes turns and encodes answers.
         params: How to sample.
         room: Positions of the model. None: no bound.
 
@@ -50,20 +116,16 @@ def play_turns(
         The last turn of each conversation, with the `earlier` ones; token in, token out.
 
     Raises:
-        TypeError: `next_turn` returned something else than a text or None.
         ValueError: The engine broke its contract.
     """
-    conversations, active = list(samples), set(range(len(samples)))
+    conversations, active = [partner.cut(sample) for sample in samples], set(range(len(samples)))
     for _ in range(max_turns - 1):
         asked: list[tuple[int, list[int]]] = []
         for index in sorted(active):
             sample = conversations[index]
-            answer = None if sample.truncated else next_turn(sample.row, texts_of(sample, tokenizer))
-            if answer is not None and not isinstance(answer, str):
-                raise TypeError(f"next_turn returned a {type(answer).__name__}; it must return a text or None")
-            added = [] if answer is None else tokenizer(answer, add_special_tokens=False)["input_ids"]
-            ids = [*sample.prompt_ids, *sample.completion_ids, *map(int, added)]
-            if answer is not None and (room is None or len(ids) + params.max_new_tokens <= room):
+            added = None if sample.truncated else partner.answer(index, sample)
+            ids = [*sample.prompt_ids, *sample.completion_ids, *(added or [])]
+            if added is not None and (room is None or len(ids) + params.max_new_tokens <= room):
                 asked.append((index, ids))
         active = {index for index, _ in asked}
         if not asked:
@@ -72,7 +134,8 @@ def play_turns(
         found = as_samples(encoded, engine.generate([ids for _, ids in asked], params), params)
         for (index, _), sample in zip(asked, found, strict=True):
             before = conversations[index]
-            conversations[index] = replace(sample, earlier=(*before.earlier, replace(before, earlier=())))
+            earlier = (*before.earlier, replace(before, earlier=()))
+            conversations[index] = replace(partner.cut(sample), earlier=earlier)
     return conversations
 
 

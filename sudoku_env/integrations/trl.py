@@ -56,6 +56,11 @@ class SudokuTools(GameTools):
         """The sum of the rewards of the game, as `SudokuText` pays them."""
         return self._game.score
 
+    @property
+    def game(self) -> SudokuText:
+        """The game that is played, for reward functions that ask for more, such as `game.info()["hints"]`."""
+        return self._game
+
     def _called(self, move: Move) -> str:
         reply: str = getattr(self._game, move.name)(*move.numbers)
         return reply

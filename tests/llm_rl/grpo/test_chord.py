@@ -8,13 +8,16 @@ import torch
 
 from llm_rl.grpo.chord import MuSchedule, expert_loss
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, new_model, rows, tokenizer, trainer, untimed
-
-EXPERTS = [
-    {"prompt": "red", "completion": " one two"},
-    {"prompt": "sky sea", "completion": " three"},
-    {"prompt": [{"role": "user", "content": "sun"}], "completion": [{"role": "assistant", "content": " moon one one"}]},
-]
+from tests.llm_rl.helpers.tiny_grpo import (
+    EXPERTS,
+    KeepGradients,
+    distinct_rows,
+    new_model,
+    rows,
+    tokenizer,
+    trainer,
+    untimed,
+)
 
 
 def test_mu_by_hand() -> None:

@@ -1,20 +1,38 @@
-"""Started by torchrun: trains once for each set of arguments and writes down gradients and logs of this process."""
+"""Started by torchrun: trains once for each set of arguments and writes down what this process had.
+
+That is its samples, its log and the gradient of its last step. "given" among the arguments names what the trainer gets
+beside them, "prompt" is the only prompt.
+"""
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import save_file
 
+from llm_rl.rollout.data import Sample
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, trainer
+from tests.llm_rl.helpers.tiny_grpo import EXPERTS, KeepGradients, distinct_rows, go_on, trainer
+
+OFFERED: dict[str, Any] = {"chord_dataset": EXPERTS, "next_turn": go_on, "engine": FixedEngine()}
 
 folder = Path(sys.argv[1])
 for index, changes in enumerate(json.loads(sys.argv[2])):
-    kept = KeepGradients()
-    given = {"engine": FixedEngine(), "callbacks": [kept]}
-    run = trainer(folder / str(index), data=distinct_rows(), given=given, **changes)
+    kept, roll_outs = KeepGradients(), []
+    given = {name: OFFERED[name] for name in changes.pop("given", ["engine"])}
+    prompt = changes.pop("prompt", None)
+    data = distinct_rows() if prompt is None else [{"prompt": prompt}] * 8
+    run = trainer(folder / str(index), data=data, given={**given, "callbacks": [kept]}, **changes)
+    scoring = run._score_and_prepare
+
+    def noting(samples: list[Sample], scoring: Any = scoring, roll_outs: Any = roll_outs) -> Any:
+        roll_outs.append([(each.prompt_ids, each.completion_ids, each.engine_logprobs) for each in samples])
+        return scoring(samples)
+
+    run._score_and_prepare = noting  # type: ignore[method-assign]
     run.train()
     stem = folder / f"{index}-rank{run.args.process_index}"
-    save_file(kept.steps[0], stem.with_suffix(".safetensors"))
+    save_file(kept.steps[-1], stem.with_suffix(".safetensors"))
     stem.with_suffix(".json").write_text(json.dumps(run.state.log_history))
+    stem.with_suffix(".samples.json").write_text(json.dumps(roll_outs))

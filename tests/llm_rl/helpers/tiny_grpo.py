@@ -1,6 +1,6 @@
 """A tiny random Llama, a tokenizer trained on the spot and rewards, small enough to train within a test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,12 @@ CHAT = (
     "{% for message in messages %}{{ message['role'] }} {{ message['content'] }} {% endfor %}"
     "{% if add_generation_prompt %}assistant{% endif %}"
 )
+EXPERTS = [
+    {"prompt": "red", "completion": " one two"},
+    {"prompt": "sky sea", "completion": " three"},
+    {"prompt": [{"role": "user", "content": "sun"}], "completion": [{"role": "assistant", "content": " moon one one"}]},
+]
+"""Answers for CHORD."""
 Kind = TypeVar("Kind")
 TIMES = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}
 
@@ -82,6 +88,11 @@ def small_ids(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
 
 def length(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
     return [len(ids) / 10 for ids in completion_ids]
+
+
+def go_on(row: Mapping[str, Any], turns: Sequence[str]) -> str | None:
+    """Answers, unless the model's last turn is short; in the second answer with another text."""
+    return None if len(turns[-1]) < 4 else " two" if len(turns) == 1 else " three sea"
 
 
 def settings(folder: Path, **changes: Any) -> dict[str, Any]:
@@ -159,8 +170,8 @@ def keep_samples(run: RolloutTrainer) -> list[Sample]:
     samples: list[Sample] = []
     original = run._generate_completions
 
-    def keeping(*args: Any) -> list[Sample]:
-        samples.extend(original(*args))
+    def keeping(*args: Any, **kwargs: Any) -> list[Sample]:
+        samples.extend(original(*args, **kwargs))
         return samples
 
     run._generate_completions = keeping  # type: ignore[method-assign]

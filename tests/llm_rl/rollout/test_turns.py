@@ -1,4 +1,3 @@
-from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,15 @@ from llm_rl.rollout.data import Sample
 from llm_rl.rollout.turns import turns_of
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.grpo_reference import slow_advantages, token_logps
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, keep_samples, new_model, tokenizer, trainer
-
-
-def go_on(row: Mapping[str, Any], turns: Sequence[str]) -> str | None:
-    """Answers, unless the model's last turn is short; in the second answer with another text."""
-    return None if len(turns[-1]) < 4 else " two" if len(turns) == 1 else " three sea"
+from tests.llm_rl.helpers.tiny_grpo import (
+    KeepGradients,
+    distinct_rows,
+    go_on,
+    keep_samples,
+    new_model,
+    tokenizer,
+    trainer,
+)
 
 
 def all_turns(turns: list[list[str]], completions: list[str], **kwargs: Any) -> list[float]:

@@ -1,0 +1,51 @@
+"""Arguments of conversations of several turns, with tools or without."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.rollout.arguments import RolloutArguments
+
+EpisodeAs = Literal["sample", "turns"]
+TurnRewards = Literal["sparse", "return_to_go"]
+
+
+@dataclass
+class EpisodeArguments(RolloutArguments):
+    """Arguments of `EpisodeTrainer`; see docs/tools.md.
+
+    Raises:
+        ValueError: A value is out of range, or a name unknown.
+    """
+
+    max_turns: int = field(
+        default=1, metadata={"help": "Turns of the model in a conversation, at most; for tools and next_turn."}
+    )
+    episode_as: EpisodeAs | None = field(
+        default=None,
+        metadata={"help": "A conversation is one training sample, or one a turn (turns, the default of next_turn)."},
+    )
+    turn_rewards: TurnRewards = field(
+        default="sparse",
+        metadata={"help": "A turn earns the whole episode's reward, or what environments pay from it on."},
+    )
+    max_result_tokens: int = field(default=256, metadata={"help": "Longest result of a tool in tokens; cut behind."})
+    tool_timeout: float | None = field(
+        default=None, metadata={"help": "Seconds until a tool counts as not answering; None: no limit."}
+    )
+    show_supervised: bool = field(
+        default=True, metadata={"help": "Print the first conversation of a run, with marks around what is trained on."}
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("max_turns", "max_result_tokens"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")
+        if self.episode_as is not None:
+            check_choice("episode_as", self.episode_as, EpisodeAs)
+            if self.max_turns == 1:
+                raise ValueError(f"episode_as={self.episode_as!r} does nothing while max_turns is 1; set max_turns")
+        check_choice("turn_rewards", self.turn_rewards, TurnRewards)
+        if self.tool_timeout is not None:
+            check_positive("tool_timeout", self.tool_timeout)

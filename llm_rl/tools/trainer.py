@@ -1,0 +1,254 @@
+"""`EpisodeTrainer`: roll-outs that are conversations of several turns, with tools or without; see docs/tools.md."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from llm_rl.core import MetricAccumulator
+from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
+from llm_rl.rollout.generation import SamplingParams
+from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.rollout.turns import NextTurn, TextPartner, joined, play_turns, texts_of, turns_of
+from llm_rl.tools.arguments import EpisodeArguments
+from llm_rl.tools.calls import CallFormat
+from llm_rl.tools.episodes import Episode, EpisodePartner, record_episodes
+from llm_rl.tools.marks import MARKS, marked_row
+from llm_rl.tools.template import ResultFrame, check_shows_tools
+from llm_rl.tools.toolbox import Toolbox, methods_of
+from llm_rl.tools.turn_rewards import rewards_of_turns
+
+
+def environment_reward(environments: Sequence[Any], **columns: Any) -> list[float]:
+    """The reward function of environments: what `get_reward` of each says at the end of its episode."""
+    return [environment.get_reward() for environment in environments]
+
+
+class EpisodeTrainer(RolloutTrainer):
+    """A `RolloutTrainer` whose completions may be conversations of several turns.
+
+    Args:
+        model: As in `RolloutTrainer`.
+        reward_funcs: As there. They get the column "turns" too, and with environments "environments"; where these have
+            `get_reward`, it is one more function, and this may be None.
+        *args: As there, with `EpisodeArguments`.
+        tools: Functions that the model may call, with type hints and docstrings.
+        environment_factory: Makes an environment for each completion. Its public methods are the tools; `reset(**row)`
+            is called first, if there is one, and what it returns is added to the last message of the prompt.
+        next_turn: Answers the model's turns by texts, without tools (`llm_rl.rollout.turns.NextTurn`).
+        call_format: How the model writes calls. None: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`.
+        **kwargs: As in `RolloutTrainer`.
+
+    Raises:
+        ValueError: Several of the three are given, or one without `max_turns` above 1 or the other way round; a tool or
+            the chat template is not fit; or one of the reasons of `RolloutTrainer`.
+    """
+
+    args: EpisodeArguments
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any,
+        *args: Any,
+        tools: Sequence[Callable[..., Any]] | None = None,
+        environment_factory: Callable[[], Any] | None = None,
+        next_turn: NextTurn | None = None,
+        call_format: CallFormat | None = None,
+        **kwargs: Any,
+    ) -> None:
+        offered = {"tools": tools, "environment_factory": environment_factory, "next_turn": next_turn}
+        answering = [name for name, value in offered.items() if value is not None]
+        if len(answering) > 1:
+            raise ValueError(
+                f"{' and '.join(answering)} are given, of which one answers the model; leave the others out"
+            )
+        self.next_turn, self.environment_factory = next_turn, environment_factory
+        self.toolbox = self._new_toolbox(tools, environment_factory)
+        self.call_format = call_format or CallFormat()
+        pays = environment_factory is not None and hasattr(environment_factory(), "get_reward")
+        if pays:
+            own = [] if reward_funcs is None else reward_funcs
+            reward_funcs = [*(own if isinstance(own, Sequence) else [own]), environment_reward]
+        super().__init__(model, reward_funcs, *args, **kwargs)
+        if bool(answering) != (self.args.max_turns > 1):
+            raise ValueError(
+                f"max_turns is {self.args.max_turns} {'with' if answering else 'without'} "
+                f"{answering[0] if answering else 'next_turn, tools or environment_factory'}; several turns need both"
+            )
+        if self.args.turn_rewards == "return_to_go" and not pays:
+            raise ValueError(
+                "turn_rewards='return_to_go' needs an environment_factory whose environments have get_reward(), the "
+                "score so far; leave it out"
+            )
+        if call_format is not None and self.toolbox is None:
+            raise ValueError("call_format is given without tools or environment_factory; leave it out")
+        if self.toolbox is not None:
+            template: Any = self.args.chat_template_kwargs or {}
+            check_shows_tools(self.processing_class, self.toolbox.schemas, template)
+            self._frame = ResultFrame(self.processing_class, template)
+        self._marks_shown = False
+
+    @staticmethod
+    def _new_toolbox(
+        tools: Sequence[Callable[..., Any]] | None, environment_factory: Callable[[], Any] | None
+    ) -> Toolbox | None:
+        if environment_factory is not None:
+            tools = [*methods_of(environment_factory()).values()]
+        if tools is not None and not tools:
+            raise ValueError("there is no tool; give functions, or an environment with public methods")
+        return None if tools is None else Toolbox(tools)
+
+    @property
+    def _template_arguments(self) -> Mapping[str, Any]:
+        """Adds the tools, which the template tells the model."""
+        known = super()._template_arguments
+        return known if self.toolbox is None else {**known, "tools": self.toolbox.schemas}
+
+    def _check_row(self, row: Any) -> None:
+        """Raises `ValueError` for a row that training or evaluation could not use."""
+        super()._check_row(row)
+        if self.toolbox is not None and not is_conversation(row["prompt"]):
+            raise ValueError(
+                f"prompt is {row['prompt']!r}, a text; with tools it must be a list of messages, as the chat template "
+                "tells the model of them"
+            )
+
+    @property
+    def _talks(self) -> bool:
+        """Whether there are several turns."""
+        return self.next_turn is not None or self.toolbox is not None
+
+    @property
+    def _by_turns(self) -> bool:
+        """Whether each turn is a training sample of its own."""
+        default = "sample" if self.next_turn is None else "turns"
+        return self._talks and (self.args.episode_as or default) == "turns"
+
+    @property
+    def _longest_sample(self) -> int:
+        """The most tokens that the policy samples for one training sample."""
+        turns = self.args.max_turns if self._talks and not self._by_turns else 1
+        return self.args.max_completion_length * turns
+
+    # A roll-out
+
+    def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
+        """Samples of each row, a row's side by side; with several turns the last ones of conversations."""
+        if not self._talks:
+            return super()._generate_completions(rows, num_generations)
+        repeated = [row for row in rows for _ in range(num_generations)]
+        room = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
+        if self.toolbox is None:
+            assert self.next_turn is not None
+            partner = TextPartner(self.next_turn, self.processing_class)
+            samples = self._sample(repeated, 1, self.sampling)
+            with self.accelerator.autocast():
+                return play_turns(samples, partner, self.args.max_turns, self.engine, self.sampling, room)
+
+        # Each conversation has its environment, and its row with what that says at the start.
+        episodes = [self._new_episode() for _ in repeated]
+        begun = [self._begin(episode, row) for episode, row in zip(episodes, repeated, strict=True)]
+        limits = self.args.max_result_tokens, self.args.tool_timeout
+        ways = self.toolbox, self._frame, self.call_format, self.processing_class
+        talking = EpisodePartner(episodes, *ways, *limits)
+        params = self._with_stop_token(self.sampling)
+        samples = self._sample(begun, 1, params)
+        with self.accelerator.autocast():
+            samples = play_turns(samples, talking, self.args.max_turns, self.engine, params, room)
+        talking.finish(samples)
+        return [replace(sample, episode=episode) for sample, episode in zip(samples, episodes, strict=True)]
+
+    def _new_episode(self) -> Episode:
+        if self.environment_factory is None:
+            return Episode()
+        environment = self.environment_factory()
+        return Episode(environment, methods_of(environment))
+
+    def _begin(self, episode: Episode, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The row with a prompt that ends with what the environment says at the start."""
+        said = episode.environment.reset(**row) if hasattr(episode.environment, "reset") else None
+        episode.note_score()
+        if said is None:
+            return row
+        if not isinstance(said, str):
+            raise TypeError(f"reset of the environment returned a {type(said).__name__}; it must be a text or None")
+        *before, last = row["prompt"]
+        return {**row, "prompt": [*before, {**last, "content": f"{last['content']}{said}"}]}
+
+    def _with_stop_token(self, params: SamplingParams) -> SamplingParams:
+        """Sampling that also ends at the token that a result begins with, where that is one token."""
+        stop = self.processing_class.get_vocab().get(self.call_format.result_start)
+        ends = {*params.eos_token_ids, *([] if stop is None else [int(stop)])}
+        return replace(params, eos_token_ids=tuple(sorted(ends)))
+
+    def _further_columns(self, samples: Sequence[Sample]) -> dict[str, list[Any]]:
+        """With several turns the column "turns", the texts of each conversation's turns; and "environments"."""
+        columns = super()._further_columns(samples)
+        if self._talks:
+            columns["turns"] = [texts_of(sample, self.processing_class) for sample in samples]
+        if self.environment_factory is not None:
+            columns["environments"] = [sample.episode.environment for sample in samples]
+        return columns
+
+    def _rewarded_completion(self, sample: Sample) -> Any:
+        """What reward functions see of a completion; with tools all messages of the conversation after its prompt."""
+        if self.toolbox is None:
+            return super()._rewarded_completion(sample)
+        texts = texts_of(sample, self.processing_class)
+        messages = []
+        for text, results in zip(texts[:-1], sample.episode.results, strict=False):
+            messages.append({"role": "assistant", "content": text})
+            messages += [{"role": "tool", "content": result} for result in results]
+        return [*messages, {"role": "assistant", "content": texts[-1]}]
+
+    def _record_samples(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
+        super()._record_samples(metrics, samples, per_function)
+        if self._talks:
+            metrics.add_ratio("turns", sum(len(turns_of(sample)) for sample in samples), len(samples))
+        if self.toolbox is not None:
+            record_episodes(metrics, samples, [sample.episode for sample in samples])
+
+    def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
+        """The padded tensors of one micro-batch: a row a conversation, or a row a turn with its owner."""
+        if self._by_turns:
+            turns = [(owner, turn) for owner, sample in enumerate(samples) for turn in turns_of(sample)]
+            batch = super()._collate([turn for _, turn in turns])
+            batch.owners = torch.tensor([owner for owner, _ in turns], device=self.args.device)
+        else:
+            batch = super()._collate([joined(sample) for sample in samples] if self._talks else samples)
+        if self.args.turn_rewards == "return_to_go":
+            batch.turn_rewards = self._turn_rewards(samples)
+        return batch
+
+    def _turn_rewards(self, samples: Sequence[Sample]) -> Tensor:
+        """float32 `(C, K)`, the reward of each turn, NaN behind the last one."""
+        said = torch.tensor([sample.scores for sample in samples], dtype=torch.float64)
+        totals, weight = self.rewards.total(said).tolist(), float(self.rewards.weights[-1])
+        rewards = torch.full((len(samples), self.args.max_turns), torch.nan)
+        for row, sample, total in zip(rewards, samples, totals, strict=True):
+            earned = rewards_of_turns(sample.episode.scores, total, weight)
+            row[: len(earned)] = torch.tensor(earned)
+        return rewards.to(self.args.device)
+
+    def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
+        """As in `RolloutTrainer`; the first sample of a run is shown, with marks around what is trained on."""
+        micro_batches = super()._prepare_batch_inputs(samples)
+        if self._talks and self.args.show_supervised and not self._marks_shown and self.is_world_process_zero():
+            shown = marked_row(micro_batches[0], 0, self.processing_class)
+            tqdm.write(f"The first sample; what is trained on stands between {' and '.join(MARKS)}:\n{shown}")
+        self._marks_shown = True
+        return micro_batches
+
+    def identity(self) -> dict[str, Any]:
+        """Adds the name of `next_turn`, or the schemas of the tools."""
+        known = super().identity()
+        if self.next_turn is not None:
+            known["next_turn"] = getattr(self.next_turn, "__name__", type(self.next_turn).__name__)
+        if self.toolbox is not None:
+            known["tools"] = self.toolbox.schemas
+        return known

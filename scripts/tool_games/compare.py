@@ -1,0 +1,197 @@
+"""GRPO on games with tools against more supervised training, at equal CPU time (`scripts.tool_games.task`).
+
+A Llama from scratch, by default of a million parameters, learns 4×4 Sudoku by tools from the ladder's games, in which a
+share of the digits is asked for by `hint`. From there both arms train for the same CPU seconds: `grpo` on games of its
+own, which pay 1 for a solved grid less what hints cost, `more` on more of the ladder's games. Judged on held-out grids,
+sampled with the same random numbers and greedily. The run folder receives `results.json` and `table.csv`.
+
+    python -m scripts.tool_games.compare [--seeds 0 1 2 --start_steps 400 --cpu_seconds 150]
+"""
+
+import copy
+import csv
+import json
+import logging
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from transformers import LlamaForCausalLM, PrinterCallback, set_seed
+
+from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.rollout.sft import supervised_trainer
+from llm_rl.training.arguments import RunArguments
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.command_line import fail, parse
+from llm_rl.training.output_folder import RunFolder
+from llm_rl.training.storage import write_text_whole
+from scripts.machine import machine
+from scripts.tiny_llama import tiny_llama
+from scripts.tool_games.task import CALL_TOKENS, CALLS, SIZE, games, hints, make_game, solved, tokenizer, trajectories
+
+ARMS = ("grpo", "more")
+MEASURES = {
+    "solved": "reward/solved",
+    "reward": "reward/environment_reward",
+    "hints": "reward/hints",
+    "turns": "turns",
+    "calls": "tool_calls",
+}
+"""What is told of a model, and its name among the metrics of an evaluation."""
+
+
+@dataclass
+class CompareArguments:
+    """The puzzles, the model, the start, the arms and their budget."""
+
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "Random seeds of start and arms."})
+    arms: list[str] = field(default_factory=lambda: list(ARMS), metadata={"help": f"Which of {', '.join(ARMS)}."})
+    clues_low: int = field(default=11, metadata={"help": "Least number of givens."})
+    clues_high: int = field(default=13, metadata={"help": "Greatest number of givens."})
+    hint_share: float = field(default=0.2, metadata={"help": "Digits of the ladder's games that a hint stands before."})
+    hint_cost: float = field(default=0.25, metadata={"help": "What a hint of grade 1 costs, in blanks."})
+    train_puzzles: int = field(default=8000, metadata={"help": "Games to learn from, and puzzles to play."})
+    test_puzzles: int = field(default=250, metadata={"help": "Held-out puzzles."})
+    hidden_size: int = field(default=128, metadata={"help": "Width of the model."})
+    num_hidden_layers: int = field(default=5, metadata={"help": "Depth of the model."})
+    start_steps: int = field(default=400, metadata={"help": "Supervised steps of the start."})
+    start_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of the start, which falls to 0."})
+    batch_size: int = field(default=32, metadata={"help": "Games in a batch of supervised training."})
+    cpu_seconds: float = field(default=150.0, metadata={"help": "What each arm may spend, in CPU seconds."})
+    learning_rate: float = field(default=3e-4, metadata={"help": "Rate of GRPO; it rises and falls again."})
+    control_learning_rate: float = field(default=1e-3, metadata={"help": "The same of more supervised training."})
+    completions: int = field(default=64, metadata={"help": "Games of a GRPO step."})
+    num_generations: int = field(default=8, metadata={"help": "Games of one puzzle, which are compared."})
+    output_dir: str = field(default="runs/tool_games", metadata={"help": "Run folder."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Replace a run in the folder."})
+    resume_from_checkpoint: str | None = field(default=None, metadata={"help": "Not supported: arms are short."})
+
+
+def common(batch_size: int, seed: int) -> dict[str, Any]:
+    """What the arguments of all trainers share."""
+    return {
+        "output_dir": str(run / "trainer"),
+        "overwrite_output_dir": True,
+        "max_steps": UNLIMITED_STEPS,
+        "per_device_train_batch_size": batch_size,
+        "learning_rate": given.learning_rate,
+        "logging_steps": 10,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": seed,
+    }
+
+
+def make_start(seed: int) -> LlamaForCausalLM:
+    """A model that has seen games of the ladder."""
+    model = tiny_llama(
+        len(words),
+        seed,
+        hidden_size=given.hidden_size,
+        intermediate_size=3 * given.hidden_size,
+        num_hidden_layers=given.num_hidden_layers,
+        max_position_embeddings=2048,
+        initializer_range=0.02,
+        bos_token_id=None,
+        eos_token_id=words.eos_token_id,
+        pad_token_id=words.pad_token_id,
+    )
+    settings = {**common(given.batch_size, seed), "max_steps": given.start_steps, "warmup_steps": 20}
+    settings["learning_rate"] = given.start_learning_rate
+    trainer = supervised_trainer(model, RunArguments(**settings), lessons, words)
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    return model
+
+
+def player(model: Any, puzzles: list[dict[str, Any]], seed: int) -> GRPOTrainer:
+    """The trainer on games, which judges too; only what the environment pays has a weight."""
+    args = GRPOArguments(
+        **common(given.completions, seed),
+        num_generations=given.num_generations,
+        max_completion_length=CALL_TOKENS,
+        max_turns=2 * (SIZE**2 - given.clues_low),
+        loss_type="dapo",
+        reward_weights=[0.0, 0.0, 1.0],
+        per_device_eval_batch_size=250,
+        show_supervised=False,
+    )
+    plays: dict[str, Any] = {"environment_factory": make_game(given.hint_cost), "call_format": CALLS}
+    return GRPOTrainer(model, [solved, hints], args, puzzles, words, **plays)
+
+
+def judged(model: Any, seed: int) -> dict[str, float]:
+    """`MEASURES` of sampled games of the held-out puzzles, and "solved_greedily"."""
+    judge = player(model, test, seed)
+    judge.remove_callback(PrinterCallback)
+    sampled, greedy = judge.evaluate(test), judge.evaluate(test, greedy=True)
+    found = {name: sampled[f"eval_{metric}"] for name, metric in MEASURES.items()}
+    return {**found, "solved_greedily": greedy["eval_reward/solved"], "hints_greedily": greedy["eval_reward/hints"]}
+
+
+def make_trainer(arm: str, model: Any, seed: int) -> Any:
+    """The trainer of an arm."""
+    if arm == "grpo":
+        return player(model, train, seed)
+    settings = {**common(given.batch_size, seed), "learning_rate": given.control_learning_rate}
+    return supervised_trainer(model, RunArguments(**settings), lessons, words)
+
+
+def write_results() -> None:
+    """The results so far, as JSON and as a table with a line for each model."""
+    told = {"machine": machine(), "arguments": asdict(given), "results": results}
+    write_text_whole(run / "results.json", json.dumps(told, indent=2))
+    with (run / "table.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        names = next(iter(next(iter(results.values())).values()))
+        table.writerow(["seed", "model", *names])
+        for seed, found in results.items():
+            table.writerows(
+                [seed, model, *(f"{value:.4g}" for value in line.values())] for model, line in found.items()
+            )
+
+
+def tell(name: str, line: dict[str, float]) -> None:
+    """One line about a model."""
+    print(f"  {name}: " + ", ".join(f"{key} {value:.3f}" for key, value in line.items()), flush=True)
+
+
+(given,) = parse(CompareArguments, description=__doc__)
+if unknown := [arm for arm in given.arms if arm not in ARMS]:
+    fail(f"--arms {unknown[0]} is unknown; choose some of {', '.join(ARMS)}")
+if given.resume_from_checkpoint is not None:
+    fail("--resume_from_checkpoint is not supported: an arm takes minutes; start again with the seeds that are missing")
+folder = RunFolder(given)
+logging.getLogger("accelerate").setLevel(logging.ERROR)
+torch.set_num_threads(1)
+run, words = folder.open(asdict(given)), tokenizer()
+clues = given.clues_low, given.clues_high
+rows = games(given.train_puzzles, 0, held_out=False, clues=clues, hints=given.hint_share)
+lessons = trajectories(rows)
+train, test = (
+    [{name: row[name] for name in ("prompt", "puzzle")} for row in part]
+    for part in (rows, games(given.test_puzzles, 1, held_out=True, clues=clues))
+)
+results: dict[str, dict[str, dict[str, float]]] = {}
+for seed in given.seeds:
+    began = time.process_time()
+    start = make_start(seed)
+    took = time.process_time() - began
+    results[str(seed)] = found = {"start": judged(start, seed)}
+    size = sum(weight.numel() for weight in start.parameters())
+    print(f"seed {seed}, {size:,} parameters, {took:.0f} CPU seconds for the start", flush=True)
+    tell("start", found["start"])
+    for arm in given.arms:
+        set_seed(seed)
+        model = copy.deepcopy(start)
+        trainer = make_trainer(arm, model, seed)
+        trainer.remove_callback(PrinterCallback)
+        budget = BudgetCallback(Budget("cpu_seconds", given.cpu_seconds), lambda step: step)
+        train_to_budget(trainer, budget, trapezoid(0.05, 0.3))
+        found[arm] = judged(model, seed)
+        tell(f"{arm}, {trainer.state.global_step} steps", found[arm])
+        write_results()

@@ -1,0 +1,91 @@
+"""GRPO and PPO that train on conversations with a tool, in one process or several, to be cut, killed and resumed."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.ppo.arguments import PPOArguments
+from llm_rl.ppo.trainer import PPOTrainer
+from llm_rl.rollout.generation import Completion, SamplingParams
+from tests.llm_rl.helpers.killable_grpo import KillAfter, finish
+from tests.llm_rl.helpers.tiny_grpo import settings
+from tests.llm_rl.helpers.tool_play import END, Count, chat_model, chat_tokenizer, tokens, up
+
+ROWS = [{"prompt": [{"role": "user", "content": "Count"}], "goal": goal} for goal in range(2, 10)]
+TURNS = [up(1), up(2), up(3), up(9), f"ab{END}", f"<tool_call>up</tool_call>{END}", "no end"]
+"""Calls that count, one that raises, a final answer, a call that is none, a turn without end."""
+KINDS: dict[str, Any] = {"grpo": (GRPOTrainer, GRPOArguments), "ppo": (PPOTrainer, PPOArguments)}
+GIVEN: dict[str, Any] = {
+    "max_completion_length": 100,
+    "max_turns": 3,
+    "num_generations": 4,
+    "show_supervised": False,
+}
+
+
+class Player:
+    """Writes one of `TURNS`, whatever the policy.
+
+    Args:
+        choose: From a prompt's ids and how often they were asked before in this call to a number.
+    """
+
+    def __init__(self, choose: Callable[[tuple[int, ...], int], int]) -> None:
+        self._choose = choose
+
+    def load_weights(self, model: torch.nn.Module) -> None:
+        """Its turns do not depend on weights."""
+
+    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        seen: Counter[tuple[int, ...]] = Counter()
+        found = []
+        for prompt in map(tuple, prompts):
+            ids = tokens(TURNS[self._choose(prompt, seen[prompt]) % len(TURNS)])
+            seen[prompt] += 1
+            found.append(Completion(ids, [-1.0] * len(ids)))
+        return found
+
+
+def fixed_player() -> Player:
+    """Its turns depend on what stands before them alone, so that runs of several cuts play the same."""
+    return Player(lambda prompt, count: hashlib.sha256(repr((prompt, count)).encode()).digest()[0])
+
+
+def drawing_player() -> Player:
+    """Its turns come from torch's global generator."""
+    return Player(lambda prompt, count: int(torch.randint(len(TURNS), ())))
+
+
+def trainer(kind: str, folder: Path, player: Player, callbacks: list[Any] | None = None, **changes: Any) -> Any:
+    """A trainer of "grpo" or "ppo" on `Count`."""
+    made, arguments = KINDS[kind]
+    args = arguments(**settings(folder, **{**GIVEN, **changes}))
+    given: dict[str, Any] = {"engine": player, "environment_factory": Count, "callbacks": callbacks}
+    return made(chat_model(dtype=torch.float32), None, args, ROWS, chat_tokenizer(), **given)
+
+
+SAVING: dict[str, Any] = {"per_device_train_batch_size": 8, "save_strategy": "steps", "save_steps": 1}
+RESUMED: dict[str, dict[str, Any]] = {
+    "grpo, a sample a turn": {
+        "kind": "grpo",
+        "num_iterations": 2,
+        "episode_as": "turns",
+        "turn_rewards": "return_to_go",
+        "beta": 0.1,
+    },
+    "grpo, a sample a conversation": {"kind": "grpo", "num_iterations": 2, "turn_rewards": "return_to_go"},
+    "ppo": {"kind": "ppo", "num_ppo_epochs": 2, "turn_rewards": "return_to_go"},
+}
+"""Settings under which a roll-out serves two steps."""
+
+
+def play(folder: Path, name: str, kill_after: int = 0) -> None:
+    """Train from the last checkpoint, if there is one, and write down what came out."""
+    changes = {**SAVING, **RESUMED[name], "max_steps": 6, "logging_steps": 3, "save_total_limit": 2}
+    finish(folder, trainer(changes.pop("kind"), folder, drawing_player(), [KillAfter(kill_after)], **changes))

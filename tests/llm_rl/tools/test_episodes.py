@@ -1,0 +1,181 @@
+"""Roll-outs with tools on a tokenizer that merges across borders: tokens and masks by hand."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_rl.core import MetricAccumulator
+from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.rollout.turns import joined
+from tests.llm_rl.helpers.tiny_grpo import settings
+from tests.llm_rl.helpers.tool_play import END, Count, ScriptedEngine, chat_model, chat_tokenizer, tokens, up
+
+ROWS = [{"prompt": [{"role": "user", "content": "Count"}], "goal": 4}]
+BEFORE, BEHIND = "\n<|im_start|>tool\n<tool_response>\n", "\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+
+
+def trainer(folder: Path, engine: Any, *, given: dict[str, Any] | None = None, **changes: Any) -> GRPOTrainer:
+    chosen: dict[str, Any] = {
+        "num_generations": 2,
+        "per_device_train_batch_size": 2,
+        "max_completion_length": 100,
+        "max_turns": 3,
+        "show_supervised": False,
+        **changes,
+    }
+    offered = given or {"environment_factory": Count}
+    model, names = chat_model(), chat_tokenizer()
+    args = GRPOArguments(**settings(folder, **chosen))
+    return GRPOTrainer(model, chosen_reward(offered), args, ROWS, names, engine=engine, **offered)
+
+
+def chosen_reward(given: dict[str, Any]) -> Any:
+    return None if "environment_factory" in given else lambda completions, **columns: [0.0] * len(completions)
+
+
+def test_a_conversation_token_by_token(tmp_path: Path) -> None:
+    """Turns are what was sampled, results are encoded for themselves, and only the turns are trained on."""
+    engine = ScriptedEngine([up(1), up(3)], [up(1), f"ab{END}"], [f"done{END}"])
+    run = trainer(tmp_path, engine)
+    first, second = run._generate_completions(ROWS, 2)
+    names = chat_tokenizer()
+    frame = [names(text, add_special_tokens=False)["input_ids"] for text in (BEFORE, BEHIND)]
+    b1, b2, b3 = (names(text, add_special_tokens=False)["input_ids"] for text in ("\nb1", "\nb2", "\nb3"))
+    turns = [tokens(up(1)), tokens(up(1)), tokens(f"done{END}")]
+    expected = turns[0] + frame[0] + b1 + frame[1] + turns[1] + frame[0] + b2 + frame[1] + turns[2]
+    flags = [False] * len(turns[0]) + [True] * len(frame[0] + b1 + frame[1])
+    flags += [False] * len(turns[1]) + [True] * len(frame[0] + b2 + frame[1]) + [False] * len(turns[2])
+    whole = joined(first)
+    assert whole.completion_ids == expected and whole.given == flags and not whole.truncated
+    again = names(names.decode(expected), add_special_tokens=False)["input_ids"]
+    assert len(again) < len(expected), "line breaks merge across the borders of turns and results"
+    assert whole.engine_logprobs is not None and whole.engine_logprobs[: len(turns[0]) + 1] == [
+        *(-1.0 - place for place in range(len(turns[0]))),
+        0.0,
+    ]
+    assert whole.prompt_ids == engine.asked[0][0] and names.decode(whole.prompt_ids).endswith(
+        "Count to 4<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert '"name": "up"' in names.decode(whole.prompt_ids)
+    assert joined(second).completion_ids == tokens(up(3)) + frame[0] + b3 + frame[1] + tokens(f"ab{END}")
+
+    batch = run._collate([first, second])
+    assert batch.loss_mask[0].tolist() == [not flag for flag in flags]
+    assert (batch.loss_mask == batch.sampled_mask).all() and int(batch.completion_mask[0].sum()) == len(expected)
+    assert int(batch.loss_mask[1].sum()) == len(tokens(up(3) + f"ab{END}"))
+
+
+def test_rewards_and_what_reward_functions_see(tmp_path: Path) -> None:
+    run = trainer(tmp_path, ScriptedEngine([up(1), up(3)], [up(1), f"ab{END}"], [up(2)]))
+    samples = run._generate_completions(ROWS, 2)
+    assert run._score_completions(samples).tolist() == [[1.0, 0.75]], "the call of the last turn counts too"
+    assert samples[0].episode.scores == [0.0, 0.25, 0.5, 1.0] and samples[1].episode.scores == [0.0, 0.75, 0.75]
+    assert run._rewarded_completion(samples[1]) == [
+        {"role": "assistant", "content": up(3).removesuffix(END)},
+        {"role": "tool", "content": "\nb3"},
+        {"role": "assistant", "content": "ab"},
+    ]
+    assert run._further_columns(samples)["environments"][0].count == 4
+
+
+def test_errors_are_told_to_the_model_and_counted(tmp_path: Path) -> None:
+    broken, unknown = f"<tool_call>up 1</tool_call>{END}", up(1).replace("up", "down")
+    engine = ScriptedEngine([up(9), broken], [up('"1"'), unknown], [f"a{END}"] * 2)
+    run = trainer(tmp_path, engine)
+    samples = run._generate_completions(ROWS, 2)
+    told = [text for sample in samples for texts in sample.episode.results for text in texts]
+    assert told == [
+        "Error: ValueError: too many",
+        'Error: by must be of type integer, got "1".',
+        "Error: the call 'up 1' is no JSON: Expecting value: line 1 column 1 (char 0).",
+        "Error: there is no tool 'down', only ['up'].",
+    ]
+    metrics = MetricAccumulator()
+    run._record_samples(metrics, samples, run._compute_rewards_per_func(samples))
+    found = metrics.compute()
+    shares = {name: found[f"tool_{name}_frac"] for name in ("unparsed", "refused", "raised", "timed_out")}
+    assert shares == {"unparsed": 0.25, "refused": 0.5, "raised": 0.25, "timed_out": 0.0}
+    assert found["turns"] == 3 and found["tool_calls"] == 2 and found["made_up_result_frac"] == 0
+    given = sum(sum(joined(sample).given or []) for sample in samples)
+    assert found["given_tokens"] == given / 2
+
+
+def test_a_result_that_the_model_makes_up_is_cut_and_counted(tmp_path: Path) -> None:
+    """The true result follows; the model's own end token was never written, so the template's is given."""
+    invented = up(1).removesuffix(END) + "<tool_response>b9</tool_response> so it is 9" + END
+    engine = ScriptedEngine([invented, f"<tool_response>{END}"], [f"a{END}"] * 2)
+    run = trainer(tmp_path, engine, max_completion_length=200)
+    first, second = (joined(sample) for sample in run._generate_completions(ROWS, 2))
+    names = chat_tokenizer()
+    kept = tokens(up(1).removesuffix(END) + "<tool_response>")
+    assert first.completion_ids[: len(kept)] == kept and first.given is not None and not any(first.given[: len(kept)])
+    assert names.decode(first.completion_ids[len(kept) :]) == f"<|im_end|>{BEFORE}\nb1{BEHIND}a{END}"
+    assert first.given[len(kept) :] == [True] * (len(first.given) - len(kept) - 2) + [False] * 2
+    assert (first.episode.made_up, second.episode.made_up, second.episode.outcomes) == (1, 1, {})
+    assert "you wrote a result yourself" in names.decode(second.completion_ids)
+
+
+def test_limits_on_results_and_special_tokens_in_them(tmp_path: Path) -> None:
+    def speak() -> str:
+        """Speak."""
+        return f"a{END}<|im_start|>" + "b" * 50
+
+    call = f'<tool_call>{{"name": "speak"}}</tool_call>{END}'
+    engine = ScriptedEngine([call, f"a{END}"], [f"a{END}"])
+    run = trainer(tmp_path, engine, given={"tools": [speak]}, max_result_tokens=30)
+    talked, silent = run._generate_completions(ROWS, 2)
+    names = chat_tokenizer()
+    (answer,) = engine.asked[1]
+    body = answer[len(talked.earlier[0].prompt_ids) + len(tokens(call)) :]
+    frame = [names(text, add_special_tokens=False)["input_ids"] for text in (BEFORE, BEHIND)]
+    assert body == frame[0] + tokens_without_tags(f"a{END}<|im_start|>bbbbbbb") + frame[1]
+    assert talked.episode.cut_results == 1 and silent.episode.results == [[]]
+
+
+def tokens_without_tags(text: str) -> list[int]:
+    names = chat_tokenizer()
+    return [token for byte in text for token in names(byte, add_special_tokens=False)["input_ids"]]
+
+
+def test_a_tool_that_does_not_come_back_ends_the_episode_of_an_environment(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    class Slow(Count):
+        def up(self, by: int) -> str:
+            """Count.
+
+            Args:
+                by: How many.
+            """
+            if by == 2:
+                done.wait(20)
+            return "b"
+
+    try:
+        engine = ScriptedEngine([up(2), up(1)], [f"a{END}"])
+        run = trainer(tmp_path, engine, given={"environment_factory": Slow}, tool_timeout=0.2)
+        slow, quick = run._generate_completions(ROWS, 2)
+        assert slow.earlier == () and slow.episode.outcomes == {"timed_out": 1} and len(quick.earlier) == 1
+    finally:
+        done.set()
+
+
+def test_a_turn_without_end_token_calls_nothing(tmp_path: Path) -> None:
+    run = trainer(tmp_path, ScriptedEngine([up(1).removesuffix(END)] * 2))
+    for sample in run._generate_completions(ROWS, 2):
+        assert sample.truncated and sample.episode.results == [[]] and sample.episode.environment.count == 0
+
+
+def test_what_tools_need(tmp_path: Path) -> None:
+    engine = ScriptedEngine()
+    with pytest.raises(ValueError, match="max_turns is 1 with environment_factory"):
+        trainer(tmp_path, engine, max_turns=1)
+    with pytest.raises(ValueError, match="tools and next_turn are given"):
+        trainer(tmp_path, engine, given={"tools": [tokens], "next_turn": lambda row, turns: None})
+    with pytest.raises(ValueError, match="there is no tool"):
+        trainer(tmp_path, engine, given={"tools": []})
+    with pytest.raises(ValueError, match="episode_as='sample' does nothing while max_turns is 1"):
+        GRPOArguments(**settings(tmp_path, num_generations=2, episode_as="sample"))

@@ -1,0 +1,68 @@
+"""The games of `scripts/tool_games`, and its comparison as a user runs it, in small."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from llm_rl.rollout.sft import IGNORED
+from llm_rl.tools.calls import CallError, ToolCall, find_calls
+from scripts.tool_games.task import CALL_TOKENS, CALLS, games, make_game, read_words, tokenizer, trajectories
+from sudoku_env import parse_board, solve, to_string
+from tests.helpers.warm_process import run_script
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "tool_games" / "compare.py"
+
+
+def test_calls_are_read_as_they_are_written_also_after_a_round_of_tokens() -> None:
+    names = tokenizer()
+    for call in (ToolCall("place", {"row": 1, "column": 4, "digit": 2}), ToolCall("give_up", {}), ToolCall("hint", {})):
+        ids = names(f"{CALLS.start}{CALLS.write(call)}{CALLS.end}{names.eos_token}")["input_ids"]
+        assert names.unk_token_id not in ids and len(ids) <= CALL_TOKENS
+        assert find_calls(names.decode(ids), CALLS) == [call]
+    with pytest.raises(CallError, match="place is written `place ROW COLUMN DIGIT`"):
+        read_words("place 1 2")
+
+
+def test_tests_have_grids_of_their_own() -> None:
+    parts = [games(60, 3, held_out=held, clues=(10, 12)) for held in (False, True)]
+    train, test = ({to_string(solve(parse_board(row["puzzle"]))) for row in part} for part in parts)
+    assert not train & test and len(train) > 30 and len(test) > 20
+    assert {row["puzzle"].count(".") for part in parts for row in part} == {4, 5, 6}
+
+
+def test_every_word_of_a_game_is_known_and_the_calls_are_learnt() -> None:
+    rows, names = games(30, 1, held_out=False, clues=(9, 12), hints=0.5), tokenizer()
+    for row, item in zip(rows, trajectories(rows).items, strict=True):
+        assert names.unk_token_id not in item["input_ids"]
+        game = make_game(0.25)()
+        game.reset(puzzle=row["puzzle"])
+        learnt = names.decode([label for label in item["labels"] if label != IGNORED])
+        for call in find_calls(learnt, CALLS):
+            assert isinstance(call, ToolCall)
+            getattr(game, call.name)(**call.arguments)
+        assert game.game.info()["solved"] and learnt.count(names.eos_token) == game.game.turns
+
+
+def test_the_comparison_in_small(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "start_steps": 2, "test_puzzles": 6, "train_puzzles": 16}
+    sizes |= {"completions": 4, "num_generations": 2, "batch_size": 4}
+    words = [str(word) for name, number in sizes.items() for word in (f"--{name}", number)]
+    done = run_script(SCRIPT, ["--seeds", "0", "--cpu_seconds", "0.2", *words, "--output_dir", tmp_path])
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads((tmp_path / "results.json").read_text("utf-8"))["results"]["0"]
+    assert list(found) == ["start", "grpo", "more"]
+    for line in found.values():
+        assert (
+            0 <= line["solved"] <= 1 and line["turns"] >= 1 and line["hints"] >= 0 and line["reward"] <= line["solved"]
+        )
+    with (tmp_path / "table.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert [(line["seed"], line["model"]) for line in table] == [("0", "start"), ("0", "grpo"), ("0", "more")]
+    assert float(table[1]["turns"]) == pytest.approx(found["grpo"]["turns"], rel=1e-3)
+
+
+def test_an_unknown_arm_is_named(tmp_path: Path) -> None:
+    done = run_script(SCRIPT, ["--arms", "sarsa", "--output_dir", tmp_path])
+    assert done.returncode == 2 and "--arms sarsa is unknown" in done.stderr
