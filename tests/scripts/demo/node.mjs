@@ -1,0 +1,56 @@
+// Answers one request in JSON from standard input: what the modules of the page compute.
+import { readFileSync } from "node:fs";
+
+const request = JSON.parse(readFileSync(0, "utf8"));
+const load = (name) => import(`${request.page}/${name}.js`);
+
+async function model(name) {
+  const [{ Llada }, { readSafetensors }, { Layout }] = await Promise.all(["llada", "safetensors", "layout"].map(load));
+  const content = JSON.parse(readFileSync(`${request.page}/models.json`, "utf8"));
+  const entry = content.models.find((one) => one.name === name);
+  const file = readFileSync(`${request.page}/${entry.weights}`);
+  const buffer = file.buffer.slice(file.byteOffset, file.byteOffset + file.byteLength);
+  return { model: new Llada(entry.config, readSafetensors(buffer)), layout: new Layout(entry.layout), policy: content.policy };
+}
+
+const answers = {
+  async logits({ name, sequences, positions }) {
+    const { model: llada } = await model(name);
+    return sequences.map((ids) => Array.from(llada.logits(ids, positions)));
+  },
+  async prefill({ name, puzzles }) {
+    const { layout } = await model(name);
+    return puzzles.map((puzzle) => layout.preFill(puzzle));
+  },
+  async decode({ name, puzzles, uniforms, strategy, limits }) {
+    const { model: llada, layout, policy } = await model(name);
+    const { decode } = await load("decode");
+    return puzzles.map((puzzle, row) => {
+      const options = { strategy, policy, uniforms: (k) => uniforms?.[row][k], ...limits };
+      return [...decode(llada, layout, puzzle, options)].map((step) => ({
+        choices: step.choices.map(({ position, token }) => [position, token]),
+        definite: [...step.definite].sort((a, b) => a - b),
+      }));
+    });
+  },
+  async judge({ puzzles }) {
+    const { judge } = await load("solver");
+    return puzzles.map((puzzle) => judge(puzzle));
+  },
+  async sentences({ cells }) {
+    const { forcedBy } = await load("explanation");
+    return cells.map(([board, cell, digit]) => forcedBy(board, cell, digit)?.text ?? null);
+  },
+  async parse({ texts }) {
+    const { parseBoard } = await load("board");
+    return texts.map((text) => {
+      try {
+        return parseBoard(text);
+      } catch (error) {
+        return error.message;
+      }
+    });
+  },
+};
+
+console.log(JSON.stringify(await answers[request.ask](request)));
