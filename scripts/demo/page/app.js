@@ -109,8 +109,8 @@ function draw() {
   byId("why").textContent = step ? reasons(step, layout, solution).join(" ") : "";
 }
 
-/** Read the text, and take it as the board if it is one. */
-function readPuzzle(text) {
+/** Read the text, and take it as the board if it is one, to be shown at a step of its decode. */
+function readPuzzle(text, step = 0) {
   try {
     board = parseBoard(text);
   } catch (error) {
@@ -120,7 +120,7 @@ function readPuzzle(text) {
     return;
   }
   focused = Math.min(focused, board.length - 1);
-  change({ puzzle: toText(board), step: 0 });
+  change({ puzzle: toText(board), step });
 }
 
 function change(changed) {
@@ -194,11 +194,9 @@ function fillForm() {
 function showAddress() {
   settings = readAddress(location.hash, [...entries.keys()]);
   fillForm();
-  const { step } = settings;
   const text = settings.puzzle || EXAMPLES[entries.get(settings.model).layout.size] || ".".repeat(81);
   byId("puzzle").value = text;
-  readPuzzle(text);
-  settings.step = step; // the decode comes after it
+  readPuzzle(text, settings.step);
 }
 
 byId("puzzle").addEventListener("input", (event) => readPuzzle(event.target.value));
