@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudoku_env import as_board, count_solutions, default_puzzles, definite_digits, is_valid, solve
-from sudoku_env.board import BoardLike, geometry
+from sudoku_env import count_solutions, default_puzzles, definite_digits, solve
+from sudoku_env.board import BoardLike, as_board, geometry, is_valid
 from sudoku_env.errors import BoardError
 from sudoku_env.explanation import placement_step
 from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, NAKED_SINGLE
