@@ -6,6 +6,7 @@ python -m scripts.demo.export --models data/models/llada-sudoku6x6 rl=runs/train
 The weights are fp32 in safetensors, which JavaScript reads as it lies. `models.json` says how a puzzle becomes tokens.
 """
 
+import csv
 import json
 import re
 import shutil
@@ -22,10 +23,13 @@ from dllm_rl.models.llada import LladaConfig
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from sudoku_env import build_prompt, default_puzzles, pre_fill, to_string
 from sudoku_env.errors import TokenLayoutError
+from sudoku_env.logic import RULES
 from sudoku_env.prompts.tokens import PreFilled
 
 PAGE = Path(__file__).parent / "page"
-SHIPPED = Path(__file__).parents[2] / "data" / "models"
+DATA = Path(__file__).parents[2] / "data"
+SIZES = (4, 6, 9)
+"""Board sizes that the page knows."""
 
 
 @dataclass
@@ -156,6 +160,23 @@ def export_model(name: str, folder: Path, output: Path, tail: int) -> dict[str, 
     }
 
 
+def examples() -> list[dict[str, Any]]:
+    """Puzzles to choose from: of each board size and tier the first one of the frozen test sets, easy tiers first.
+
+    Returns:
+        Size, hardest rule that a solution by logic needs, and puzzle of each, as JSON.
+    """
+    found = []
+    for size in SIZES:
+        with (DATA / "puzzles" / f"sudoku{size}x{size}_test.csv").open(newline="") as file:
+            first: dict[str, dict[str, str]] = {}
+            for row in csv.DictReader(file):
+                first.setdefault(row["tier"], row)
+        rows = sorted(first.values(), key=lambda row: RULES.index(row["rule"]))
+        found += [{"size": size, "rule": row["rule"].replace("_", " "), "puzzle": row["puzzle"]} for row in rows]
+    return found
+
+
 def export(args: Arguments) -> Path:
     """Write the page and return its folder.
 
@@ -163,7 +184,7 @@ def export(args: Arguments) -> Path:
         ValueError: A model is no LLaDA, a folder holds none, or two have one name.
         TokenLayoutError: A tokenizer is none that the page could use.
     """
-    folders = args.models or [str(folder) for folder in sorted(SHIPPED.iterdir()) if folder.is_dir()]
+    folders = args.models or [str(folder) for folder in sorted((DATA / "models").iterdir()) if folder.is_dir()]
     models = [named(model) for model in folders]
     names = [name for name, _ in models]
     if len(set(names)) < len(names):
@@ -172,7 +193,7 @@ def export(args: Arguments) -> Path:
     output.mkdir(parents=True, exist_ok=True)
     shutil.copytree(PAGE, output, dirs_exist_ok=True)
     described = [export_model(name, folder, output, args.tail) for name, folder in models]
-    content = {"policy": asdict(PolicyConfig()), "models": described}
+    content = {"policy": asdict(PolicyConfig()), "examples": examples(), "models": described}
     (output / "models.json").write_text(json.dumps(content) + "\n")
     return output
 

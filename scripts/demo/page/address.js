@@ -2,8 +2,18 @@
 
 import { STRATEGIES } from "./strategies.js";
 
-/** Settings in the fragment and what they are without one. */
-export const DEFAULTS = { puzzle: "", model: "", strategy: "margin", tokens: 1, threshold: "", step: 0, seed: 0 };
+/** Settings in the fragment and what they are without one; `tokens`, `threshold` and `bound` are "" for no limit. */
+export const DEFAULTS = {
+  puzzle: "",
+  model: "",
+  other: "",
+  strategy: "margin",
+  tokens: "1",
+  threshold: "",
+  bound: "",
+  seed: 0,
+  step: 0,
+};
 
 /**
  * Settings of a fragment; what is missing or unknown is the default.
@@ -12,17 +22,31 @@ export const DEFAULTS = { puzzle: "", model: "", strategy: "margin", tokens: 1, 
  * @param {string[]} models The names of the models there are.
  */
 export function readAddress(fragment, models) {
-  const given = new URLSearchParams(fragment.replace(/^#/, ""));
-  const settings = { ...DEFAULTS, model: models[0] };
-  for (const key of ["puzzle", "threshold"]) settings[key] = given.get(key) ?? settings[key];
-  for (const [key, least] of [["tokens", 1], ["step", 0], ["seed", 0]]) {
-    const number = Number.parseInt(given.get(key), 10);
-    if (number >= least) settings[key] = number;
-  }
-  if (models.includes(given.get("model"))) settings.model = given.get("model");
-  if (Object.hasOwn(STRATEGIES, given.get("strategy") ?? "")) settings.strategy = given.get("strategy");
-  if (settings.threshold !== "" && !Number.isFinite(Number(settings.threshold))) settings.threshold = "";
-  return settings;
+  const given = Object.fromEntries(new URLSearchParams(fragment.replace(/^#/, "")));
+  const allowed = {
+    puzzle: () => true,
+    model: (name) => models.includes(name),
+    other: (name) => models.includes(name),
+    strategy: (name) => Object.hasOwn(STRATEGIES, name),
+    tokens: (text) => text === "" || isWhole(text, 1),
+    threshold: isNumber,
+    bound: isNumber,
+    seed: (text) => isWhole(text, 0),
+    step: (text) => isWhole(text, 0),
+  };
+  const settings = { ...DEFAULTS, model: models[0] ?? "" };
+  for (const [key, fits] of Object.entries(allowed)) if (given[key] !== undefined && fits(given[key])) settings[key] = given[key];
+  return { ...settings, seed: Number(settings.seed), step: Number(settings.step) };
+}
+
+/** Whether a text is a whole number, and at least so large. */
+export function isWhole(text, least) {
+  return /^\d+$/.test(text) && Number(text) >= least;
+}
+
+/** Whether a text is a number, e.g. `-0.01`. */
+export function isNumber(text) {
+  return text.trim() !== "" && Number.isFinite(Number(text));
 }
 
 /** The fragment of settings, defaults left out. */

@@ -1,8 +1,7 @@
 /** Boards: n² digits row by row, 0 for a blank; units, names of cells, reading and writing, as sudoku_env.board. */
 
-export const SYMBOLS = "123456789ABCDEFG";
 const BLANKS = "0._xX*-";
-const BOX_SHAPES = { 4: [2, 2], 6: [2, 3], 9: [3, 3], 16: [4, 4] };
+const BOX_SHAPES = { 4: [2, 2], 6: [2, 3], 9: [3, 3] };
 const geometries = new Map();
 
 /**
@@ -14,7 +13,7 @@ const geometries = new Map();
  * @throws {Error} There is no such size.
  */
 export function geometry(size) {
-  if (!BOX_SHAPES[size]) throw new Error(`boards are 4×4, 6×6, 9×9 or 16×16, not ${size}×${size}`);
+  if (!BOX_SHAPES[size]) throw new Error(`boards are 4×4, 6×6 or 9×9, not ${size}×${size}`);
   if (!geometries.has(size)) {
     const [boxRows, boxColumns] = BOX_SHAPES[size];
     const unitsOf = Array.from({ length: size * size }, (_, cell) => {
@@ -45,7 +44,7 @@ export function unitName(unit, size) {
 
 /** A board in one line of n² symbols, `.` for a blank. */
 export function toText(board) {
-  return Array.from(board, (digit) => (digit ? SYMBOLS[digit - 1] : ".")).join("");
+  return Array.from(board, (digit) => digit || ".").join("");
 }
 
 /**
@@ -59,11 +58,11 @@ export function parseBoard(text) {
   const lines = text.split(/\r?\n/).filter((line) => !(/^[-+|=\s─│┼]+$/.test(line) && /[-=─]/.test(line)));
   const symbols = lines.join("").replace(/[\s|,;│]/g, "");
   const size = Math.sqrt(symbols.length);
-  if (!BOX_SHAPES[size]) throw new Error(`${symbols.length} cells do not make a board; 16, 36, 81 or 256 do`);
+  if (!BOX_SHAPES[size]) throw new Error(`${symbols.length} cells do not make a board; 16, 36 or 81 do`);
   return Array.from(symbols, (symbol, cell) => {
     if (BLANKS.includes(symbol)) return 0;
-    const digit = SYMBOLS.indexOf(symbol.toUpperCase()) + 1;
-    if (!digit) throw new Error(`${cellName(cell, size)}: “${symbol}” is neither a digit nor a blank`);
+    const digit = Number(symbol);
+    if (!/^[1-9]$/.test(symbol)) throw new Error(`${cellName(cell, size)}: “${symbol}” is neither a digit nor a blank`);
     if (digit > size) throw new Error(`${cellName(cell, size)} holds ${symbol}; digits are 1 to ${size}`);
     return digit;
   });
@@ -79,4 +78,11 @@ export function clashes(board) {
     }
   }
   return found;
+}
+
+/** The digits of a bit mask, ascending. */
+export function digitsOf(mask) {
+  const digits = [];
+  for (let digit = 1; mask >> (digit - 1); digit++) if ((mask >> (digit - 1)) & 1) digits.push(digit);
+  return digits;
 }

@@ -1,71 +1,67 @@
 /**
  * Why a cell is what it is, in the words of sudoku_env.explanation.
  *
- * Covered are the rules that look at the digits on the board alone, naked and hidden singles, and the last one,
- * backbone, by the solver. The rules between them, which eliminate candidates first, are not.
+ * Covered are singles, locked candidates, subsets and fish, and the last rule of the ladder, backbone, by the solver.
+ * Wings and turbot fish, which come between, are not.
  */
 
-import { cellName, geometry, sizeOf, unitName } from "./board.js";
-import { singles } from "./logic.js";
+import { cellName, digitsOf, geometry, sizeOf, unitName } from "./board.js";
+import { forcedCell } from "./ladder.js";
 import { solutions } from "./solver.js";
+import { join, patternSentence, placement, within } from "./words.js";
 
 /**
- * The easiest of the covered rules that forces a digit into a blank cell.
+ * The easiest of the covered rules that force a digit into a blank cell.
  *
  * @param {number[]} board
  * @param {number} cell A blank one.
  * @param {number} digit
- * @returns {{rule: string, text: string}|null} None if no covered rule does, so also if the digit is wrong.
+ * @returns {{rule: string, text: string}|null} The hardest rule that the reason needs, and its sentences; null if no
+ *     covered rule forces this digit, so also if it is wrong.
  */
 export function forcedBy(board, cell, digit) {
   const size = sizeOf(board);
-  const single = singles(board).get(cell);
-  const name = cellName(cell, size);
-  if (single?.digit === digit && single.rule === "naked_single") {
-    const reason = othersRuledOut(board, cell, digit);
-    return { rule: single.rule, text: `Naked single: ${name} can only be ${digit} (${reason}), so ${name} is ${digit}.` };
+  const forced = forcedCell(board, cell);
+  if (forced && forced.single.digit !== digit) return null;
+  if (forced) {
+    const { patterns, single } = forced;
+    const sentences = patterns.map((pattern) => patternSentence(pattern, size));
+    return { rule: patterns.at(-1)?.rule ?? single.rule, text: [...sentences, singleSentence(board, cell, single)].join(" ") };
   }
-  if (single?.digit === digit) {
-    const reason = `in ${unitName(single.unit, size)} the digit ${digit} fits only in ${within(cell, single.unit, size)}`;
-    return { rule: single.rule, text: `Hidden single: ${reason}, so ${name} is ${digit}.` };
-  }
-  if (single || !inEverySolution(board, cell, digit)) return null;
-  const reason = `${name} holds ${digit} in every solution, as a search shows`;
-  return { rule: "backbone", text: `Backbone: ${reason}, so ${name} is ${digit}.` };
+  if (!inEverySolution(board, cell, digit)) return null;
+  const reason = `${cellName(cell, size)} holds ${digit} in every solution, as a search shows`;
+  return { rule: "backbone", text: `Backbone: ${reason}, so ${placement(cell, digit, size)}.` };
 }
 
-/** Which digits of its row, then its column, then its box leave a cell one candidate. */
+function singleSentence(board, cell, { digit, rule, unit }) {
+  const size = sizeOf(board);
+  const end = `so ${placement(cell, digit, size)}.`;
+  if (rule === "naked_single") {
+    return `Naked single: ${cellName(cell, size)} can only be ${digit} (${othersRuledOut(board, cell, digit)}), ${end}`;
+  }
+  return `Hidden single: in ${unitName(unit, size)} the digit ${digit} fits only in ${within([cell], unit, size)}, ${end}`;
+}
+
+/** Why a cell has one candidate left: each other digit stands in its row, column or box, or was eliminated. */
 function othersRuledOut(board, cell, digit) {
   const size = sizeOf(board);
   const { units, unitsOf } = geometry(size);
-  const left = new Set(Array.from({ length: size }, (_, index) => index + 1));
-  left.delete(digit);
+  const left = new Set(digitsOf(((1 << size) - 1) & ~(1 << (digit - 1))));
   const reasons = [];
   for (const unit of unitsOf[cell]) {
-    const standing = [...new Set(units[unit].map((other) => board[other]))].filter((other) => left.has(other));
-    standing.sort((a, b) => a - b).forEach((other) => left.delete(other));
+    const standing = [...left].filter((other) => units[unit].some((peer) => board[peer] === other));
+    standing.forEach((other) => left.delete(other));
     if (standing.length) reasons.push(`${unitName(unit, size)} holds ${join(standing)}`);
   }
+  if (left.size) reasons.push(`${join([...left])} ${left.size === 1 ? "was" : "were"} eliminated before`);
   return reasons.join("; ");
-}
-
-/** A cell of a unit, without the row or column that the unit itself is. */
-function within(cell, unit, size) {
-  if (unit < size) return `column ${(cell % size) + 1}`;
-  if (unit < 2 * size) return `row ${Math.floor(cell / size) + 1}`;
-  return cellName(cell, size);
-}
-
-/** E.g. `1, 2 and 5`. */
-function join(items) {
-  return items.length > 1 ? `${items.slice(0, -1).join(", ")} and ${items.at(-1)}` : String(items[0]);
 }
 
 /** Whether there is a solution, and each has the digit in the cell. */
 function inEverySolution(board, cell, digit) {
   const [first] = solutions(board, 1);
   if (!first || first[cell] !== digit) return false;
-  return Array.from({ length: sizeOf(board) }, (_, index) => index + 1)
+  return digitsOf((1 << sizeOf(board)) - 1)
     .filter((other) => other !== digit)
     .every((other) => {
       const changed = board.with(cell, other);

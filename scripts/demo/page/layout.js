@@ -1,6 +1,6 @@
 /** Puzzles and tokens: what pre_fill, detect_definite and judge_error of sudoku_env.prompts.tokens do, for one model. */
 
-import { SYMBOLS } from "./board.js";
+import { toText } from "./board.js";
 
 export class Layout {
   /** @param {object} layout `layout` of a model in models.json. */
@@ -21,7 +21,7 @@ export class Layout {
     if (board.length !== this.size ** 2) {
       throw new Error(`this model knows ${this.size}×${this.size} boards, and ${board.length} cells are none`);
     }
-    const packed = board.map((digit) => (digit ? SYMBOLS[digit - 1] : ".")).join("");
+    const packed = toText(board);
     const chunks = [];
     if (this.name !== "bare") {
       for (let at = 0; at < packed.length; at += this.chunk) chunks.push(this.chunks[packed.slice(at, at + this.chunk)]);

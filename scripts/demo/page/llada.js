@@ -1,7 +1,7 @@
 /**
  * LLaDA, forward pass of one sequence: Llama's blocks with attention in both directions, as dllm_rl.models.llada.
  *
- * Activations are fp32, row by row in one Float32Array; sums are taken in double precision.
+ * Weights are fp32; all that is computed is in double precision, row by row in one Float64Array.
  */
 
 const BLOCK = ["attn_norm", "q_proj", "k_proj", "v_proj", "attn_out", "ff_norm", "ff_proj", "up_proj", "ff_out"];
@@ -32,12 +32,12 @@ export class Llada {
    *
    * @param {number[]} ids The tokens, L.
    * @param {number[]} positions Where logits are wanted, M.
-   * @returns {Float32Array} (M, embedding_size).
+   * @returns {Float64Array} (M, embedding_size).
    */
   logits(ids, positions) {
     const { d_model: width, embedding_size: vocabulary, rms_norm_eps: eps } = this.config;
     const length = ids.length;
-    const x = new Float32Array(length * width); // (L, d_model)
+    const x = new Float64Array(length * width); // (L, d_model)
     ids.forEach((id, row) => x.set(this.embedding.subarray(id * width, (id + 1) * width), row * width));
 
     const rotary = rotaryTable(length, width / this.config.n_heads, this.config.rope_theta);
@@ -46,7 +46,7 @@ export class Llada {
       add(x, this.#gatedMlp(rmsNorm(x, block.ff_norm, eps), block, length));
     }
 
-    const hidden = new Float32Array(positions.length * width); // (M, d_model)
+    const hidden = new Float64Array(positions.length * width); // (M, d_model)
     const last = rmsNorm(x, this.lastNorm, eps);
     positions.forEach((position, row) =>
       hidden.set(last.subarray(position * width, (position + 1) * width), row * width),
@@ -61,7 +61,7 @@ export class Llada {
     const q = rotate(linear(h, block.q_proj, width, width), width, size, rotary);
     const k = rotate(linear(h, block.k_proj, width, keyWidth), keyWidth, size, rotary);
     const v = linear(h, block.v_proj, width, keyWidth);
-    const attended = new Float32Array(length * width);
+    const attended = new Float64Array(length * width);
     const weights = new Float64Array(length);
     const scale = 1 / Math.sqrt(size);
     for (let head = 0; head < heads; head++) {
@@ -98,16 +98,38 @@ export class Llada {
   }
 }
 
-/** x (R, inputs) times the transpose of a weight (outputs, inputs), without bias: (R, outputs). */
+/**
+ * x (R, inputs) times the transpose of a weight (outputs, inputs), without bias: (R, outputs).
+ *
+ * Four rows go together, so that each weight is read once for the four and their sums do not wait for each other.
+ */
 function linear(x, weight, inputs, outputs) {
   const rows = x.length / inputs;
-  const y = new Float32Array(rows * outputs);
-  for (let row = 0; row < rows; row++) {
+  const y = new Float64Array(rows * outputs);
+  let row = 0;
+  for (; row + 4 <= rows; row += 4) {
     const from = row * inputs;
     for (let output = 0; output < outputs; output++) {
       const at = output * inputs;
+      let [a, b, c, d] = [0, 0, 0, 0];
+      for (let i = 0; i < inputs; i++) {
+        const w = weight[at + i];
+        a += x[from + i] * w;
+        b += x[from + inputs + i] * w;
+        c += x[from + 2 * inputs + i] * w;
+        d += x[from + 3 * inputs + i] * w;
+      }
+      const to = row * outputs + output;
+      y[to] = a;
+      y[to + outputs] = b;
+      y[to + 2 * outputs] = c;
+      y[to + 3 * outputs] = d;
+    }
+  }
+  for (; row < rows; row++) {
+    for (let output = 0; output < outputs; output++) {
       let sum = 0;
-      for (let i = 0; i < inputs; i++) sum += x[from + i] * weight[at + i];
+      for (let i = 0; i < inputs; i++) sum += x[row * inputs + i] * weight[output * inputs + i];
       y[row * outputs + output] = sum;
     }
   }
@@ -116,7 +138,7 @@ function linear(x, weight, inputs, outputs) {
 
 function rmsNorm(x, weight, eps) {
   const width = weight.length;
-  const y = new Float32Array(x.length);
+  const y = new Float64Array(x.length);
   for (let from = 0; from < x.length; from += width) {
     let sum = 0;
     for (let i = 0; i < width; i++) sum += x[from + i] * x[from + i];
@@ -130,17 +152,16 @@ function add(x, y) {
   for (let i = 0; i < x.length; i++) x[i] += y[i];
 }
 
-/** Cosine and sine of the rotary embedding, (L, size / 2) each, from angles in fp32. */
+/** Cosine and sine of the rotary embedding, (L, size / 2) each. */
 function rotaryTable(length, size, theta) {
   const half = size / 2;
-  const cos = new Float32Array(length * half);
-  const sin = new Float32Array(length * half);
+  const cos = new Float64Array(length * half);
+  const sin = new Float64Array(length * half);
   for (let i = 0; i < half; i++) {
-    const frequency = Math.fround(theta ** -Math.fround((2 * i) / size));
+    const frequency = theta ** -((2 * i) / size);
     for (let position = 0; position < length; position++) {
-      const angle = Math.fround(position * frequency);
-      cos[position * half + i] = Math.cos(angle);
-      sin[position * half + i] = Math.sin(angle);
+      cos[position * half + i] = Math.cos(position * frequency);
+      sin[position * half + i] = Math.sin(position * frequency);
     }
   }
   return { cos, sin };

@@ -1,32 +1,26 @@
 /**
  * The policy at one state, as dllm_rl.policy: margins, log-probabilities of positions, and what strategies score by.
  *
- * Every result is rounded to fp32 where Python rounds it, so that scores that are equal there are equal here: where the
- * model is sure, many are, and ties go to the left.
+ * Everything is in double precision, as Python's is for a model whose logits are.
  */
 
-const f = Math.fround;
-
-/** log Σ exp of some numbers, as fp32. */
+/** log Σ exp of some numbers. */
 export function logSumExp(values) {
-  let largest = -Infinity;
-  for (const value of values) if (value > largest) largest = value;
+  const largest = values.reduce((best, value) => Math.max(best, value), -Infinity);
   let sum = 0;
-  for (const value of values) sum += f(Math.exp(f(value - largest)));
-  return f(largest + f(Math.log(f(sum))));
+  for (const value of values) sum += Math.exp(value - largest);
+  return largest + Math.log(sum);
 }
 
 function logAddExp(a, b) {
-  const [larger, smaller] = a > b ? [a, b] : [b, a];
-  return f(larger + f(Math.log1p(f(Math.exp(f(smaller - larger))))));
+  return Math.max(a, b) + Math.log1p(Math.exp(-Math.abs(a - b)));
 }
 
 /** log((p₁ + ε) / (p₂ + ε)) of one row of logits. */
 export function logMargin(logits, eps) {
   const [first, second] = topTwo(logits);
   const normalizer = logSumExp(logits);
-  const logEps = f(Math.log(f(eps)));
-  return f(logAddExp(f(first - normalizer), logEps) - logAddExp(f(second - normalizer), logEps));
+  return logAddExp(first - normalizer, Math.log(eps)) - logAddExp(second - normalizer, Math.log(eps));
 }
 
 export function topTwo(values) {
@@ -45,27 +39,18 @@ export function argmax(values) {
   return best;
 }
 
-/** Entropy of softmax(logits) in nats. */
-export function entropy(logits) {
-  const [largest] = topTwo(logits);
-  let sum = 0;
-  for (const value of logits) sum += f(Math.exp(f(value - largest)));
-  const logTotal = f(Math.log(f(sum)));
-  let total = 0;
-  for (const value of logits) {
-    if (value === -Infinity) continue;
-    const logprob = f(f(value - largest) - logTotal);
-    total += f(f(Math.exp(logprob)) * logprob);
-  }
-  return f(-total);
+/** Probabilities softmax(logits). */
+export function softmax(logits) {
+  const normalizer = logSumExp(logits);
+  return logits.map((value) => Math.exp(value - normalizer));
 }
 
-/** Probabilities softmax(logits) in double precision. */
-export function softmax(logits) {
-  const [largest] = topTwo(logits);
-  const weights = Float64Array.from(logits, (value) => Math.exp(value - largest));
-  const total = weights.reduce((sum, weight) => sum + weight, 0);
-  return weights.map((weight) => weight / total);
+/** Entropy of softmax(logits) in nats. */
+export function entropy(logits) {
+  const normalizer = logSumExp(logits);
+  let total = 0;
+  for (const value of logits) if (value > -Infinity) total -= Math.exp(value - normalizer) * (value - normalizer);
+  return total;
 }
 
 /**
@@ -76,7 +61,7 @@ export function softmax(logits) {
  * @param {number[]} response With at least one mask.
  * @param {number} maskId
  * @param {{position_temperature: number, margin_eps: number}} policy
- * @returns {{positions: number[], logits: Float32Array[], margins: number[], positionLogprobs: number[]}} A row for
+ * @returns {{positions: number[], logits: Float64Array[], margins: number[], positionLogprobs: number[]}} A row for
  *     each masked position, ascending; the mask token is excluded.
  */
 export function scoreState(model, prompt, response, maskId, policy) {
@@ -88,7 +73,7 @@ export function scoreState(model, prompt, response, maskId, policy) {
   for (const row of logits) row[maskId] = -Infinity;
   if (logits.some((row) => row.some((value) => Number.isNaN(value)))) throw new Error("the model's logits are no numbers");
   const margins = logits.map((row) => logMargin(row, policy.margin_eps));
-  const scaled = margins.map((margin) => f(margin / f(policy.position_temperature)));
+  const scaled = margins.map((margin) => margin / policy.position_temperature);
   const normalizer = logSumExp(scaled);
-  return { positions, logits, margins, positionLogprobs: scaled.map((value) => f(value - normalizer)) };
+  return { positions, logits, margins, positionLogprobs: scaled.map((value) => value - normalizer) };
 }

@@ -1,6 +1,6 @@
 /** Whether a board is a puzzle: search for up to two solutions. */
 
-import { clashes, geometry, sizeOf } from "./board.js";
+import { clashes, digitsOf, geometry, sizeOf } from "./board.js";
 
 /**
  * Tell boards apart.
@@ -84,10 +84,4 @@ function bitCount(mask) {
   let count = 0;
   for (; mask; mask &= mask - 1) count++;
   return count;
-}
-
-function digitsOf(mask) {
-  const digits = [];
-  for (; mask; mask &= mask - 1) digits.push(32 - Math.clz32(mask & -mask));
-  return digits;
 }

@@ -5,16 +5,15 @@
 
 import { argmax, entropy, logSumExp, softmax, topTwo } from "./policy.js";
 
-const f = Math.fround;
 const BLOCK_LENGTH = 8;
 
-const probability = ({ logits }) => logits.map((row) => f(topTwo(row)[0] - logSumExp(row)));
+const probability = ({ logits }) => logits.map((row) => topTwo(row)[0] - logSumExp(row));
 const margin = ({ margins }) => margins;
 
 function marginDifference({ logits }) {
   return logits.map((row) => {
     const [first, second] = topTwo(softmax(row));
-    return f(f(first) - f(second));
+    return first - second;
   });
 }
 
@@ -81,7 +80,7 @@ export function choose(name, scores, definite, limits, policy, uniforms) {
   return rows.map((row, rank) => {
     const logits = scores.logits[row];
     const token = strategy.sampleToken
-      ? inverseCdf(logits.map((value) => value / f(policy.token_temperature)), uniforms(rank)[1])
+      ? inverseCdf(logits.map((value) => value / policy.token_temperature), uniforms(rank)[1])
       : argmax(logits);
     return { position: scores.positions[row], token, row };
   });
@@ -92,7 +91,7 @@ function bestRows(score, { tokensPerStep, threshold, entropyBound }, entropies) 
   const order = score.map((_, row) => row).filter((row) => score[row] > -Infinity);
   order.sort((a, b) => score[b] - score[a] || a - b);
   let rows = order.slice(0, tokensPerStep ?? order.length);
-  if (threshold !== null) rows = rows.filter((row, rank) => rank === 0 || score[row] >= f(threshold));
+  if (threshold !== null) rows = rows.filter((row, rank) => rank === 0 || score[row] >= threshold);
   if (entropyBound !== null) rows = rows.slice(0, withinEntropyBound(rows, entropies(), entropyBound));
   return rows;
 }

@@ -1,11 +1,12 @@
-/** The board, the strip of the order and the sentences, drawn from one state of the player. */
+/** The board and the strip of the order, drawn from one state of a run. */
 
-import { cellName, geometry, SYMBOLS } from "./board.js";
-import { forcedBy } from "./explanation.js";
-import { argmax, softmax } from "./policy.js";
+import { cellName, geometry } from "./board.js";
+import { MARKS, percent } from "./reasons.js";
+
+const LEAST = 0.005; // digits below it are left out of the heat map
 
 /** An element with a class and a text. */
-function element(tag, className = "", text = "") {
+export function element(tag, className = "", text = "") {
   const made = document.createElement(tag);
   made.className = className;
   made.textContent = text;
@@ -13,43 +14,43 @@ function element(tag, className = "", text = "") {
 }
 
 /**
- * Draw the board.
+ * Draw a board.
  *
  * @param {HTMLElement} grid
- * @param {object} state `size`, `puzzle`, `board`, `wrong` and `clashes` (sets of cells), `step` (of `decode`, or null), `layout`.
+ * @param {object} state `puzzle`, `board`, `wrong` and `definite` (sets of cells), `chosen` (Map from cell to digit),
+ *     `origin` (of the cells filled so far), and `distribution(cell)`, null where there is none.
  * @param {number} focused The cell that takes the keyboard.
  */
-export function drawBoard(grid, { size, puzzle, board, wrong, clashes, step, layout }, focused) {
-  const { boxRows, boxColumns } = geometry(size);
-  const chosen = new Set(step?.choices.map(({ position }) => position));
-  const rowOf = new Map(step?.scores.positions.map((position, row) => [position, row]));
+export function drawBoard(grid, { puzzle, board, wrong, definite, chosen, origin, distribution }, focused) {
+  const { size, boxRows, boxColumns } = geometry(Math.sqrt(board.length));
   const rows = Array.from({ length: size }, () => element("div", "row"));
   rows.forEach((row) => row.setAttribute("role", "row"));
   board.forEach((digit, cell) => {
     const [row, column] = [Math.floor(cell / size), cell % size];
-    const made = element("div", "cell", digit ? SYMBOLS[digit - 1] : "");
-    const words = [cellName(cell, size), digit ? SYMBOLS[digit - 1] : "blank"];
+    const made = element("div", "cell", digit || "");
+    const words = [cellName(cell, size), digit || "blank"];
     const mark = (name, word = name) => {
       made.classList.add(name);
       if (word) words.push(word);
     };
-    if (puzzle[cell]) mark("given");
-    if (wrong.has(cell) || clashes.has(cell)) mark("wrong");
-    if (step && !digit && rowOf.has(layout.cellPositions[cell])) {
-      const position = layout.cellPositions[cell];
-      const logits = step.scores.logits[rowOf.get(position)];
-      const best = argmax(logits);
-      const probability = softmax(logits)[best];
-      made.textContent = layout.digitOf.has(best) ? SYMBOLS[layout.digitOf.get(best) - 1] : "?";
-      const bar = element("span", "bar");
-      bar.style.width = `${100 * probability}%`;
-      made.append(bar);
-      mark("guess", `best guess ${made.textContent} at ${Math.round(100 * probability)} %`);
-      if (step.definite.has(position)) mark("definite");
-      if (chosen.has(position)) mark("chosen");
+
+    // What the model thinks of a blank cell.
+    const guess = digit ? null : distribution(cell);
+    if (guess) {
+      made.append(heatMap(guess.probabilities, boxRows, boxColumns, chosen.get(cell)));
+      words.push(`likeliest ${guess.guesses[0].digit}, ${percent(guess.guesses[0].probability)}`);
     }
+
+    // What logic and the decode say.
+    if (puzzle[cell]) mark("given");
+    else if (digit) mark("filled", "filled");
+    if (wrong.has(cell)) mark("wrong");
+    else if (definite.has(cell)) mark("definite", "definite, follows now");
+    else if (origin.get(cell)?.definite) mark("followed", "was definite");
+    if (chosen.has(cell)) mark("chosen", "chosen at this step");
     if ((column + 1) % boxColumns === 0 && column + 1 < size) mark("box-right", "");
     if ((row + 1) % boxRows === 0 && row + 1 < size) mark("box-bottom", "");
+
     made.setAttribute("role", "gridcell");
     made.setAttribute("aria-label", words.join(", "));
     made.tabIndex = cell === focused ? 0 : -1;
@@ -57,37 +58,46 @@ export function drawBoard(grid, { size, puzzle, board, wrong, clashes, step, lay
     rows[row].append(made);
   });
   const held = grid.contains(document.activeElement);
-  grid.style.gridTemplate = `repeat(${size}, 1fr) / repeat(${size}, 1fr)`;
+  grid.style.setProperty("--size", size);
   grid.replaceChildren(...rows);
-  if (held) grid.querySelector(`[data-cell="${focused}"]`)?.focus();
+  if (held) grid.querySelector(`[data-cell="${focused}"]`)?.focus({ preventScroll: true });
 }
 
-/** Why the cells of a step are what they are, a sentence each. */
-export function reasons(step, layout, solution) {
-  const size = layout.size;
-  return step.choices.map(({ position, token }) => {
-    const cell = layout.cellOf.get(position);
-    if (cell === undefined) return "A token behind the grid is filled, which ends the answer.";
-    const digit = layout.digitOf.get(token);
-    const name = cellName(cell, size);
-    if (digit === undefined) return `${name} gets a token that is no digit, an error.`;
-    if (solution && digit !== solution[cell]) return `${name} gets ${digit}, an error: the solution has ${solution[cell]}.`;
-    return forcedBy(step.board, cell, digit)?.text ?? `${name} gets ${digit}, which nothing on the board forces.`;
-  });
+/** The digits of a blank cell in the shape of a box, the likelier the stronger. */
+function heatMap(probabilities, boxRows, boxColumns, chosen) {
+  const map = element("div", "heat");
+  map.style.gridTemplate = `repeat(${boxRows}, 1fr) / repeat(${boxColumns}, 1fr)`;
+  map.append(
+    ...probabilities.map((probability, index) => {
+      const item = element("span", index + 1 === chosen ? "best" : "", probability < LEAST ? "" : index + 1);
+      item.style.setProperty("--probability", probability);
+      return item;
+    }),
+  );
+  map.setAttribute("aria-hidden", "true");
+  return map;
 }
 
-/** Draw the strip: each cell in the order of choice, green where it was definite, red where it is wrong. */
-export function drawOrder(list, steps, now, layout, solution) {
+/**
+ * Draw the strip: each cell in the order of choice, with its digit and the mark of what forces it.
+ *
+ * @param {HTMLElement} list
+ * @param {object[]} steps
+ * @param {number} now The step shown next; it and those behind it are pale.
+ * @param {number} size
+ */
+export function drawOrder(list, steps, now, size) {
   list.replaceChildren(
-    ...steps.flatMap((step) =>
-      step.choices
-        .filter(({ position }) => layout.cellOf.has(position))
-        .map(({ position, token }) => {
-          const [cell, digit] = [layout.cellOf.get(position), layout.digitOf.get(token)];
-          const wrong = solution !== null && digit !== solution[cell];
-          const kind = wrong ? "wrong" : step.definite.has(position) ? "definite" : "";
-          const item = element("li", `${kind} ${step.number >= now ? "later" : ""}`, digit ? SYMBOLS[digit - 1] : "?");
-          item.title = `step ${step.number + 1}: ${cellName(cell, layout.size)}${kind ? `, ${kind}` : ", not forced by singles"}`;
+    ...steps.flatMap(({ number, reasons }) =>
+      reasons
+        .filter(({ cell }) => cell !== null)
+        .map(({ cell, digit, mark, definite }, rank) => {
+          const kind = mark === "✗" ? "wrong" : definite ? "definite" : "";
+          const item = element("li", `${kind} ${number >= now ? "later" : ""} ${rank ? "" : "first"}`);
+          item.append(element("span", "", digit ?? "?"), element("small", "", mark));
+          item.title = `step ${number + 1}: ${cellName(cell, size)} gets ${digit ?? "no digit"}, ${MARKS[mark]}`;
+          item.setAttribute("aria-label", item.title);
+          item.dataset.step = number;
           return item;
         }),
     ),

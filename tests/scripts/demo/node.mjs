@@ -33,6 +33,15 @@ const answers = {
       }));
     });
   },
+  async choices({ name, states, strategy, limits }) {
+    const { model: llada, layout, policy } = await model(name);
+    const [{ scoreState }, { choose }] = await Promise.all(["policy", "strategies"].map(load));
+    const all = { tokensPerStep: 1, threshold: null, entropyBound: null, ...limits };
+    return states.map(([prompt, response]) => {
+      const scores = scoreState(llada, prompt, response, layout.maskId, policy);
+      return choose(strategy, scores, new Set(), all, policy).map(({ position, token }) => [position, token]);
+    });
+  },
   async judge({ puzzles }) {
     const { judge } = await load("solver");
     return puzzles.map((puzzle) => judge(puzzle));
