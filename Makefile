@@ -104,7 +104,7 @@ demo-build: $(STAMP)
 	$(BIN)/python -m scripts.demo.export --models $(MODELS)
 
 demo: demo-build
-	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/demo $(PORT)
+	$(BIN)/python -m scripts.demo.serve --port $(PORT)
 
 test-page: $(STAMP)
 	$(BIN)/python -m pytest -q -m "" tests/scripts/demo

@@ -7,6 +7,7 @@
 
 import { cellName, digitsOf, geometry, sizeOf, unitName } from "./board.js";
 import { forcedCell } from "./ladder.js";
+import { RULES } from "./patterns.js";
 import { solutions } from "./solver.js";
 import { join, patternSentence, placement, within } from "./words.js";
 
@@ -26,7 +27,8 @@ export function forcedBy(board, cell, digit) {
   if (forced) {
     const { patterns, single } = forced;
     const sentences = patterns.map((pattern) => patternSentence(pattern, size));
-    return { rule: patterns.at(-1)?.rule ?? single.rule, text: [...sentences, singleSentence(board, cell, single)].join(" ") };
+    const hardest = Object.keys(RULES).findLast((rule) => patterns.some((pattern) => pattern.rule === rule));
+    return { rule: hardest ?? single.rule, text: [...sentences, singleSentence(board, cell, single)].join(" ") };
   }
   if (!inEverySolution(board, cell, digit)) return null;
   const reason = `${cellName(cell, size)} holds ${digit} in every solution, as a search shows`;

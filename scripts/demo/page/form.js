@@ -15,14 +15,13 @@ const FIELDS = {
 
 /** Show settings in the form. */
 export function fillForm(settings, models) {
-  const title = (name) => {
-    const { size } = models.entries.get(name).layout;
-    return new Option(`${name} (${size}×${size})`, name);
-  };
+  const title = (name) => new Option(name, name);
   byId("model").replaceChildren(...models.names.map(title));
   byId("other").replaceChildren(new Option("none", ""), ...models.names.map(title));
   byId("strategy").replaceChildren(...Object.keys(STRATEGIES).map((name) => new Option(name.replaceAll("_", " "), name)));
   for (const key of ["model", "other", "strategy", ...Object.keys(FIELDS)]) byId(key).value = settings[key];
+  const limited = settings.threshold !== "" || settings.bound !== "" || settings.seed !== 0;
+  if (limited) byId("settings").querySelector("details").open = true;
 }
 
 /**

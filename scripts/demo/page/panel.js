@@ -46,10 +46,13 @@ export class Panel {
     const filled = [...origin.values()].filter(({ cell }) => cell !== null);
     const followed = filled.filter((reason) => reason.definite).length;
     const end = passes === steps.length && run.done ? (run.solved(board) ? " Solved." : " Not solved.") : "";
+    const behind = filled.length < run.filled(passes) ? ` (and ${run.filled(passes) - filled.length} tokens behind the grid)` : "";
     this.passes.textContent =
       run.fault ||
-      `${passes} of ${steps.length} forward passes so far: ${filled.length} cells filled, ${followed} of them definite, ` +
-        `${errors.length} wrong.${end}`;
+      `${passes} of ${steps.length} forward passes so far: ${filled.length} cells${behind} filled, ${followed} of them ` +
+        `definite, ${errors.length} wrong.${end}`;
+
+    this.section.toggleAttribute("data-done", run.done);
 
     this.why.replaceChildren(...(step?.reasons ?? []).map(({ text }) => element("li", "", text)));
     const guesses = distribution(focused)?.guesses ?? null;

@@ -8,7 +8,7 @@ export const MARKS = {
   N: "naked single",
   H: "hidden single",
   L: "forced by locked candidates, a subset or a fish",
-  B: "forced by a rule beyond these",
+  B: "the same in every solution, forced by a harder rule or not yet",
   "–": "not forced",
   "✗": "wrong",
 };
@@ -37,7 +37,7 @@ export function reasonOf(board, { position, token }, layout, solution) {
   const forced = forcedBy(board, cell, digit);
   if (forced === null) return reason("–", `${name} gets ${digit}, which nothing on the board forces.`);
   const mark = { naked_single: "N", hidden_single: "H", backbone: "B" }[forced.rule] ?? "L";
-  const hard = "This needs a rule beyond singles, locked candidates, subsets and fish. ";
+  const hard = "No rule of this page (singles, locked candidates, subsets, fish) forces it yet. ";
   return reason(mark, mark === "B" ? hard + forced.text : forced.text);
 }
 
@@ -54,7 +54,7 @@ export function cellReport(board, cell, guesses, solution) {
   if (board[cell]) return `${name} holds ${board[cell]}.`;
   const likely = (guesses ?? []).slice(0, 3).map(({ digit, probability }) => `${digit} at ${percent(probability)}`);
   const forced = solution && forcedBy(board, cell, solution[cell]);
-  const logic = forced?.rule === "backbone" ? "It needs a rule beyond those of this page." : forced?.text;
+  const logic = forced?.rule === "backbone" ? "No rule of this page forces it yet." : forced?.text;
   return `${name}: ${likely.join(", ") || "blank"}. ${logic ?? ""}`.trim();
 }
 

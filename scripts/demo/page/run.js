@@ -60,6 +60,11 @@ export class Run {
     return { passes, step, response, board, origin: new Map(reasons.map((reason) => [reason.cell, reason])) };
   }
 
+  /** How many positions the first passes fill, those behind the grid included. */
+  filled(passes) {
+    return this.steps.slice(0, passes).reduce((sum, { choices }) => sum + choices.length, 0);
+  }
+
   /** Whether a board is a solution of the puzzle. */
   solved(board) {
     return this.solution ? board.every((digit, cell) => digit === this.solution[cell]) : !board.includes(0) && !clashes(board).size;

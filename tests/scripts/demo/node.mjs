@@ -46,9 +46,25 @@ const answers = {
     const { judge } = await load("solver");
     return puzzles.map((puzzle) => judge(puzzle));
   },
-  async sentences({ cells }) {
-    const { forcedBy } = await load("explanation");
-    return cells.map(([board, cell, digit]) => forcedBy(board, cell, digit)?.text ?? null);
+  async forced({ cells }) {
+    const [{ forcedBy }, { forcedCell }] = await Promise.all(["explanation", "ladder"].map(load));
+    return cells.map(([board, cell, digit]) => {
+      const removed = forcedCell(board, cell)?.patterns.map((pattern) => [...pattern.removed]);
+      return forcedBy(board, cell, digit) && { ...forcedBy(board, cell, digit), removed: removed ?? [] };
+    });
+  },
+  async patterns({ puzzles }) {
+    const [{ candidates }, { easiestPatterns }, { patternSentence }] = await Promise.all(
+      ["logic", "patterns", "words"].map(load),
+    );
+    return puzzles.map((board) => {
+      const [masks, sentences] = [candidates(board), []];
+      for (let found; (found = easiestPatterns(masks)[0]); ) {
+        sentences.push(patternSentence(found, Math.sqrt(board.length)));
+        for (const [cell, digits] of found.removed) masks[cell] &= ~digits;
+      }
+      return sentences;
+    });
   },
   async parse({ texts }) {
     const { parseBoard } = await load("board");

@@ -1,5 +1,7 @@
 """Solver, singles, sentences and reading of boards in JavaScript, held against sudoku_env."""
 
+import csv
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +11,17 @@ import pytest
 from sudoku_env import count_solutions, default_puzzles, definite_digits, solve
 from sudoku_env.board import BoardLike, as_board, geometry, is_valid
 from sudoku_env.errors import BoardError
-from sudoku_env.explanation import placement_step
-from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, NAKED_SINGLE
+from sudoku_env.explanation import describe_step, placement_step
+from sudoku_env.kernels.ladder import apply_step, find_pattern
+from sudoku_env.kernels.ladder_state import (
+    BACKBONE,
+    HIDDEN_SINGLE,
+    JELLYFISH,
+    NAKED_SINGLE,
+    ladder_table,
+    load,
+    new_work,
+)
 from sudoku_env.logic import candidates, definite_cells
 
 IMPOSSIBLE = ".....5.8....6.1.43..........1.5........1.6...3.......553.....61........4........."
@@ -46,16 +57,91 @@ def test_the_kinds_of_boards_are_those_of_the_solver(node: Callable[..., Any]) -
             assert one["solution"] == solve(board).tolist()
 
 
-def test_sentences_are_those_of_explain(node: Callable[..., Any]) -> None:
-    boards = [board for size in (4, 6, 9) for board in default_puzzles(size).boards[:6]]
+@functools.cache
+def puzzles_of_all_tiers(count: int) -> list[np.ndarray]:
+    """Of each size and tier of the frozen test sets, the first puzzles."""
+    found = []
+    for size in (4, 6, 9):
+        seen: dict[str, int] = {}
+        with open(f"data/puzzles/sudoku{size}x{size}_test.csv", newline="") as file:
+            for row in csv.DictReader(file):
+                seen[row["tier"]] = seen.get(row["tier"], 0) + 1
+                if seen[row["tier"]] <= count:
+                    found.append(as_board(row["puzzle"]))
+    return found
+
+
+def test_a_cell_is_forced_by_the_rules_that_force_it_in_python(node: Callable[..., Any]) -> None:
+    cells = [
+        [board.tolist(), cell, int(solve(board)[cell])]
+        for board in puzzles_of_all_tiers(1)
+        for cell in np.flatnonzero(board == 0).tolist()
+    ]
+    found = node("forced", cells=cells)
+    for (digits, cell, digit), forced in zip(cells, found, strict=True):
+        board = np.array(digits, np.uint8)
+        assert definite_cells(board, forced["rule"])[cell] == digit
+        assert (forced["rule"] == "backbone") == (definite_cells(board, "fish")[cell] == 0)
+    assert {forced["rule"] for forced in found} > {
+        "naked_single",
+        "hidden_single",
+        "pointing",
+        "naked_pair",
+        "backbone",
+    }
+
+
+def test_what_is_removed_before_a_single_is_in_no_solution_and_makes_it_one(node: Callable[..., Any]) -> None:
+    boards = [
+        board for board in puzzles_of_all_tiers(2) if (definite_cells(board, "fish") > definite_digits(board)).any()
+    ]
+    cells = [
+        [board.tolist(), int(cell), int(digits[cell])]
+        for board in boards
+        for digits in [definite_cells(board, "fish")]
+        for cell in np.flatnonzero(digits > definite_digits(board))
+    ]
+    for (board, cell, digit), forced in zip(cells, node("forced", cells=cells), strict=True):
+        left, solution = candidates(np.array(board, np.uint8)), solve(board)
+        for other, digits in (pair for pattern in forced["removed"] for pair in pattern):
+            assert not (digits >> (solution[other] - 1)) & 1
+            left[other] &= [not (digits >> index) & 1 for index in range(left.shape[1])]
+        units = geometry(left.shape[1])
+        places = [left[units.units[unit], digit - 1].sum() for unit in units.units_of[cell]]
+        assert left[cell, digit - 1] and (left[cell].sum() == 1 or 1 in places)
+
+
+def test_sentences_of_patterns_are_those_of_explain(node: Callable[..., Any]) -> None:
+    boards = puzzles_of_all_tiers(2)
+    expected = [pattern_sentences(board) for board in boards]
+    assert node("patterns", puzzles=[board.tolist() for board in boards]) == expected
+    titles = {sentence.split(":")[0] for sentences in expected for sentence in sentences}
+    assert titles > {"Pointing", "Claiming", "Naked pair", "Hidden pair", "Naked triple", "X-wing"}
+
+
+def pattern_sentences(board: np.ndarray) -> list[str]:
+    """The eliminations by rules up to fish, one after the other, no digit being placed."""
+    size = int(board.size**0.5)
+    table, work, found = ladder_table(size), new_work(size), []
+    load(board, table, work)
+    while (rule := int(find_pattern(table, work, JELLYFISH))) >= 0:
+        found.append(str(describe_step(rule, work, size)))
+        apply_step(table, work, rule)
+    return found
+
+
+def test_sentences_of_singles_and_backbone_are_those_of_explain(node: Callable[..., Any]) -> None:
     cells, expected = [], []
-    for board in boards:
+    for board in (board for size in (4, 6, 9) for board in default_puzzles(size).boards[:6]):
+        solution = solve(board)
         for cell in np.flatnonzero(board == 0).tolist():
-            digit = int(definite_cells(board, "backbone")[cell])
-            cells.append([board.tolist(), cell, digit])
-            expected.append(sentence(board, cell, digit))
-    assert node("sentences", cells=cells) == expected
-    assert {text.split(":")[0] for text in expected} == {"Naked single", "Hidden single", "Backbone"}
+            cells.append([board.tolist(), cell, int(solution[cell])])
+            expected.append(sentence(board, cell, int(solution[cell])))
+    found = node("forced", cells=cells)
+    for text, forced in zip(expected, found, strict=True):
+        if forced["rule"] in ("naked_single", "hidden_single", "backbone"):
+            assert forced["text"] == text
+    assert {forced["text"].split(":")[0] for forced in found} > {"Naked single", "Hidden single", "Backbone"}
 
 
 def sentence(board: np.ndarray, cell: int, digit: int) -> str:
@@ -75,7 +161,7 @@ def test_a_digit_that_nothing_forces_has_no_sentence(node: Callable[..., Any]) -
     cell = int(np.flatnonzero(board == 0)[0])
     wrong = int(solve(board)[cell]) % 6 + 1
     blank = np.zeros(36, np.uint8)
-    assert node("sentences", cells=[[board.tolist(), cell, wrong], [blank.tolist(), 0, 1]]) == [None, None]
+    assert node("forced", cells=[[board.tolist(), cell, wrong], [blank.tolist(), 0, 1]]) == [None, None]
 
 
 @pytest.mark.parametrize(
