@@ -16,6 +16,7 @@ const VERDICTS = {
   unsolvable: "Unsolvable: no digit clashes, but there is no solution.",
   ambiguous: "Ambiguous: there is more than one solution, so no digit is called wrong.",
   unique: "A puzzle: there is exactly one solution.",
+  unread: "No board:",
 };
 const byId = (id) => document.getElementById(id);
 
@@ -93,7 +94,7 @@ function draw() {
 
 function showVerdict(kind, more = "") {
   byId("verdict").className = kind;
-  byId("verdict").textContent = `${VERDICTS[kind] ?? kind} ${more}`;
+  byId("verdict").textContent = `${VERDICTS[kind]} ${more}`;
 }
 
 /** Read a text, and take it as the board if it is one, to be shown at a step of its decode. */
@@ -101,7 +102,7 @@ function readPuzzle(text, step = 0) {
   try {
     board = parseBoard(text);
   } catch (error) {
-    return showVerdict("unread", `No board: ${error.message}.`);
+    return showVerdict("unread", `${error.message}.`);
   }
   focused = Math.min(focused, board.length - 1);
   const fitting = models.ofSize(sizeOf(board));

@@ -14,8 +14,10 @@ export class Panel {
     this.board.setAttribute("role", "grid");
     this.board.setAttribute("aria-label", label);
     this.passes = element("p", "passes");
-    this.why = element("ul", "why");
+    this.reasons = element("ul");
+    this.why = element("div", "why");
     this.why.setAttribute("role", "status");
+    this.why.append(this.reasons);
     this.cell = element("p", "cell-report");
     this.order = element("ol", "order");
     this.order.setAttribute("aria-label", "Order of the cells filled, with what forces each");
@@ -36,7 +38,8 @@ export class Panel {
     const chosen = new Map(step?.reasons.filter(({ cell }) => cell !== null).map(({ cell, digit }) => [cell, digit]));
     const definite = new Set((step?.singles ?? singles(board)).keys());
     const errors = [...origin].filter(([, { mark }]) => mark === "✗").map(([cell]) => cell);
-    const wrong = new Set([...run.clashes, ...errors]);
+    const next = (step?.reasons ?? []).filter(({ mark }) => mark === "✗").map(({ cell }) => cell);
+    const wrong = new Set([...run.clashes, ...errors, ...next]);
 
     this.title.textContent = entry ? `${entry.name}, ${(entry.parameters / 1e6).toFixed(2)}M parameters` : "Without a model";
     const distribution = (cell) => run.distribution(step, cell);
@@ -54,7 +57,7 @@ export class Panel {
 
     this.section.toggleAttribute("data-done", run.done);
 
-    this.why.replaceChildren(...(step?.reasons ?? []).map(({ text }) => element("li", "", text)));
+    this.reasons.replaceChildren(...(step?.reasons ?? []).map(({ text }) => element("li", "", text)));
     const guesses = distribution(focused)?.guesses ?? null;
     this.cell.textContent = `At the cursor: ${cellReport(board, focused, guesses, solution)}`;
     drawOrder(this.order, steps, passes, sizeOf(board));

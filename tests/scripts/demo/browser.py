@@ -39,9 +39,7 @@ def visit(browser: "Browser", address: str, fragment: str = "", **context: Any) 
         page = visitor.new_page()
         page.set_default_timeout(120_000)
         faults: list[str] = []
-        page.on(
-            "console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None
-        )
+        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("request", lambda request: None if ours(request.url, address) else faults.append(request.url))
         page.goto(f"{address}/{fragment}")
@@ -56,7 +54,4 @@ def ours(url: str, address: str) -> bool:
 
 def wait_for_decodes(page: "Page", count: int = 1) -> None:
     """Until so many boards have been decoded to the end."""
-    page.wait_for_function(
-        "count => [...document.querySelectorAll('.panel')].filter(panel => panel.hasAttribute('data-done')).length === count",
-        arg=count,
-    )
+    page.wait_for_function("count => document.querySelectorAll('.panel[data-done]').length === count", arg=count)

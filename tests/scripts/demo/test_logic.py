@@ -82,25 +82,17 @@ def test_a_cell_is_forced_by_the_rules_that_force_it_in_python(node: Callable[..
         board = np.array(digits, np.uint8)
         assert definite_cells(board, forced["rule"])[cell] == digit
         assert (forced["rule"] == "backbone") == (definite_cells(board, "fish")[cell] == 0)
-    assert {forced["rule"] for forced in found} > {
-        "naked_single",
-        "hidden_single",
-        "pointing",
-        "naked_pair",
-        "backbone",
-    }
+    rules = {forced["rule"] for forced in found}
+    assert rules >= {"naked_single", "hidden_single", "pointing", "naked_pair", "backbone"}
 
 
 def test_what_is_removed_before_a_single_is_in_no_solution_and_makes_it_one(node: Callable[..., Any]) -> None:
-    boards = [
-        board for board in puzzles_of_all_tiers(2) if (definite_cells(board, "fish") > definite_digits(board)).any()
-    ]
-    cells = [
-        [board.tolist(), int(cell), int(digits[cell])]
-        for board in boards
-        for digits in [definite_cells(board, "fish")]
-        for cell in np.flatnonzero(digits > definite_digits(board))
-    ]
+    cells = []
+    for board in puzzles_of_all_tiers(2):
+        digits = definite_cells(board, "fish")
+        beyond = np.flatnonzero(digits > definite_digits(board)).tolist()
+        cells += [[board.tolist(), cell, int(digits[cell])] for cell in beyond]
+    assert len(cells) > 20
     for (board, cell, digit), forced in zip(cells, node("forced", cells=cells), strict=True):
         left, solution = candidates(np.array(board, np.uint8)), solve(board)
         for other, digits in (pair for pattern in forced["removed"] for pair in pattern):
@@ -116,7 +108,7 @@ def test_sentences_of_patterns_are_those_of_explain(node: Callable[..., Any]) ->
     expected = [pattern_sentences(board) for board in boards]
     assert node("patterns", puzzles=[board.tolist() for board in boards]) == expected
     titles = {sentence.split(":")[0] for sentences in expected for sentence in sentences}
-    assert titles > {"Pointing", "Claiming", "Naked pair", "Hidden pair", "Naked triple", "X-wing"}
+    assert titles >= {"Pointing", "Claiming", "Naked pair", "Hidden pair", "Naked triple", "X-wing"}
 
 
 def pattern_sentences(board: np.ndarray) -> list[str]:
@@ -141,7 +133,7 @@ def test_sentences_of_singles_and_backbone_are_those_of_explain(node: Callable[.
     for text, forced in zip(expected, found, strict=True):
         if forced["rule"] in ("naked_single", "hidden_single", "backbone"):
             assert forced["text"] == text
-    assert {forced["text"].split(":")[0] for forced in found} > {"Naked single", "Hidden single", "Backbone"}
+    assert {forced["text"].split(":")[0] for forced in found} >= {"Naked single", "Hidden single", "Backbone"}
 
 
 def sentence(board: np.ndarray, cell: int, digit: int) -> str:

@@ -1,20 +1,17 @@
 """The model and its decoding in JavaScript, held against Python."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from dllm_rl import PolicyConfig, SudokuTask, get_strategy
-from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.trajectories import Step, Trajectories, decoding_steps, draw_uniforms
-from sudoku_env import pre_fill, read_prompts
+from dllm_rl import PolicyConfig, get_strategy
+from dllm_rl.trajectories import Trajectories, draw_uniforms
+from tests.scripts.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
 
-MODELS = ("llada-sudoku6x6", "llada-sudoku6x6-converged")
 ROOM = 2e-5
 """Scores nearer to each other than this are a tie: fp32 sums in another order tell them apart otherwise."""
 
@@ -22,21 +19,6 @@ ROOM = 2e-5
 @pytest.fixture(scope="session", params=MODELS)
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
-
-
-def load(name: str) -> tuple[Any, Any]:
-    folder = f"data/models/{name}"
-    return AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
-
-
-def problems(tokenizer: Any, count: int) -> PuzzleBatch:
-    prompts = read_prompts("data/sudoku6x6_test.jsonl")[:count]
-    task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
-    return task.batch([pre_fill(prompt, tokenizer, 40) for prompt in prompts])
-
-
-def boards(batch: PuzzleBatch) -> list[list[int]]:
-    return batch.boards(batch.responses).tolist()
 
 
 def test_puzzles_become_the_tokens_of_pre_fill(node: Callable[..., Any], name: str) -> None:
@@ -147,28 +129,3 @@ def test_choices_differ_from_those_in_single_precision_at_ties_alone(node: Calla
 def spelt(limits: dict[str, Any]) -> dict[str, Any]:
     names = {"tokens_per_step": "tokensPerStep", "threshold": "threshold", "entropy_bound": "entropyBound"}
     return {names[key]: value for key, value in limits.items()}
-
-
-def python_steps(
-    model: Any, batch: PuzzleBatch, strategy: str, limits: dict[str, Any], uniforms: torch.Tensor | None
-) -> list[Step]:
-    with torch.no_grad():
-        return list(
-            decoding_steps(
-                model,
-                Trajectories(batch),
-                get_strategy(strategy),
-                policy=PolicyConfig(),
-                uniforms=uniforms,
-                on_error="continue",
-                **limits,
-            )
-        )
-
-
-def of_trajectories(step: Step) -> Iterator[tuple[int, list[list[int]], list[int]]]:
-    """Of each trajectory its number, its choices as [position, token], and the definite positions before them."""
-    for row, state in zip(step.trajectories.tolist(), step.states.tolist(), strict=True):
-        mine = (step.trajectories[step.rows] == row).nonzero().squeeze(1)
-        choices = torch.stack([step.positions[mine], step.tokens[mine]], dim=1).tolist()
-        yield row, choices, step.definite[state].nonzero().squeeze(1).tolist()

@@ -10,8 +10,9 @@ import pytest
 from scripts.demo.serve import page_server
 from sudoku_env import default_puzzles, to_string
 from tests.scripts.demo.browser import chromium, visit, wait_for_decodes
-from tests.scripts.demo.test_model import MODELS, boards, load, of_trajectories, problems, python_steps
+from tests.scripts.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
 
+NINE = to_string(default_puzzles(9).boards[0])
 SIX = "31.5244521.3......1.42...6....2.1..."
 
 
@@ -103,10 +104,7 @@ def test_keys_step_write_and_erase(browser: Any, address: str) -> None:
         ("." * 36, "Ambiguous"),
         ("123...456..." + "." * 24, "Ambiguous"),
         ("12345......6" + "." * 24, "Unsolvable"),
-        (
-            to_string(default_puzzles(9).boards[0]),
-            "A puzzle: there is exactly one solution. The page has no model for 9×9",
-        ),
+        (NINE, "A puzzle: there is exactly one solution. The page has no model for 9×9"),
     ],
 )
 def test_a_pasted_puzzle_is_judged_at_once(browser: Any, address: str, text: str, verdict: str) -> None:
@@ -119,16 +117,8 @@ def test_a_fragment_restores_what_was_sent(browser: Any, address: str) -> None:
     fragment = f"#puzzle={SIX}&model={MODELS[1]}&strategy=probability&tokens=&threshold=-0.01&seed=4&step=2"
     with visit(browser, address, fragment) as page:
         wait_for_decodes(page)
-        fields = {
-            key: page.locator(f"#{key}").input_value() for key in ("model", "strategy", "tokens", "threshold", "seed")
-        }
-        assert fields == {
-            "model": MODELS[1],
-            "strategy": "probability",
-            "tokens": "",
-            "threshold": "-0.01",
-            "seed": "4",
-        }
+        expected = {"model": MODELS[1], "strategy": "probability", "tokens": "", "threshold": "-0.01", "seed": "4"}
+        assert {key: page.locator(f"#{key}").input_value() for key in expected} == expected
         assert page.locator("#passes").inner_text().startswith("2 /")
         page.locator("#bound").fill("0.1")
         page.locator("#bound").press("Enter")
