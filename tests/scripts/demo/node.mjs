@@ -49,8 +49,9 @@ const answers = {
   async forced({ cells }) {
     const [{ forcedBy }, { forcedCell }] = await Promise.all(["explanation", "ladder"].map(load));
     return cells.map(([board, cell, digit]) => {
+      const forced = forcedBy(board, cell, digit);
       const removed = forcedCell(board, cell)?.patterns.map((pattern) => [...pattern.removed]);
-      return forcedBy(board, cell, digit) && { ...forcedBy(board, cell, digit), removed: removed ?? [] };
+      return forced && { ...forced, removed: removed ?? [] };
     });
   },
   async patterns({ puzzles }) {

@@ -94,7 +94,7 @@ def test_what_is_removed_before_a_single_is_in_no_solution_and_makes_it_one(node
         cells += [[board.tolist(), cell, int(digits[cell])] for cell in beyond]
     assert len(cells) > 20
     for (board, cell, digit), forced in zip(cells, node("forced", cells=cells), strict=True):
-        left, solution = candidates(np.array(board, np.uint8)), solve(board)
+        left, solution = candidates(np.array(board, np.uint8)), solve(board).tolist()
         for other, digits in (pair for pattern in forced["removed"] for pair in pattern):
             assert not (digits >> (solution[other] - 1)) & 1
             left[other] &= [not (digits >> index) & 1 for index in range(left.shape[1])]

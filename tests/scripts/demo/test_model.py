@@ -13,7 +13,11 @@ from dllm_rl.trajectories import Trajectories, draw_uniforms
 from tests.scripts.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
 
 ROOM = 2e-5
-"""Scores nearer to each other than this are a tie: fp32 sums in another order tell them apart otherwise."""
+"""Scores in fp32 that are nearer to each other than this are a tie: sums in another order tell them apart otherwise.
+
+Where the model is sure, the log-probability and the difference p₁ − p₂ of many positions are equal to all digits of
+fp32; margin and entropy are not. Of 114 steps, 21 are ties by probability and 10 by the difference.
+"""
 
 
 @pytest.fixture(scope="session", params=MODELS)
@@ -105,8 +109,12 @@ def compare_decodes(node: Callable[..., Any], name: str, strategy: str, limits: 
             assert found[row][step.number] == expected, f"puzzle {row}, step {step.number}"
 
 
-@pytest.mark.parametrize("strategy", ["margin", "margin_difference", "probability", "entropy"])
-def test_choices_differ_from_those_in_single_precision_at_ties_alone(node: Callable[..., Any], strategy: str) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "most"), [("margin", 0.02), ("entropy", 0.02), ("margin_difference", 0.2), ("probability", 0.4)]
+)
+def test_choices_differ_from_those_in_single_precision_at_ties_alone(
+    node: Callable[..., Any], record_property: Callable[[str, Any], None], strategy: str, most: float
+) -> None:
     model, tokenizer = load(MODELS[0])
     batch = problems(tokenizer, 5)
     states, expected, scores = [], [], []
@@ -123,7 +131,8 @@ def test_choices_differ_from_those_in_single_precision_at_ties_alone(node: Calla
         if mine != theirs:
             ties += 1
             assert abs(float(score[mine[0][0]] - score[theirs[0][0]])) < ROOM, f"{mine} in Python, {theirs} on the page"
-    print("TIES", strategy, ties, len(states))
+    record_property("ties", f"{ties} of {len(states)}")
+    assert ties <= most * len(states), f"{ties} of {len(states)} steps are ties"
 
 
 def spelt(limits: dict[str, Any]) -> dict[str, Any]:
