@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 
-.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-avx2 test-integrations test-all lint bench clean
+.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-avx2 test-integrations test-all test-page demo demo-build lint bench clean
 
 setup: $(STAMP)
 
@@ -98,6 +98,18 @@ test-all: export SUDOKU_PROMPTS := $(CURDIR)/data/sudoku6x6_test.jsonl
 test-all: $(STAMP_ALL) test-avx2
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "" --durations 40 --ignore tests/dllm_rl --ignore tests/llm_rl
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow --durations 40 tests/dllm_rl tests/llm_rl
+
+# A page where the shipped models solve Sudoku in the browser. MODELS are those it has: FOLDER or NAME=FOLDER.
+MODELS ?= $(wildcard data/models/*)
+PORT ?= 8000
+demo-build: $(STAMP)
+	$(BIN)/python -m scripts.demo.export --models $(MODELS)
+
+demo: demo-build
+	$(BIN)/python -m scripts.demo.serve --port $(PORT)
+
+test-page: $(STAMP)
+	$(BIN)/python -m pytest -q -m "" tests/scripts/demo
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

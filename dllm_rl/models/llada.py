@@ -14,6 +14,8 @@ from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 
+from llm_rl.core._checks import promote
+
 _REQUIRED = {
     "block_type": "llama",
     "activation_type": "silu",
@@ -126,7 +128,7 @@ class LladaConfig(PreTrainedConfig):
 
 
 class LladaRMSNorm(nn.Module):
-    """Root-mean-square normalization in fp32, cast back, times a weight (Zhang and Sennrich 2019)."""
+    """Root-mean-square normalization in fp32 or fp64, cast back, times a weight (Zhang and Sennrich 2019)."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
@@ -135,32 +137,34 @@ class LladaRMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`(..., width)` → the same shape and dtype."""
-        normalized = F.rms_norm(x.float(), (x.shape[-1],), eps=self.eps)
+        normalized = F.rms_norm(promote(x), (x.shape[-1],), eps=self.eps)
         return self.weight * normalized.to(x.dtype)
 
 
-def rotary_angles(position_ids: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of the rotary embedding (Su et al. 2021), half-split, fp32, each `(B, 1, L, head_dim)`."""
-    exponent = torch.arange(0, head_dim, 2, dtype=torch.float32, device=position_ids.device) / head_dim
-    angle = position_ids[:, None, :, None].float() * theta**-exponent  # (B, 1, L, head_dim / 2)
+def rotary_angles(
+    position_ids: Tensor, head_dim: int, theta: float, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of the rotary embedding (Su et al. 2021), half-split, each `(B, 1, L, head_dim)` of `dtype`."""
+    exponent = torch.arange(0, head_dim, 2, dtype=dtype, device=position_ids.device) / head_dim
+    angle = position_ids[:, None, :, None].to(dtype) * theta**-exponent  # (B, 1, L, head_dim / 2)
     angle = torch.cat([angle, angle], dim=-1)
     return angle.cos(), angle.sin()
 
 
 def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate `(B, heads, L, head_dim)` in fp32 and cast back."""
-    x32 = x.float()
-    first, second = x32.chunk(2, dim=-1)
-    return (x32 * cos + torch.cat([-second, first], dim=-1) * sin).to(x.dtype)
+    """Rotate `(B, heads, L, head_dim)` in fp32 or fp64 and cast back."""
+    exact = promote(x)
+    first, second = exact.chunk(2, dim=-1)
+    return (exact * cos + torch.cat([-second, first], dim=-1) * sin).to(x.dtype)
 
 
 class LladaHead(nn.Linear):
-    """Output head without bias: logits in fp32, whatever the dtype of weights and inputs, also under autocast."""
+    """Output head without bias: logits in fp32 (fp64 if the model is) whatever the dtype of inputs, also under autocast."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """`(..., d_model)` → fp32 `(..., embedding_size)`."""
+        """`(..., d_model)` → `(..., embedding_size)`."""
         with torch.autocast(x.device.type, enabled=False):
-            return F.linear(x.float(), self.weight.float())
+            return F.linear(promote(x), promote(self.weight))
 
 
 class LladaBlock(GradientCheckpointingLayer):
@@ -244,8 +248,9 @@ class LladaTransformer(nn.Module):
             attention_mask: bool `(B, L)`, true where attended, or None for everywhere.
         """
         keep = None if attention_mask is None else attention_mask[:, None, None, :]
-        cos, sin = rotary_angles(position_ids, self.head_dim, self.rope_theta)
         x = self.wte(input_ids)
+        exact = torch.promote_types(x.dtype, torch.float32)
+        cos, sin = rotary_angles(position_ids, self.head_dim, self.rope_theta, exact)
         for block in self.blocks:
             x = block(x, cos, sin, keep)
         return self.ln_f(x)

@@ -186,6 +186,21 @@ def test_a_half_precision_body_gives_logits_in_fp32() -> None:
     torch.testing.assert_close(output.logits, reference, atol=0.15, rtol=0.1)
 
 
+def test_a_double_precision_model_computes_in_it_throughout() -> None:
+    model = make_model().double()
+    weight, tokens, step = model.model.transformer.wte.weight, ids(1, 8), 1e-6
+    loss = model(tokens).logits[0, 3, 5]
+    (gradient,) = torch.autograd.grad(loss, weight)
+    with torch.no_grad():
+        weight[tokens[0, 0], 2] += step
+        higher = model(tokens).logits[0, 3, 5]
+        weight[tokens[0, 0], 2] -= 2 * step
+        slope = (higher - model(tokens).logits[0, 3, 5]) / (2 * step)
+    assert loss.dtype == torch.float64
+    # In fp32 the difference of two logits so near to each other is off by a few percent.
+    torch.testing.assert_close(slope, gradient[tokens[0, 0], 2], atol=0, rtol=1e-7)
+
+
 def test_autocast_leaves_the_head_in_fp32() -> None:
     model = make_model()
     tokens = ids(2, 8)

@@ -1,0 +1,1 @@
+"""The demo: a static page on which the shipped models solve Sudoku in the browser."""

@@ -1,0 +1,152 @@
+/** The page: a puzzle and settings, the decodes of one or two models, and where the player stands. */
+
+import { readAddress, writeAddress } from "./address.js";
+import { parseBoard, sizeOf, toText } from "./board.js";
+import { boardKeys, clickedCell, digitPad } from "./editor.js";
+import { fillForm, listenToForm } from "./form.js";
+import { Models } from "./models.js";
+import { Panel } from "./panel.js";
+import { Player } from "./player.js";
+import { uniformsOf } from "./random.js";
+import { Run } from "./run.js";
+import { judge } from "./solver.js";
+
+const VERDICTS = {
+  invalid: "Invalid: a digit stands twice in a row, column or box (red).",
+  unsolvable: "Unsolvable: no digit clashes, but there is no solution.",
+  ambiguous: "Ambiguous: there is more than one solution, so no digit is called wrong.",
+  unique: "A puzzle: there is exactly one solution.",
+  unread: "No board:",
+};
+const byId = (id) => document.getElementById(id);
+
+const models = await Models.load();
+const panels = [];
+let settings = readAddress(location.hash, models.names);
+let board = [];
+let runs = [];
+let focused = 0;
+let saving = null;
+
+const player = new Player({
+  steps: () => Math.max(0, ...runs.map((run) => run.steps.length)),
+  at: () => settings.step,
+  moved: (step) => {
+    settings.step = step;
+    save();
+    draw();
+  },
+});
+
+/** Keep the settings in the address, once they rest: browsers limit how often it may change. */
+function save() {
+  clearTimeout(saving);
+  saving = setTimeout(() => history.replaceState(null, "", writeAddress(settings)), 150);
+}
+
+/** Judge the board and decode it anew with each model. */
+function restart() {
+  player.stop();
+  const verdict = judge(board);
+  const chosen = [settings.model, settings.other].filter((name, at) => name && (at === 0 || name !== settings.model));
+  const fitting = chosen.filter((name) => models.ofSize(sizeOf(board)).includes(name));
+  const decodable = verdict.kind === "unique" || verdict.kind === "ambiguous";
+  runs = fitting.map((name) => new Run(models.entries.get(name), board, verdict));
+  if (!runs.length) runs = [new Run(null, board, verdict)];
+  showVerdict(verdict.kind, fitting.length ? "" : `The page has no model for ${sizeOf(board)}×${sizeOf(board)}.`);
+
+  while (panels.length > runs.length) panels.pop().remove();
+  while (panels.length < runs.length) panels.push(new Panel(byId("panels"), `Board ${panels.length + 1}`));
+  digitPad(byId("pad"), sizeOf(board), writeCell);
+  save();
+  draw();
+  if (decodable) runs.filter((run) => run.entry).forEach(compute);
+}
+
+/** Compute a run as long as it is one of those shown. */
+async function compute(run) {
+  const shown = () => runs.includes(run);
+  try {
+    const model = await models.get(run.entry.name);
+    await run.compute(model, options(), () => shown() && (draw(), true));
+  } catch (error) {
+    run.fault = `No decode: ${error.message}.`;
+    if (shown()) draw();
+  }
+}
+
+function options() {
+  const limit = (text) => (text === "" ? null : Number(text));
+  return {
+    strategy: settings.strategy,
+    tokensPerStep: limit(settings.tokens),
+    threshold: limit(settings.threshold),
+    entropyBound: limit(settings.bound),
+    policy: models.policy,
+    uniforms: uniformsOf(settings.seed),
+  };
+}
+
+function draw() {
+  panels.forEach((panel, at) => panel.draw(runs[at], settings.step, focused));
+  player.draw();
+}
+
+function showVerdict(kind, more = "") {
+  byId("verdict").className = kind;
+  byId("verdict").textContent = `${VERDICTS[kind]} ${more}`;
+}
+
+/** Read a text, and take it as the board if it is one, to be shown at a step of its decode. */
+function readPuzzle(text, step = 0) {
+  try {
+    board = parseBoard(text);
+  } catch (error) {
+    return showVerdict("unread", `${error.message}.`);
+  }
+  focused = Math.min(focused, board.length - 1);
+  const fitting = models.ofSize(sizeOf(board));
+  const model = fitting.includes(settings.model) ? settings.model : (fitting[0] ?? settings.model);
+  change({ puzzle: toText(board), model, step });
+  fillForm(settings, models);
+}
+
+function change(changed) {
+  settings = { ...settings, ...changed };
+  restart();
+}
+
+function writeCell(digit) {
+  writePuzzle(toText(board.with(focused, digit)));
+}
+
+function writePuzzle(text) {
+  byId("puzzle").value = text;
+  readPuzzle(text);
+}
+
+function focusCell(cell, panel) {
+  focused = cell;
+  draw();
+  panel?.querySelector(`[data-cell="${cell}"]`).focus();
+}
+
+function showAddress() {
+  settings = readAddress(location.hash, models.names);
+  const text = settings.puzzle || models.examples.find(({ size }) => models.ofSize(size).length)?.puzzle;
+  byId("puzzle").value = text;
+  readPuzzle(text, settings.step);
+}
+
+listenToForm({ change, writePuzzle, readPuzzle, blank: () => ".".repeat(board.length), models });
+player.listen();
+byId("panels").addEventListener("click", (event) => {
+  const [cell, item] = [clickedCell(event), event.target.closest("[data-step]")];
+  if (cell !== null) focusCell(cell, event.target.closest(".board"));
+  if (item) player.goTo(Number(item.dataset.step));
+});
+byId("panels").addEventListener("keydown", (event) =>
+  boardKeys(event, { size: sizeOf(board), focused, move: (cell) => focusCell(cell, event.target.closest(".board")), write: writeCell }),
+);
+addEventListener("hashchange", showAddress);
+showAddress();

@@ -1,0 +1,69 @@
+/** One model's part of the page: its board, forward passes, sentences and strip. */
+
+import { sizeOf } from "./board.js";
+import { singles } from "./logic.js";
+import { cellReport } from "./reasons.js";
+import { drawBoard, drawOrder, element } from "./view.js";
+
+export class Panel {
+  /** @param {HTMLElement} parent @param {string} label For screen readers. */
+  constructor(parent, label) {
+    this.section = element("section", "panel");
+    this.title = element("h2");
+    this.board = element("div", "board");
+    this.board.setAttribute("role", "grid");
+    this.board.setAttribute("aria-label", label);
+    this.passes = element("p", "passes");
+    this.reasons = element("ul");
+    this.why = element("div", "why");
+    this.why.setAttribute("role", "status");
+    this.why.append(this.reasons);
+    this.cell = element("p", "cell-report");
+    this.order = element("ol", "order");
+    this.order.setAttribute("aria-label", "Order of the cells filled, with what forces each");
+    this.section.append(this.title, this.board, this.passes, this.order, this.why, this.cell);
+    parent.append(this.section);
+  }
+
+  /**
+   * Draw a run at a step.
+   *
+   * @param {import("./run.js").Run} run
+   * @param {number} number
+   * @param {number} focused The cell that takes the keyboard.
+   */
+  draw(run, number, focused) {
+    const { entry, solution, steps } = run;
+    const { step, board, origin, passes } = run.at(number);
+    const chosen = new Map(step?.reasons.filter(({ cell }) => cell !== null).map(({ cell, digit }) => [cell, digit]));
+    const definite = new Set((step?.singles ?? singles(board)).keys());
+    const errors = [...origin].filter(([, { mark }]) => mark === "✗").map(([cell]) => cell);
+    const next = (step?.reasons ?? []).filter(({ mark }) => mark === "✗").map(({ cell }) => cell);
+    const wrong = new Set([...run.clashes, ...errors, ...next]);
+
+    this.title.textContent = entry ? `${entry.name}, ${(entry.parameters / 1e6).toFixed(2)}M parameters` : "Without a model";
+    const distribution = (cell) => run.distribution(step, cell);
+    drawBoard(this.board, { puzzle: run.puzzle, board, wrong, definite, chosen, origin, distribution }, focused);
+
+    // How far the decode is, and how often it followed logic.
+    const filled = [...origin.values()].filter(({ cell }) => cell !== null);
+    const followed = filled.filter((reason) => reason.definite).length;
+    const end = passes === steps.length && run.done ? (run.solved(board) ? " Solved." : " Not solved.") : "";
+    const behind = filled.length < run.filled(passes) ? ` (and ${run.filled(passes) - filled.length} tokens behind the grid)` : "";
+    this.passes.textContent =
+      run.fault ||
+      `${passes} of ${steps.length} forward passes so far: ${filled.length} cells${behind} filled, ${followed} of them ` +
+        `definite, ${errors.length} wrong.${end}`;
+
+    this.section.toggleAttribute("data-done", run.done);
+
+    this.reasons.replaceChildren(...(step?.reasons ?? []).map(({ text }) => element("li", "", text)));
+    const guesses = distribution(focused)?.guesses ?? null;
+    this.cell.textContent = `At the cursor: ${cellReport(board, focused, guesses, solution)}`;
+    drawOrder(this.order, steps, passes, sizeOf(board));
+  }
+
+  remove() {
+    this.section.remove();
+  }
+}

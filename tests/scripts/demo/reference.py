@@ -1,0 +1,54 @@
+"""What Python does with the shipped models, for the page to be held against."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from dllm_rl import PolicyConfig, SudokuTask, get_strategy
+from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.trajectories import Step, Trajectories, decoding_steps
+from sudoku_env import pre_fill, read_prompts
+
+MODELS = ("llada-sudoku6x6", "llada-sudoku6x6-converged")
+
+
+def load(name: str) -> tuple[Any, Any]:
+    folder = f"data/models/{name}"
+    return AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+
+
+def problems(tokenizer: Any, count: int) -> PuzzleBatch:
+    prompts = read_prompts("data/sudoku6x6_test.jsonl")[:count]
+    task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
+    return task.batch([pre_fill(prompt, tokenizer, 40) for prompt in prompts])
+
+
+def boards(batch: PuzzleBatch) -> list[list[int]]:
+    return batch.boards(batch.responses).tolist()
+
+
+def python_steps(
+    model: Any, batch: PuzzleBatch, strategy: str, limits: dict[str, Any], uniforms: torch.Tensor | None
+) -> list[Step]:
+    with torch.no_grad():
+        return list(
+            decoding_steps(
+                model,
+                Trajectories(batch),
+                get_strategy(strategy),
+                policy=PolicyConfig(),
+                uniforms=uniforms,
+                on_error="continue",
+                **limits,
+            )
+        )
+
+
+def of_trajectories(step: Step) -> Iterator[tuple[int, list[list[int]], list[int]]]:
+    """Of each trajectory its number, its choices as [position, token], and the definite positions before them."""
+    for row, state in zip(step.trajectories.tolist(), step.states.tolist(), strict=True):
+        mine = (step.trajectories[step.rows] == row).nonzero().squeeze(1)
+        choices = torch.stack([step.positions[mine], step.tokens[mine]], dim=1).tolist()
+        yield row, choices, step.definite[state].nonzero().squeeze(1).tolist()
