@@ -159,7 +159,7 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class LladaHead(nn.Linear):
-    """Output head without bias: logits in fp32 (fp64 if the model is) whatever the dtype of inputs, also under autocast."""
+    """Output head without bias: logits in fp32, or fp64 if the model is, also under autocast."""
 
     def forward(self, x: Tensor) -> Tensor:
         """`(..., d_model)` → `(..., embedding_size)`."""
