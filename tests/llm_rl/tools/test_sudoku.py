@@ -56,7 +56,7 @@ def test_a_solved_grid_is_rewarded_and_a_hint_costs(tmp_path: Path, kind: str, t
     game = solved.environment.game
     assert np.array_equal(game.info()["board"], game.solution) and not lost.environment.game.info()["solved"]
     line = run.state.log_history[0]
-    assert line["reward_mean"] == pytest.approx(1 / 3) and line["reward/environment_reward"] == line["reward_mean"]
+    assert line["reward_mean"] == pytest.approx(1 / 3) == line["reward/environment_reward"]
     assert line["turns"] == line["tool_calls"] == 3 and line["tool_refused_frac"] == 0
     assert any(not torch.equal(value, start[name]) for name, value in run.model.state_dict().items() if name in start)
 
