@@ -109,9 +109,9 @@ def test_calls_as_objects_are_those_that_the_template_writes(tokenizer: Any) -> 
     call = {"type": "function", "function": {"name": "up", "arguments": {"by": 1}}}
     tools = [*methods_of(Count()).values()]
     for content in ("", "First."):
-        turn = {"role": "assistant", "content": content, "tool_calls": [call, call]}
+        turn: dict[str, Any] = {"role": "assistant", "content": content, "tool_calls": [call, call]}
         rest = [{"role": "tool", "content": "b2"}, {"role": "tool", "content": "b2"}]
-        row = {**ROWS[0], "completion": [turn, *rest, {"role": "assistant", "content": "done"}]}
+        row: dict[str, Any] = {**ROWS[0], "completion": [turn, *rest, {"role": "assistant", "content": "done"}]}
         text = tokenizer.decode(TrajectoryDataset([row], tokenizer, tools).items[0]["input_ids"])
         written = tokenizer.apply_chat_template([*row["prompt"], turn, *rest], tokenize=False)
         assert text[text.rindex("Count") :].startswith(written[written.rindex("Count") :])
