@@ -19,7 +19,8 @@ OFFERED: dict[str, Any] = {"chord_dataset": EXPERTS, "next_turn": go_on, "engine
 
 folder = Path(sys.argv[1])
 for index, changes in enumerate(json.loads(sys.argv[2])):
-    kept, roll_outs = KeepGradients(), []
+    kept = KeepGradients()
+    roll_outs: list[Any] = []
     given = {name: OFFERED[name] for name in changes.pop("given", ["engine"])}
     prompt = changes.pop("prompt", None)
     data = distinct_rows() if prompt is None else [{"prompt": prompt}] * 8

@@ -44,6 +44,18 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     return names
 
 
+class Plain(Count):
+    """`Count` whose results begin with no line break, which would merge with the one before it."""
+
+    def up(self, by: int) -> str:
+        """Count.
+
+        Args:
+            by: How many.
+        """
+        return super().up(by).strip()
+
+
 class Writer:
     """Writes given texts, each as the tokenizer has it."""
 
@@ -65,7 +77,7 @@ def trainer(folder: Path, tokenizer: Any, engine: Writer, **changes: Any) -> GRP
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=4096, **shape))
     chosen = {"num_generations": 2, "per_device_train_batch_size": 2, "max_turns": 3, "max_completion_length": 160}
     args = GRPOArguments(**settings(folder, **chosen, **changes))
-    return GRPOTrainer(model, None, args, ROWS, tokenizer, engine=engine, environment_factory=Count)
+    return GRPOTrainer(model, None, args, ROWS, tokenizer, engine=engine, environment_factory=Plain)
 
 
 def test_a_roll_out_reads_as_the_template_writes_the_conversation(tmp_path: Path, tokenizer: Any) -> None:
@@ -87,7 +99,7 @@ def test_a_roll_out_reads_as_the_template_writes_the_conversation(tmp_path: Path
     whole = joined(second)
     assert whole.given is not None
     given = [token for token, flag in zip(whole.completion_ids, whole.given, strict=True) if flag]
-    responses = "".join(f"<tool_response>\n\nb{count}\n</tool_response>\n" for count in (1, 2)).rstrip("\n")
+    responses = "".join(f"<tool_response>\nb{count}\n</tool_response>\n" for count in (1, 2)).rstrip("\n")
     assert tokenizer.decode(given) == f"\n{OPEN}user\n{responses}{END}\n{OPEN}assistant\n"
     assert first.episode.environment.count == second.episode.environment.count == 2
     assert len(turns_of(first)) == 3 and run._score_completions([first, second]).tolist() == [[0.5, 0.5]]
@@ -97,9 +109,9 @@ def test_calls_as_objects_are_those_that_the_template_writes(tokenizer: Any) -> 
     call = {"type": "function", "function": {"name": "up", "arguments": {"by": 1}}}
     tools = [*methods_of(Count()).values()]
     for content in ("", "First."):
-        turn = {"role": "assistant", "content": content, "tool_calls": [call, call]}
+        turn: dict[str, Any] = {"role": "assistant", "content": content, "tool_calls": [call, call]}
         rest = [{"role": "tool", "content": "b2"}, {"role": "tool", "content": "b2"}]
-        row = {**ROWS[0], "completion": [turn, *rest, {"role": "assistant", "content": "done"}]}
+        row: dict[str, Any] = {**ROWS[0], "completion": [turn, *rest, {"role": "assistant", "content": "done"}]}
         text = tokenizer.decode(TrajectoryDataset([row], tokenizer, tools).items[0]["input_ids"])
         written = tokenizer.apply_chat_template([*row["prompt"], turn, *rest], tokenize=False)
         assert text[text.rindex("Count") :].startswith(written[written.rindex("Count") :])
@@ -121,6 +133,6 @@ def test_a_result_ends_no_message_and_a_made_up_one_ends_the_turn(tmp_path: Path
     engine = Writer(tokenizer, [f"{CALL}<tool_response>\nb7{END}", f"done{END}"], [f"done{END}"])
     first, _ = trainer(tmp_path, tokenizer, engine)._generate_completions(ROWS, 2)
     assert tokenizer.decode(turns_of(first)[0].completion_ids) == f"{CALL}<tool_response>"
-    assert first.episode.made_up == 1 and first.episode.results[0] == ["\nb1"]
+    assert first.episode.made_up == 1 and first.episode.results[0] == ["b1"]
     tag = tokenizer.get_vocab().get("<tool_response>")
     assert engine.params is not None and (tag is None or tag in engine.params.eos_token_ids)
