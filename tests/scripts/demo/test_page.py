@@ -80,7 +80,7 @@ def test_keys_step_write_and_erase(browser: Any, address: str) -> None:
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowLeft")
-        page.wait_for_function("location.hash.includes('step=1')")
+        page.wait_for_function("() => location.hash.includes('step=1')")
         assert page.locator("#passes").inner_text().startswith("1 /")
 
         # In the board: to row 1, column 3, which is blank.
@@ -92,7 +92,7 @@ def test_keys_step_write_and_erase(browser: Any, address: str) -> None:
         assert "wrong" in page.locator('[data-cell="2"]').get_attribute("aria-label")
         page.keyboard.press("Backspace")
         assert page.locator("#verdict").inner_text().startswith("A puzzle")
-        page.wait_for_function("!location.hash.includes('step')")
+        page.wait_for_function("() => !location.hash.includes('step')")
         assert page.locator("#puzzle").input_value() == SIX
 
 
