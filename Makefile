@@ -115,7 +115,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/bandit -q -r sudoku_env dllm_rl llm_rl scripts -c pyproject.toml
+	$(BIN)/bandit -q -r sudoku_env dllm_rl llm_rl sudoku_dllm scripts -c pyproject.toml
 
 # The documentation as a site in build/docs; while you write, on this machine's port 8000.
 docs: $(STAMP)

@@ -27,11 +27,12 @@ from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.sft import supervised_trainer
 from llm_rl.training.arguments import RunArguments
-from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.budget import Budget, BudgetCallback, train_to_budget, trapezoid
 from llm_rl.training.command_line import fail, parse
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.storage import write_text_whole
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
+from scripts.short_training import short_training
 from scripts.signs.task import ANSWER_TOKENS, TAGS, puzzles, solved, start_rows, tokenizer
 from scripts.tiny_llama import tiny_llama
 
@@ -62,19 +63,7 @@ class CompareArguments:
 
 def common(batch_size: int, seed: int) -> dict[str, Any]:
     """What the arguments of all trainers share."""
-    return {
-        "output_dir": str(run / "trainer"),
-        "overwrite_output_dir": True,
-        "max_steps": UNLIMITED_STEPS,
-        "per_device_train_batch_size": batch_size,
-        "learning_rate": given.learning_rate,
-        "logging_steps": 10,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "seed": seed,
-    }
+    return short_training(run, batch_size, seed, given.learning_rate)
 
 
 def rollout(seed: int, **changes: Any) -> dict[str, Any]:
