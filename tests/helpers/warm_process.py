@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FRESH = os.environ.get("FRESH_INTERPRETERS", "0") == "1"
+LEAVE_JOB = Path(__file__).with_name("leave_job.py")
 SERVER = multiprocessing.get_context("forkserver")
 # Whatever a test starts in the server finds these imported; the server starts with the first one.
 SERVER.set_forkserver_preload(
@@ -137,7 +138,7 @@ def run_in_two_processes(
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     if fresh:
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-        command = [*launcher, str(script), *map(str, words)]
+        command = [*launcher, str(LEAVE_JOB), str(script), *map(str, words)]
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
