@@ -80,12 +80,6 @@ def test_decodes_are_those_of_python_step_for_step(
     compare_decodes(node, MODELS[0], strategy, limits, count)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "limits"), DECODES)
-def test_decodes_of_200_puzzles(node: Callable[..., Any], name: str, strategy: str, limits: dict[str, Any]) -> None:
-    compare_decodes(node, name, strategy, limits, 200)
-
-
 def compare_decodes(node: Callable[..., Any], name: str, strategy: str, limits: dict[str, Any], count: int) -> None:
     """Fail unless the page does at each step what Python does with the model in double precision."""
     model, tokenizer = load(name)
