@@ -152,7 +152,9 @@ def test_a_read_only_install_without_a_home_keeps_kernels_in_a_temporary_folder_
 def test_the_whole_package_can_be_imported_from_a_read_only_install_without_a_home(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "sudoku_env", ignore=shutil.ignore_patterns("__pycache__"))
     close(tmp_path)
-    command = "import sudoku_env; print(sudoku_env.__file__)"
+    command = (
+        "import sudoku_env; [getattr(sudoku_env, name) for name in sudoku_env.__all__]; print(sudoku_env.__file__)"
+    )
     process = begin(tmp_path, command, HOME="/dev/null/x", TMPDIR=str(tmp_path))
     output, errors = process.communicate(timeout=300)
     assert output.startswith(str(tmp_path)) and errors.count("RuntimeWarning") == 1
