@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
+STAMP_DOCS := $(VENV)/.installed-docs
 
 .PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-avx2 test-integrations test-all test-page demo demo-build lint bench clean
 
@@ -118,12 +119,15 @@ lint: $(STAMP)
 	$(BIN)/bandit -q -r sudoku_env dllm_rl llm_rl sudoku_dllm scripts -c pyproject.toml
 
 # The documentation as a site in build/docs; while you write, on this machine's port 8000.
-docs: $(STAMP)
+$(STAMP_DOCS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	touch $(STAMP_DOCS)
+
+docs: $(STAMP_DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo "build/docs/index.html is written."
 
-docs-serve: docs
+docs-serve: $(STAMP_DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 bench: $(STAMP)

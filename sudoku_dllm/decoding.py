@@ -7,7 +7,6 @@ import time
 import torch
 from transformers.utils import logging
 
-from dllm_rl.decode import Decode
 from dllm_rl.decode import decode as decode_problems
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.shipped import load, shipped_models
@@ -58,18 +57,17 @@ def decode(args: argparse.Namespace) -> int:
         record = decode_problems(
             model, batch, strategy, tokens_per_step=args.tokens_per_step, policy=PolicyConfig(), generator=generator
         )
-        show(batch.boards(record.states_of(0)), batch.layout.solution, record, args.delay)
+        show(batch.boards(record.states_of(0)), batch.layout.solution, args.delay)
         failed |= not bool((record.right == record.judged).all())
     return int(failed)
 
 
-def show(boards: Board, solution: Board, record: Decode, delay: float) -> None:
+def show(boards: Board, solution: Board, delay: float) -> None:
     """Print a decode.
 
     Args:
         boards: uint8 `(K + 1, n²)`, the puzzle and the board after each of K passes.
         solution: uint8 `(n²,)`.
-        record: The decode of one problem.
         delay: Seconds between two passes, where the output is a terminal.
     """
     terminal = sys.stdout.isatty()

@@ -43,7 +43,8 @@ def puzzles_in(words: list[str]) -> Iterator[Board]:
             raise FileNotFoundError(f"there is no file {word}")
         else:
             lines = [word]
-        yield from (parse_board(line.split("#")[0]) for line in lines if line.split("#")[0].strip())
+        boards = (line.split("#")[0] for line in lines)
+        yield from (parse_board(text) for text in boards if text.strip())
 
 
 def add_solve(parser: argparse.ArgumentParser) -> None:

@@ -68,9 +68,13 @@ class EpisodeTrainer(RolloutTrainer):
                 f"{' and '.join(answering)} are given, of which one answers the model; leave the others out"
             )
         self.next_turn, self.environment_factory = next_turn, environment_factory
-        self.toolbox = self._new_toolbox(tools, environment_factory)
+        example = None
+        if environment_factory is not None:
+            example = environment_factory()
+            tools = [*methods_of(example).values()]
+        self.toolbox = self._new_toolbox(tools)
         self.call_format = call_format or CallFormat()
-        pays = environment_factory is not None and hasattr(environment_factory(), "get_reward")
+        pays = hasattr(example, "get_reward")
         if pays:
             own = [] if reward_funcs is None else reward_funcs
             reward_funcs = [*(own if isinstance(own, Sequence) else [own]), environment_reward]
@@ -88,17 +92,13 @@ class EpisodeTrainer(RolloutTrainer):
         if call_format is not None and self.toolbox is None:
             raise ValueError("call_format is given without tools or environment_factory; leave it out")
         if self.toolbox is not None:
-            template: Any = self.args.chat_template_kwargs or {}
+            template = super()._template_arguments
             check_shows_tools(self.processing_class, self.toolbox.schemas, template)
             self._frame = ResultFrame(self.processing_class, template)
         self._marks_shown = False
 
     @staticmethod
-    def _new_toolbox(
-        tools: Sequence[Callable[..., Any]] | None, environment_factory: Callable[[], Any] | None
-    ) -> Toolbox | None:
-        if environment_factory is not None:
-            tools = [*methods_of(environment_factory()).values()]
+    def _new_toolbox(tools: Sequence[Callable[..., Any]] | None) -> Toolbox | None:
         if tools is not None and not tools:
             raise ValueError("there is no tool; give functions, or an environment with public methods")
         return None if tools is None else Toolbox(tools)

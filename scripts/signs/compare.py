@@ -27,7 +27,7 @@ from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.sft import supervised_trainer
 from llm_rl.training.arguments import RunArguments
-from llm_rl.training.budget import Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.command_line import fail, parse
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.storage import write_text_whole
@@ -174,7 +174,7 @@ for seed in given.seeds:
         trainer = make_trainer(arm, model, pairs, seed)
         trainer.remove_callback(PrinterCallback)
         left = given.cpu_seconds - (time.process_time() - began)
-        budget = BudgetCallback(Budget("cpu_seconds", max(left, 0.1)), lambda step: step * given.completions)
+        budget = BudgetCallback(Budget("cpu_seconds", max(left, 0.1)), rows_after(trainer))
         train_to_budget(trainer, budget, trapezoid(0.05, 0.3))
         found[arm] = solve_rate(model, seed)
         print(f"  {arm}: {found[arm]:.3f} after {trainer.state.global_step} steps", flush=True)

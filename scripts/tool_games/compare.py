@@ -23,7 +23,7 @@ from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.sft import supervised_trainer
 from llm_rl.training.arguments import RunArguments
-from llm_rl.training.budget import Budget, BudgetCallback, train_to_budget, trapezoid
+from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.command_line import fail, parse
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.storage import write_text_whole
@@ -179,7 +179,7 @@ for seed in given.seeds:
         model = copy.deepcopy(start)
         trainer = make_trainer(arm, model, seed)
         trainer.remove_callback(PrinterCallback)
-        budget = BudgetCallback(Budget("cpu_seconds", given.cpu_seconds), lambda step: step)
+        budget = BudgetCallback(Budget("cpu_seconds", given.cpu_seconds), rows_after(trainer))
         train_to_budget(trainer, budget, trapezoid(0.05, 0.3))
         found[arm] = judged(model, seed)
         tell(f"{arm}, {trainer.state.global_step} steps", found[arm])
