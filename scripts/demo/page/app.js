@@ -4,6 +4,7 @@ import { readAddress, writeAddress } from "./address.js";
 import { parseBoard, sizeOf, toText } from "./board.js";
 import { boardKeys, clickedCell, digitPad } from "./editor.js";
 import { fillForm, listenToForm } from "./form.js";
+import { generate } from "./generate.js";
 import { Models } from "./models.js";
 import { Panel } from "./panel.js";
 import { Player } from "./player.js";
@@ -138,7 +139,9 @@ function showAddress() {
   readPuzzle(text, settings.step);
 }
 
-listenToForm({ change, writePuzzle, readPuzzle, blank: () => ".".repeat(board.length), models });
+const blank = () => ".".repeat(board.length);
+const drawn = () => toText(generate(sizeOf(board), Math.random));
+listenToForm({ change, writePuzzle, readPuzzle, blank, drawn, models });
 player.listen();
 byId("panels").addEventListener("click", (event) => {
   const [cell, item] = [clickedCell(event), event.target.closest("[data-step]")];

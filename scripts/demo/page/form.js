@@ -28,12 +28,14 @@ export function fillForm(settings, models) {
  * Answer what is entered.
  *
  * @param {{change: function(object), writePuzzle: function(string), readPuzzle: function(string), blank: function(): string,
- *     models: object}} page `change` takes changed settings, `writePuzzle` and `readPuzzle` a puzzle.
+ *     drawn: function(): string, models: object}} page `change` takes changed settings, `writePuzzle` and `readPuzzle` a
+ *     puzzle; `blank` and `drawn` give a blank board and a new puzzle of the size shown.
  */
-export function listenToForm({ change, writePuzzle, readPuzzle, blank, models }) {
+export function listenToForm({ change, writePuzzle, readPuzzle, blank, drawn, models }) {
   byId("settings").addEventListener("submit", (event) => event.preventDefault());
   byId("puzzle").addEventListener("input", (event) => readPuzzle(event.target.value));
   byId("clear").addEventListener("click", () => writePuzzle(blank()));
+  byId("draw").addEventListener("click", () => writePuzzle(drawn()));
 
   const examples = models.examples.map(({ size, rule, puzzle }) => new Option(`${size}×${size}, ${rule}`, puzzle));
   byId("example").append(...examples);

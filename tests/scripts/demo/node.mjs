@@ -67,6 +67,13 @@ const answers = {
       return sentences;
     });
   },
+  async generate({ size, seeds }) {
+    const [{ generate }, { uniformsOf }] = await Promise.all(["generate", "random"].map(load));
+    return seeds.map((seed) => {
+      const [uniforms, k] = [uniformsOf(seed), { next: 0 }];
+      return generate(size, () => uniforms(k.next++)[0]);
+    });
+  },
   async parse({ texts }) {
     const { parseBoard } = await load("board");
     return texts.map((text) => {

@@ -57,6 +57,25 @@ def test_the_kinds_of_boards_are_those_of_the_solver(node: Callable[..., Any]) -
             assert one["solution"] == solve(board).tolist()
 
 
+@pytest.mark.parametrize(("size", "clues"), [(4, 5), (6, 11), (9, 28)])
+def test_new_puzzles_have_one_solution_and_few_clues(node: Callable[..., Any], size: int, clues: int) -> None:
+    found = node("generate", size=size, seeds=list(range(12)))
+    assert found[0] == node("generate", size=size, seeds=[0])[0]
+    assert len({tuple(board) for board in found}) == 12
+    assert len({tuple(solve(board)) for board in found}) == 12
+    for board in found:
+        assert count_solutions(board) == 1
+        given = np.flatnonzero(board)
+        assert len(given) == clues or (
+            len(given) > clues
+            and not any(
+                count_solutions([0 if cell == left else digit for cell, digit in enumerate(board)]) == 1
+                for left in given
+            )
+        )
+    assert sum(np.count_nonzero(board) == clues for board in found) > 6
+
+
 @functools.cache
 def puzzles_of_all_tiers(count: int) -> list[np.ndarray]:
     """Of each size and tier of the frozen test sets, the first puzzles."""

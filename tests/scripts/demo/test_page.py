@@ -113,6 +113,17 @@ def test_a_pasted_puzzle_is_judged_at_once(browser: Any, address: str, text: str
         assert page.locator("#verdict").inner_text().startswith(verdict)
 
 
+def test_a_new_puzzle_is_drawn_and_decoded(browser: Any, address: str) -> None:
+    with visit(browser, address, f"#puzzle={SIX}") as page:
+        drawn = set()
+        for _ in range(3):
+            page.locator("#draw").click()
+            assert page.locator("#verdict").inner_text().startswith("A puzzle: there is exactly one solution")
+            drawn.add(page.locator("#puzzle").input_value())
+        assert len(drawn) == 3 and all(len(puzzle) == 36 for puzzle in drawn)
+        wait_for_decodes(page)
+
+
 def test_a_fragment_restores_what_was_sent(browser: Any, address: str) -> None:
     fragment = f"#puzzle={SIX}&model={MODELS[1]}&strategy=probability&tokens=&threshold=-0.01&seed=4&step=2"
     with visit(browser, address, fragment) as page:
