@@ -1,12 +1,15 @@
-"""Hooks of mkdocs: pages of the public names, and links to files that are no part of the site.
+"""Hooks of mkdocs: pages of the public names and of the formulas, and links to files that are no part of the site.
 
-The public names of each package are listed in its `_HOMES`, with the modules that they live in; a page of them is made
-when the site is built, so that it cannot be out of date. A link from a page to a file of the repository, which has its
-place on a code host but none on the site, becomes the file's path.
+The public names of each package are listed in its `_HOMES`, with the modules that they live in. The functions that
+`sources.md` names beside a formula have a page too, and there the names become links. Both are made when the site is
+built, so that they cannot be out of date. A link from a page to a file of the repository, which has its place on a code
+host but none on the site, becomes the file's path.
 """
 
 import re
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from mkdocs.structure.files import File, Files
@@ -14,31 +17,66 @@ from mkdocs.structure.files import File, Files
 PACKAGES = ("sudoku_env", "dllm_rl", "llm_rl")
 OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]*)\)")
 """A Markdown link that leaves the folder of the pages: its text and its path from the root of the repository."""
+FORMULAS = "sources.md"
+NAMED = re.compile(r"`((?:" + "|".join(PACKAGES) + r")(?:\.\w+)+)`")
+"""A name of ours with its package, between backticks."""
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages of the public names."""
+    """Add the pages of the public names, and of the functions beside the formulas."""
     for package in PACKAGES:
         files.append(File.generated(config, f"api/{package}.md", content=api_page(package)))
+    text = (Path(config["docs_dir"]) / FORMULAS).read_text(encoding="utf-8")
+    files.append(File.generated(config, "api/formulas.md", content=formulas_page(text)))
     return files
+
+
+def homes(module: ModuleType) -> dict[str, str]:
+    """The public names of a package, each with the module that it lives in."""
+    own = {name: getattr(module, name).__module__ for name in module.__all__ if name not in module._HOMES}
+    return own | module._HOMES
 
 
 def api_page(package: str) -> str:
     """A page that lists the public names of a package, each from the module that it lives in."""
     module = import_module(package)
-    homes = {
-        **{name: getattr(module, name).__module__ for name in module.__all__ if name not in module._HOMES},
-        **module._HOMES,
-    }
-    names = "\n\n".join(f"::: {home}.{name}" for name, home in sorted(homes.items(), key=lambda each: each[0].lower()))
-    return f"# {package}\n\n{module.__doc__}\n\n{names}\n"
+    names = sorted(homes(module).items(), key=lambda each: each[0].lower())
+    return f"# {package}\n\n{module.__doc__}\n\n" + "\n\n".join(f"::: {home}.{name}" for name, home in names) + "\n"
 
 
-def on_page_markdown(markdown: str, **context: Any) -> str:
-    """Replace links that leave the site by their text and the path."""
+def place(name: str) -> str | None:
+    """Where a dotted name lives, as `module.name`; None for a module, which has no place of its own on the site.
+
+    Raises:
+        AttributeError: There is no such name.
+        ModuleNotFoundError: There is no such module.
+    """
+    before, _, last = name.rpartition(".")
+    module = import_module(before)
+    if isinstance(getattr(module, last, None), ModuleType) or not hasattr(module, last):
+        import_module(name)
+        return None
+    return f"{homes(module).get(last, before)}.{last}" if before in PACKAGES else name
+
+
+def formulas_page(text: str) -> str:
+    """The functions and classes that a page names and that no package offers by itself, in their order."""
+    public = {f"{home}.{name}" for package in PACKAGES for name, home in homes(import_module(package)).items()}
+    found = dict.fromkeys(place(name) for name in NAMED.findall(text))
+    names = "\n\n".join(f"::: {name}" for name in found if name is not None and name not in public)
+    return f"# Functions of the formulas\n\nThose that [the page of formulas](../{FORMULAS}) names.\n\n{names}\n"
+
+
+def on_page_markdown(markdown: str, *, page: Any = None, **context: Any) -> str:
+    """Replace links that leave the site by their text and the path; link the functions beside formulas."""
 
     def told(link: re.Match[str]) -> str:
         text, path = link.groups()
         return text if text == path else f"{text} (`{path}`)"
 
-    return OUTSIDE.sub(told, markdown)
+    def linked(name: re.Match[str]) -> str:
+        where = place(name.group(1))
+        return name.group() if where is None else f"[{name.group()}][{where}]"
+
+    markdown = OUTSIDE.sub(told, markdown)
+    return NAMED.sub(linked, markdown) if page is not None and page.file.src_uri == FORMULAS else markdown
