@@ -171,6 +171,11 @@ class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
             )
 
     @property
+    def sharing_prompts(self) -> bool | None:
+        """As with any roll-out, and not unasked beside `rollouts_ahead`."""
+        return False if self.share_prompts is None and self.rollouts_ahead else super().sharing_prompts
+
+    @property
     def corrects_importance(self) -> bool:
         """Whether tokens are weighed by trainer over engine probability."""
         return self.importance_correction_cap is not None or self.importance_correction_floor is not None

@@ -174,7 +174,7 @@ class TokenBudgetEngine(TransformersEngine):
         share_prompts: Whether a prompt is read once for all its completions, as in `TransformersEngine`.
     """
 
-    def __init__(self, max_tokens: int, batch_size: int | None = None, share_prompts: bool = False) -> None:
+    def __init__(self, max_tokens: int, batch_size: int | None = None, share_prompts: bool | None = False) -> None:
         super().__init__(batch_size, share_prompts)
         self.max_tokens = max_tokens
 

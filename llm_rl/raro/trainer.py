@@ -89,7 +89,7 @@ class RAROTrainer(RolloutTrainer):
             processing_class,
             eval_dataset=None if eval_dataset is None else args.rows(eval_dataset),
             ref_model=ref_model,
-            engine=TokenBudgetEngine(args.max_tokens_per_batch, share_prompts=args.share_prompts)
+            engine=TokenBudgetEngine(args.max_tokens_per_batch, share_prompts=args.sharing_prompts)
             if engine is None
             else engine,
             callbacks=callbacks,

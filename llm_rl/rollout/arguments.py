@@ -45,9 +45,12 @@ class RolloutArguments(RunArguments):
     mini_batches: int = field(default=1, metadata={"help": "Optimizer steps of a pass, each on a share of a roll-out."})
     max_completion_length: int = field(default=256, metadata={"help": "Longest completion in tokens."})
     temperature: float = field(default=1.0, metadata={"help": "Temperature of sampling and of all log-probabilities."})
-    share_prompts: bool = field(
-        default=False,
-        metadata={"help": "Read a prompt once for all its completions in a batch, when sampling and when training."},
+    share_prompts: bool | None = field(
+        default=None,
+        metadata={
+            "help": "Read a prompt once for all its completions in a batch, when sampling and when training. None: "
+            "where the model supports it."
+        },
     )
     padding_free: bool = field(
         default=False,
@@ -150,7 +153,15 @@ class RolloutArguments(RunArguments):
             )
         if self.padding_free and self.share_prompts:
             raise ValueError("padding_free and share_prompts are two ways to leave tokens out; choose one of them")
+        if self.gradient_checkpointing and self.share_prompts:
+            raise ValueError("gradient_checkpointing computes keys and values anew; leave share_prompts out")
         refuse_unsupported(self, "with roll-outs")
+
+    @property
+    def sharing_prompts(self) -> bool | None:
+        """`share_prompts`; not unasked beside options that do not go with it."""
+        excluded = self.padding_free or self.gradient_checkpointing
+        return False if self.share_prompts is None and excluded else self.share_prompts
 
     @property
     def uses_reference(self) -> bool:

@@ -10,7 +10,7 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from llm_rl.core import selective_log_softmax
 from llm_rl.rollout.data import pad
-from llm_rl.rollout.shared_prompts import check_shared_prompts, prompt_cache
+from llm_rl.rollout.shared_prompts import prompt_cache, repeats_prompts, shares_prompts
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ class TransformersEngine:
 
     Args:
         batch_size: Sequences at a time. None: all.
-        share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`).
+        share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`). None:
+            where the model supports it.
         generator: Draws instead of the global generator, by Gumbel noise on the scores, whose maximum is a sample.
 
     Raises:
@@ -81,7 +82,7 @@ class TransformersEngine:
     def __init__(
         self,
         batch_size: int | None = None,
-        share_prompts: bool = False,
+        share_prompts: bool | None = False,
         generator: torch.Generator | None = None,
     ) -> None:
         self.generator = generator
@@ -89,6 +90,7 @@ class TransformersEngine:
             raise ValueError(f"batch_size is {batch_size!r}; it must be 1 or greater, or None for all at once")
         self.batch_size, self.share_prompts = batch_size, share_prompts
         self._model: Any = None
+        self._shares = False
 
     def load_weights(self, model: nn.Module) -> None:
         """Keep the model: the weights are its own.
@@ -96,8 +98,8 @@ class TransformersEngine:
         Raises:
             ValueError: Prompts are to be shared, and the model does not support it.
         """
-        if self.share_prompts and model is not self._model:
-            check_shared_prompts(model)
+        if model is not self._model:
+            self._shares = shares_prompts(model, self.share_prompts)
         self._model = model
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
@@ -134,7 +136,7 @@ class TransformersEngine:
     def _generate_part(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         ids, mask = (tensor.to(self._model.device) for tensor in pad(prompts, params.pad_token_id, "left"))
         recorder = _LogprobRecorder(params.temperature)
-        shared = self.share_prompts and ids.shape[1] > 1
+        shared = self._shares and repeats_prompts(ids, mask)
         processors = LogitsProcessorList([recorder])
         if self.generator is not None and not params.greedy:
             processors.append(_GumbelNoise(params.temperature, self.generator))

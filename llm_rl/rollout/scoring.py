@@ -20,7 +20,7 @@ from llm_rl.core import (
 from llm_rl.rollout.arguments import AdapterReference
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.packing import check_packing, packed_outputs
-from llm_rl.rollout.shared_prompts import check_shared_prompts, positions, prompt_cache
+from llm_rl.rollout.shared_prompts import positions, prompt_cache, repeats_prompts, shares_prompts
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.wrapper import ModelWrapper
 
@@ -49,7 +49,8 @@ class PolicyScorer:
     Args:
         model: A causal language model of transformers, or PEFT's wrapper of one.
         temperature: Temperature of sampling, > 0.
-        share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`).
+        share_prompts: A prompt that a batch holds several times is read once (`shared_prompts.prompt_cache`). None:
+            where the model supports it.
         padding_free: A batch is one sequence without padding (`packing.packed_outputs`).
 
     Attributes:
@@ -60,12 +61,11 @@ class PolicyScorer:
     """
 
     def __init__(
-        self, model: nn.Module, temperature: float, share_prompts: bool = False, padding_free: bool = False
+        self, model: nn.Module, temperature: float, share_prompts: bool | None = False, padding_free: bool = False
     ) -> None:
         causal = causal_model(model)
-        self.temperature, self.share_prompts, self.padding_free = temperature, share_prompts, padding_free
-        if share_prompts:
-            check_shared_prompts(causal)
+        self.temperature, self.padding_free = temperature, padding_free
+        self.share_prompts = shares_prompts(causal, share_prompts)
         if padding_free:
             check_packing(causal)
         self._takes_positions = "position_ids" in inspect.signature(causal.forward).parameters
@@ -108,7 +108,7 @@ class PolicyScorer:
         predicting = slice(-keep - 1, -1)
         if self.padding_free:
             return self._packed_features(causal, ids, mask.bool(), predicting)
-        if self.share_prompts and batch.prompt_ids.shape[1] > 1:
+        if self.share_prompts and repeats_prompts(batch.prompt_ids, batch.prompt_mask):
             cache = prompt_cache(causal, batch.prompt_ids, batch.prompt_mask)
             inputs = {name: value[:, predicting] for name, value in inputs.items() if torch.is_tensor(value)}
             inputs |= {"attention_mask": mask[:, :-1], "past_key_values": cache, "use_cache": True}
@@ -155,7 +155,7 @@ class ReferenceModel:
         model: nn.Module,
         temperature: float,
         ref_model: nn.Module | None = None,
-        share_prompts: bool = False,
+        share_prompts: bool | None = False,
         adapters: AdapterReference = "start",
         padding_free: bool = False,
     ) -> None:

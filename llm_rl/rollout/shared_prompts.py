@@ -1,6 +1,7 @@
 """One forward pass over a prompt for all of its completions: its keys and values are computed once and then shared."""
 
 import inspect
+import logging
 from typing import Any
 
 import torch
@@ -8,6 +9,13 @@ from torch import Tensor, nn
 from transformers.cache_utils import DynamicLayer
 
 from llm_rl.training.modes import evaluation_mode
+
+logger = logging.getLogger(__name__)
+ASKS = (
+    "a model whose cache holds plain keys and values of all tokens, without sliding window or recurrent state, and no "
+    "gradient checkpointing"
+)
+"""What sharing prompts needs."""
 
 
 def positions(mask: Tensor) -> Tensor:
@@ -34,6 +42,11 @@ def group_by_prompt(prompt_ids: Tensor, prompt_mask: Tensor) -> tuple[Tensor, Te
             firsts.append(row)
         owners.append(number)
     return torch.tensor(firsts, device=prompt_ids.device), torch.tensor(owners, device=prompt_ids.device)
+
+
+def repeats_prompts(prompt_ids: Tensor, prompt_mask: Tensor) -> bool:
+    """Whether there is something to share: a prompt of two tokens or more `(B, P)` that is there twice."""
+    return prompt_ids.shape[1] > 1 and len(group_by_prompt(prompt_ids, prompt_mask)[0]) < len(prompt_ids)
 
 
 def prompt_cache(causal: Any, prompt_ids: Tensor, prompt_mask: Tensor) -> Any:
@@ -79,14 +92,28 @@ def supports_shared_prompts(causal: Any) -> bool:
     return torch.allclose(whole[:, 3:].float(), rest.float(), rtol=0.05, atol=0.05 * float(whole.abs().max()))
 
 
-def check_shared_prompts(causal: nn.Module) -> None:
-    """Raise where prompts cannot be shared.
+def shares_prompts(causal: nn.Module, asked: bool | None) -> bool:
+    """Whether prompts are shared: as asked for, or, without a word on it, where the model supports it.
+
+    Where it does not, that is told once.
+
+    Args:
+        causal: A causal language model of transformers, without PEFT's wrapper.
+        asked: The option. None: where the model supports it.
 
     Raises:
-        ValueError: The model keeps no plain keys and values of all tokens, or recomputes activations.
+        ValueError: It is asked for, and the model does not support it.
     """
-    if not supports_shared_prompts(causal):
-        raise ValueError(
-            "share_prompts=True needs a model whose cache holds plain keys and values of all tokens, without sliding "
-            "window or recurrent state, and no gradient checkpointing; leave share_prompts out"
-        )
+    if asked is False:
+        return False
+    supported = supports_shared_prompts(causal)
+    if asked and not supported:
+        raise ValueError(f"share_prompts=True needs {ASKS}; leave share_prompts out")
+    if not supported and type(causal) not in _told:
+        _told.add(type(causal))
+        logger.warning("A prompt is read anew for each of its completions: to read it once takes %s", ASKS)
+    return supported
+
+
+_told: set[type] = set()
+"""Classes of models of which it was told that prompts are not shared."""

@@ -98,7 +98,7 @@ class RolloutTrainer(BufferedTrainer):
         )
         self.model_accepts_loss_kwargs = False
         set_seed(args.seed, device_specific=True)
-        self.engine = TransformersEngine(share_prompts=args.share_prompts) if engine is None else engine
+        self.engine = TransformersEngine(share_prompts=args.sharing_prompts) if engine is None else engine
         self.sampling = sampling_params(
             causal_model(self.model), processing_class, args.max_completion_length, args.temperature
         )
@@ -107,7 +107,7 @@ class RolloutTrainer(BufferedTrainer):
             self._check_all_rows("eval_dataset", eval_dataset)
         self._reward_metrics = self.metrics  # where reward functions log: an evaluation has its own
         self.rewards = RewardFunctions(reward_funcs, args.reward_weights, leave_out=self.leaves_out_unscored)
-        self.scorer = PolicyScorer(self.model, args.temperature, args.share_prompts, args.padding_free)
+        self.scorer = PolicyScorer(self.model, args.temperature, args.sharing_prompts, args.padding_free)
         if ref_model is not None and not args.uses_reference:
             raise ValueError("ref_model is given but beta is 0, so nothing would use it; set beta or leave it out")
         self.reference = (
@@ -115,7 +115,7 @@ class RolloutTrainer(BufferedTrainer):
                 self.model,
                 args.temperature,
                 ref_model,
-                args.share_prompts,
+                args.sharing_prompts,
                 args.adapter_reference,
                 args.padding_free,
             )

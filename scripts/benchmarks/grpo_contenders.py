@@ -39,7 +39,7 @@ class Setting:
     gradient_checkpointing: bool = field(
         default=False, metadata={"help": "Checkpoint both sides; TRL's own default is True."}
     )
-    share_prompts: bool = field(default=False, metadata={"help": "Ours reads a prompt once for its completions."})
+    share_prompts: bool | None = field(default=None, metadata={"help": "Ours reads a prompt once for its completions."})
     seed: int = field(default=0, metadata={"help": "Random seed of puzzles and sampling."})
 
 

@@ -5,8 +5,8 @@ Makes the start if it is not there (LoRA on expert answers and on critiques in t
 do not occur in training. `--data` is `word_problems` (arithmetic, `scripts.smollm2.word_problems`), `sudoku` (4×4,
 `sudoku_env.chat.questions`; with `--form brief` experts reason by the rule ladder), or a folder with train.jsonl,
 validation.jsonl and test.jsonl, lines of {"question", "answer"}, which the critic alone judges. The run folder receives
-the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`. Defaults are
-for the first kind on a CPU; where they depart from docs/raro.md, `--help` says so.
+the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model, `results.json` and
+`report.html`. Defaults are for the first kind on a CPU; where they depart from docs/raro.md, `--help` says so.
 
     python -m scripts.smollm2.train_raro [recipe.yaml] [--start runs/smollm2/raro_start --seed 1 …]
     python -m scripts.smollm2.train_raro [recipe.yaml] --resume_from_checkpoint last
@@ -102,7 +102,6 @@ class RecipeArguments(RecipeDefaults, RAROArguments):
     policy_system: str = field(default="", metadata={"help": "The policy's system prompt; empty: none."})
     critic_system: str = field(default="", metadata={"help": "The critic's system prompt; empty: none."})
     critic_template: str = field(default=CRITIC_TEMPLATE, metadata={"help": "The critic's user turn."})
-    share_prompts: bool = field(default=True, metadata={"help": "Read a prompt once for all its completions."})
     eval_steps: float | None = field(default=8, metadata={"help": "Steps between two points of the curve."})
 
 
@@ -203,4 +202,5 @@ with user_errors(ValueError):
     )
 shown = ("policy/reward_mean", "critic/accuracy")
 assert folder is not None
-train_and_judge("RARO", task, args, folder, rows, expert_rows, new_trainer, panels, shown)
+asked = {"asked": args.rows(rows["test"]), "verifiers": list(verifiers)}
+train_and_judge("RARO", task, args, folder, rows, expert_rows, new_trainer, panels, shown, **asked)

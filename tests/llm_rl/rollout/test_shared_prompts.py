@@ -4,10 +4,11 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
+from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.rollout.data import RolloutBatch, Sample
-from llm_rl.rollout.generation import TransformersEngine
+from llm_rl.rollout.generation import SamplingParams, TransformersEngine
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
-from llm_rl.rollout.shared_prompts import group_by_prompt
+from llm_rl.rollout.shared_prompts import _told, group_by_prompt
 from tests.llm_rl.helpers.small_models import SAMPLES, gemma2, gpt2
 from tests.llm_rl.helpers.tiny_grpo import new_model, trainer
 
@@ -58,6 +59,40 @@ def test_a_prompt_is_read_once(share_prompts: bool) -> None:
     hook.remove()
     prompts, completions = BATCH.prompt_ids.shape[1], BATCH.completion_ids.shape[1]
     assert sum(read) == (4 * (prompts - 1) + 8 * completions if share_prompts else 8 * (prompts + completions))
+
+
+def test_without_a_word_prompts_are_shared_where_the_model_allows_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = trainer(tmp_path)
+    assert run.args.share_prompts is None and run.scorer.share_prompts and run.engine.share_prompts is None
+    assert not caplog.records
+    _told.clear()
+    for _ in range(2):
+        assert not PolicyScorer(gemma2(), 1.0, share_prompts=None).share_prompts
+    engine = TransformersEngine(share_prompts=None)
+    engine.load_weights(gemma2())
+    assert [record.getMessage()[:40] for record in caplog.records] == ["A prompt is read anew for each of its co"]
+    engine.generate([[5, 6], [5, 6]], SamplingParams(2, 1.0, (0,), 0))
+
+
+def test_beside_what_it_does_not_go_with(tmp_path: Path) -> None:
+    ahead = {"rollouts_ahead": 1, "importance_correction_cap": 2.0}
+    for beside in ({"padding_free": True}, {"gradient_checkpointing": True}, ahead):
+        assert GRPOArguments(str(tmp_path), **beside).sharing_prompts is False  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="share_prompts"):
+            GRPOArguments(str(tmp_path), share_prompts=True, **beside)  # type: ignore[arg-type]
+    assert GRPOArguments(str(tmp_path)).sharing_prompts is None
+
+
+def test_prompts_that_are_there_once_are_read_with_their_completions() -> None:
+    model = new_model().eval()
+    scorer, read = PolicyScorer(model, 1.0, share_prompts=True), []
+    single = RolloutBatch.collate(GROUPS[::2], pad_id=0)
+    hook = model.get_input_embeddings().register_forward_hook(lambda _, ids, __: read.append(ids[0].shape))
+    scorer(model, single)
+    hook.remove()
+    assert read == [(4, single.prompt_ids.shape[1] + single.completion_ids.shape[1])]
 
 
 def test_the_reference_shares_too() -> None:
