@@ -1,11 +1,15 @@
-"""What a figure was measured on."""
+"""What a figure was measured on, and with which packages."""
 
 import os
 import platform
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
+
+PACKAGES = ("sudoku-dllm", "torch", "transformers", "numpy", "numba", "gymnasium")
+"""Those whose versions a run tells."""
 
 
 def machine() -> str:
@@ -18,3 +22,8 @@ def machine() -> str:
     vectors = torch.backends.cpu.get_cpu_capability()
     python = platform.python_version()
     return f"{model}, {os.cpu_count()} cores, {vectors}, Python {python}, {time.strftime('%Y-%m-%d')}"
+
+
+def versions() -> str:
+    """The versions of `PACKAGES`, in one line."""
+    return ", ".join(f"{name} {version(name)}" for name in PACKAGES)

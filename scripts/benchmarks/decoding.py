@@ -2,7 +2,8 @@
 
 Decodes the same puzzles by each strategy with each number of tokens per step, each threshold and each entropy bound,
 and with each number of tokens per step so that tokens are taken back.
-Prints two tables and writes them as CSV, with a heat map of the mean order and a GIF of one decode.
+Prints two tables and writes them as CSV, with a heat map of the mean order, a GIF of one decode, and `report.html`: the
+tables and ten decodes to be played, two failures among them.
 
     python -m scripts.benchmarks.decoding --tokens_per_step 1 2 4
     python -m scripts.benchmarks.decoding --strategies margin definite_first --threshold 2 4 8
@@ -12,7 +13,7 @@ Prints two tables and writes them as CSV, with a heat map of the mean order and 
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,7 +35,9 @@ from dllm_rl.taking_back import TakeBack
 from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
 from scripts.benchmarks.order_plot import plot_order
-from scripts.machine import machine
+from scripts.machine import machine, versions
+from scripts.run_page.page import PAGE, Page, Replay, Table
+from scripts.run_page.replays import chosen, replay_in
 from sudoku_env.envs.rendering import decode_gif
 from sudoku_env.order import ladder_steps, tier_shares
 from sudoku_env.prompts.text import build_prompt
@@ -186,6 +189,7 @@ def run(name: str, limits: Limits, take_back: TakeBack | None = None) -> tuple[D
 folder = Path(args.output_dir)
 folder.mkdir(parents=True, exist_ok=True)
 rows, tiers, orders = [], [], {"rule ladder": mean_order(by_step)}
+replays: list[Replay] = []
 counts = sorted(set(args.tokens_per_step))
 unlimited: Limits = dict.fromkeys(LIMITS)
 run(gif_strategy, {**unlimited, "tokens_per_step": max(counts)})  # not timed: it pays for what is cached later
@@ -223,6 +227,7 @@ for limits, take_back in settings:
             if name == gif_strategy:
                 shown = puzzles.read_states(record.states_of(args.gif_puzzle))
                 decode_gif(folder / "decode.gif", shown, solutions[args.gif_puzzle])
+                replays = [replay_in(puzzles, record, row, name) for row in chosen(found.evaluation.solved.tolist())]
 
 pd = load_pandas()
 types = LIMITS | TAKING_BACK
@@ -238,3 +243,41 @@ print(f"\n{args.data}: {len(prefilled)} puzzles, seed {args.seed}\n{machine()}\n
 print(table.to_string(float_format="{:.3f}".format))
 print(f"\nEasiest rules that make a cell definite, shares:\n\n{used.to_string(float_format='{:.3f}'.format)}")
 print(f"\n{folder}: table.csv, tiers.csv, order.png, decode.gif")
+
+
+def shown_as(title: str, frame: Any, note: str) -> Table:
+    """A table of the page."""
+    cells = frame.dropna(axis="columns", how="all").reset_index().dropna(axis="columns", how="all")
+    return Table(
+        title,
+        list(cells),
+        [
+            ["" if pd.isna(value) else f"{value:.3g}" if isinstance(value, float) else str(value) for value in row]
+            for row in cells.itertuples(index=False)
+        ],
+        note,
+    )
+
+
+page = Page(
+    title=f"{folder.name}: decoding {Path(args.data).name}",
+    facts={
+        "model": args.model,
+        "puzzles": f"{len(prefilled)} of {args.data}",
+        "machine": machine(),
+        "seed": str(args.seed),
+        "decoding": f"{sum(row['seconds'] for row in rows):.1f} s in all",
+        "versions": versions(),
+    },
+    arguments=asdict(args),
+    tables=[
+        shown_as("Strategies", table, "Intervals are 95 % over puzzles, paired where they are of differences."),
+        shown_as(
+            "Easiest rules that make a cell definite, shares",
+            used,
+            "Of the surest cells (greedy), of those filled (chosen), and of cells drawn at random (random floor).",
+        ),
+    ],
+    replays=replays,
+)
+print(f"Report with replays, for a browser: {page.write(folder / PAGE)}")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,14 @@ from transformers import AutoModelForMaskedLM
 from dllm_rl.statistics import estimate
 from dllm_rl.strategies import get_strategy
 from llm_rl.training.output_folder import RECORD
+from scripts.machine import versions
 from scripts.main_job.arguments import BASE
 from scripts.main_job.arm import METRICS, MODEL
 from scripts.main_job.report import Outcomes, points
 from scripts.main_job.side_by_side import Job
-from scripts.run_page.page import Curve, Page, Replay, Table
+from scripts.run_page.curves import loss_curve
+from scripts.run_page.page import PAGE, Curve, Page, Replay, Table
 from scripts.run_page.replays import chosen, replays_of
-
-PAGE = "report.html"
-PACKAGES = ("sudoku-dllm", "torch", "transformers", "numpy", "numba", "gymnasium")
 
 
 def write_page(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> Path:
@@ -49,7 +47,7 @@ def _facts(outcomes: Outcomes, jobs: Sequence[Job]) -> dict[str, str]:
         "seeds": ", ".join(str(seed) for seed in dict.fromkeys(job.seed for job in jobs)),
         "machine": "; ".join(dict.fromkeys(str(result["machine"]) for result in results.values())),
         "training": f"{spent / 60:.1f} minutes in all, of each arm and seed by itself",
-        "versions": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
+        "versions": versions(),
     }
 
 
@@ -85,17 +83,12 @@ def _tables(outcomes: Outcomes, name: str) -> list[Table]:
 
 
 def _loss(run: Path, jobs: Sequence[Job]) -> Curve:
-    """The loss of each arm with the first seed, over the share of its updates; losses of different kinds."""
-    lines: dict[str, list[tuple[float, float]]] = {}
+    """The loss of each arm with the first seed."""
+    logs: dict[str, Path] = {}
     for job in jobs:
-        path = job.folder(run) / METRICS
-        if job.arm == BASE or job.arm in lines or not path.is_file():
-            continue
-        logged = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        losses = [(line["step"], line["loss"]) for line in logged if isinstance(line.get("loss"), float)]
-        last = max((step for step, _ in losses), default=1)
-        lines[job.arm] = [(100 * step / last, loss) for step, loss in losses]
-    return Curve("Loss", "per cent of an arm's updates; the losses of different arms are of different kinds", lines)
+        if job.arm != BASE:
+            logs.setdefault(job.arm, job.folder(run) / METRICS)
+    return loss_curve(logs)
 
 
 def _replays(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> list[Replay]:

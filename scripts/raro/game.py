@@ -23,7 +23,7 @@ from llm_rl.training.command_line import need_reports, parse, user_errors
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.storage import write_text_whole
-from scripts.smollm2.recipe import plot_curves
+from scripts.smollm2.report import plot_curves
 from scripts.tiny_llama import tiny_llama, word_tokenizer
 
 ANSWERS = ["good", "bad", "poor", "ugly"]

@@ -10,6 +10,8 @@ from llm_rl.training.storage import write_text_whole
 
 TEMPLATE = Path(__file__).with_name("template.html")
 PLACE = "<!-- data -->"
+PAGE = "report.html"
+"""Its name in the folder of a run."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,13 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+
+    @classmethod
+    def from_markdown(cls, title: str, text: str, note: str = "") -> "Table":
+        """Read a table of Markdown: a line of names, one of dashes, and rows; `**` of bold cells is left out."""
+        plain = text.strip().replace("**", "").replace("<br>", "; ").splitlines()
+        head, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in plain)
+        return cls(title, head, rows, note)
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,19 @@ class Replay:
 
 
 @dataclass(frozen=True)
+class Text:
+    """What a model wrote.
+
+    Attributes:
+        title: To what, and what it is worth.
+        text: The text, shown as it is.
+    """
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Page:
     """What a page shows.
 
@@ -76,6 +98,7 @@ class Page:
         tables: Tables, the most important first.
         curves: Curves.
         replays: Decodes.
+        texts: What was written, folded away.
     """
 
     title: str
@@ -84,6 +107,7 @@ class Page:
     tables: Sequence[Table] = ()
     curves: Sequence[Curve] = ()
     replays: Sequence[Replay] = ()
+    texts: Sequence[Text] = ()
 
     def write(self, path: Path) -> Path:
         """Write it, whole or not at all.

@@ -44,10 +44,18 @@ def replays_of(
     """
     batch = task.batch(list(puzzles)).to(next(model.parameters()).device)
     record = decode(model, batch, strategy, tokens_per_step=tokens_per_step)
-    return [_replay(batch, record, row, name) for row in range(len(puzzles))]
+    return [replay_in(batch, record, row, name) for row in range(len(puzzles))]
 
 
-def _replay(batch: PuzzleBatch, record: Decode, row: int, name: str) -> Replay:
+def replay_in(batch: PuzzleBatch, record: Decode, row: int, name: str) -> Replay:
+    """A decode that has been made, board by board.
+
+    Args:
+        batch: The puzzles that were decoded.
+        record: What `decode` gave.
+        row: Which of them.
+        name: The name of model and puzzles, for the title.
+    """
     states = record.states_of(row)
     boards = batch.boards(states)
     solution = batch.boards(batch.answers[row : row + 1])[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llm_rl.training.command_line import fail, need_reports, parse, user_errors
 from llm_rl.training.reports import load_pandas
-from scripts.smollm2.recipe import held_out_curve, plot_curves
+from scripts.smollm2.report import held_out_curve, plot_curves
 from sudoku_env.puzzle_sets import write_text
 
 if TYPE_CHECKING:

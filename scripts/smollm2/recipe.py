@@ -1,11 +1,10 @@
 """What the scripts that train SmolLM2 share: the task, the supervised start, adapters, evaluation, the table."""
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from peft import PeftModel
@@ -27,20 +26,17 @@ from llm_rl.training.arguments import RunArguments
 from llm_rl.training.callbacks import MetricsWriter, QuietProgress
 from llm_rl.training.checkpoint import CheckpointError
 from llm_rl.training.command_line import need_model, need_reports, user_errors
-from llm_rl.training.logs import read_json_lines
 from llm_rl.training.lora import add_lora
 from llm_rl.training.output_folder import LAST, RunFolder
 from llm_rl.training.quiet import quiet_libraries
-from llm_rl.training.reports import load_pandas, load_pyplot
-from llm_rl.training.storage import save_figure, whole_folder, write_text_whole
+from llm_rl.training.storage import whole_folder
 from scripts.smollm2.loader import load_smollm2
+from scripts.smollm2.page import answers
+from scripts.smollm2.report import report
 from scripts.smollm2.run_state import Judgements, StepClock
 from sudoku_env.chat.rewards import cells_reward, exact_reward, givens_reward
 from sudoku_env.chat.rows import ChatRow, chat_rows
 from sudoku_env.puzzle_sets import draw_by_split
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 CRITIC_TEMPLATE = "{question}\nAnswer 1: {answer_1}\nAnswer 2: {answer_2}\nWhich answer did the expert write?"
@@ -292,6 +288,9 @@ def train_and_judge(
     new_trainer: Callable[..., RolloutTrainer],
     panels: Mapping[str, str],
     shown: Sequence[str],
+    *,
+    asked: Sequence[Any] | None = None,
+    verifiers: Sequence[RewardFunction] = REWARDS,
 ) -> None:
     """The start and, unless that is all, RL from it and the control if asked for, judged on held-out rows; the report.
 
@@ -307,6 +306,8 @@ def train_and_judge(
         new_trainer: Makes a trainer of a model, a tokenizer, the rows and callbacks.
         panels: Held-out metric → what the picture and the table call it.
         shown: Metrics beside the progress bar.
+        asked: Held-out rows with "prompt", whose answers the page shows; None: those for the table.
+        verifiers: What the page says of the answers.
     """
     run = folder.open({**asdict(task), **args.to_sanitized_dict()})
     judged = Judgements(run / "judged.json", keep=args.resume_from_checkpoint == LAST)
@@ -329,52 +330,5 @@ def train_and_judge(
         model, tokenizer = supervise(task, args, expert_rows, start, StepClock(clock.seconds))
         judged.add(CONTROL, lambda: judge(new_trainer(model, tokenizer, rows, None), rows["test"], task.greedy))
         save_merged(model, tokenizer, run / "control_model")
-    report(run, judged.results, args.seed, clock.seconds, panels)
-
-
-def report(run: Path, results: Mapping[str, Any], seed: int, seconds: float, panels: Mapping[str, str]) -> None:
-    """Write `results.json` and `curve.png`, and print the table.
-
-    Args:
-        run: The run folder, with `metrics.jsonl`.
-        results: Name of a model → what `judge` gives, the start first.
-        seed: Random seed of the run.
-        seconds: Seconds that RL's steps took.
-        panels: Held-out metric → what the picture and the table call it.
-    """
-    record = {"seed": seed, "seconds": seconds, "panels": dict(panels), "results": results}
-    write_text_whole(run / "results.json", json.dumps(record, indent=2))
-    plot_curves({f"seed {seed}": held_out_curve(run, panels)}, panels, run / "curve.png")
-    print(f"\nHeld out, seed {seed}; {seconds:.0f} s of RL:\n\n{table(results, panels)}\n\nRun folder: {run}")
-
-
-def table(results: Mapping[str, Any], panels: Mapping[str, str]) -> str:
-    """A line for each model and way of decoding; a metric that no sample has, such as without any label, is NaN."""
-    lines = [
-        {"model": name, "decoding": way, **{title: values.get(metric, math.nan) for metric, title in panels.items()}}
-        for name, ways in results.items()
-        for way, values in ways.items()
-    ]
-    return load_pandas().DataFrame(lines).to_string(index=False, float_format="{:.3f}".format)
-
-
-def held_out_curve(run: Path, panels: Mapping[str, str]) -> "pd.DataFrame":
-    """The points of the curve that a run's log holds."""
-    columns = [f"eval_{metric}" for metric in panels]
-    return read_json_lines(run / "metrics.jsonl").reindex(columns=["step", *columns]).dropna(subset=columns, how="all")
-
-
-def plot_curves(curves: "Mapping[str, pd.DataFrame]", panels: Mapping[str, str], path: Path) -> None:
-    """Draw held-out metrics against optimizer steps, a panel for each and a line for each run."""
-    plt = load_pyplot()
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(4.5 * len(panels), 3.5), squeeze=False, constrained_layout=True
-    )
-    for axis, (metric, title) in zip(axes.flat, panels.items(), strict=True):
-        for name, curve in curves.items():
-            axis.plot(curve["step"], curve[f"eval_{metric}"], marker="o", label=name)
-        axis.set(title=title, xlabel="optimizer step")
-        axis.grid(alpha=0.3)
-    axes[0, 0].legend()
-    save_figure(figure, path)
-    plt.close(figure)
+    texts = answers(run / "model", rows["test"] if asked is None else asked, args.max_completion_length, verifiers)
+    report(run, name, judged.results, args.seed, clock.seconds, panels, texts)

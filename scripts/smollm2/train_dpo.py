@@ -3,7 +3,7 @@
 Makes the start if it is not there (LoRA on expert answers), trains it with `llm_rl.dpo.trainer.DPOTrainer` on pairs of
 a sound and a faulty answer, and judges both as `train_grpo.py` does: by the rewards of completions that are sampled on
 puzzles whose grids do not occur in training. The run folder receives the arguments, `metrics.jsonl` with the held-out
-curve, `curve.png`, the trained model and `results.json`.
+curve, `curve.png`, the trained model, `results.json` and `report.html`.
 
     python -m scripts.smollm2.train_dpo [recipe.yaml] [--start runs/smollm2/start --seed 1 …]
     python -m scripts.smollm2.train_dpo [recipe.yaml] --resume_from_checkpoint last

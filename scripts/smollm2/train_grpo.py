@@ -2,7 +2,8 @@
 
 Makes the start if it is not there (LoRA on expert answers), trains it with `llm_rl.grpo.trainer.GRPOTrainer` on the
 rewards of `sudoku_env.chat.rewards`, and judges both on puzzles whose grids do not occur in training. The run folder
-receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`.
+receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model, `results.json` and
+`report.html`.
 
     python -m scripts.smollm2.train_grpo [recipe.yaml] [--start runs/smollm2/start --seed 1 …]
     python -m scripts.smollm2.train_grpo [recipe.yaml] --resume_from_checkpoint last

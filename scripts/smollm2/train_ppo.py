@@ -3,7 +3,7 @@
 Makes the start if it is not there (LoRA on expert answers), trains it with `llm_rl.ppo.trainer.PPOTrainer` on the
 rewards of `sudoku_env.chat.rewards`, and judges both on puzzles whose grids do not occur in training: the task of
 `train_grpo.py`, with a value function in place of groups. The run folder receives the arguments, `metrics.jsonl` with
-the held-out curve, `curve.png`, the trained model and `results.json`.
+the held-out curve, `curve.png`, the trained model, `results.json` and `report.html`.
 
     python -m scripts.smollm2.train_ppo [recipe.yaml] [--start runs/smollm2/start --seed 1 …]
     python -m scripts.smollm2.train_ppo [recipe.yaml] --resume_from_checkpoint last

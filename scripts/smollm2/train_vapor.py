@@ -4,7 +4,8 @@ Makes the start if it is not there (LoRA on expert answers), trains it with `llm
 reward and on pairs of a sound and a faulty answer, and judges both on puzzles whose grids do not occur in training. By
 default the grid is both the verifiable part and the response that is preferred; with `--form brief
 --verifiable_term_split "<REASONING>" "</REASONING>"` the reasoning is verified and the grid preferred. The run folder
-receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model and `results.json`.
+receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model, `results.json` and
+`report.html`.
 Where defaults depart from the form of docs/sources.md, `--help` says so (docs/smollm2.md shows both).
 
     python -m scripts.smollm2.train_vapor [recipe.yaml] [--start runs/smollm2/start --seed 1 …]

@@ -39,7 +39,7 @@ from sudoku_env.puzzles import read_prompts
 from sudoku_env.symmetries import symmetric_prompts
 
 TEMPLATE = "compact"
-RESULT, OUTCOMES = "result.json", "outcomes.npz"
+RESULT, OUTCOMES, METRICS = "result.json", "outcomes.npz", "metrics.jsonl"
 OUTCOME_FIELDS = {
     "solved": "solved",
     "forward_passes": "forward_passes",
@@ -181,7 +181,7 @@ class ArmRun:
         else:
             trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(task.batch(self.train)))
         trainer.remove_callback(PrinterCallback)
-        trainer.add_callback(MetricsWriter(self.folder / "metrics.jsonl"))
+        trainer.add_callback(MetricsWriter(self.folder / METRICS))
         select = self.regime.select == "validation"
         callback = BudgetCallback(
             budget,

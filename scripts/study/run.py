@@ -30,6 +30,7 @@ from llm_rl.training.command_line import (
 )
 from scripts.study.arm import training_arguments
 from scripts.study.config import BASES, Regime, StudyConfigError, load_study
+from scripts.study.page import write_page
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults, jobs, read_result, result_folder
 from scripts.study.tables import room_table
@@ -171,6 +172,8 @@ with user_errors(StudyConfigError):
     found = [RegimeResults.load(Path(args.output_dir), name, regime) for name, regime in regimes.items()]
 write_report(found, Path(args.report), remarks=remarks, command=command)
 print(f"{args.report} written.")
+if any(results.results for results in found):
+    print(f"Report, for a browser: {write_page(found, Path(args.output_dir), command)}")
 if failed:
     raise SystemExit(
         f"{len(failed)} of {len(wanted)} did not finish: {', '.join(' '.join(map(str, j)) for j in failed)}"

@@ -25,6 +25,7 @@ from scripts.main_job.report import Outcomes, closing_text
 from scripts.main_job.side_by_side import Job, budget_of
 from tests.dllm_rl.helpers.evaluations import evaluation
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
+from tests.scripts.helpers.page_data import page_data
 from tests.scripts.helpers.started import ROOT, start
 
 TINY = {
@@ -165,8 +166,7 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
         assert picture.width > 800
     assert (folder / "decode.gif").read_bytes() == (folder / "objective" / "seed42" / "decode.gif").read_bytes()
     assert list(folder.rglob("events.out.tfevents.*"))
-    page = (folder / "report.html").read_text(encoding="utf-8")
-    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    data = page_data(folder / "report.html")
     assert [row[0] for row in data["tables"][0]["rows"]] == ["base", *ARMS] and len(data["replays"]) >= 2
     assert set(data["curves"][0]["lines"]) == set(ARMS) and data["facts"]["seeds"] == "42"
 

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from dllm_rl import SudokuTask, get_strategy, load
-from scripts.run_page.page import Curve, Page, Replay, Table
+from scripts.run_page.curves import loss_curve
+from scripts.run_page.page import Curve, Page, Replay, Table, Text
 from scripts.run_page.replays import chosen, replays_of
 from sudoku_env import definite_cells, parse_board, pre_fill, read_prompts
+from tests.scripts.helpers.page_data import page_data
 
 ROOT = Path(__file__).parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -32,13 +34,13 @@ PAGE = Page(
     tables=[Table("solved", ["arm", "1 token"], [["base", "18.0 ± 2.4"]], "a note")],
     curves=[Curve("loss", "updates", {"sft": [(0, 1.5), (1, 0.5)], "none": []})],
     replays=[REPLAY],
+    texts=[Text("row 0", "so <answer>12</answer>")],
 )
 
 
 def test_the_page_is_one_file_that_fetches_nothing(tmp_path: Path) -> None:
     text = PAGE.write(tmp_path / "report.html").read_text(encoding="utf-8")
-    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
-    assert json.loads(data)["title"] == PAGE.title and "<b>& more" not in data
+    assert page_data(tmp_path / "report.html")["title"] == PAGE.title and "<b>& more" not in text
     assert not re.findall(r"(?:src|href)=", text) and "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
@@ -63,6 +65,7 @@ def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
         and "18.0 ± 2.4" in body
         and "a note" in body
         and "pass 0 of 1, 1 cells definite, 0 wrong" in body
+        and "so <answer>12</answer>" in body
     )
     board = body.split('class="board"')[1].split('class="controls"')[0]
     assert board.count('class="given"') == 2 and board.count('class="open"') == 1
@@ -90,3 +93,16 @@ def test_failures_are_among_the_replays() -> None:
     assert chosen([False] * 3 + [True] * 20) == [*range(3, 11), 0, 1]
     assert chosen([False] * 20 + [True]) == [20, *range(9)]
     assert chosen([True, False]) == [0, 1]
+
+
+def test_tables_of_markdown() -> None:
+    text = "|  | solved |\n| --- | --- |\n| base | 18.0 |\n| sft | **+3.0**<br>[+1, +5] |\n"
+    assert Table.from_markdown("one", text, "a note") == Table(
+        "one", ["", "solved"], [["base", "18.0"], ["sft", "+3.0; [+1, +5]"]], "a note"
+    )
+
+
+def test_losses_over_the_share_of_updates(tmp_path: Path) -> None:
+    lines = [{"step": 5, "loss": 2.0}, {"step": 5, "eval_reward": 1.0}, {"step": 10, "loss": 1.0}, {"train_loss": 1.5}]
+    (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert loss_curve({"sft": tmp_path / "log", "none": tmp_path / "gone"}).lines == {"sft": [(50, 2.0), (100, 1.0)]}

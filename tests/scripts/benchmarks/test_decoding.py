@@ -12,6 +12,7 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 from dllm_rl.strategies import STRATEGIES
 from sudoku_env.order import TIERS
 from tests.helpers.warm_process import run_script
+from tests.scripts.helpers.page_data import page_data
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
@@ -27,7 +28,9 @@ def test_tables_and_pictures(tmp_path: Path) -> None:
     words += ["--entropy_bound", "0", "3"]
     done = run(tmp_path, *words)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["decode.gif", "order.png", "table.csv", "tiers.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("decode.gif", "order.png", "report.html", "table.csv", "tiers.csv")
+    ]
     everything = pd.read_csv(tmp_path / "table.csv")
     by_threshold = everything[everything["threshold"].notna()].set_index(["strategy", "threshold"])
     by_bound = everything[everything["entropy_bound"].notna()].set_index(["strategy", "entropy_bound"])
@@ -54,6 +57,9 @@ def test_tables_and_pictures(tmp_path: Path) -> None:
     assert counted[list(TIERS)].sum(axis=1).sub(1).abs().max() < 1e-9
     with Image.open(tmp_path / "decode.gif") as picture:
         assert picture.n_frames > 18
+    page = page_data(tmp_path / "report.html")
+    assert [row[0] for row in page["tables"][0]["rows"]] == everything["strategy"].tolist()
+    assert len(page["replays"]) == 6 and all(len(replay["boards"]) == 24 for replay in page["replays"][:1])
     with Image.open(tmp_path / "order.png") as picture:
         assert picture.width > 800
 

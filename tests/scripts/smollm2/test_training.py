@@ -17,6 +17,7 @@ from sudoku_env.chat.rows import chat_rows
 from sudoku_env.puzzles import Puzzles, default_puzzles
 from tests.helpers.warm_process import run_script
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
+from tests.scripts.helpers.page_data import page_data
 
 ROOT = Path(__file__).parents[3]
 CHAT = (
@@ -134,6 +135,10 @@ def test_grpo_from_a_start_with_control(tiny, grpo):
     adapted = "model.layers.0.self_attn.q_proj.weight"
     assert not torch.equal(weights["start"][adapted], weights["base"][adapted])
     assert Image.open(run / "curve.png").format == "PNG"
+    page = page_data(run / "report.html")
+    assert [row[:2] for row in page["tables"][0]["rows"][2:4]] == [["GRPO", "sampled"], ["GRPO", "greedy"]]
+    assert [point[0] for point in page["curves"][0]["lines"]["GRPO"]] == [0, 1, 2] and len(page["texts"]) == 3
+    assert "exact_reward 0.00" in page["texts"][0]["title"] and "→" in page["texts"][0]["text"]
 
 
 WALL_CLOCK = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.helpers.warm_process import run_script
+from tests.scripts.helpers.page_data import page_data
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "data"
@@ -68,6 +69,9 @@ def test_a_study_goes_on_where_it_was(tmp_path: Path) -> None:
     report = tmp_path / "docs" / "results.md"
     text = report.read_text(encoding="utf-8")
     assert "rl − sft" in text and "Seen." in text and (tmp_path / "docs/images/study_few.png").exists()
+    page = page_data(tmp_path / "runs" / "report.html")
+    assert [row[0] for row in page["tables"][0]["rows"]] == ["base", "rl", "sft"]
+    assert set(page["curves"][0]["lines"]) == {"rl", "sft"} and "few (seeds [3])" in page["facts"]["regimes"]
     report.unlink()
     again = study(tmp_path, regime(remarks="Seen.", passes=[5]), "--report_only")
     assert again.returncode == 0 and report.read_text(encoding="utf-8") == text

@@ -1,0 +1,64 @@
+"""The page of a study: `report.html` in its folder, with the tables that lead and the loss of every arm."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from scripts.machine import versions
+from scripts.run_page.curves import loss_curve
+from scripts.run_page.page import PAGE, Curve, Page, Table
+from scripts.study.arm import METRICS
+from scripts.study.results import RegimeResults, by_tokens, result_folder, sweeps
+from scripts.study.tables import cost_table, lead_table, order_table, passes_table
+
+
+def write_page(found: Sequence[RegimeResults], runs: Path, command: str) -> Path:
+    """Write the page of what is there.
+
+    Models of a study are not kept, so that there is no decode to be played.
+
+    Args:
+        found: Results, one for each regime.
+        runs: Folder of the study.
+        command: What made the results.
+
+    Returns:
+        Its path.
+    """
+    there = [results for results in found if results.results]
+    every = [one for results in there for by_seed in results.results.values() for one in by_seed.values()]
+    return Page(
+        title=f"{runs.name}: a study",
+        facts={
+            "command": command,
+            "regimes": ", ".join(f"{results.name} (seeds {list(results.regime.seeds)})" for results in there),
+            "training": f"{sum(one['cpu_seconds'] for one in every) / 3600:.1f} CPU hours in {len(every)} trainings",
+            "machine": "; ".join(sorted({one["machine"] for one in every})),
+            "versions": f"{versions()} (of this page)",
+        },
+        arguments={results.name: {arm: results.regime.settings(arm) for arm in results.results} for results in there},
+        tables=[table for results in there for table in _tables(results)],
+        curves=[_loss(results, runs) for results in there],
+    ).write(runs / PAGE)
+
+
+def _tables(results: RegimeResults) -> list[Table]:
+    sets = list(next(iter(next(iter(results.results.values())).values()))["sets"])
+    reference = results.reference
+    below = f"; then the difference to {reference}, with the intervals over puzzles and over seeds" if reference else ""
+    tables = [Table.from_markdown(f"{results.name}: solved", lead_table(results, sets), f"Per cent{below}.")]
+    target = next((how for how in by_tokens(results.regime) if how.tokens_per_step == 1), None)
+    if reference and target and sweeps(results.regime):
+        note = f"Forward passes a puzzle for what {reference} solves at one token a step."
+        tables.append(Table.from_markdown(f"{results.name}: passes", passes_table(results, sets, target), note))
+    tables += [Table.from_markdown(f"{results.name}: order, {name}", order_table(results, name)) for name in sets]
+    return [*tables, Table.from_markdown(f"{results.name}: cost", cost_table(results), "Means over seeds.")]
+
+
+def _loss(results: RegimeResults, runs: Path) -> Curve:
+    """The loss of each arm with its first seed."""
+    logs = {
+        arm: result_folder(runs, results.name, arm, min(by_seed)) / METRICS for arm, by_seed in results.results.items()
+    }
+    curve = loss_curve(logs)
+    return replace(curve, title=f"{results.name}: {curve.title.lower()}")
