@@ -252,7 +252,14 @@ def shown_as(title: str, frame: Any, note: str) -> Table:
         title,
         list(cells),
         [
-            ["" if pd.isna(value) else f"{value:.3g}" if isinstance(value, float) else str(value) for value in row]
+            [
+                ""
+                if pd.isna(value)
+                else f"{value:.{3 if abs(value) < 10 else 1}f}"
+                if isinstance(value, float)
+                else str(value)
+                for value in row
+            ]
             for row in cells.itertuples(index=False)
         ],
         note,

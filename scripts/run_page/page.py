@@ -32,9 +32,11 @@ class Table:
 
     @classmethod
     def from_markdown(cls, title: str, text: str, note: str = "") -> "Table":
-        """Read a table of Markdown: a line of names, one of dashes, and rows; `**` of bold cells is left out."""
-        plain = text.strip().replace("**", "").replace("<br>", "; ").splitlines()
-        head, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in plain)
+        """Read a table of Markdown: a line of names, one of dashes, and rows; bold and code are left out."""
+        plain = text.strip().replace("**", "").replace("`", "").splitlines()
+        head, _, *rows = (
+            [cell.strip().replace("<br>", "\n") for cell in line.strip().strip("|").split("|")] for line in plain
+        )
         return cls(title, head, rows, note)
 
 

@@ -96,9 +96,9 @@ def test_failures_are_among_the_replays() -> None:
 
 
 def test_tables_of_markdown() -> None:
-    text = "|  | solved |\n| --- | --- |\n| base | 18.0 |\n| sft | **+3.0**<br>[+1, +5] |\n"
+    text = "|  | solved |\n| --- | --- |\n| base | 18.0 |\n| `sft` | **+3.0**<br>[+1, +5] |\n"
     assert Table.from_markdown("one", text, "a note") == Table(
-        "one", ["", "solved"], [["base", "18.0"], ["sft", "+3.0; [+1, +5]"]], "a note"
+        "one", ["", "solved"], [["base", "18.0"], ["sft", "+3.0\n[+1, +5]"]], "a note"
     )
 
 
