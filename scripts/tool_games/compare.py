@@ -3,7 +3,8 @@
 A Llama from scratch, by default of a million parameters, learns 4×4 Sudoku by tools from the ladder's games, in which a
 share of the digits is asked for by `hint`. From there both arms train for the same CPU seconds: `grpo` on games of its
 own, which pay 1 for a solved grid less what hints cost, `more` on more of the ladder's games. Judged on held-out grids,
-sampled with the same random numbers and greedily. The run folder receives `results.json` and `table.csv`.
+sampled with the same random numbers and greedily. The run folder receives `results.json`, `table.csv` and the starts,
+which `--starts` takes from there another time.
 
     python -m scripts.tool_games.compare [--seeds 0 1 2 --start_steps 400 --cpu_seconds 150]
 """
@@ -14,6 +15,7 @@ import json
 import logging
 import time
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,9 +26,9 @@ from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.sft import supervised_trainer
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
-from llm_rl.training.command_line import fail, parse
+from llm_rl.training.command_line import fail, need_model, parse, user_errors
 from llm_rl.training.output_folder import RunFolder
-from llm_rl.training.storage import write_text_whole
+from llm_rl.training.storage import whole_folder, write_text_whole
 from scripts.machine import machine
 from scripts.short_training import short_training
 from scripts.tiny_llama import tiny_llama
@@ -57,6 +59,7 @@ class CompareArguments:
     test_puzzles: int = field(default=250, metadata={"help": "Held-out puzzles."})
     hidden_size: int = field(default=128, metadata={"help": "Width of the model."})
     num_hidden_layers: int = field(default=5, metadata={"help": "Depth of the model."})
+    starts: str | None = field(default=None, metadata={"help": "Run folder whose starts are taken; None: made."})
     start_steps: int = field(default=400, metadata={"help": "Supervised steps of the start."})
     start_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of the start, which falls to 0."})
     batch_size: int = field(default=32, metadata={"help": "Games in a batch of supervised training."})
@@ -76,7 +79,10 @@ def common(batch_size: int, seed: int) -> dict[str, Any]:
 
 
 def make_start(seed: int) -> LlamaForCausalLM:
-    """A model that has seen games of the ladder."""
+    """A model that has seen games of the ladder; kept in the run folder."""
+    if given.starts is not None:
+        with user_errors(OSError):
+            return LlamaForCausalLM.from_pretrained(start_folder(Path(given.starts), seed))
     model = tiny_llama(
         len(words),
         seed,
@@ -94,7 +100,14 @@ def make_start(seed: int) -> LlamaForCausalLM:
     trainer = supervised_trainer(model, RunArguments(**settings), lessons, words)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
+    with whole_folder(start_folder(run, seed)) as partial:
+        model.save_pretrained(partial)
     return model
+
+
+def start_folder(folder: Path, seed: int) -> Path:
+    """Where the start of a seed lies."""
+    return folder / f"start_seed{seed}"
 
 
 def player(model: Any, puzzles: list[dict[str, Any]], seed: int) -> GRPOTrainer:
@@ -154,7 +167,10 @@ if unknown := [arm for arm in given.arms if arm not in ARMS]:
     fail(f"--arms {unknown[0]} is unknown; choose some of {', '.join(ARMS)}")
 if given.resume_from_checkpoint is not None:
     fail("--resume_from_checkpoint is not supported: an arm takes minutes; start again with the seeds that are missing")
-folder = RunFolder(given)
+if given.starts is not None:
+    for seed in given.seeds:
+        need_model("starts", str(start_folder(Path(given.starts), seed)))
+folder = RunFolder(given, inputs=[] if given.starts is None else [given.starts])
 logging.getLogger("accelerate").setLevel(logging.ERROR)
 torch.set_num_threads(1)
 run, words = folder.open(asdict(given)), tokenizer()

@@ -63,6 +63,14 @@ def test_the_comparison_in_small(tmp_path: Path) -> None:
     assert [(line["seed"], line["model"]) for line in table] == [("0", "start"), ("0", "grpo"), ("0", "more")]
     assert float(table[1]["turns"]) == pytest.approx(found["grpo"]["turns"], rel=1e-3)
 
+    again = ["--seeds", "0", "--arms", "more", "--cpu_seconds", "0.2", *words, "--output_dir", tmp_path / "again"]
+    done = run_script(SCRIPT, [*again, "--starts", tmp_path])
+    assert done.returncode == 0, done.stderr[-3000:]
+    second = json.loads((tmp_path / "again" / "results.json").read_text("utf-8"))["results"]["0"]
+    assert list(second) == ["start", "more"] and second["start"] == found["start"]
+    done = run_script(SCRIPT, [*again, "--starts", tmp_path, "--seeds", "1"])
+    assert done.returncode == 2 and "--starts: there is no folder" in done.stderr and "start_seed1" in done.stderr
+
 
 def test_an_unknown_arm_is_named(tmp_path: Path) -> None:
     done = run_script(SCRIPT, ["--arms", "sarsa", "--output_dir", tmp_path])
