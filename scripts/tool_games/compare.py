@@ -6,13 +6,12 @@ own, which pay 1 for a solved grid less what hints cost, `more` on more of the l
 sampled with the same random numbers and greedily. The run folder receives `results.json`, `table.csv` and the starts,
 which `--starts` takes from there another time.
 
-    python -m scripts.tool_games.compare [--seeds 0 1 2 --start_steps 400 --cpu_seconds 150]
+    python -m scripts.tool_games.compare [--seeds 0 1 2 --learning_rate 1e-4 --cpu_seconds 240]
 """
 
 import copy
 import csv
 import json
-import logging
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from llm_rl.training.arguments import RunArguments
 from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.command_line import fail, need_model, parse, user_errors
 from llm_rl.training.output_folder import RunFolder
+from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.storage import whole_folder, write_text_whole
 from scripts.machine import machine
 from scripts.short_training import short_training
@@ -51,8 +51,8 @@ class CompareArguments:
 
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "Random seeds of start and arms."})
     arms: list[str] = field(default_factory=lambda: list(ARMS), metadata={"help": f"Which of {', '.join(ARMS)}."})
-    clues_low: int = field(default=11, metadata={"help": "Least number of givens."})
-    clues_high: int = field(default=13, metadata={"help": "Greatest number of givens."})
+    clues_low: int = field(default=13, metadata={"help": "Least number of givens."})
+    clues_high: int = field(default=14, metadata={"help": "Greatest number of givens."})
     hint_share: float = field(default=0.2, metadata={"help": "Digits of the ladder's games that a hint stands before."})
     hint_cost: float = field(default=0.25, metadata={"help": "What a hint of grade 1 costs, in blanks."})
     train_puzzles: int = field(default=8000, metadata={"help": "Games to learn from, and puzzles to play."})
@@ -60,11 +60,11 @@ class CompareArguments:
     hidden_size: int = field(default=128, metadata={"help": "Width of the model."})
     num_hidden_layers: int = field(default=5, metadata={"help": "Depth of the model."})
     starts: str | None = field(default=None, metadata={"help": "Run folder whose starts are taken; None: made."})
-    start_steps: int = field(default=400, metadata={"help": "Supervised steps of the start."})
+    start_steps: int = field(default=300, metadata={"help": "Supervised steps of the start."})
     start_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of the start, which falls to 0."})
     batch_size: int = field(default=32, metadata={"help": "Games in a batch of supervised training."})
-    cpu_seconds: float = field(default=150.0, metadata={"help": "What each arm may spend, in CPU seconds."})
-    learning_rate: float = field(default=3e-4, metadata={"help": "Rate of GRPO; it rises and falls again."})
+    cpu_seconds: float = field(default=240.0, metadata={"help": "What each arm may spend, in CPU seconds."})
+    learning_rate: float = field(default=1e-4, metadata={"help": "Rate of GRPO; it rises and falls again."})
     control_learning_rate: float = field(default=1e-3, metadata={"help": "The same of more supervised training."})
     completions: int = field(default=64, metadata={"help": "Games of a GRPO step."})
     num_generations: int = field(default=8, metadata={"help": "Games of one puzzle, which are compared."})
@@ -171,7 +171,7 @@ if given.starts is not None:
     for seed in given.seeds:
         need_model("starts", str(start_folder(Path(given.starts), seed)))
 folder = RunFolder(given, inputs=[] if given.starts is None else [given.starts])
-logging.getLogger("accelerate").setLevel(logging.ERROR)
+quiet_libraries()
 torch.set_num_threads(1)
 run, words = folder.open(asdict(given)), tokenizer()
 clues = given.clues_low, given.clues_high
