@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_rl.training.storage import write_text_whole
-from scripts.machine import machine
+from sudoku_dllm.machine import machine
 from sudoku_env.prompts.alignment import get_answer_layout
 
 CARD = """# {name}

@@ -10,14 +10,14 @@ from transformers import AutoModelForMaskedLM
 from dllm_rl.statistics import estimate
 from dllm_rl.strategies import get_strategy
 from llm_rl.training.output_folder import RECORD
-from scripts.machine import versions
-from scripts.main_job.arguments import BASE
-from scripts.main_job.arm import METRICS, MODEL
-from scripts.main_job.report import Outcomes, points
-from scripts.main_job.side_by_side import Job
-from scripts.run_page.curves import loss_curve
-from scripts.run_page.page import PAGE, Curve, Page, Replay, Table
-from scripts.run_page.replays import chosen, replays_of
+from sudoku_dllm.machine import versions
+from sudoku_dllm.main_job.arguments import BASE
+from sudoku_dllm.main_job.arm import METRICS, MODEL
+from sudoku_dllm.main_job.report import Outcomes, points
+from sudoku_dllm.main_job.side_by_side import Job
+from sudoku_dllm.run_page.curves import loss_curve
+from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table
+from sudoku_dllm.run_page.replays import chosen, replays_of
 
 
 def write_page(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> Path:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from scripts.demo.serve import page_server
+from sudoku_dllm.demo.serve import page_server
 from sudoku_env import default_puzzles, to_string
-from tests.scripts.demo.browser import chromium, visit, wait_for_decodes
-from tests.scripts.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
+from tests.sudoku_dllm.demo.browser import chromium, visit, wait_for_decodes
+from tests.sudoku_dllm.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
 
 NINE = to_string(default_puzzles(9).boards[0])
 SIX = "31.5244521.3......1.42...6....2.1..."

@@ -8,6 +8,7 @@ import torch
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.objective import FForm, Reduction
+from dllm_rl.shipped import model_folder
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import Tail
 from dllm_rl.task import Learned
@@ -15,7 +16,7 @@ from llm_rl.training.budget import trapezoid
 from sudoku_env.prompts.text import TEMPLATES
 from sudoku_env.symmetries import Symmetries
 
-ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(__file__).parents[1] / "data"
 BASE = "base"
 ARMS = ("sft", "sft_definite", "ce", "placebo", "objective")
 DTYPES = ("auto", "bfloat16", "float16", "float32")
@@ -30,12 +31,10 @@ CHANGEABLE = {
 class ScriptArguments:
     """What to train, on what, and how to judge it."""
 
-    model: str = field(
-        default=str(ROOT / "data" / "models" / "llada-sudoku6x6"), metadata={"help": "Folder of model and tokenizer."}
-    )
+    model: str = field(default=model_folder("llada-sudoku6x6"), metadata={"help": "Folder of model and tokenizer."})
     dtype: str = field(default="auto", metadata={"help": "Type of the weights: auto (as saved), bfloat16 or float32."})
     data: str = field(
-        default=str(ROOT / "data" / "sudoku6x6_train.jsonl"),
+        default=str(DATA / "sudoku6x6_train.jsonl"),
         metadata={"help": "Training prompts: .jsonl, .csv or .parquet with a `prompt` column."},
     )
     max_puzzles: int = field(default=200, metadata={"help": "Train on the first so many prompts; 0 is all."})
@@ -44,7 +43,7 @@ class ScriptArguments:
     )
     symmetries: Symmetries = field(default="all", metadata={"help": "Symmetries of these images: digits, or all."})
     eval_data: list[str] = field(
-        default_factory=lambda: [str(ROOT / "data" / f"sudoku6x6_{name}.jsonl") for name in ("few_test", "test")],
+        default_factory=lambda: [str(DATA / f"sudoku6x6_{name}.jsonl") for name in ("few_test", "test")],
         metadata={"help": "Sets of held-out prompts."},
     )
     eval_puzzles: int = field(default=1000, metadata={"help": "Held-out puzzles of each set; 0 is all."})
@@ -55,7 +54,7 @@ class ScriptArguments:
         default_factory=lambda: ["margin"], metadata={"help": "Decoding strategies to judge by; the first one leads."}
     )
     curve_data: str = field(
-        default=str(ROOT / "data" / "sudoku6x6_few_validation.jsonl"),
+        default=str(DATA / "sudoku6x6_few_validation.jsonl"),
         metadata={"help": "Held-out prompts for a curve over training."},
     )
     curve_puzzles: int = field(default=200, metadata={"help": "Held-out puzzles for each point of the curve."})
@@ -138,7 +137,7 @@ class RecipeArguments(UnmaskArguments):
     The rate follows the budget (`warmup_share`, `decay_share` of the script), so it takes no schedule of its own.
     """
 
-    output_dir: str = field(default=str(ROOT / "runs" / "train_sudoku"), metadata={"help": "Run folder."})
+    output_dir: str = field(default=str(Path("runs") / "train_sudoku"), metadata={"help": "Run folder."})
     max_steps: int = field(
         default=-1,
         metadata={"help": "Updates of the objective in place of cpu_seconds; the other arms get the time they took."},

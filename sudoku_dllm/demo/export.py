@@ -1,7 +1,7 @@
 """Write the demo page to a folder: the page itself, and of each model its weights and a description in JSON.
 
-python -m scripts.demo.export
-python -m scripts.demo.export --models data/models/llada-sudoku6x6 rl=runs/train_sudoku/objective/seed42/model
+python -m sudoku_dllm.demo.export
+python -m sudoku_dllm.demo.export --models data/models/llada-sudoku6x6 rl=runs/train_sudoku/objective/seed42/model
 
 The weights are fp32 in safetensors, which JavaScript reads as it lies. `models.json` says how a puzzle becomes tokens.
 """
@@ -20,6 +20,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from dllm_rl import PolicyConfig
 from dllm_rl.models.llada import LladaConfig
+from dllm_rl.shipped import model_folder, shipped_models
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from sudoku_env import build_prompt, default_puzzles, pre_fill, to_string
 from sudoku_env.errors import TokenLayoutError
@@ -27,7 +28,7 @@ from sudoku_env.logic import RULES
 from sudoku_env.prompts.tokens import PreFilled
 
 PAGE = Path(__file__).parent / "page"
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[1] / "data"
 SIZES = (4, 6, 9)
 """Board sizes that the page knows."""
 
@@ -38,7 +39,7 @@ class Arguments:
 
     models: list[str] | None = field(
         default=None,
-        metadata={"help": "Folders of models, each as FOLDER or NAME=FOLDER; default: those in data/models."},
+        metadata={"help": "Folders of models, each as FOLDER or NAME=FOLDER; default: the shipped ones."},
     )
     tail: int = field(
         default=3, metadata={"help": "Response tokens behind the grid, for models with a prompt; 3 for the shipped."}
@@ -184,7 +185,7 @@ def export(args: Arguments) -> Path:
         ValueError: A model is no LLaDA, a folder holds none, or two have one name.
         TokenLayoutError: A tokenizer is none that the page could use.
     """
-    folders = args.models or [str(folder) for folder in sorted((DATA / "models").iterdir()) if folder.is_dir()]
+    folders = args.models or [model_folder(name) for name in shipped_models()]
     models = [named(model) for model in folders]
     names = [name for name, _ in models]
     if len(set(names)) < len(names):

@@ -12,11 +12,11 @@ from dllm_rl.evaluate import Evaluation
 from dllm_rl.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
-from scripts.machine import machine
-from scripts.main_job.arguments import BASE
-from scripts.main_job.arm import RESULT, read_evaluations
-from scripts.main_job.data import Setting
-from scripts.main_job.side_by_side import Job
+from sudoku_dllm.machine import machine
+from sudoku_dllm.main_job.arguments import BASE
+from sudoku_dllm.main_job.arm import RESULT, read_evaluations
+from sudoku_dllm.main_job.data import Setting
+from sudoku_dllm.main_job.side_by_side import Job
 from sudoku_env.order import random_order_floor
 
 SECONDS_A_PASS = 4e-9

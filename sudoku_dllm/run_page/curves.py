@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from scripts.run_page.page import Curve
+from sudoku_dllm.run_page.page import Curve
 
 
 def loss_curve(logs: Mapping[str, Path]) -> Curve:

@@ -33,9 +33,9 @@ from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.lora import add_lora
 from llm_rl.training.output_folder import LAST
 from llm_rl.training.storage import save_arrays, write_text_whole
-from scripts.machine import machine
-from scripts.main_job.arguments import BASE
-from scripts.main_job.data import Setting
+from sudoku_dllm.machine import machine
+from sudoku_dllm.main_job.arguments import BASE
+from sudoku_dllm.main_job.data import Setting
 from sudoku_env.envs.rendering import decode_gif
 
 RESULT, OUTCOMES, METRICS, CURVE, MODEL, GIF = (

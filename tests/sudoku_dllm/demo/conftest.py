@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scripts.demo.export import Arguments, export
+from sudoku_dllm.demo.export import Arguments, export
 
 DRIVER = Path(__file__).parent / "node.mjs"
 

@@ -10,7 +10,7 @@ import torch
 
 from dllm_rl import PolicyConfig, get_strategy
 from dllm_rl.trajectories import Trajectories, draw_uniforms
-from tests.scripts.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
+from tests.sudoku_dllm.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
 
 ROOM = 2e-5
 """Scores in fp32 that are nearer to each other than this are a tie: sums in another order tell them apart otherwise.

@@ -17,9 +17,9 @@ from tqdm import tqdm
 
 from llm_rl.training.budget import Budget
 from llm_rl.training.quiet import quiet_libraries
-from scripts.main_job.arguments import BASE, RecipeArguments
-from scripts.main_job.arm import RESULT, run_arm
-from scripts.main_job.data import Setting
+from sudoku_dllm.main_job.arguments import BASE, RecipeArguments
+from sudoku_dllm.main_job.arm import RESULT, run_arm
+from sudoku_dllm.main_job.data import Setting
 
 LOG = "log.txt"
 POLL_SECONDS = 0.5

@@ -8,7 +8,7 @@ from torch import nn
 from dllm_rl.decode import Decode, decode
 from dllm_rl.strategies import Strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from scripts.run_page.page import Replay
+from sudoku_dllm.run_page.page import Replay
 from sudoku_env.board import geometry, size_of
 from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.tokens import PreFilled

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dllm_rl import SudokuTask, get_strategy, load
-from scripts.run_page.curves import loss_curve
-from scripts.run_page.page import Curve, Page, Replay, Table, Text
-from scripts.run_page.replays import chosen, replays_of
+from sudoku_dllm.run_page.curves import loss_curve
+from sudoku_dllm.run_page.page import Curve, Page, Replay, Table, Text
+from sudoku_dllm.run_page.replays import chosen, replays_of
 from sudoku_env import definite_cells, parse_board, pre_fill, read_prompts
 from tests.scripts.helpers.page_data import page_data
 

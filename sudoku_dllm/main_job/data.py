@@ -7,8 +7,8 @@ from typing import Any
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from dllm_rl.sudoku import SudokuTask
-from scripts.held_out import check_held_out
-from scripts.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.held_out import check_held_out
+from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts

@@ -18,11 +18,11 @@ from transformers import AutoModelForMaskedLM
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
 from dllm_rl.evaluate import evaluate
-from scripts.main_job.arguments import RecipeArguments, ScriptArguments
-from scripts.main_job.arm import new_trainer, read_evaluations, sft_arguments, write_evaluations
-from scripts.main_job.data import Setting
-from scripts.main_job.report import Outcomes, closing_text
-from scripts.main_job.side_by_side import Job, budget_of
+from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.main_job.arm import new_trainer, read_evaluations, sft_arguments, write_evaluations
+from sudoku_dllm.main_job.data import Setting
+from sudoku_dllm.main_job.report import Outcomes, closing_text
+from sudoku_dllm.main_job.side_by_side import Job, budget_of
 from tests.dllm_rl.helpers.evaluations import evaluation
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 from tests.scripts.helpers.page_data import page_data
