@@ -11,6 +11,7 @@ COMMANDS = {
     "rate": ("sudoku_dllm.puzzles", "the hardest rule that a solution by logic needs"),
     "explain": ("sudoku_dllm.puzzles", "a solution by logic, a sentence a step"),
     "decode": ("sudoku_dllm.decoding", "watch a masked-diffusion model fill a puzzle"),
+    "replay": ("sudoku_dllm.replaying", "play the decodes that a run has kept, in the terminal"),
     "train": ("sudoku_dllm.main_job.command", "one small LLaDA, taught 6×6 Sudoku in several ways at equal cost"),
     "demo": ("sudoku_dllm.demo.command", "a page where models solve Sudoku in the browser"),
 }

@@ -23,6 +23,7 @@ from llm_rl.training.output_folder import LAST, RECORD, RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from sudoku_dllm.main_job.arguments import BASE, CHANGEABLE, RecipeArguments, ScriptArguments, recorded
 from sudoku_dllm.main_job.arm import GIF, RESULT
+from sudoku_dllm.main_job.card import write_card
 from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.main_job.page import write_page
 from sudoku_dllm.main_job.report import Outcomes, closing_line, closing_text, draw, plan, write_table
@@ -90,6 +91,8 @@ def report(setting: Setting, run: Path, jobs: list[Job]) -> None:
     print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
     draw(outcomes, run / "solved.png")
     shutil.copyfile(jobs[-1].folder(run) / GIF, run / GIF)
+    for job in jobs:
+        write_card(outcomes, job, run)
     page = write_page(outcomes, run, jobs)
     print(f"\nRun folder: {run} (table.csv, solved.png, decode.gif; a folder for each arm)")
     print(f"Report with replays, for a browser: {page}")

@@ -1,6 +1,7 @@
 """Writes the page: data as JSON inside a template of HTML, styles and script."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -122,3 +123,15 @@ class Page:
         element = f'<script type="application/json" id="data">{data}</script>'
         write_text_whole(path, TEMPLATE.read_text(encoding="utf-8").replace(PLACE, element))
         return path
+
+
+def read_replays(path: Path) -> list[Replay]:
+    """The decodes of a page that `Page.write` wrote.
+
+    Raises:
+        ValueError: It is another file.
+    """
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
+    if found is None:
+        raise ValueError(f"{path} is no page of a run")
+    return [Replay(**{**one, "boxes": tuple(one["boxes"])}) for one in json.loads(found[1])["replays"]]

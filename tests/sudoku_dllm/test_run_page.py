@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from dllm_rl import SudokuTask, get_strategy, load
+from sudoku_dllm.__main__ import main
 from sudoku_dllm.run_page.curves import loss_curve
-from sudoku_dllm.run_page.page import Curve, Page, Replay, Table, Text
+from sudoku_dllm.run_page.page import Curve, Page, Replay, Table, Text, read_replays
 from sudoku_dllm.run_page.replays import chosen, replays_of
 from sudoku_env import definite_cells, parse_board, pre_fill, read_prompts
 from tests.scripts.helpers.page_data import page_data
@@ -106,3 +107,16 @@ def test_losses_over_the_share_of_updates(tmp_path: Path) -> None:
     lines = [{"step": 5, "loss": 2.0}, {"step": 5, "eval_reward": 1.0}, {"step": 10, "loss": 1.0}, {"train_loss": 1.5}]
     (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     assert loss_curve({"sft": tmp_path / "log", "none": tmp_path / "gone"}).lines == {"sft": [(50, 2.0), (100, 1.0)]}
+
+
+def test_replays_are_read_back_and_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    PAGE.write(tmp_path / "report.html")
+    assert read_replays(tmp_path / "report.html") == [REPLAY]
+    assert main(["replay", str(tmp_path), "--number", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "1. one" and "pass 1 of 1: row 1, column 2 is 2 (not definite yet)" in lines
+    assert lines[-1] == "13 of 16 cells are wrong"
+    assert main(["replay", str(tmp_path), "--number", "2"]) == 2 and "decodes 1 to 1" in capsys.readouterr().err
+    assert main(["replay", str(tmp_path / "nowhere")]) == 2 and "there is no" in capsys.readouterr().err
+    (tmp_path / "other.html").write_text("<p>", encoding="utf-8")
+    assert main(["replay", str(tmp_path / "other.html")]) == 2 and "no page of a run" in capsys.readouterr().err
