@@ -33,6 +33,7 @@ def card_head(name: str, figures: Sequence[Figure]) -> str:
         EvalResult(
             task_type=TASK,
             dataset_type="sudoku",
+            dataset_config=figure.data,
             dataset_name=figure.data,
             metric_type="accuracy",
             metric_name=figure.metric,

@@ -32,7 +32,7 @@ CARD = """# {name}
 Solved, per cent, decoded by {strategy} at so many tokens a step; one seed:
 
 | puzzles | {columns} |
-|---|{dashes}|
+|---|{dashes}
 {rows}
 
 Licence: Apache-2.0, as the project.

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import ModelCard
 
 from dllm_rl import load, shipped_models
+from dllm_rl.shipped import model_folder
 from sudoku_dllm.__main__ import COMMANDS, main
 from sudoku_env import count_solutions, parse_board, rate, solve, to_string
 
@@ -116,11 +118,20 @@ def test_without_torch_the_remedy_is_told(name: str) -> None:
 
 
 def test_shipped_models_are_found_by_name() -> None:
-    assert shipped_models() == ["llada-sudoku6x6", "llada-sudoku6x6-converged"]
+    arms = [f"llada-sudoku6x6-{arm}" for arm in ("objective", "sft", "sft_definite")]
+    assert shipped_models() == ["llada-sudoku6x6", "llada-sudoku6x6-converged", *arms]
     model, tokenizer = load("llada-sudoku6x6")
     assert model.num_parameters() == 218_560 and not model.training and tokenizer.mask_token_id == 2
     with pytest.raises(ValueError, match="there is no model 'llada'"):
         load("llada")
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_shipped_models_have_a_card_that_hubs_read(name: str) -> None:
+    card = ModelCard.load(model_folder(name) + "/README.md")
+    assert card.data.license == "apache-2.0" and card.data.library_name == "transformers"
+    assert card.data.model_name == name and card.text.strip().startswith(f"# {name}\n")
+    assert all(0 <= result.metric_value <= 100 for result in card.data.eval_results)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
@@ -166,6 +167,11 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
         assert picture.width > 800
     assert (folder / "decode.gif").read_bytes() == (folder / "objective" / "seed42" / "decode.gif").read_bytes()
     assert list(folder.rglob("events.out.tfevents.*"))
+    card = ModelCard.load(folder / "objective" / "seed42" / "model" / "README.md")
+    figures = {(each.dataset_name, each.metric_name): each.metric_value for each in card.data.eval_results}
+    assert figures["sudoku6x6_test", "solved by margin, 1 a step"] == pytest.approx(
+        100 * read_evaluations(folder / "objective" / "seed42")["sudoku6x6_test", "margin", 1].solved.mean(), abs=0.05
+    )
     data = page_data(folder / "report.html")
     assert [row[0] for row in data["tables"][0]["rows"]] == ["base", *ARMS] and len(data["replays"]) >= 2
     assert set(data["curves"][0]["lines"]) == set(ARMS) and data["facts"]["seeds"] == "42"
