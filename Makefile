@@ -104,13 +104,13 @@ test-all: $(STAMP_ALL) test-avx2
 MODELS ?= $(wildcard data/models/*)
 PORT ?= 8000
 demo-build: $(STAMP)
-	$(BIN)/python -m scripts.demo.export --models $(MODELS)
+	$(BIN)/python -m sudoku_dllm.demo.export --models $(MODELS)
 
 demo: demo-build
-	$(BIN)/python -m scripts.demo.serve --port $(PORT)
+	$(BIN)/python -m sudoku_dllm.demo.serve --port $(PORT)
 
 test-page: $(STAMP)
-	$(BIN)/python -m pytest -q -m "" tests/scripts/demo
+	$(BIN)/python -m pytest -q -m "" tests/sudoku_dllm/demo
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,103 +1,15 @@
-"""The main job: one small LLaDA, taught 6×6 Sudoku in several ways at equal cost, side by side.
+"""The main job from a checkout, without an installed command: what `sudoku-dllm train` does.
 
-From one base are trained: masked-diffusion SFT; SFT whose loss counts definite cells alone; masked cross-entropy at the
-states that the policy visits; and the objective of docs/objective.md (--arms also knows its placebo). Each has as many
-CPU seconds as the others, a process of one thread, and is judged on the same held-out puzzles. The run folder receives
-the arguments, table.csv, a picture, a GIF of one decode, and for each arm metrics, checkpoints, model and outcomes.
-
-    python scripts/train_sudoku.py [recipe.yaml] [--learning_rate 1e-4 …]
-    python scripts/train_sudoku.py [recipe.yaml] --resume_from_checkpoint last
-
-The second command goes on where a run was stopped: arms that had ended are kept, others go on from their checkpoints.
+python scripts/train_sudoku.py [recipe.yaml] [--learning_rate 1e-4 …]
+python scripts/train_sudoku.py [recipe.yaml] --resume_from_checkpoint last
 """
 
-import json
-import shutil
 import sys
 from pathlib import Path
 
-import torch
-from transformers import AutoConfig, AutoModelForMaskedLM
-
-# Run by its path, this file must find the scripts of this repository before packages that are called so too (verl's).
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_reports, parse, user_errors
-from llm_rl.training.output_folder import LAST, RECORD, RunFolder
-from llm_rl.training.quiet import quiet_libraries
-from scripts.main_job.arguments import BASE, CHANGEABLE, RecipeArguments, ScriptArguments, recorded
-from scripts.main_job.arm import GIF, RESULT
-from scripts.main_job.data import Setting
-from scripts.main_job.page import write_page
-from scripts.main_job.report import Outcomes, closing_line, closing_text, draw, plan, write_table
-from scripts.main_job.side_by_side import Job, default_processes, in_processes, in_this_process
-from sudoku_env.errors import SudokuError
-
-
-def main() -> None:
-    """Train, judge, report."""
-    script, args = parse(ScriptArguments, RecipeArguments, description=__doc__)
-    for option, path in {"data": script.data, **{f"eval_data, {n}": p for n, p in script.test_sets.items()}}.items():
-        need_file(option, path)
-    if script.curve_points:
-        need_file("curve_data", script.curve_data)
-    need_model("model", script.model)
-    need_reports()
-    if args.max_steps > 0 and "objective" not in script.arms:
-        fail(f"--max_steps {args.max_steps} counts updates of the objective: add it to --arms, or give --cpu_seconds")
-    if args.resume_from_checkpoint not in (None, LAST):
-        fail(
-            f"--resume_from_checkpoint {args.resume_from_checkpoint}: arms have checkpoints of their own, so a run is "
-            f"resumed as a whole: give {LAST}, and the run's folder as --output_dir"
-        )
-    folder = RunFolder(args, inputs=[script.model, script.data, *script.eval_data])
-    quiet_libraries()
-    with user_errors(*USER_ERRORS, SudokuError, ValueError):
-        setting = Setting.load(script, args)
-        with torch.device("meta"):  # sizes without weights
-            shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(script.model))
-    resume = args.resume_from_checkpoint is not None
-    run = folder.open(recorded(script, args))
-    if resume:
-        check_same(run, recorded(script, args))
-
-    # What is to be done, and how long it takes.
-    seeds = script.seeds or [args.seed]
-    jobs = [Job(BASE, seeds[0]), *(Job(arm, seed) for seed in seeds for arm in script.arms)]
-    processes = default_processes(args) if script.jobs is None else script.jobs
-    there = [job for job in jobs if resume and (job.folder(run) / RESULT).is_file()]
-    left = [job for job in jobs if job not in there]
-    print(f"\n{plan(setting, jobs, left, processes, shape.num_parameters())}")
-    print(f"{len(there)} of {len(jobs)} results are there already.\n" if there else "", flush=True)
-
-    if left and processes:
-        if failed := in_processes(setting, run, left, processes, resume=resume):
-            fail(f"{len(failed)} of {len(jobs)} did not finish; mend what their log.txt says and resume the run")
-    elif left:
-        in_this_process(setting, run, left, resume=resume)
-    report(setting, run, jobs)
-
-
-def check_same(run: Path, given: dict[str, object]) -> None:
-    """End the program if a run is resumed with arguments that its other arms were not trained with."""
-    kept = json.loads((run / RECORD).read_text(encoding="utf-8"))
-    now = json.loads(json.dumps(given, default=str))
-    if changed := sorted(name for name in {*kept, *now} - CHANGEABLE if kept.get(name) != now.get(name)):
-        words = ", ".join(f"{name} was {kept.get(name)!r} and is {now.get(name)!r}" for name in changed)
-        fail(f"--resume_from_checkpoint: the run in {run} had other arguments: {words}; give the same, or a new folder")
-
-
-def report(setting: Setting, run: Path, jobs: list[Job]) -> None:
-    """Table, picture, one decode of the last arm, and the page with all of it."""
-    outcomes = Outcomes(setting, run, jobs)
-    write_table(outcomes, run / "table.csv")
-    print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
-    draw(outcomes, run / "solved.png")
-    shutil.copyfile(jobs[-1].folder(run) / GIF, run / GIF)
-    page = write_page(outcomes, run, jobs)
-    print(f"\nRun folder: {run} (table.csv, solved.png, decode.gif; a folder for each arm)")
-    print(f"Report with replays, for a browser: {page}")
-
+from sudoku_dllm.main_job.command import main
 
 if __name__ == "__main__":
     main()

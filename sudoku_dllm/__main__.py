@@ -11,8 +11,12 @@ COMMANDS = {
     "rate": ("sudoku_dllm.puzzles", "the hardest rule that a solution by logic needs"),
     "explain": ("sudoku_dllm.puzzles", "a solution by logic, a sentence a step"),
     "decode": ("sudoku_dllm.decoding", "watch a masked-diffusion model fill a puzzle"),
+    "replay": ("sudoku_dllm.replaying", "play the decodes that a run has kept, in the terminal"),
+    "train": ("sudoku_dllm.main_job.command", "one small LLaDA, taught 6×6 Sudoku in several ways at equal cost"),
+    "demo": ("sudoku_dllm.demo.command", "a page where models solve Sudoku in the browser"),
 }
-"""Module of each command, and what it does. A module has `add_NAME(parser)` and `NAME(args)` for its commands."""
+"""Module of each command, and what it does. A module has `add_NAME(parser)` and `NAME(args)` for its commands; that of
+`train` has a `main()`, which reads the words by itself."""
 
 
 def parser_for(command: str | None) -> argparse.ArgumentParser:
@@ -34,6 +38,22 @@ def parser_for(command: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def train(words: Sequence[str]) -> int:
+    """Run the main job, whose arguments are read from the process's own words; what is wrong ends the program.
+
+    Args:
+        words: The words behind the command.
+    """
+    job = import_module(COMMANDS["train"][0])
+    kept = sys.argv
+    sys.argv = ["sudoku-dllm train", *words]
+    try:
+        job.main()
+    finally:
+        sys.argv = kept
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
@@ -46,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     command = next((word for word in words if word in COMMANDS), None)
     try:
+        if words[:1] == ["train"]:
+            return train(words[1:])
         parser = parser_for(command)
     except ModuleNotFoundError as error:
         name = str(error.name).split(".")[0]

@@ -35,9 +35,9 @@ from dllm_rl.taking_back import TakeBack
 from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
 from scripts.benchmarks.order_plot import plot_order
-from scripts.machine import machine, versions
-from scripts.run_page.page import PAGE, Page, Replay, Table
-from scripts.run_page.replays import chosen, replay_in
+from sudoku_dllm.machine import machine, versions
+from sudoku_dllm.run_page.page import PAGE, Page, Replay, Table
+from sudoku_dllm.run_page.replays import chosen, replay_in
 from sudoku_env.envs.rendering import decode_gif
 from sudoku_env.order import ladder_steps, tier_shares
 from sudoku_env.prompts.text import build_prompt

@@ -23,7 +23,7 @@ from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
-from scripts.machine import machine
+from sudoku_dllm.machine import machine
 from sudoku_env.board import Board
 from sudoku_env.errors import SudokuError
 from sudoku_env.generator import generate

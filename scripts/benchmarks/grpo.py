@@ -28,7 +28,7 @@ from transformers.utils import logging
 
 from llm_rl.training.command_line import fail, need_reports, need_writable, parse
 from llm_rl.training.reports import load_pandas
-from scripts.machine import machine
+from sudoku_dllm.machine import machine
 
 ROOT = Path(__file__).resolve().parents[2]
 from scripts.benchmarks.grpo_contenders import NO_TRL, SIDES, Setting, make_trainer, model_folder, trl_installed  # noqa: E402

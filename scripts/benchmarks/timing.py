@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from llm_rl.training.reports import load_pandas, load_pyplot
-from scripts.machine import machine
+from sudoku_dllm.machine import machine
 
 if TYPE_CHECKING:
     import pandas as pd

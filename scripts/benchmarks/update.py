@@ -37,7 +37,7 @@ from llm_rl.training.command_line import (
 )
 from llm_rl.training.reports import load_pandas, load_pyplot
 from scripts.benchmarks.timing import Contender, race
-from scripts.machine import machine
+from sudoku_dllm.machine import machine
 from sudoku_env.errors import SudokuError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,12 +22,12 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from llm_rl.training.command_line import fail, need_reports, need_writable, parse, user_errors
-from scripts.machine import machine
 from scripts.propagation.arms import run_arm, train
 from scripts.propagation.report import write_report
 from scripts.propagation.settings import BUDGET_SECONDS, CONTROLS, MAIN, TRAININGS
 from scripts.study.config import StudyConfigError
 from scripts.study.results import read_result
+from sudoku_dllm.machine import machine
 
 CALIBRATION_UPDATES = 15
 

@@ -37,6 +37,8 @@ from scripts.signs.task import ANSWER_TOKENS, TAGS, puzzles, solved, start_rows,
 from scripts.tiny_llama import tiny_llama
 
 ARMS = ("ppo", "grpo", "dpo", "vapor", "more")
+RATES = {"ppo": 3e-4, "grpo": 3e-4, "dpo": 1e-4, "vapor": 3e-4, "more": 3e-4}
+"""Learning rates, each the best of three; they rise and fall again."""
 
 
 @dataclass
@@ -51,7 +53,9 @@ class CompareArguments:
     start_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the start, which falls to 0."})
     hidden_size: int = field(default=160, metadata={"help": "Width of the model."})
     num_hidden_layers: int = field(default=4, metadata={"help": "Depth of the model."})
-    learning_rate: float = field(default=3e-4, metadata={"help": "Rate of the arms; it rises and falls again."})
+    rates: list[str] = field(
+        default_factory=list, metadata={"help": f"Rates of arms in place of those chosen for them {RATES}: grpo=1e-4 …"}
+    )
     completions: int = field(default=128, metadata={"help": "Completions of a step; pairs are half as many."})
     num_generations: int = field(default=8, metadata={"help": "Completions of a prompt, where they are compared."})
     train_puzzles: int = field(default=4000, metadata={"help": "Puzzles to train on."})
@@ -61,14 +65,14 @@ class CompareArguments:
     resume_from_checkpoint: str | None = field(default=None, metadata={"help": "Not supported: arms are short."})
 
 
-def common(batch_size: int, seed: int) -> dict[str, Any]:
+def common(batch_size: int, seed: int, learning_rate: float) -> dict[str, Any]:
     """What the arguments of all trainers share."""
-    return short_training(run, batch_size, seed, given.learning_rate)
+    return short_training(run, batch_size, seed, learning_rate)
 
 
-def rollout(seed: int, **changes: Any) -> dict[str, Any]:
+def rollout(seed: int, learning_rate: float = 0.0, **changes: Any) -> dict[str, Any]:
     """The same for trainers that sample."""
-    return {**common(given.completions, seed), "max_completion_length": ANSWER_TOKENS, **changes}
+    return {**common(given.completions, seed, learning_rate), "max_completion_length": ANSWER_TOKENS, **changes}
 
 
 def make_start(seed: int) -> LlamaForCausalLM:
@@ -85,8 +89,8 @@ def make_start(seed: int) -> LlamaForCausalLM:
         eos_token_id=0,
         pad_token_id=0,
     )
-    settings = {**common(given.start_batch_size, seed), "max_steps": given.start_steps, "warmup_steps": 20}
-    settings["learning_rate"] = given.start_learning_rate
+    settings = common(given.start_batch_size, seed, given.start_learning_rate)
+    settings |= {"max_steps": given.start_steps, "warmup_steps": 20}
     trainer = supervised_trainer(model, RunArguments(**settings), start_rows(train, seed), words)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
@@ -127,17 +131,20 @@ def make_pairs(model: Any, seed: int) -> list[dict[str, Any]]:
 
 def make_trainer(arm: str, model: Any, pairs: list[dict[str, Any]], seed: int) -> Any:
     """The trainer of an arm."""
+    rate = rates[arm]
     if arm == "ppo":
-        ppo = PPOArguments(**rollout(seed), num_ppo_epochs=2, vf_coef=0.5, cliprange_value=None)
+        ppo = PPOArguments(**rollout(seed, rate), num_ppo_epochs=2, vf_coef=0.5, cliprange_value=None)
         return PPOTrainer(model, solved, ppo, train, words)
     if arm == "grpo":
-        grpo = GRPOArguments(**rollout(seed, num_generations=given.num_generations, loss_type="dr_grpo"))
+        grpo = GRPOArguments(**rollout(seed, rate, num_generations=given.num_generations, loss_type="dr_grpo"))
         return GRPOTrainer(model, solved, grpo, train, words)
     if arm == "dpo":
-        return DPOTrainer(model, DPOArguments(**common(min(given.completions // 2, len(pairs)), seed)), pairs, words)
+        return DPOTrainer(
+            model, DPOArguments(**common(min(given.completions // 2, len(pairs)), seed, rate)), pairs, words
+        )
     if arm == "vapor":
         vapor = VAPORArguments(
-            **rollout(seed, num_generations=given.num_generations),
+            **rollout(seed, rate, num_generations=given.num_generations),
             verifiable_term_split=TAGS,
             preference_term_split=TAGS,
             ratio_base="old",
@@ -147,7 +154,7 @@ def make_trainer(arm: str, model: Any, pairs: list[dict[str, Any]], seed: int) -
             pref_loss_weight=0.05,
         )
         return VAPORTrainer(model, solved, vapor, pairs, words)
-    more = RunArguments(**common(given.start_batch_size, seed))
+    more = RunArguments(**common(given.start_batch_size, seed, rate))
     return supervised_trainer(model, more, start_rows(train, seed + 1), words)
 
 
@@ -156,6 +163,15 @@ if unknown := [arm for arm in given.arms if arm not in ARMS]:
     fail(f"--arms {unknown[0]} is unknown; choose some of {', '.join(ARMS)}")
 if given.resume_from_checkpoint is not None:
     fail("--resume_from_checkpoint is not supported: an arm takes minutes; start again with the seeds that are missing")
+rates = dict(RATES)
+for word in given.rates:
+    arm, _, number = word.partition("=")
+    try:
+        rates[arm] = float(number)
+    except ValueError:
+        rates[arm] = 0.0
+    if arm not in ARMS or not 0 < rates[arm] < 1:
+        fail(f"--rates {word}: give ARM=RATE, e.g. grpo=1e-4, with an arm of {', '.join(ARMS)} and a rate below 1")
 folder = RunFolder(given)
 logging.getLogger("accelerate").setLevel(logging.ERROR)
 torch.set_num_threads(1)

@@ -15,9 +15,9 @@ from llm_rl.rollout.data import decode_completion
 from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
 from llm_rl.training.output_folder import RECORD
-from scripts.machine import machine, versions
-from scripts.run_page.page import PAGE, Curve, Page, Table, Text
-from scripts.run_page.replays import chosen
+from sudoku_dllm.machine import machine, versions
+from sudoku_dllm.run_page.page import PAGE, Curve, Page, Table, Text
+from sudoku_dllm.run_page.replays import chosen
 
 if TYPE_CHECKING:
     import pandas as pd

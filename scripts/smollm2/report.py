@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
-from scripts.run_page.page import Text
 from scripts.smollm2.page import write_page
+from sudoku_dllm.run_page.page import Text
 
 if TYPE_CHECKING:
     import pandas as pd

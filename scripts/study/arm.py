@@ -31,8 +31,8 @@ from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import save_arrays, write_text_whole
-from scripts.held_out import check_held_out
 from scripts.study.config import BASES, STANDARD_RULE, Arm, Decoding, Regime
+from sudoku_dllm.held_out import check_held_out
 from sudoku_env.order import random_order_floor
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scripts.machine import versions
-from scripts.run_page.curves import loss_curve
-from scripts.run_page.page import PAGE, Curve, Page, Table
 from scripts.study.arm import METRICS
 from scripts.study.results import RegimeResults, by_tokens, result_folder, sweeps
 from scripts.study.tables import cost_table, lead_table, order_table, passes_table
+from sudoku_dllm.machine import versions
+from sudoku_dllm.run_page.curves import loss_curve
+from sudoku_dllm.run_page.page import PAGE, Curve, Page, Table
 
 
 def write_page(found: Sequence[RegimeResults], runs: Path, command: str) -> Path:

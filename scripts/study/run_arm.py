@@ -11,9 +11,9 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from llm_rl.training.command_line import USER_ERRORS, fail, need_file, parse, user_errors
-from scripts.machine import machine
 from scripts.study.arm import RESULT, ArmRun
 from scripts.study.config import BASES, StudyConfigError, load_study
+from sudoku_dllm.machine import machine
 from sudoku_env.errors import SudokuError
 
 

@@ -37,7 +37,7 @@ from llm_rl.training.command_line import (
     user_errors,
 )
 from llm_rl.training.reports import load_pandas
-from scripts.machine import machine
+from sudoku_dllm.machine import machine
 from sudoku_env.errors import SudokuError
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.puzzles import read_prompts

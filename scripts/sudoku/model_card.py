@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from llm_rl.training.storage import write_text_whole
-from scripts.machine import machine
+from sudoku_dllm.machine import machine
+from sudoku_dllm.model_card import Figure, card_head
 from sudoku_env.prompts.alignment import get_answer_layout
 
 CARD = """# {name}
@@ -65,4 +66,11 @@ def write_card(
         "machine": f"{run['device']} ({machine()})",
         "figures": "\n".join(lines),
     }
-    write_text_whole(folder / "README.md", CARD.format(**filled))
+    head = card_head(
+        filled["name"],
+        [
+            Figure(f"validation grids, {clues} clues", f"solved by {how}", 100 * rate)
+            for (clues, how), rate in figures.items()
+        ],
+    )
+    write_text_whole(folder / "README.md", head + CARD.format(**filled))

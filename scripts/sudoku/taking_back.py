@@ -44,8 +44,8 @@ from llm_rl.training.command_line import (
 )
 from llm_rl.training.reports import load_pandas
 from llm_rl.training.storage import write_text_whole
-from scripts.held_out import check_held_out
-from scripts.machine import machine
+from sudoku_dllm.held_out import check_held_out
+from sudoku_dllm.machine import machine
 from sudoku_env.errors import SudokuError
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts

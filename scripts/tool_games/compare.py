@@ -29,10 +29,10 @@ from llm_rl.training.command_line import fail, need_model, parse, user_errors
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.storage import whole_folder, write_text_whole
-from scripts.machine import machine
 from scripts.short_training import short_training
 from scripts.tiny_llama import tiny_llama
 from scripts.tool_games.task import CALL_TOKENS, CALLS, SIZE, games, hints, make_game, solved, tokenizer, trajectories
+from sudoku_dllm.machine import machine
 
 ARMS = ("grpo", "more")
 MEASURES = {

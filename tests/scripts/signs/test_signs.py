@@ -84,3 +84,10 @@ def test_arms_with_pairs_of_the_starts_own_completions(tmp_path: Path) -> None:
 def test_an_unknown_arm_is_named(tmp_path: Path) -> None:
     done = run_script(SCRIPT, ["--arms", "sarsa", "--output_dir", tmp_path])
     assert done.returncode == 2 and "--arms sarsa is unknown" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["sarsa=1e-3", "grpo", "grpo=fast", "grpo=2"])
+def test_rates_that_are_none_are_named(tmp_path: Path, word: str) -> None:
+    done = run_script(SCRIPT, ["--rates", word, "--output_dir", tmp_path / "run"])
+    assert done.returncode == 2 and not (tmp_path / "run").exists()
+    assert f"--rates {word}: give ARM=RATE" in done.stderr

@@ -1,0 +1,43 @@
+"""The command `demo`: the page where models solve Sudoku, built and served."""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from transformers.utils import logging
+
+from dllm_rl.shipped import shipped_models
+from sudoku_dllm.demo.export import Arguments, export
+from sudoku_dllm.demo.serve import serve
+
+
+def add_demo(parser: argparse.ArgumentParser) -> None:
+    """Options of `demo`."""
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        metavar="MODEL",
+        help=f"folders of models, each as FOLDER or NAME=FOLDER ({', '.join(shipped_models())})",
+    )
+    parser.add_argument(
+        "--port", type=int, default=8000, help="port on this machine; 0 is any that is free (%(default)s)"
+    )
+    parser.add_argument("--no_browser", action="store_true", help="do not open the page in the browser")
+    parser.add_argument("--output_dir", help="write the page to this folder, to be put on a server, and serve nothing")
+
+
+def demo(args: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C, or write it.
+
+    Raises:
+        ValueError: A model is none that the page can compute.
+        OSError: The port is taken, or the folder cannot be written.
+    """
+    logging.disable_progress_bar()
+    if args.output_dir is not None:
+        print(f"{export(Arguments(args.models, output_dir=args.output_dir))}: the page, for any server of files")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        export(Arguments(args.models, output_dir=folder))
+        serve(Path(folder), args.port, open_browser=not args.no_browser)
+    return 0

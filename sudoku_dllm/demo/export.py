@@ -1,0 +1,206 @@
+"""Write the demo page to a folder: the page itself, and of each model its weights and a description in JSON.
+
+python -m sudoku_dllm.demo.export
+python -m sudoku_dllm.demo.export --models data/models/llada-sudoku6x6 rl=runs/train_sudoku/objective/seed42/model
+
+The weights are fp32 in safetensors, which JavaScript reads as it lies. `models.json` says how a puzzle becomes tokens.
+"""
+
+import csv
+import json
+import re
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from dllm_rl import PolicyConfig
+from dllm_rl.models.llada import LladaConfig
+from dllm_rl.shipped import model_folder, shipped_models
+from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
+from sudoku_env import build_prompt, default_puzzles, pre_fill, to_string
+from sudoku_env.errors import TokenLayoutError
+from sudoku_env.logic import RULES
+from sudoku_env.prompts.tokens import PreFilled
+
+PAGE = Path(__file__).parent / "page"
+DATA = Path(__file__).parents[1] / "data"
+SIZES = (4, 6, 9)
+"""Board sizes that the page knows."""
+
+
+@dataclass
+class Arguments:
+    """Which models the page has, and where it goes."""
+
+    models: list[str] | None = field(
+        default=None,
+        metadata={"help": "Folders of models, each as FOLDER or NAME=FOLDER; default: the shipped ones."},
+    )
+    tail: int = field(
+        default=3, metadata={"help": "Response tokens behind the grid, for models with a prompt; 3 for the shipped."}
+    )
+    output_dir: str = field(default="build/demo", metadata={"help": "Folder of the page."})
+
+
+def named(model: str) -> tuple[str, Path]:
+    """Name and folder of `FOLDER` or `NAME=FOLDER`.
+
+    Raises:
+        ValueError: The folder holds no model, or the name would not do as that of a file.
+    """
+    name, equals, folder = model.partition("=")
+    path = Path(folder if equals else model)
+    name = name if equals else path.name
+    if not (path / "config.json").is_file():
+        raise ValueError(f"{path} holds no config.json; name the folder of a model, as FOLDER or NAME=FOLDER")
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise ValueError(f"the name {name!r} must be of letters, digits, '.', '-' and '_'; use NAME=FOLDER")
+    return name, path
+
+
+def packed_chunks(tokenizer: Any) -> tuple[int, int]:
+    """Board size and cells of a chunk of a tokenizer that `scripts.sudoku.small_tokenizer` built.
+
+    Raises:
+        TokenLayoutError: The tokenizer is another one, so the page could not tokenize a puzzle for it.
+    """
+    rules = json.loads(tokenizer.backend_tokenizer.to_str())["pre_tokenizer"] or {}
+    for rule in rules.get("pretokenizers", []):
+        found = re.fullmatch(r"\[(\w+)\.\]\{(\d+)\}", rule.get("pattern", {}).get("Regex", ""))
+        if found:
+            return len(found[1]), int(found[2])
+    raise TokenLayoutError(
+        "the page tokenizes packed puzzles in chunks, and this tokenizer has none; "
+        "export a model whose tokenizer scripts.sudoku.small_tokenizer built"
+    )
+
+
+def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
+    """How a puzzle becomes the tokens of `pre_fill`, as JSON.
+
+    The prompt is `before`, a token for each chunk of the packed puzzle, and `after`; in layout "bare" it is `before`
+    alone. The response has -1 in the cells.
+
+    Args:
+        tokenizer: One that `scripts.sudoku.small_tokenizer` built.
+        tail: Response tokens behind the grid; layout "bare" has none.
+
+    Raises:
+        TokenLayoutError: The tokenizer is another one, or its prompt is no sequence of chunks.
+    """
+    size, chunk = packed_chunks(tokenizer)
+    board = default_puzzles(size).boards[0]
+    prefilled = _shortest(tokenizer, build_prompt(board, "compact"), size, tail)
+    layout = prefilled.layout
+    response = prefilled.token_ids[layout.prompt_length :]
+    for position in layout.cell_positions:
+        response[position] = -1
+
+    # The chunks of this puzzle stand in the prompt one behind the other, and nothing else depends on the puzzle.
+    prompt, vocabulary = prefilled.token_ids[: layout.prompt_length], tokenizer.get_vocab()
+    packed = to_string(board)
+    chunks = [vocabulary[packed[start : start + chunk]] for start in range(0, len(packed), chunk)]
+    starts = [start for start in range(len(prompt)) if prompt[start : start + len(chunks)] == chunks]
+    symbols = {token for token in vocabulary if re.fullmatch(rf"[1-{size}.]{{{chunk}}}", token)}
+    if len(starts) == 1:
+        before, after = prompt[: starts[0]], prompt[starts[0] + len(chunks) :]
+        ids = {token: vocabulary[token] for token in sorted(symbols)}
+    elif layout.name == "bare":
+        before, after, ids = prompt, [], {}
+    else:
+        raise TokenLayoutError(f"the prompt holds the chunks of its puzzle at {starts}; once was expected")
+    return {
+        "size": size,
+        "name": layout.name,
+        "before": before,
+        "chunk": chunk,
+        "chunks": ids,
+        "after": after,
+        "response": response,
+        "cellPositions": layout.cell_positions.tolist(),
+        "digitIds": layout.digit_ids.tolist(),
+        "maskId": layout.mask_id,
+    }
+
+
+def _shortest(tokenizer: Any, prompt: str, size: int, tail: int) -> PreFilled:
+    """The pre-filled prompt with `tail` tokens behind the grid, none in layout "bare"."""
+    longest = pre_fill(prompt, tokenizer, 4 * size * size)
+    behind = longest.map_range[1] + (0 if longest.layout.name == "bare" else tail)
+    return pre_fill(prompt, tokenizer, behind)
+
+
+def export_model(name: str, folder: Path, output: Path, tail: int) -> dict[str, Any]:
+    """Write the weights of a model to `output/NAME.safetensors`, and describe it.
+
+    Returns:
+        Name, title, number of parameters, configuration, layout and file of weights, as JSON.
+
+    Raises:
+        ValueError: It is no LLaDA.
+        TokenLayoutError: Its tokenizer is none that the page could use.
+    """
+    model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32)
+    config = model.config
+    if not isinstance(config, LladaConfig):
+        raise ValueError(f"{folder} holds a {config.model_type}; the page computes LLaDA models alone")
+    weights = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
+    (output / f"{name}.safetensors").write_bytes(save(weights))
+    keys = ("d_model", "n_layers", "n_heads", "n_kv_heads", "mlp_hidden_size", "embedding_size")
+    return {
+        "name": name,
+        "parameters": sum(tensor.numel() for tensor in weights.values()),
+        "weights": f"{name}.safetensors",
+        "config": {key: getattr(config, key) for key in (*keys, "rope_theta", "rms_norm_eps")},
+        "layout": puzzle_layout(AutoTokenizer.from_pretrained(folder), tail),
+    }
+
+
+def examples() -> list[dict[str, Any]]:
+    """Puzzles to choose from: of each board size and tier the first one of the frozen test sets, easy tiers first.
+
+    Returns:
+        Size, hardest rule that a solution by logic needs, and puzzle of each, as JSON.
+    """
+    found = []
+    for size in SIZES:
+        with (DATA / "puzzles" / f"sudoku{size}x{size}_test.csv").open(newline="") as file:
+            first: dict[str, dict[str, str]] = {}
+            for row in csv.DictReader(file):
+                first.setdefault(row["tier"], row)
+        rows = sorted(first.values(), key=lambda row: RULES.index(row["rule"]))
+        found += [{"size": size, "rule": row["rule"].replace("_", " "), "puzzle": row["puzzle"]} for row in rows]
+    return found
+
+
+def export(args: Arguments) -> Path:
+    """Write the page and return its folder.
+
+    Raises:
+        ValueError: A model is no LLaDA, a folder holds none, or two have one name.
+        TokenLayoutError: A tokenizer is none that the page could use.
+    """
+    folders = args.models or [model_folder(name) for name in shipped_models()]
+    models = [named(model) for model in folders]
+    names = [name for name, _ in models]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two models have one name: {names}; tell them apart by NAME=FOLDER")
+    output = Path(args.output_dir)
+    output.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(PAGE, output, dirs_exist_ok=True)
+    described = [export_model(name, folder, output, args.tail) for name, folder in models]
+    content = {"policy": asdict(PolicyConfig()), "examples": examples(), "models": described}
+    (output / "models.json").write_text(json.dumps(content) + "\n")
+    return output
+
+
+if __name__ == "__main__":
+    (args,) = parse(Arguments)
+    with user_errors(*USER_ERRORS, ValueError, TokenLayoutError):
+        folder = export(args)
+        print(f"{folder / 'index.html'}: serve the folder, e.g. by `make demo`; browsers load no modules from files")

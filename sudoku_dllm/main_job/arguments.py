@@ -1,0 +1,202 @@
+"""Arguments of the main job: what is compared, on what, and the recipe of the objective."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.objective import FForm, Reduction
+from dllm_rl.shipped import model_folder
+from dllm_rl.strategies import get_strategy
+from dllm_rl.sudoku import Tail
+from dllm_rl.task import Learned
+from llm_rl.training.budget import trapezoid
+from sudoku_env.prompts.text import TEMPLATES
+from sudoku_env.symmetries import Symmetries
+
+DATA = Path(__file__).parents[1] / "data"
+BASE = "base"
+ARMS = ("sft", "sft_definite", "ce", "placebo", "objective")
+DTYPES = ("auto", "bfloat16", "float16", "float32")
+CHANGEABLE = {
+    "arms", "seeds", "jobs", "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "resume_with_changes",
+    "disable_tqdm", "save_steps", "save_total_limit", "report_to", "logging_dir",
+}  # fmt: skip
+"""Arguments that a run may be resumed with others of."""
+
+
+@dataclass
+class ScriptArguments:
+    """What to train, on what, and how to judge it."""
+
+    model: str = field(default=model_folder("llada-sudoku6x6"), metadata={"help": "Folder of model and tokenizer."})
+    dtype: str = field(default="auto", metadata={"help": "Type of the weights: auto (as saved), bfloat16 or float32."})
+    data: str = field(
+        default=str(DATA / "sudoku6x6_train.jsonl"),
+        metadata={"help": "Training prompts: .jsonl, .csv or .parquet with a `prompt` column."},
+    )
+    max_puzzles: int = field(default=200, metadata={"help": "Train on the first so many prompts; 0 is all."})
+    images: int = field(
+        default=1, metadata={"help": "Boards made of each prompt: itself and images under symmetries; 1 is no image."}
+    )
+    symmetries: Symmetries = field(default="all", metadata={"help": "Symmetries of these images: digits, or all."})
+    eval_data: list[str] = field(
+        default_factory=lambda: [str(DATA / f"sudoku6x6_{name}.jsonl") for name in ("few_test", "test")],
+        metadata={"help": "Sets of held-out prompts."},
+    )
+    eval_puzzles: int = field(default=1000, metadata={"help": "Held-out puzzles of each set; 0 is all."})
+    eval_tokens: list[int] = field(
+        default_factory=lambda: [1, 2, 4], metadata={"help": "Tokens a step in decoding the held-out puzzles."}
+    )
+    strategies: list[str] = field(
+        default_factory=lambda: ["margin"], metadata={"help": "Decoding strategies to judge by; the first one leads."}
+    )
+    curve_data: str = field(
+        default=str(DATA / "sudoku6x6_few_validation.jsonl"),
+        metadata={"help": "Held-out prompts for a curve over training."},
+    )
+    curve_puzzles: int = field(default=200, metadata={"help": "Held-out puzzles for each point of the curve."})
+    curve_points: int = field(default=0, metadata={"help": "Points of the curve; 0 is no curve."})
+    prompt_template: str | None = field(
+        default=None,
+        metadata={"help": "Rewrite every prompt with this template (e.g. compact), or keep the prompts as they are."},
+    )
+    max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
+    rule: str = field(
+        default="singles", metadata={"help": "Cells definite under this rule (or group) of sudoku_env.logic are S1."}
+    )
+    tail: Tail = field(
+        default="free",
+        metadata={"help": "Positions outside the map: any token earns lambda (free), prefill, or scored."},
+    )
+    arms: list[str] = field(
+        default_factory=lambda: ["sft", "sft_definite", "ce", "objective"],
+        metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
+    )
+    seeds: list[int] = field(default_factory=list, metadata={"help": "Seeds of training; none is --seed alone."})
+    cpu_seconds: float = field(
+        default=70.0,
+        metadata={"help": "CPU seconds that each arm may train for; on an accelerator, seconds. See max_steps."},
+    )
+    warmup_share: float = field(default=0.05, metadata={"help": "Share of an arm's budget in which the rate rises."})
+    decay_share: float = field(default=0.4, metadata={"help": "Share at its end in which the rate falls to 0."})
+    jobs: int | None = field(
+        default=None,
+        metadata={
+            "help": "Arms at a time, a process of one thread each; 0: one after the other in this process, with all "
+            "threads or the accelerator. By default as many as cores, on an accelerator 0."
+        },
+    )
+    control_learning_rate: float = field(
+        default=3e-4, metadata={"help": "Learning rate of sft; each arm has its own best on validation puzzles."}
+    )
+    definite_learning_rate: float = field(default=4e-3, metadata={"help": "Learning rate of sft_definite."})
+    masked_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of ce and of the placebo."})
+    control_batch_size: int = field(default=128, metadata={"help": "Puzzles in a batch of the two SFT arms."})
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype={self.dtype!r} is unknown; use one of {', '.join(DTYPES)}")
+        if self.prompt_template is not None and self.prompt_template not in TEMPLATES:
+            raise ValueError(f"prompt_template={self.prompt_template!r} is unknown; use one of {', '.join(TEMPLATES)}")
+        least = {"max_puzzles": 0, "images": 1, "eval_puzzles": 0, "curve_points": 0, "control_batch_size": 1}
+        for name, bound in least.items():
+            if getattr(self, name) < bound:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {bound}")
+        for name in ("arms", "eval_data", "eval_tokens", "strategies", "seeds"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values) or not (values or name == "seeds"):
+                raise ValueError(f"{name}={values} must name at least one, and none twice")
+        if unknown := [arm for arm in self.arms if arm not in ARMS]:
+            raise ValueError(f"arms={unknown} are unknown; use some of {', '.join(ARMS)}")
+        if min(self.eval_tokens) < 1:
+            raise ValueError(f"eval_tokens={self.eval_tokens} must be 1 or larger")
+        if not self.cpu_seconds > 0:
+            raise ValueError(f"cpu_seconds={self.cpu_seconds} must be positive")
+        if self.jobs is not None and self.jobs < 0:
+            raise ValueError(f"jobs={self.jobs} must be 0, which is this process, or larger")
+        names = [Path(path).stem for path in self.eval_data]
+        if len(set(names)) < len(names):
+            raise ValueError(f"eval_data={self.eval_data}: tables tell the sets by the file's name; rename one")
+        for strategy in self.strategies:
+            get_strategy(strategy)
+        trapezoid(self.warmup_share, self.decay_share)
+
+    @property
+    def test_sets(self) -> dict[str, str]:
+        """Name → file of the held-out sets."""
+        return {Path(path).stem: path for path in self.eval_data}
+
+
+@dataclass
+class RecipeArguments(UnmaskArguments):
+    """The objective's recipe; it departs from the library's defaults (docs/objective.md) where two cores ask for it.
+
+    The rate follows the budget (`warmup_share`, `decay_share` of the script), so it takes no schedule of its own.
+    """
+
+    output_dir: str = field(default=str(Path("runs") / "train_sudoku"), metadata={"help": "Run folder."})
+    max_steps: int = field(
+        default=-1,
+        metadata={"help": "Updates of the objective in place of cpu_seconds; the other arms get the time they took."},
+    )
+    per_device_train_batch_size: int = field(default=24, metadata={"help": "Puzzles of a roll-out."})
+    num_generations: int = field(default=1, metadata={"help": "G: without the first term, more puzzles teach more."})
+    tokens_per_step: int = field(
+        default=4, metadata={"help": "k: positions that a decision fills: four times the puzzles for the same passes."}
+    )
+    position_temperature: float = field(
+        default=3.0,
+        metadata={"help": "T_pos at the start: at the library's 0.05 few states are visited and f is nearly flat."},
+    )
+    position_temperature_end: float | None = field(
+        default=0.3,
+        metadata={"help": "T_pos at the end, where f weighs the cells that compete for the largest margin."},
+    )
+    f_form: FForm = field(
+        default="log", metadata={"help": "In logarithms, states where f is small teach as much as others."}
+    )
+    ce_weight: float = field(
+        default=1.0,
+        metadata={"help": "Weight of the masked cross-entropy at visited states, which keeps the digits right."},
+    )
+    ce_on: Learned = field(
+        default="definite", metadata={"help": "It counts definite cells and the tail: what can be learned as a rule."}
+    )
+    state_fraction: float = field(
+        default=0.3, metadata={"help": "Share of the states in an update: neighbors in a trajectory teach the same."}
+    )
+    rl_weight: float = field(
+        default=0.0,
+        metadata={"help": "Weight of the first term, whose gradient is noise at this batch; above 0 it needs groups."},
+    )
+    reduction: Reduction = field(
+        default="mean", metadata={"help": "Over steps: sum, or mean, independent of the blanks."}
+    )
+    learning_rate: float = field(
+        default=4e-3, metadata={"help": "Rate of both terms of the objective, unless given apart."}
+    )
+    lr_scheduler_type: str = field(default="constant", metadata={"help": "Set by the script, from the budget."})
+    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
+    logging_steps: float = field(default=10, metadata={"help": "Steps between two lines of metrics."})
+    save_steps: float = field(default=100, metadata={"help": "Steps between two checkpoints."})
+    save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
+    report_to: str | None = field(default="tensorboard", metadata={"help": "Where else to report."})
+    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_steps == 0 or self.max_steps < -1:
+            raise ValueError(f"max_steps={self.max_steps} must be at least 1, or -1 for a budget in CPU seconds")
+        if self.lr_scheduler_type != "constant" or self.warmup_steps:
+            raise ValueError(
+                f"lr_scheduler_type={str(self.lr_scheduler_type)!r} and warmup_steps={self.warmup_steps}: the rate "
+                "follows the budget of an arm; set warmup_share and decay_share"
+            )
+
+
+def recorded(script: ScriptArguments, args: RecipeArguments) -> dict[str, Any]:
+    """All arguments, as `arguments.json` holds them."""
+    return {**vars(script), **args.to_sanitized_dict()}

@@ -1,0 +1,245 @@
+"""One arm of the main job with one seed: train to the budget, decode the held-out puzzles, write the result."""
+
+import json
+from collections.abc import Callable
+from copy import copy
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import (
+    AutoModelForMaskedLM,
+    PreTrainedModel,
+    PrinterCallback,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+    set_seed,
+)
+
+import dllm_rl  # noqa: F401  (registers LLaDA)
+from dllm_rl.decode import decode
+from dllm_rl.evaluate import Evaluation, evaluate
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.strategies import get_strategy
+from dllm_rl.sudoku import EVERY_CELL
+from dllm_rl.trainer import UnmaskTrainer
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
+from llm_rl.training.callbacks import MetricsWriter, write_json_lines
+from llm_rl.training.lora import add_lora
+from llm_rl.training.output_folder import LAST
+from llm_rl.training.storage import save_arrays, write_text_whole
+from sudoku_dllm.machine import machine
+from sudoku_dllm.main_job.arguments import BASE
+from sudoku_dllm.main_job.data import Setting
+from sudoku_env.envs.rendering import decode_gif
+
+RESULT, OUTCOMES, METRICS, CURVE, MODEL, GIF = (
+    "result.json", "outcomes.npz", "metrics.jsonl", "curve.jsonl", "model", "decode.gif"
+)  # fmt: skip
+Progress = Callable[[float], None]
+
+
+class ShareSpent(TrainerCallback):
+    """Tells how much of the budget is spent after each update."""
+
+    def __init__(self, callback: BudgetCallback, progress: Progress) -> None:
+        self.callback, self.progress = callback, progress
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Pass it on."""
+        self.progress(min(1.0, self.callback.share(state.global_step)))
+
+
+def new_model(setting: Setting, seed: int) -> PreTrainedModel:
+    """A fresh copy of the base model, with adapters that do nothing yet if LoRA is asked for."""
+    set_seed(seed)
+    script, args = setting.script, setting.args
+    model = AutoModelForMaskedLM.from_pretrained(script.model, dtype=script.dtype).to(args.device)
+    if not args.lora_r:
+        return model
+    return add_lora(
+        model,
+        r=args.lora_r,
+        alpha=args.lora_alpha,
+        dropout=args.lora_dropout,
+        target_modules=args.lora_target_modules,
+    )
+
+
+def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
+    """The trainer of an arm; what the arms are is said here alone.
+
+    - "objective": the recipe. "placebo": the same with every cell counted as definite. "ce": the recipe's roll-outs,
+      but of the loss only the masked cross-entropy, at all open positions.
+    - "sft": masked-diffusion fine-tuning on the solved puzzles. "sft_definite": the same with a loss on cells alone
+      that are definite where the mask falls.
+
+    What the loss counts decides which rate is best: where it is cells that can be learned by heart alone, a lower one.
+    """
+    model = new_model(setting, seed)
+    if arm in ("sft", "sft_definite"):
+        data = SftDataset(setting.task().batch(setting.train))
+        return SftTrainer(model=model, args=sft_arguments(setting, arm, seed, folder), train_dataset=data)
+    args = copy(setting.args)
+    args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
+    args.resume_from_checkpoint, args.overwrite_output_dir = None, False
+    if arm in ("ce", "placebo"):
+        args.learning_rate = setting.script.masked_learning_rate
+        args.rl_learning_rate = args.sft_learning_rate = None
+    if arm == "ce":
+        args.rl_weight, args.sft_weight, args.ce_on = 0.0, 0.0, "masked"
+    task = setting.task(EVERY_CELL if arm == "placebo" else None)
+    return UnmaskTrainer(model, args, setting.train, task)
+
+
+def sft_arguments(setting: Setting, arm: str, seed: int, folder: Path) -> SftArguments:
+    """Arguments of an SFT arm; what is no matter of the loss is the recipe's."""
+    script, args = setting.script, setting.args
+    shared = [
+        "max_grad_norm", "weight_decay", "logging_steps", "save_steps", "save_total_limit", "report_to", "use_cpu",
+        "disable_tqdm", "bf16", *(item.name for item in fields(TrainingArguments) if "_checkpointing" in item.name),
+    ]  # fmt: skip
+    return SftArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=script.control_batch_size,
+        learning_rate=script.definite_learning_rate if arm == "sft_definite" else script.control_learning_rate,
+        lr_scheduler_type="constant",
+        max_steps=UNLIMITED_STEPS,
+        seed=seed,
+        ce_on="definite" if arm == "sft_definite" else "masked",
+        logging_nan_inf_filter=False,
+        **{name: getattr(args, name) for name in shared},
+    )
+
+
+def train_arm(
+    setting: Setting, arm: str, seed: int, folder: Path, budget: Budget, progress: Progress, *, resume: bool
+) -> tuple[nn.Module, dict[str, Any]]:
+    """Train an arm; the model, and what was spent."""
+    script = setting.script
+    trainer = new_trainer(setting, arm, seed, folder)
+    for shown in (PrinterCallback, ProgressCallback):
+        trainer.remove_callback(shown)
+    callback = BudgetCallback(
+        budget,
+        rows_after(trainer),
+        validate=(lambda model: solved(model, setting)) if script.curve_points else None,
+        validate_share=1 / max(1, script.curve_points),
+        keep_best=False,
+    )
+    trainer.add_callback(MetricsWriter(folder / METRICS))
+    trainer.add_callback(ShareSpent(callback, progress))
+    schedule = trapezoid(script.warmup_share, script.decay_share)
+    train_to_budget(trainer, callback, schedule, resume_from_checkpoint=LAST if resume else None)
+    trainer.save_model(str(folder / MODEL))
+    setting.tokenizer.save_pretrained(folder / MODEL)
+    if script.curve_points:
+        points = [{"share": share, "solved": score} for share, score in callback.validations]
+        write_json_lines(folder / CURVE, points)
+    updates = trainer.state.global_step
+    return trainer.model, {
+        "updates": updates,
+        "puzzles_seen": callback.puzzles_after(updates),
+        "cpu_seconds": callback.cpu_seconds,
+        "seconds": callback.seconds,
+    }
+
+
+def solved(model: nn.Module, setting: Setting) -> float:
+    """The share of the curve's puzzles that a model solves by the first strategy, one token a step."""
+    strategy = get_strategy(setting.script.strategies[0])
+    result = evaluate(model, setting.curve, setting.judged_as, strategy=strategy, device=setting.args.device)
+    return float(result.solved.mean())
+
+
+def judge(model: nn.Module, setting: Setting, seed: int, progress: Progress) -> dict[tuple[str, str, int], Evaluation]:
+    """Decode every held-out set by every strategy and number of tokens a step."""
+    script = setting.script
+    ways = [(name, how, k) for name in setting.tests for how in script.strategies for k in script.eval_tokens]
+    found = {}
+    for number, (name, how, k) in enumerate(ways):
+        progress(number / len(ways))
+        found[name, how, k] = evaluate(
+            model,
+            setting.tests[name],
+            setting.judged_as,
+            strategy=get_strategy(how),
+            tokens_per_step=k,
+            policy=setting.args.policy_config(1.0),
+            seed=seed,
+            device=setting.args.device,
+        )
+    return found
+
+
+def run_arm(
+    setting: Setting,
+    arm: str,
+    seed: int,
+    folder: Path,
+    budget: Budget | None,
+    *,
+    resume: bool,
+    training: Progress,
+    judging: Progress,
+) -> None:
+    """Train unless the arm is the base, decode the held-out puzzles, and write the result, whole or not at all.
+
+    Args:
+        setting: Base, puzzles and arguments.
+        arm: Name of the arm.
+        seed: Seed of training, and of strategies that draw.
+        folder: Where checkpoints, metrics, model and result go.
+        budget: What training may spend; None for the base.
+        resume: Whether to go on from the last checkpoint, if there is one.
+        training: Called with the share of the budget that is spent.
+        judging: Called with the share of the decodings that are done.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    spent: dict[str, Any] = {"updates": 0, "puzzles_seen": 0, "cpu_seconds": 0.0, "seconds": 0.0}
+    if arm == BASE:
+        model: nn.Module = new_model(setting, seed)
+    else:
+        assert budget is not None
+        model, spent = train_arm(setting, arm, seed, folder, budget, training, resume=resume)
+    evaluations = judge(model, setting, seed, judging)
+    write_evaluations(folder, evaluations)
+    draw_decode(model, setting, evaluations, folder / GIF)
+    result = {"arm": arm, "seed": seed, "machine": machine(), **spent}
+    write_text_whole(folder / RESULT, json.dumps(result, indent=2))
+
+
+def draw_decode(
+    model: nn.Module, setting: Setting, evaluations: dict[tuple[str, str, int], Evaluation], path: Path
+) -> None:
+    """Draw how the first held-out puzzle that is solved (the first one if none is) is decoded, one token a step."""
+    (name, how, _), found = next(iter(evaluations.items()))
+    batch = setting.judged_as.batch([setting.tests[name][int(np.argmax(found.solved))]]).to(setting.args.device)
+    policy, generator = setting.args.policy_config(1.0), torch.Generator(device=setting.args.device).manual_seed(0)
+    record = decode(model, batch, get_strategy(how), on_error="end", policy=policy, generator=generator)
+    decode_gif(path, batch.boards(record.states_of(0)), batch.layout.solution)
+
+
+def write_evaluations(folder: Path, evaluations: dict[tuple[str, str, int], Evaluation]) -> None:
+    """Write evaluations by set, strategy and tokens a step, whole or not at all; `read_evaluations` reads them."""
+    columns = {
+        f"{name}/{how}/{k}/{item.name}": getattr(each, item.name)
+        for (name, how, k), each in evaluations.items()
+        for item in fields(Evaluation)
+    }
+    save_arrays(folder / OUTCOMES, columns)
+
+
+def read_evaluations(folder: Path) -> dict[tuple[str, str, int], Evaluation]:
+    """What `write_evaluations` wrote: (set, strategy, tokens a step) → evaluation."""
+    with np.load(folder / OUTCOMES) as arrays:
+        keys = dict.fromkeys(tuple(name.rsplit("/", 1)[0].split("/")) for name in arrays)
+        return {
+            (name, how, int(k)): Evaluation(*(arrays[f"{name}/{how}/{k}/{item.name}"] for item in fields(Evaluation)))
+            for name, how, k in keys
+        }

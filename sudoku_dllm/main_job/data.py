@@ -1,0 +1,79 @@
+"""What the arms of the main job have in common: the puzzles to train on and those held out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from dllm_rl.sudoku import SudokuTask
+from sudoku_dllm.held_out import check_held_out
+from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_env.prompts.text import build_prompt, parse_puzzle
+from sudoku_env.prompts.tokens import PreFilled, pre_fill
+from sudoku_env.puzzles import read_prompts
+from sudoku_env.symmetries import symmetric_prompts
+
+COMPACT = "compact"
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Base, puzzles and arguments of a run.
+
+    Attributes:
+        script: What to train and how to judge it.
+        args: The recipe of the objective.
+        tokenizer: That of the base.
+        train: Puzzles to train on, images included.
+        tests: Name → held-out puzzles.
+        curve: Held-out puzzles of the curve.
+    """
+
+    script: ScriptArguments
+    args: RecipeArguments
+    tokenizer: PreTrainedTokenizerBase
+    train: list[PreFilled]
+    tests: Mapping[str, list[PreFilled]]
+    curve: list[PreFilled]
+
+    @classmethod
+    def load(cls, script: ScriptArguments, args: RecipeArguments) -> "Setting":
+        """Read everything.
+
+        Raises:
+            OSError: A file or the tokenizer cannot be read.
+            SudokuError: A prompt is none, cannot be pre-filled, or is in words that images are not in.
+            ValueError: A held-out solution grid occurs in training.
+        """
+        tokenizer = AutoTokenizer.from_pretrained(script.model)
+
+        def filled(path: str, count: int, images: int = 1) -> list[PreFilled]:
+            prompts = worded(read_prompts(path)[: count or None], script.prompt_template)
+            if images > 1:
+                template = script.prompt_template or COMPACT
+                options: dict[str, Any] = {"symmetries": script.symmetries, "seed": args.seed}
+                prompts = symmetric_prompts(prompts, images, template=template, **options)
+            return [pre_fill(prompt, tokenizer, script.max_gen_length) for prompt in prompts]
+
+        train = filled(script.data, script.max_puzzles, script.images)
+        tests = {name: filled(path, script.eval_puzzles) for name, path in script.test_sets.items()}
+        curve = filled(script.curve_data, script.curve_puzzles) if script.curve_points else []
+        held_out = {f"--eval_data: {name}": each for name, each in tests.items()}
+        check_held_out(train, {**held_out, "--curve_data": curve})
+        return cls(script, args, tokenizer, train, tests, curve)
+
+    def task(self, rule: str | None = None) -> SudokuTask:
+        """The task to train on; what is definite, unless a rule is given, is the script's."""
+        names = self.tokenizer
+        return SudokuTask(names.pad_token_id, names.eos_token_id, self.script.tail, rule or self.script.rule)
+
+    @property
+    def judged_as(self) -> SudokuTask:
+        """The task to judge by: definite by singles, whatever is trained, as the random floor is."""
+        return SudokuTask(self.tokenizer.pad_token_id)
+
+
+def worded(prompts: list[str], template: str | None) -> list[str]:
+    """The prompts in the words of a template; None leaves them as they are."""
+    return prompts if template is None else [build_prompt(parse_puzzle(prompt), template) for prompt in prompts]

@@ -1,0 +1,103 @@
+"""The page of a run of the main job: `report.html` in its folder."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoModelForMaskedLM
+
+from dllm_rl.statistics import estimate
+from dllm_rl.strategies import get_strategy
+from llm_rl.training.output_folder import RECORD
+from sudoku_dllm.machine import versions
+from sudoku_dllm.main_job.arguments import BASE
+from sudoku_dllm.main_job.arm import METRICS, MODEL
+from sudoku_dllm.main_job.report import Outcomes, points
+from sudoku_dllm.main_job.side_by_side import Job
+from sudoku_dllm.run_page.curves import loss_curve
+from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table
+from sudoku_dllm.run_page.replays import chosen, replays_of
+
+
+def write_page(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> Path:
+    """Write the page of a run whose jobs have ended.
+
+    Returns:
+        Its path.
+    """
+    return Page(
+        title=f"{run.name}: decoding order on Sudoku",
+        facts=_facts(outcomes, jobs),
+        arguments=json.loads((run / RECORD).read_text(encoding="utf-8")),
+        tables=[table for name in outcomes.setting.tests for table in _tables(outcomes, name)],
+        curves=[_loss(run, jobs)],
+        replays=_replays(outcomes, run, jobs),
+    ).write(run / PAGE)
+
+
+def _facts(outcomes: Outcomes, jobs: Sequence[Job]) -> dict[str, str]:
+    """What was run, on what, and how long it took."""
+    setting, results = outcomes.setting, outcomes.results
+    spent = sum(result["seconds"] for result in results.values())
+    return {
+        "base": setting.script.model,
+        "trained on": f"{len(setting.train):,} puzzles of {setting.script.data}",
+        "arms": ", ".join(outcomes.arms),
+        "seeds": ", ".join(str(seed) for seed in dict.fromkeys(job.seed for job in jobs)),
+        "machine": "; ".join(dict.fromkeys(str(result["machine"]) for result in results.values())),
+        "training": f"{spent / 60:.1f} minutes in all, of each arm and seed by itself",
+        "versions": versions(),
+    }
+
+
+def _tables(outcomes: Outcomes, name: str) -> list[Table]:
+    """Solved by tokens a step, and the differences, on one test set."""
+    script = outcomes.setting.script
+    how, steps = script.strategies[0], script.eval_tokens
+    solved = [
+        [
+            arm,
+            *(points(estimate(outcomes.solved(arm, (name, how, k))), sign=False) for k in steps),
+            f"{100 * outcomes.order(arm, name):.1f}",
+        ]
+        for arm in outcomes.arms
+    ]
+    head = ["arm", *(f"{k} token{'s' * (k > 1)} a step" for k in steps), "greedy_forced"]
+    note = (
+        f"Per cent of {len(outcomes.setting.tests[name]):,} puzzles, ± 95 % over puzzles and, with several seeds, over "
+        f"seeds; decoded by {how}. greedy_forced is the share of states whose surest cell is definite; in random order "
+        f"it is {100 * outcomes.floors[name]:.1f}."
+    )
+    tables = [Table(f"{name}: solved", head, solved, note)]
+    if outcomes.others:
+        rows = [
+            [
+                f"{outcomes.leader} − {arm}",
+                *(points(outcomes.difference(outcomes.leader, arm, (name, how, k))) for k in steps),
+            ]
+            for arm in outcomes.others
+        ]
+        tables.append(Table(f"{name}: differences in points", head[:-1], rows))
+    return tables
+
+
+def _loss(run: Path, jobs: Sequence[Job]) -> Curve:
+    """The loss of each arm with the first seed."""
+    logs: dict[str, Path] = {}
+    for job in jobs:
+        if job.arm != BASE:
+            logs.setdefault(job.arm, job.folder(run) / METRICS)
+    return loss_curve(logs)
+
+
+def _replays(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> list[Replay]:
+    """Decodes of the last arm with its first seed: of puzzles that it solves, and of some that it fails."""
+    setting = outcomes.setting
+    job = next(job for job in jobs if job.arm == jobs[-1].arm)
+    name, how, k = key = outcomes.leading(next(iter(setting.tests)))
+    rows = chosen(outcomes.evaluations[job][key].solved.tolist())
+    folder = setting.script.model if job.arm == BASE else job.folder(run) / MODEL
+    model: Any = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    puzzles = [setting.tests[name][row] for row in rows]
+    return replays_of(model, f"{job.arm}, {name}", setting.judged_as, puzzles, get_strategy(how), k)

@@ -1,0 +1,232 @@
+"""Arms side by side, each in a process of one thread, with a line of progress each."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from tqdm import tqdm
+
+from llm_rl.training.budget import Budget
+from llm_rl.training.quiet import quiet_libraries
+from sudoku_dllm.main_job.arguments import BASE, RecipeArguments
+from sudoku_dllm.main_job.arm import RESULT, run_arm
+from sudoku_dllm.main_job.data import Setting
+
+LOG = "log.txt"
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Job:
+    """An arm with a seed."""
+
+    arm: str
+    seed: int
+
+    def folder(self, run: Path) -> Path:
+        """Where it lies in the folder of its run."""
+        return run / self.arm / f"seed{self.seed}"
+
+
+class Lines:
+    """A line of progress for each job where there is a terminal; elsewhere a line when it begins and one when it ends.
+
+    Args:
+        jobs: The jobs.
+        quiet: Print no bars.
+    """
+
+    def __init__(self, jobs: Sequence[Job], quiet: bool) -> None:
+        self.bars: dict[Job, Any] = {}
+        self.several = len({job.seed for job in jobs}) > 1
+        self.width = max(len(self.name(job)) for job in jobs)
+        if sys.stderr.isatty() and not quiet:
+            layout = "  {desc} {bar:30} {percentage:3.0f} % {unit}"
+            columns, rows = shutil.get_terminal_size((100, 24))
+            shared: dict[str, Any] = {"total": 1.0, "bar_format": layout, "ncols": columns, "nrows": rows, "unit": ""}
+            self.bars = {
+                job: tqdm(desc=self.name(job).ljust(self.width), position=place, **shared)
+                for place, job in enumerate(jobs)
+            }
+
+    def name(self, job: Job) -> str:
+        """The job's name, with its seed where there are several."""
+        return f"{job.arm}, seed {job.seed}" if self.several else job.arm
+
+    def begin(self, job: Job) -> None:
+        """It starts."""
+        if not self.bars:
+            print(f"  {self.name(job).ljust(self.width)} started", flush=True)
+
+    def show(self, job: Job, phase: str, share: float) -> None:
+        """It is so far."""
+        if bar := self.bars.get(job):
+            bar.n, bar.unit = share, phase
+            bar.refresh()
+
+    def end(self, job: Job, text: str) -> None:
+        """It has ended."""
+        if bar := self.bars.get(job):
+            bar.n, bar.unit = 1.0, text
+            bar.refresh()
+        else:
+            print(f"  {self.name(job).ljust(self.width)} {text}", flush=True)
+
+    def close(self) -> None:
+        """Leave the lines where they are."""
+        for bar in self.bars.values():
+            bar.close()
+
+
+def default_processes(args: RecipeArguments) -> int:
+    """As many processes as cores that this one may use; 0, which is this one, on an accelerator."""
+    if not args.use_cpu:
+        return 0
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def leader_of(setting: Setting, job: Job) -> Job | None:
+    """The job whose time a job takes for its budget; None where it has one of its own, or none."""
+    counted = setting.args.max_steps > 0 and job.arm not in (BASE, "objective")
+    return Job("objective", job.seed) if counted else None
+
+
+def budget_of(setting: Setting, run: Path, job: Job) -> Budget | None:
+    """What a job may spend; None for the base.
+
+    Without `max_steps` it is `cpu_seconds`. With it the objective takes so many updates, and every other arm of the
+    same seed the time that these took.
+
+    Raises:
+        FileNotFoundError: The objective of this seed has no result yet.
+    """
+    if job.arm == BASE:
+        return None
+    clock: Literal["cpu_seconds", "seconds"] = "cpu_seconds" if setting.args.use_cpu else "seconds"
+    if (leader := leader_of(setting, job)) is not None:
+        result = json.loads((leader.folder(run) / RESULT).read_text(encoding="utf-8"))
+        return Budget(clock, result[clock])
+    if setting.args.max_steps > 0:
+        return Budget("steps", setting.args.max_steps)
+    return Budget(clock, setting.script.cpu_seconds)
+
+
+def in_this_process(setting: Setting, run: Path, jobs: Sequence[Job], *, resume: bool) -> None:
+    """Run jobs one after the other."""
+    lines = Lines(jobs, setting.args.disable_tqdm)
+    for job in jobs:
+        lines.begin(job)
+        run_arm(
+            setting,
+            job.arm,
+            job.seed,
+            job.folder(run),
+            budget_of(setting, run, job),
+            resume=resume,
+            training=lambda share, job=job: lines.show(job, "training", share),  # type: ignore[misc]
+            judging=lambda share, job=job: lines.show(job, "decoding", share),  # type: ignore[misc]
+        )
+        lines.end(job, summary(run, job))
+    lines.close()
+
+
+def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: int, *, resume: bool) -> list[Job]:
+    """Run jobs in processes of their own, a thread each, at most so many at a time.
+
+    Returns:
+        The jobs that failed; their output is in `log.txt` of their folders.
+    """
+    context = multiprocessing.get_context("spawn")
+    lines = Lines(jobs, setting.args.disable_tqdm)
+    waiting, failed = list(jobs), list[Job]()
+    running: dict[Job, tuple[Any, Any]] = {}
+    threads = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"  # the processes inherit it
+    try:
+        while waiting or running:
+            # Start what has a budget; an arm that takes the objective's time waits for it.
+            for job in list(waiting):
+                leader = leader_of(setting, job)
+                if len(running) == at_a_time or leader in [*waiting, *running]:
+                    continue
+                waiting.remove(job)
+                if leader in failed:
+                    failed.append(job)
+                    lines.end(job, "not run, as the objective failed, whose time it takes")
+                    continue
+                shares = context.Array("d", [0.0, 0.0])
+                folder = job.folder(run)
+                folder.mkdir(parents=True, exist_ok=True)
+                words = (setting, job, folder, budget_of(setting, run, job), resume, shares, os.getpid())
+                process = context.Process(target=_worker, args=words, daemon=True)
+                process.start()
+                running[job] = (process, shares)
+                lines.begin(job)
+
+            # Look after those that run.
+            time.sleep(POLL_SECONDS)
+            for job, (process, shares) in list(running.items()):
+                trained, judged = shares
+                lines.show(job, "decoding" if judged else "training", judged or trained)
+                if process.exitcode is None:
+                    continue
+                del running[job]
+                if process.exitcode == 0:
+                    lines.end(job, summary(run, job))
+                else:
+                    failed.append(job)
+                    lines.end(job, f"failed with status {process.exitcode}, see {job.folder(run) / LOG}")
+    finally:
+        for process, _ in running.values():
+            process.terminate()
+        lines.close()
+        if threads is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = threads
+    return failed
+
+
+def summary(run: Path, job: Job) -> str:
+    """What a job cost, in a line."""
+    result = json.loads((job.folder(run) / RESULT).read_text(encoding="utf-8"))
+    if job.arm == BASE:
+        return "decoded"
+    return f"{result['updates']:,} updates on {result['puzzles_seen']:,} puzzles in {result['cpu_seconds']:.0f} CPU s"
+
+
+def _worker(
+    setting: Setting, job: Job, folder: Path, budget: Budget | None, resume: bool, shares: Any, parent: int
+) -> None:
+    """A job in a process of its own, whose output goes to its log; it ends when its parent does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with (folder / LOG).open("a", encoding="utf-8") as log:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(log.fileno(), stream.fileno())
+    torch.set_num_threads(1)
+    quiet_libraries()
+
+    def tell(place: int, share: float) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+        shares[place] = share
+
+    run_arm(
+        setting,
+        job.arm,
+        job.seed,
+        folder,
+        budget,
+        resume=resume,
+        training=lambda share: tell(0, share),
+        judging=lambda share: tell(1, max(share, 1e-6)),
+    )

@@ -1,0 +1,137 @@
+"""Writes the page: data as JSON inside a template of HTML, styles and script."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from llm_rl.training.storage import write_text_whole
+
+TEMPLATE = Path(__file__).with_name("template.html")
+PLACE = "<!-- data -->"
+PAGE = "report.html"
+"""Its name in the folder of a run."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        title: What it shows.
+        header: Names of the columns; the first names the rows.
+        rows: Cells as they are shown.
+        note: A sentence below it.
+    """
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    @classmethod
+    def from_markdown(cls, title: str, text: str, note: str = "") -> "Table":
+        """Read a table of Markdown: a line of names, one of dashes, and rows; bold and code are left out."""
+        plain = text.strip().replace("**", "").replace("`", "").splitlines()
+        head, _, *rows = (
+            [cell.strip().replace("<br>", "\n") for cell in line.strip().strip("|").split("|")] for line in plain
+        )
+        return cls(title, head, rows, note)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Lines over one axis.
+
+    Attributes:
+        title: What is drawn.
+        x: Name of the horizontal axis.
+        lines: Name → points (x, y).
+    """
+
+    title: str
+    x: str
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One decode of a puzzle of n rows, board by board.
+
+    Attributes:
+        title: Which puzzle and model, and how it ended.
+        size: n.
+        boards: The puzzle and the board after each pass, packed: n² digits, 0 for a blank.
+        solution: The n² digits.
+        definite: For each board its definite cells.
+        boxes: Rows and columns of a box.
+    """
+
+    title: str
+    size: int
+    boards: Sequence[Sequence[int]]
+    solution: Sequence[int]
+    definite: Sequence[Sequence[int]]
+    boxes: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a model wrote.
+
+    Attributes:
+        title: To what, and what it is worth.
+        text: The text, shown as it is.
+    """
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page shows.
+
+    Attributes:
+        title: The name of the run.
+        facts: Name → value: command, versions, machine, seeds, duration …
+        arguments: The arguments of the run, folded away.
+        tables: Tables, the most important first.
+        curves: Curves.
+        replays: Decodes.
+        texts: What was written, folded away.
+    """
+
+    title: str
+    facts: Mapping[str, str]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    tables: Sequence[Table] = ()
+    curves: Sequence[Curve] = ()
+    replays: Sequence[Replay] = ()
+    texts: Sequence[Text] = ()
+
+    def write(self, path: Path) -> Path:
+        """Write it, whole or not at all.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        # A "<" in the data must not end the element that holds it.
+        data = json.dumps(asdict(self), default=str, allow_nan=False).replace("<", "\\u003c")
+        element = f'<script type="application/json" id="data">{data}</script>'
+        write_text_whole(path, TEMPLATE.read_text(encoding="utf-8").replace(PLACE, element))
+        return path
+
+
+def read_replays(path: Path) -> list[Replay]:
+    """The decodes of a page that `Page.write` wrote.
+
+    Raises:
+        ValueError: It is another file.
+    """
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
+    if found is None:
+        raise ValueError(f"{path} is no page of a run")
+    return [Replay(**{**one, "boxes": tuple(one["boxes"])}) for one in json.loads(found[1])["replays"]]

@@ -1,0 +1,77 @@
+"""Replays of decodes for the page of a run."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import nn
+
+from dllm_rl.decode import Decode, decode
+from dllm_rl.strategies import Strategy
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
+from sudoku_dllm.run_page.page import Replay
+from sudoku_env.board import geometry, size_of
+from sudoku_env.logic import definite_cells
+from sudoku_env.prompts.tokens import PreFilled
+
+COUNT, FAILURES = 10, 2
+"""Replays of a run, and how many of them are of failures where there are so many."""
+
+
+def chosen(solved: Sequence[bool]) -> list[int]:
+    """The puzzles to replay: the first that were solved, then the first two that failed, where there are so many."""
+    right, wrong = np.flatnonzero(solved).tolist(), np.flatnonzero(~np.asarray(solved, dtype=bool)).tolist()
+    failures = wrong[: max(FAILURES, COUNT - len(right))]
+    return [*right[: COUNT - len(failures)], *failures]
+
+
+def replays_of(
+    model: nn.Module,
+    name: str,
+    task: SudokuTask,
+    puzzles: Sequence[PreFilled],
+    strategy: Strategy,
+    tokens_per_step: int,
+) -> list[Replay]:
+    """Decode puzzles to their ends and keep every board.
+
+    Args:
+        model: The model.
+        name: Its name, for titles.
+        task: What kind of problems they are.
+        puzzles: The puzzles.
+        strategy: How positions are chosen.
+        tokens_per_step: Positions filled from one pass.
+    """
+    batch = task.batch(list(puzzles)).to(next(model.parameters()).device)
+    record = decode(model, batch, strategy, tokens_per_step=tokens_per_step)
+    return [replay_in(batch, record, row, name) for row in range(len(puzzles))]
+
+
+def replay_in(batch: PuzzleBatch, record: Decode, row: int, name: str) -> Replay:
+    """A decode that has been made, board by board.
+
+    Args:
+        batch: The puzzles that were decoded.
+        record: What `decode` gave.
+        row: Which of them.
+        name: The name of model and puzzles, for the title.
+    """
+    states = record.states_of(row)
+    boards = batch.boards(states)
+    solution = batch.boards(batch.answers[row : row + 1])[0]
+    box = geometry(size_of(solution.size))
+    wrong = ((boards != 0) & (boards != solution)).any(1)
+    definite = [
+        [] if bad else np.flatnonzero(np.asarray(definite_cells(board)).reshape(-1)).tolist()
+        for board, bad in zip(boards, wrong, strict=True)
+    ]
+    missed = int((boards[-1] != solution).sum())
+    end = "solved" if not missed else f"{missed} cells wrong"
+    return Replay(
+        title=f"{name}: {int((boards[0] > 0).sum())} clues, {len(boards) - 1} passes, {end}",
+        size=size_of(solution.size),
+        boards=boards.tolist(),
+        solution=solution.tolist(),
+        definite=definite,
+        boxes=(box.box_rows, box.box_columns),
+    )

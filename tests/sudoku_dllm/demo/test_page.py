@@ -1,0 +1,173 @@
+"""The page in a browser: it looks nothing up elsewhere, decodes as Python does, and can be used without a mouse."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sudoku_dllm.demo.serve import page_server
+from sudoku_env import default_puzzles, to_string
+from tests.sudoku_dllm.demo.browser import chromium, visit, wait_for_decodes
+from tests.sudoku_dllm.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
+
+NINE = to_string(default_puzzles(9).boards[0])
+SIX = "31.5244521.3......1.42...6....2.1..."
+
+
+@pytest.fixture(scope="module")
+def address(page: Path) -> Iterator[str]:
+    with page_server(page, 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+def test_a_decode_in_the_page_is_that_of_python(browser: Any, address: str) -> None:
+    decode_in_page(browser, address, MODELS[0], 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_200_decodes_in_the_page_are_those_of_python(browser: Any, address: str, name: str) -> None:
+    decode_in_page(browser, address, name, 200)
+
+
+def decode_in_page(browser: Any, address: str, name: str, count: int) -> None:
+    """Decode puzzles by the modules that the page has loaded, and in Python in double precision."""
+    model, tokenizer = load(name)
+    batch = problems(tokenizer, count)
+    with visit(browser, address) as page:
+        found = page.evaluate(
+            """async ([name, puzzles]) => {
+              const [{ Models }, { Layout }, { decode }] = await Promise.all(
+                ["models", "layout", "decode"].map((file) => import(`/${file}.js`)));
+              const models = await Models.load();
+              const layout = new Layout(models.entries.get(name).layout);
+              const options = { strategy: "margin", policy: models.policy };
+              const llada = await models.get(name);
+              return puzzles.map((puzzle) => [...decode(llada, layout, puzzle, options)].map((step) =>
+                step.choices.map(({ position, token }) => [position, token])));
+            }""",
+            [name, boards(batch)],
+        )
+    expected: list[list[Any]] = [[] for _ in range(count)]
+    for step in python_steps(model.double(), batch, "margin", {}, None):
+        for row, choices, _ in of_trajectories(step):
+            expected[row].append(choices)
+    assert found == expected
+
+
+def test_two_models_decode_one_puzzle_side_by_side(browser: Any, address: str) -> None:
+    with visit(browser, address, f"#puzzle={SIX}&model={MODELS[0]}&other={MODELS[1]}&step=3") as page:
+        wait_for_decodes(page, 2)
+        titles = page.locator(".panel h2").all_inner_texts()
+        assert [title.split(",")[0] for title in titles] == list(MODELS)
+        assert all(text.startswith("3 of ") for text in page.locator(".passes").all_inner_texts())
+        assert page.locator(".heat").count() > 0
+
+
+def test_keys_step_write_and_erase(browser: Any, address: str) -> None:
+    with visit(browser, address, f"#puzzle={SIX}") as page:
+        wait_for_decodes(page)
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_function("() => location.hash.includes('step=1')")
+        assert page.locator("#passes").inner_text().startswith("1 /")
+
+        # In the board: to row 1, column 3, which is blank.
+        page.locator('[data-cell="0"]').focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("1")
+        assert page.locator("#verdict").inner_text().startswith("Invalid")
+        assert "wrong" in page.locator('[data-cell="2"]').get_attribute("aria-label")
+        page.keyboard.press("Backspace")
+        assert page.locator("#verdict").inner_text().startswith("A puzzle")
+        page.wait_for_function("() => !location.hash.includes('step')")
+        assert page.locator("#puzzle").input_value() == SIX
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("31.5|245", "No board: 7 cells"),
+        (SIX.replace(".", "3", 1), "Invalid"),
+        ("." * 36, "Ambiguous"),
+        ("123...456..." + "." * 24, "Ambiguous"),
+        ("12345......6" + "." * 24, "Unsolvable"),
+        (NINE, "A puzzle: there is exactly one solution. The page has no model for 9×9"),
+    ],
+)
+def test_a_pasted_puzzle_is_judged_at_once(browser: Any, address: str, text: str, verdict: str) -> None:
+    with visit(browser, address) as page:
+        page.locator("#puzzle").fill(text)
+        assert page.locator("#verdict").inner_text().startswith(verdict)
+
+
+def test_a_new_puzzle_is_drawn_and_decoded(browser: Any, address: str) -> None:
+    with visit(browser, address, f"#puzzle={SIX}") as page:
+        drawn = set()
+        for _ in range(3):
+            page.locator("#draw").click()
+            assert page.locator("#verdict").inner_text().startswith("A puzzle: there is exactly one solution")
+            drawn.add(page.locator("#puzzle").input_value())
+        assert len(drawn) == 3 and all(len(puzzle) == 36 for puzzle in drawn)
+        wait_for_decodes(page)
+
+
+def test_a_fragment_restores_what_was_sent(browser: Any, address: str) -> None:
+    fragment = f"#puzzle={SIX}&model={MODELS[1]}&strategy=probability&tokens=&threshold=-0.01&seed=4&step=2"
+    with visit(browser, address, fragment) as page:
+        wait_for_decodes(page)
+        expected = {"model": MODELS[1], "strategy": "probability", "tokens": "", "threshold": "-0.01", "seed": "4"}
+        assert {key: page.locator(f"#{key}").input_value() for key in expected} == expected
+        assert page.locator("#passes").inner_text().startswith("2 /")
+        page.locator("#bound").fill("0.1")
+        page.locator("#bound").press("Enter")
+        assert "leave one out" in page.locator(".passes").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_and_nothing_is_wider_than_a_phone(browser: Any, address: str, scheme: str) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}
+    with visit(browser, address, f"#puzzle={SIX}&other={MODELS[1]}&step=6", **phone) as page:
+        wait_for_decodes(page, 2)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        for name, ratio in page.evaluate(CONTRASTS).items():
+            assert ratio >= 4.5, f"{name} has a contrast of {ratio:.2f}; WCAG AA asks for 4.5"
+        labels = page.evaluate(
+            "[...document.querySelectorAll('button, input, select, textarea')].filter((e) =>"
+            " !e.labels?.length && !e.getAttribute('aria-label') && !e.innerText.trim()).length"
+        )
+        assert labels == 0
+
+
+CONTRASTS = """() => {
+  const rgb = (color) => {
+    const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const luminance = (color) => rgb(color).map((value) => value / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const probe = document.body.appendChild(document.createElement("span"));
+  const value = (name) => { probe.style.color = `var(--${name})`; return getComputedStyle(probe).color; };
+  const pairs = [["text", "page"], ["text", "given"], ["text", "definite"], ["text", "wrong"], ["text", "warm"],
+    ["quiet", "page"], ["followed", "page"]];
+  return Object.fromEntries(pairs.map(([front, back]) => {
+    const [a, b] = [luminance(value(front)), luminance(value(back))].sort((x, y) => y - x);
+    return [`${front} on ${back}`, (a + 0.05) / (b + 0.05)];
+  }));
+}"""
+"""WCAG 2's contrast of each pair of colours that stand on each other."""

@@ -1,0 +1,359 @@
+"""The main job as a user runs it, with tiny counts."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from PIL import Image
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM
+
+import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
+from dllm_rl.evaluate import evaluate
+from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.main_job.arm import new_trainer, read_evaluations, sft_arguments, write_evaluations
+from sudoku_dllm.main_job.data import Setting
+from sudoku_dllm.main_job.report import Outcomes, closing_text
+from sudoku_dllm.main_job.side_by_side import Job, budget_of
+from tests.dllm_rl.helpers.evaluations import evaluation
+from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
+from tests.scripts.helpers.page_data import page_data
+from tests.scripts.helpers.started import ROOT, start
+
+TINY = {
+    "per_device_train_batch_size": 2,
+    "control_batch_size": 4,
+    "max_puzzles": 12,
+    "eval_puzzles": 6,
+    "save_steps": 2,
+    "logging_steps": 1,
+}
+ARMS = ["sft", "sft_definite", "ce", "placebo", "objective"]
+TIMES = {"seconds", "cpu_seconds", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "table.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def setting(tmp_path: Path, **options: Any) -> Setting:
+    names = {name for name in ScriptArguments.__dataclass_fields__ if name in options}
+    script = ScriptArguments(
+        **{**{"max_puzzles": 12, "eval_puzzles": 6}, **{name: options.pop(name) for name in names}}
+    )
+    recipe = {"output_dir": str(tmp_path), "use_cpu": True, "report_to": "none", "disable_tqdm": True, **options}
+    return Setting.load(script, RecipeArguments(**recipe))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """All arms with CPU seconds, two processes at a time."""
+    folder = tmp_path_factory.mktemp("main") / "run"
+    process = start("train_sudoku.py", folder, fresh=True, **TINY, cpu_seconds=1.5, jobs=2, arms=ARMS)
+    output, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors[-3000:] + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
+    return folder, output, errors
+
+
+@pytest.fixture(scope="module")
+def whole_options() -> dict[str, Any]:
+    return {**TINY, "max_steps": 4, "num_generations": 2, "jobs": 0, "curve_points": 2, "curve_puzzles": 4}
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory, whole_options: dict[str, Any]) -> Path:
+    """Base and objective with a number of updates, in this process."""
+    folder = tmp_path_factory.mktemp("counted") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        run_here(patch, "train_sudoku.py", **whole_options, arms="objective", output_dir=folder)
+    return folder
+
+
+def test_it_says_first_what_will_happen_and_ends_with_the_table(whole: tuple[Path, str, str]) -> None:
+    folder, output, errors = whole
+    plan, table = output.split("\n  base")[0], output[output.index("sudoku6x6_few_test: per cent") :]
+    for arm in ARMS:
+        assert f"\n  {arm} " in plan and f"\n{arm} " in table
+    for said in (
+        "218,560 parameters",
+        "12 puzzles with 1",
+        "for 1.5 CPU seconds each",
+        "No symmetry is used",
+        "minute",
+    ):
+        assert said in plan
+    for said in ("1 token ", "2 tokens", "4 tokens", "random order", "objective minus", "Seed 42.", "greedy_forced"):
+        assert said in table
+    assert f"Run folder: {folder} (table.csv" in table
+    assert "Warning" not in errors + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
+
+
+def test_the_long_table_is_what_the_outcomes_say(whole: tuple[Path, str, str]) -> None:
+    folder, _, _ = whole
+    rows = rows_of(folder)
+    assert len(rows) == 6 * 2 * 3
+    assert {row["arm"] for row in rows} == {"base", *ARMS}
+    for row in rows:
+        found = read_evaluations(folder / row["arm"] / "seed42")[
+            row["test_set"], row["strategy"], int(row["tokens_per_step"])
+        ]
+        result = json.loads((folder / row["arm"] / "seed42" / "result.json").read_text())
+        assert float(row["solved"]) == pytest.approx(found.solved.mean(), abs=1e-6)
+        assert int(row["puzzles"]) == len(found.solved) == 6
+        assert int(row["updates"]) == result["updates"] and row["seed"] == "42" and row["strategy"] == "margin"
+        assert float(row["cpu_seconds"]) == pytest.approx(result["cpu_seconds"], rel=1e-4)
+        assert (row["arm"] == "base") == (float(row["cpu_seconds"]) == 0) and float(row["cpu_seconds"]) < 10
+        assert row["arm"] == "base" or float(row["cpu_seconds"]) >= 1.5
+
+
+def test_passes_and_differences_by_hand(tmp_path: Path) -> None:
+    """Two arms on four puzzles; a decode takes as many passes as its masked positions over k, rounded up."""
+    kept = setting(
+        tmp_path, eval_puzzles=4, eval_data=[str(ROOT / "data" / "sudoku6x6_test.jsonl")], eval_tokens=[1, 4]
+    )
+    name = "sudoku6x6_test"
+    masked = [sum(token == puzzle.layout.mask_id for token in puzzle.token_ids) for puzzle in kept.tests[name]]
+    solved = {
+        "base": ([0, 0, 0, 0], [0, 0, 0, 0]),
+        "sft": ([1, 1, 0, 0], [1, 0, 0, 0]),
+        "objective": ([1, 1, 1, 1], [1, 1, 0, 0]),
+    }
+    for arm, by_k in solved.items():
+        folder = tmp_path / "run" / arm / "seed42"
+        folder.mkdir(parents=True)
+        found = {
+            (name, "margin", k): evaluation(row, [9, 8, 7, 6], [10] * 4, [5] * 4)
+            for k, row in zip((1, 4), by_k, strict=True)
+        }
+        write_evaluations(folder, found)
+        (folder / "result.json").write_text(json.dumps({"updates": 1, "puzzles_seen": 2, "cpu_seconds": 3.0}))
+    outcomes = Outcomes(kept, tmp_path / "run", [Job(arm, 42) for arm in solved])
+    mean = [sum(masked) / 4, sum(-(-count // 4) for count in masked) / 4]
+    assert [outcomes.passes(name, k).mean() for k in (1, 4)] == mean
+    assert outcomes.difference("objective", "sft", (name, "margin", 4)).mean == pytest.approx(0.25)
+    assert [outcomes.passes_needed(arm, "sft", name).passes for arm in ("sft", "objective")] == pytest.approx(mean)
+    text = closing_text(outcomes)
+    assert "  sft  1: +50.0 ± " in text
+    assert f"base not reached, sft {mean[0]:.1f}, objective ≤ {mean[1]:.1f}" in text
+    rows = outcomes.long_table()
+    assert rows[(rows.arm == "objective") & (rows.tokens_per_step == 4)].forward_passes.item() == mean[1]
+
+
+def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path, str, str], tmp_path: Path) -> None:
+    folder, _, _ = whole
+    kept = setting(tmp_path)
+    weights = []
+    for arm in ARMS:
+        model = AutoModelForMaskedLM.from_pretrained(folder / arm / "seed42" / "model")
+        weights.append(float(model.model.transformer.blocks[0].q_proj.weight.detach().abs().sum()))
+        (name, how, k), found = next(iter(read_evaluations(folder / arm / "seed42").items()))
+        again = evaluate(model, kept.tests[name], kept.judged_as, tokens_per_step=k)
+        assert how == "margin"
+        np.testing.assert_array_equal(found.solved, again.solved)
+    assert len(set(weights)) == len(ARMS)
+    with Image.open(folder / "decode.gif") as picture:
+        assert picture.n_frames > 1  # a decode that errs, as after so short a training, ends there
+    with Image.open(folder / "solved.png") as picture:
+        assert picture.width > 800
+    assert (folder / "decode.gif").read_bytes() == (folder / "objective" / "seed42" / "decode.gif").read_bytes()
+    assert list(folder.rglob("events.out.tfevents.*"))
+    card = ModelCard.load(folder / "objective" / "seed42" / "model" / "README.md")
+    figures = {(each.dataset_name, each.metric_name): each.metric_value for each in card.data.eval_results}
+    assert figures["sudoku6x6_test", "solved by margin, 1 a step"] == pytest.approx(
+        100 * read_evaluations(folder / "objective" / "seed42")["sudoku6x6_test", "margin", 1].solved.mean(), abs=0.05
+    )
+    data = page_data(folder / "report.html")
+    assert [row[0] for row in data["tables"][0]["rows"]] == ["base", *ARMS] and len(data["replays"]) >= 2
+    assert set(data["curves"][0]["lines"]) == set(ARMS) and data["facts"]["seeds"] == "42"
+
+
+def test_what_the_arms_are(tmp_path: Path) -> None:
+    kept = setting(tmp_path, ce_weight=0.7, state_fraction=1.0)
+    trainers = {arm: new_trainer(kept, arm, 3, tmp_path / arm) for arm in ("ce", "placebo", "objective")}
+    shared = {
+        "tokens_per_step",
+        "ce_weight",
+        "position_temperature",
+        "per_device_train_batch_size",
+        "f_form",
+    }
+    for arm, trainer in trainers.items():
+        assert trainer.task.rule == ("every_cell" if arm == "placebo" else "singles")
+        assert (trainer.args.sft_weight, trainer.args.ce_on) == ((0.0, "masked") if arm == "ce" else (1.0, "definite"))
+        assert all(getattr(trainer.args, name) == getattr(kept.args, name) for name in shared)
+        assert trainer.args.seed == 3 and trainer.args.rl_weight == 0
+        assert trainer.args.learning_rate == (4e-3 if arm == "objective" else 1e-3)
+    for arm, counted, rate in (("sft", "masked", 3e-4), ("sft_definite", "definite", 4e-3)):
+        args = sft_arguments(kept, arm, 3, tmp_path)
+        assert (args.ce_on, args.learning_rate, args.per_device_train_batch_size, args.seed) == (counted, rate, 128, 3)
+
+
+def test_images_are_trained_on(tmp_path: Path) -> None:
+    kept = setting(tmp_path, images=4, symmetries="digits")
+    boards = np.stack([puzzle.layout.puzzle for puzzle in kept.train])
+    assert boards.shape == (48, 36)
+    np.testing.assert_array_equal(boards > 0, np.tile(boards[:12] > 0, (4, 1)))
+    assert not np.array_equal(boards[12:24], boards[:12])
+
+
+def test_other_arms_get_the_time_of_the_objective_where_its_updates_are_counted(counted: Path, tmp_path: Path) -> None:
+    kept = setting(tmp_path, max_steps=4)
+    spent = json.loads((counted / "objective" / "seed42" / "result.json").read_text())
+    assert spent["updates"] == 4
+    assert budget_of(kept, counted, Job("base", 42)) is None
+    objective, other = (budget_of(kept, counted, Job(arm, 42)) for arm in ("objective", "sft"))
+    assert objective is not None and (objective.by, objective.amount) == ("steps", 4)
+    assert other is not None and (other.by, other.amount) == ("cpu_seconds", spent["cpu_seconds"])
+
+
+def test_metrics_and_curve(counted: Path) -> None:
+    folder = counted / "objective" / "seed42"
+    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for name in ("clip_frac", "position_entropy", "greedy_forced", "position_top_prob", "solved", "approx_kl"):
+        assert sum(name in line for line in metrics) >= 4 or name == "greedy_forced"
+    points = [json.loads(line)["share"] for line in (folder / "curve.jsonl").read_text().splitlines()]
+    assert points == [0.5, 1.0]
+    assert json.loads((counted / "arguments.json").read_text())["num_generations"] == 2
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_weights(
+    counted: Path, whole_options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    run = tmp_path / "run"
+    options = {**whole_options, "arms": "objective", "output_dir": run}
+    run_until_checkpoint(monkeypatch, "objective/seed42/checkpoint-2", "train_sudoku.py", **options)
+    assert not (run / "table.csv").exists() and (run / "base" / "seed42" / "result.json").exists()
+    run_here(monkeypatch, "train_sudoku.py", **options, resume_from_checkpoint="last")
+    assert "1 of 2 results are there already." in capsys.readouterr().out
+    first, second = (load_file(each / "objective/seed42/model/model.safetensors") for each in (counted, run))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    for name in ("metrics.jsonl", "curve.jsonl"):
+        one, other = (
+            [
+                {key: value for key, value in json.loads(line).items() if key not in TIMES}
+                for line in (each / "objective" / "seed42" / name).read_text().splitlines()
+            ]
+            for each in (counted, run)
+        )
+        assert one == other
+    for one, other in zip(rows_of(counted), rows_of(run), strict=True):
+        assert {key: one[key] for key in one if key not in TIMES} == {
+            key: other[key] for key in other if key not in TIMES
+        }
+
+
+def test_a_run_that_had_ended_prints_its_table_again_and_takes_another_arm(
+    counted: Path, whole_options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(counted, run)
+    trained = (run / "objective/seed42/model/model.safetensors").stat().st_mtime_ns
+    options = {**whole_options, "output_dir": run, "resume_from_checkpoint": "last"}
+    run_here(monkeypatch, "train_sudoku.py", **options, arms="objective")
+    assert (run / "table.csv").read_bytes() == (counted / "table.csv").read_bytes()
+    assert "2 of 2 results are there already." in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path)
+    run_here(monkeypatch, "train_sudoku.py", str(_yaml(tmp_path, arms=["sft", "objective"])), **options)
+    assert {row["arm"] for row in rows_of(run)} == {"base", "sft", "objective"}
+    assert (run / "objective/seed42/model/model.safetensors").stat().st_mtime_ns == trained
+    with pytest.raises(SystemExit, match="2"):
+        run_here(monkeypatch, "train_sudoku.py", **{**options, "max_puzzles": 11}, arms="objective")
+    assert "max_puzzles was 12 and is 11; give the same, or a new folder" in capsys.readouterr().err
+
+
+def _yaml(folder: Path, **values: Any) -> Path:
+    path = folder / "recipe.yaml"
+    path.write_text(json.dumps(values))
+    return path
+
+
+@pytest.mark.slow
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    options = {**TINY, "cpu_seconds": 500, "jobs": 1, "arms": "sft"}
+    process = start("train_sudoku.py", tmp_path / "run", fresh=True, **options)
+    folder = tmp_path / "run" / "sft" / "seed42"
+    until = time.monotonic() + 200
+    while not list(folder.glob("checkpoint-*")) and time.monotonic() < until:
+        time.sleep(0.5)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert list(folder.glob("checkpoint-*")) and children
+    until = time.monotonic() + 60
+    while any(_alive(int(child)) for child in children) and time.monotonic() < until:
+        time.sleep(0.5)
+    assert not any(_alive(int(child)) for child in children)
+
+
+def _alive(process: int) -> bool:
+    status = Path(f"/proc/{process}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path: Path) -> None:
+    process = start(
+        "train_sudoku.py",
+        tmp_path / "run",
+        fresh=True,
+        **TINY,
+        cpu_seconds=1,
+        jobs=1,
+        arms="sft",
+        control_learning_rate="1e9",
+    )
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 2 and "1 of 2 did not finish" in errors and "Traceback" not in errors
+    assert f"failed with status 1, see {tmp_path / 'run/sft/seed42/log.txt'}" in output
+    assert "failed_step" in (tmp_path / "run/sft/seed42/log.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--arms", "rl"], "arms=['rl'] are unknown; use some of sft"),
+        (["--arms", "sft", "--max_steps", "3"], "--max_steps 3 counts updates of the objective: add it to --arms"),
+        (["--lr_scheduler_type", "linear"], "the rate follows the budget of an arm; set warmup_share and decay_share"),
+        (["--warmup_steps", "10"], "set warmup_share and decay_share"),
+        (["--seeds", "1", "1"], "seeds=[1, 1] must name at least one, and none twice"),
+        (["--strategies", "best"], "'best' is unknown"),
+        (["--eval_tokens", "0"], "eval_tokens=[0] must be 1 or larger"),
+        (["--cpu_seconds", "0"], "cpu_seconds=0.0 must be positive"),
+        (["--resume_from_checkpoint", "runs/x/checkpoint-2"], "a run is resumed as a whole: give last"),
+        (["--num_generations", "0"], "num_generations=0"),
+    ],
+)
+def test_bad_arguments_end_with_a_sentence(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run_here(monkeypatch, "train_sudoku.py", *words, "--output_dir", tmp_path / "run")
+    assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
+
+
+def test_a_recipe_is_read_and_misspelt_options_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run_here(monkeypatch, "train_sudoku.py", _yaml(tmp_path, learning_rat=1e-4), "--output_dir", tmp_path / "run")
+    assert "learning_rat is unknown; did you mean learning_rate?" in capsys.readouterr().err
+
+
+def test_held_out_grids_in_training_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    options = {**TINY, "eval_data": ROOT / "data" / "sudoku6x6_train.jsonl", "output_dir": tmp_path / "run"}
+    with pytest.raises(SystemExit, match="2"):
+        run_here(monkeypatch, "train_sudoku.py", **options)
+    assert "--eval_data: sudoku6x6_train: 6 of 6 solution grids occur in training" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

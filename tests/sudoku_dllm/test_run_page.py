@@ -1,0 +1,122 @@
+"""The page of a run: what it holds, and what a browser makes of it."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from dllm_rl import SudokuTask, get_strategy, load
+from sudoku_dllm.__main__ import main
+from sudoku_dllm.run_page.curves import loss_curve
+from sudoku_dllm.run_page.page import Curve, Page, Replay, Table, Text, read_replays
+from sudoku_dllm.run_page.replays import chosen, replays_of
+from sudoku_env import definite_cells, parse_board, pre_fill, read_prompts
+from tests.scripts.helpers.page_data import page_data
+
+ROOT = Path(__file__).parents[2]
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+REPLAY = Replay(
+    title="one",
+    size=4,
+    boards=[[1, 0, 0, 4, *[0] * 12], [1, 2, 0, 4, *[0] * 12]],
+    solution=[1, 2, 3, 4, 3, 4, 1, 2, 2, 1, 4, 3, 4, 3, 2, 1],
+    definite=[[1], [2]],
+    boxes=(2, 2),
+)
+PAGE = Page(
+    title="a run </script><b>& more",
+    facts={"machine": "one & only"},
+    arguments={"learning_rate": 1e-3},
+    tables=[Table("solved", ["arm", "1 token"], [["base", "18.0 ± 2.4"]], "a note")],
+    curves=[Curve("loss", "updates", {"sft": [(0, 1.5), (1, 0.5)], "none": []})],
+    replays=[REPLAY],
+    texts=[Text("row 0", "so <answer>12</answer>")],
+)
+
+
+def test_the_page_is_one_file_that_fetches_nothing(tmp_path: Path) -> None:
+    text = PAGE.write(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page_data(tmp_path / "report.html")["title"] == PAGE.title and "<b>& more" not in text
+    assert not re.findall(r"(?:src|href)=", text) and "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs a browser: apt-get install chromium")
+def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
+    page = PAGE.write(tmp_path / "report.html")
+    words = [
+        BROWSER,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path}/profile",
+        "--dump-dom",
+    ]
+    dom = subprocess.run([*words, page.as_uri()], capture_output=True, text=True, check=True, timeout=120).stdout
+    body = html.unescape(dom.split("<dl")[1])
+    assert f"<h1>{html.escape(PAGE.title)}</h1>" in dom or PAGE.title in html.unescape(
+        dom.split("<h1>")[1].split("</h1>")[0]
+    )
+    assert (
+        "one & only" in body
+        and "18.0 ± 2.4" in body
+        and "a note" in body
+        and "pass 0 of 1, 1 cells definite, 0 wrong" in body
+        and "so <answer>12</answer>" in body
+    )
+    board = body.split('class="board"')[1].split('class="controls"')[0]
+    assert board.count('class="given"') == 2 and board.count('class="open"') == 1
+    assert body.count("<path") == 1  # a line without points is none
+
+
+def test_replays_are_the_decodes_of_the_model() -> None:
+    model, tokenizer = load("llada-sudoku6x6-converged")
+    prompts = read_prompts(ROOT / "data" / "sudoku6x6_test.jsonl")[:3]
+    puzzles = [pre_fill(prompt, tokenizer, 40) for prompt in prompts]
+    found = replays_of(model, "converged", SudokuTask(tokenizer.pad_token_id), puzzles, get_strategy("margin"), 2)
+    assert len(found) == 3
+    for replay, prompt in zip(found, prompts, strict=True):
+        puzzle = parse_board(prompt.split()[-1])
+        assert replay.boards[0] == puzzle.tolist() and 0 not in replay.boards[-1] and replay.boxes == (2, 3)
+        for before, after in pairwise(replay.boards):
+            assert sum(a != b for a, b in zip(before, after, strict=True)) <= 2
+        expected = [cell for cell, digit in enumerate(definite_cells(puzzle).reshape(-1)) if digit]
+        assert replay.definite[0] == expected
+        assert replay.title.endswith("solved" if replay.boards[-1] == replay.solution else "wrong")
+
+
+def test_failures_are_among_the_replays() -> None:
+    assert chosen([True] * 20) == list(range(10))
+    assert chosen([False] * 3 + [True] * 20) == [*range(3, 11), 0, 1]
+    assert chosen([False] * 20 + [True]) == [20, *range(9)]
+    assert chosen([True, False]) == [0, 1]
+
+
+def test_tables_of_markdown() -> None:
+    text = "|  | solved |\n| --- | --- |\n| base | 18.0 |\n| `sft` | **+3.0**<br>[+1, +5] |\n"
+    assert Table.from_markdown("one", text, "a note") == Table(
+        "one", ["", "solved"], [["base", "18.0"], ["sft", "+3.0\n[+1, +5]"]], "a note"
+    )
+
+
+def test_losses_over_the_share_of_updates(tmp_path: Path) -> None:
+    lines = [{"step": 5, "loss": 2.0}, {"step": 5, "eval_reward": 1.0}, {"step": 10, "loss": 1.0}, {"train_loss": 1.5}]
+    (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert loss_curve({"sft": tmp_path / "log", "none": tmp_path / "gone"}).lines == {"sft": [(50, 2.0), (100, 1.0)]}
+
+
+def test_replays_are_read_back_and_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    PAGE.write(tmp_path / "report.html")
+    assert read_replays(tmp_path / "report.html") == [REPLAY]
+    assert main(["replay", str(tmp_path), "--number", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "1. one" and "pass 1 of 1: row 1, column 2 is 2 (not definite yet)" in lines
+    assert lines[-1] == "13 of 16 cells are wrong"
+    assert main(["replay", str(tmp_path), "--number", "2"]) == 2 and "decodes 1 to 1" in capsys.readouterr().err
+    assert main(["replay", str(tmp_path / "nowhere")]) == 2 and "there is no" in capsys.readouterr().err
+    (tmp_path / "other.html").write_text("<p>", encoding="utf-8")
+    assert main(["replay", str(tmp_path / "other.html")]) == 2 and "no page of a run" in capsys.readouterr().err
