@@ -3,10 +3,11 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -16,8 +17,12 @@ from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
 from llm_rl.training.output_folder import RECORD
 from sudoku_dllm.machine import machine, versions
-from sudoku_dllm.run_page.page import PAGE, Curve, Page, Table, Text
+from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table, Text
 from sudoku_dllm.run_page.replays import chosen
+from sudoku_env.board import geometry, parse_board, size_of
+from sudoku_env.chat.rewards import completion_text
+from sudoku_env.logic import definite_cells
+from sudoku_env.prompts.scoring import read_answer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +31,49 @@ ASKED = 24
 """Held-out rows that the trained model answers, of which ten are shown."""
 
 
-def write_page(run: Path, title: str, record: Mapping[str, Any], curve: "pd.DataFrame", texts: Sequence[Text]) -> Path:
+@dataclass(frozen=True)
+class Answer:
+    """What a model wrote.
+
+    Attributes:
+        number: The row's number.
+        row: The row, with "prompt".
+        written: The completion, as reward functions see it.
+        scores: What each verifier says.
+    """
+
+    number: int
+    row: Mapping[str, Any]
+    written: Any
+    scores: Mapping[str, float]
+
+    @property
+    def title(self) -> str:
+        """The row and the scores."""
+        return ", ".join([f"row {self.number}", *(f"{name} {score:.2f}" for name, score in self.scores.items())])
+
+    def text(self) -> Text:
+        """The prompt and the completion."""
+        return Text(self.title, f"{_shown(self.row['prompt'])}\n\n→\n\n{_shown(self.written)}")
+
+    def replay(self) -> Replay | None:
+        """The puzzle and the grid that was written, where the row is a puzzle and the completion holds a grid."""
+        if "puzzle" not in self.row:
+            return None
+        puzzle, solution = (parse_board(self.row[name]) for name in ("puzzle", "solution"))
+        size = size_of(puzzle.size)
+        grid = read_answer(completion_text(self.written), size)
+        if grid is None:
+            return None
+        box = geometry(size)
+        definite = np.flatnonzero(definite_cells(puzzle).reshape(-1)).tolist()
+        boards = [puzzle.tolist(), grid.reshape(-1).tolist()]
+        return Replay(self.title, size, boards, solution.tolist(), [definite, []], (box.box_rows, box.box_columns))
+
+
+def write_page(
+    run: Path, title: str, record: Mapping[str, Any], curve: "pd.DataFrame", answers: Sequence[Answer]
+) -> Path:
     """Write the page of a run that has ended.
 
     Args:
@@ -34,7 +81,7 @@ def write_page(run: Path, title: str, record: Mapping[str, Any], curve: "pd.Data
         title: What was trained.
         record: What `results.json` holds.
         curve: Step and held-out metrics, "eval_" before their names.
-        texts: Answers.
+        answers: Answers of the trained model.
 
     Returns:
         Its path.
@@ -65,14 +112,15 @@ def write_page(run: Path, title: str, record: Mapping[str, Any], curve: "pd.Data
             )
             for metric, name in panels.items()
         ],
-        texts=texts,
+        replays=[board for answer in answers if (board := answer.replay()) is not None],
+        texts=[answer.text() for answer in answers],
     ).write(run / PAGE)
 
 
 @torch.no_grad()
-def answers(
+def answers_of(
     folder: Path, rows: Sequence[Mapping[str, Any]], max_new_tokens: int, verifiers: Sequence[RewardFunction]
-) -> list[Text]:
+) -> list[Answer]:
     """What a model writes greedily: ten held-out rows, two failures by the last verifier among them.
 
     Args:
@@ -94,12 +142,7 @@ def answers(
         names, scores = judge.names, judge(prompts, written, [one.completion_ids for one in samples], columns).tolist()
     passed = [not each or each[-1] == 1 for each in scores]
     return [
-        Text(
-            ", ".join(
-                [f"row {index}", *(f"{name} {score:.2f}" for name, score in zip(names, scores[index], strict=True))]
-            ),
-            f"{_shown(prompts[index])}\n\n→\n\n{_shown(written[index])}",
-        )
+        Answer(index, asked[index], written[index], dict(zip(names, scores[index], strict=True)))
         for index in chosen(passed)
     ]
 

@@ -31,7 +31,7 @@ from llm_rl.training.output_folder import LAST, RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.storage import whole_folder
 from scripts.smollm2.loader import load_smollm2
-from scripts.smollm2.page import answers
+from scripts.smollm2.page import answers_of
 from scripts.smollm2.report import report
 from scripts.smollm2.run_state import Judgements, StepClock
 from sudoku_env.chat.rewards import cells_reward, exact_reward, givens_reward
@@ -330,5 +330,5 @@ def train_and_judge(
         model, tokenizer = supervise(task, args, expert_rows, start, StepClock(clock.seconds))
         judged.add(CONTROL, lambda: judge(new_trainer(model, tokenizer, rows, None), rows["test"], task.greedy))
         save_merged(model, tokenizer, run / "control_model")
-    texts = answers(run / "model", rows["test"] if asked is None else asked, args.max_completion_length, verifiers)
-    report(run, name, judged.results, args.seed, clock.seconds, panels, texts)
+    answers = answers_of(run / "model", rows["test"] if asked is None else asked, args.max_completion_length, verifiers)
+    report(run, name, judged.results, args.seed, clock.seconds, panels, answers)

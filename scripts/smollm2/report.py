@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
-from scripts.smollm2.page import write_page
-from sudoku_dllm.run_page.page import Text
+from scripts.smollm2.page import Answer, write_page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +22,7 @@ def report(
     seed: int,
     seconds: float,
     panels: Mapping[str, str],
-    texts: Sequence[Text],
+    answers: Sequence[Answer],
 ) -> None:
     """Write `results.json`, `curve.png` and `report.html`, and print the table.
 
@@ -34,13 +33,13 @@ def report(
         seed: Random seed of the run.
         seconds: Seconds that RL's steps took.
         panels: Held-out metric → what the picture and the table call it.
-        texts: Answers of the trained model.
+        answers: Answers of the trained model.
     """
     record = {"seed": seed, "seconds": seconds, "panels": dict(panels), "results": results}
     write_text_whole(run / "results.json", json.dumps(record, indent=2))
     curve = held_out_curve(run, panels)
     plot_curves({f"seed {seed}": curve}, panels, run / "curve.png")
-    page = write_page(run, name, record, curve, texts)
+    page = write_page(run, name, record, curve, answers)
     print(f"\nHeld out, seed {seed}; {seconds:.0f} s of RL:\n\n{table(results, panels)}\n\nRun folder: {run}")
     print(f"Report with answers, for a browser: {page}")
 

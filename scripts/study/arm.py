@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,14 @@ from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import save_arrays, write_text_whole
 from scripts.study.config import BASES, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_dllm.held_out import check_held_out
+from sudoku_dllm.run_page.replays import chosen, replay_in
 from sudoku_env.order import random_order_floor
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.symmetries import symmetric_prompts
 
 TEMPLATE = "compact"
-RESULT, OUTCOMES, METRICS = "result.json", "outcomes.npz", "metrics.jsonl"
+RESULT, OUTCOMES, METRICS, REPLAYS = "result.json", "outcomes.npz", "metrics.jsonl", "replays.json"
 OUTCOME_FIELDS = {
     "solved": "solved",
     "forward_passes": "forward_passes",
@@ -104,7 +106,7 @@ class ArmRun:
         regime: The regime that the arm belongs to.
         arm: Name of the arm, or of a base.
         seed: Random seed of training and of decoding.
-        folder: Where `result.json`, `outcomes.npz`, metrics and the model go.
+        folder: Where `result.json`, `outcomes.npz`, metrics, ten decodes and the model go.
 
     Raises:
         ValueError: Grids of held-out puzzles occur in training.
@@ -154,7 +156,12 @@ class ArmRun:
             floor = random_order_floor(batch.boards(batch.responses), batch.boards(batch.answers), seed=0)
             summaries[name] = {"puzzles": len(puzzles), "greedy_forced_floor": floor, "decodings": {}}
             for how in self.regime.decodings(self.arm):
-                found = assess(decode_as(model, batch, how, seed=self.seed), seed=self.seed)
+                record = decode_as(model, batch, how, seed=self.seed)
+                found = assess(record, seed=self.seed)
+                if not outcomes:  # the decoding and the puzzles that come first
+                    rows = chosen(found.evaluation.solved.tolist())
+                    replays = [asdict(replay_in(batch, record, row, f"{self.arm}, {how.label}")) for row in rows]
+                    write_text_whole(self.folder / REPLAYS, json.dumps(replays))
                 summaries[name]["decodings"][how.label] = found.summary()
                 for field, column in OUTCOME_FIELDS.items():
                     outcomes[f"{name}/{how.label}/{field}"] = getattr(found.evaluation, column)

@@ -1,21 +1,22 @@
 """The page of a study: `report.html` in its folder, with the tables that lead and the loss of every arm."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scripts.study.arm import METRICS
+from scripts.study.arm import METRICS, REPLAYS
 from scripts.study.results import RegimeResults, by_tokens, result_folder, sweeps
 from scripts.study.tables import cost_table, lead_table, order_table, passes_table
 from sudoku_dllm.machine import versions
 from sudoku_dllm.run_page.curves import loss_curve
-from sudoku_dllm.run_page.page import PAGE, Curve, Page, Table
+from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table, replays_of_json
 
 
 def write_page(found: Sequence[RegimeResults], runs: Path, command: str) -> Path:
     """Write the page of what is there.
 
-    Models of a study are not kept, so that there is no decode to be played.
+    The decodes to be played are those of the last arm of each regime with its first seed.
 
     Args:
         found: Results, one for each regime.
@@ -39,6 +40,7 @@ def write_page(found: Sequence[RegimeResults], runs: Path, command: str) -> Path
         arguments={results.name: {arm: results.regime.settings(arm) for arm in results.results} for results in there},
         tables=[table for results in there for table in _tables(results)],
         curves=[_loss(results, runs) for results in there],
+        replays=[replay for results in there for replay in _replays(results, runs)],
     ).write(runs / PAGE)
 
 
@@ -62,3 +64,13 @@ def _loss(results: RegimeResults, runs: Path) -> Curve:
     }
     curve = loss_curve(logs)
     return replace(curve, title=f"{results.name}: {curve.title.lower()}")
+
+
+def _replays(results: RegimeResults, runs: Path) -> list[Replay]:
+    """The decodes that the last arm kept; none from a folder of results alone."""
+    arm, by_seed = list(results.results.items())[-1]
+    path = result_folder(runs, results.name, arm, min(by_seed)) / REPLAYS
+    if not path.is_file():
+        return []
+    kept = replays_of_json(json.loads(path.read_text(encoding="utf-8")))
+    return [replace(each, title=f"{results.name}, {each.title}") for each in kept]

@@ -134,4 +134,9 @@ def read_replays(path: Path) -> list[Replay]:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
     if found is None:
         raise ValueError(f"{path} is no page of a run")
-    return [Replay(**{**one, "boxes": tuple(one["boxes"])}) for one in json.loads(found[1])["replays"]]
+    return replays_of_json(json.loads(found[1])["replays"])
+
+
+def replays_of_json(content: Sequence[Mapping[str, Any]]) -> list[Replay]:
+    """Replays that `dataclasses.asdict` made JSON of."""
+    return [Replay(**{**one, "boxes": tuple(one["boxes"])}) for one in content]

@@ -72,6 +72,7 @@ def test_a_study_goes_on_where_it_was(tmp_path: Path) -> None:
     page = page_data(tmp_path / "runs" / "report.html")
     assert [row[0] for row in page["tables"][0]["rows"]] == ["base", "rl", "sft"]
     assert set(page["curves"][0]["lines"]) == {"rl", "sft"} and "few (seeds [3])" in page["facts"]["regimes"]
+    assert len(page["replays"]) == 10 and page["replays"][0]["title"].startswith("few, sft, margin")
     report.unlink()
     again = study(tmp_path, regime(remarks="Seen.", passes=[5]), "--report_only")
     assert again.returncode == 0 and report.read_text(encoding="utf-8") == text
