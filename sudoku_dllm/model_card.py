@@ -22,12 +22,13 @@ class Figure(NamedTuple):
     value: float
 
 
-def card_head(name: str, figures: Sequence[Figure]) -> str:
+def card_head(name: str, figures: Sequence[Figure], library: str = "transformers") -> str:
     """YAML between two lines of dashes, with which a model's README.md begins.
 
     Args:
         name: Name of the model.
         figures: What is known of it.
+        library: What loads it.
     """
     results = [
         EvalResult(
@@ -43,7 +44,7 @@ def card_head(name: str, figures: Sequence[Figure]) -> str:
     ]
     data = ModelCardData(
         license="apache-2.0",
-        library_name="transformers",
+        library_name=library,
         pipeline_tag=TASK,
         tags=["masked-diffusion", "llada", "sudoku"],
         model_name=name,

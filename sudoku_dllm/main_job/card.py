@@ -22,7 +22,7 @@ WHAT = {
 """What an arm is, in a phrase."""
 CARD = """# {name}
 
-{base}, a LLaDA (masked-diffusion language model) of {parameters:,} parameters for {size}×{size} Sudoku, after {what}.
+{subject}, for {size}×{size} Sudoku, after {what}.
 
 - **Trained on** {prompts:,} puzzles of `{data}`: {updates:,} updates on {seen:,} puzzles drawn from them,
   {seconds:.0f} CPU seconds, seed {seed}; {machine}.
@@ -60,10 +60,14 @@ def write_card(outcomes: Outcomes, job: Job, run: Path) -> Path | None:
         f"| {puzzles} ({len(setting.tests[puzzles]):,}) | {' | '.join(f'{solved[puzzles, k]:.1f}' for k in steps)} |"
         for puzzles in setting.tests
     ]
+    folder = job.folder(run) / MODEL
+    adapter, size = (folder / "adapter_config.json").is_file(), _parameters(folder)
+    subject = f"{base}, a masked-diffusion language model of {size:,} parameters"
+    if adapter:
+        subject = f"An adapter (PEFT) of {size:,} parameters to {base}, a masked-diffusion language model"
     text = CARD.format(
         name=name,
-        base=base,
-        parameters=_parameters(job.folder(run) / MODEL / "model.safetensors"),
+        subject=subject,
         size=next(iter(setting.tests.values()))[0].layout.size,
         what=WHAT[job.arm],
         prompts=len(setting.train),
@@ -79,12 +83,14 @@ def write_card(outcomes: Outcomes, job: Job, run: Path) -> Path | None:
         dashes="---|" * len(steps),
         rows="\n".join(rows),
     )
-    path = job.folder(run) / MODEL / "README.md"
-    write_text_whole(path, card_head(name, figures) + text)
-    return path
+    write_text_whole(folder / "README.md", card_head(name, figures, "peft" if adapter else "transformers") + text)
+    return folder / "README.md"
 
 
-def _parameters(weights: Path) -> int:
-    """How many numbers a file of weights holds."""
-    with safe_open(weights, framework="pt") as file:
-        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())
+def _parameters(folder: Path) -> int:
+    """How many numbers the files of weights in a folder hold."""
+    count = 0
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as file:
+            count += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())
+    return count

@@ -85,4 +85,6 @@ def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> Non
         adapters = load_file(folder / "adapter_model.safetensors")
         assert sum(weight.numel() for weight in adapters.values()) == 1984
         assert any(bool(weight.any()) for key, weight in adapters.items() if "lora_B" in key)
+    card = (objective / "model" / "README.md").read_text()
+    assert "An adapter (PEFT) of 1,984 parameters to published" in card and "library_name: peft" in card
     assert isinstance(PeftModel.from_pretrained(base, str(objective / "model")), PeftModel)
