@@ -10,7 +10,7 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from llm_rl.core import selective_log_softmax
 from llm_rl.rollout.data import pad
-from llm_rl.rollout.shared_prompts import prompt_cache, repeats_prompts, shares_prompts
+from llm_rl.rollout.shared_prompts import prompt_cache, shares_prompts
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class TransformersEngine:
     def _generate_part(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         ids, mask = (tensor.to(self._model.device) for tensor in pad(prompts, params.pad_token_id, "left"))
         recorder = _LogprobRecorder(params.temperature)
-        shared = self._shares and repeats_prompts(ids, mask)
+        cache = prompt_cache(self._model, ids, mask) if self._shares else None
         processors = LogitsProcessorList([recorder])
         if self.generator is not None and not params.greedy:
             processors.append(_GumbelNoise(params.temperature, self.generator))
@@ -144,7 +144,7 @@ class TransformersEngine:
             input_ids=ids,
             attention_mask=mask.long(),
             logits_processor=processors,
-            **({"past_key_values": prompt_cache(self._model, ids, mask)} if shared else {}),
+            **({} if cache is None else {"past_key_values": cache}),
         )
         sampled = output[:, ids.shape[1] :]
         logprobs = recorder.finish(sampled)

@@ -20,7 +20,7 @@ from llm_rl.core import (
 from llm_rl.rollout.arguments import AdapterReference
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.packing import check_packing, packed_outputs
-from llm_rl.rollout.shared_prompts import positions, prompt_cache, repeats_prompts, shares_prompts
+from llm_rl.rollout.shared_prompts import positions, prompt_cache, shares_prompts
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.wrapper import ModelWrapper
 
@@ -108,8 +108,8 @@ class PolicyScorer:
         predicting = slice(-keep - 1, -1)
         if self.padding_free:
             return self._packed_features(causal, ids, mask.bool(), predicting)
-        if self.share_prompts and repeats_prompts(batch.prompt_ids, batch.prompt_mask):
-            cache = prompt_cache(causal, batch.prompt_ids, batch.prompt_mask)
+        cache = prompt_cache(causal, batch.prompt_ids, batch.prompt_mask) if self.share_prompts else None
+        if cache is not None:
             inputs = {name: value[:, predicting] for name, value in inputs.items() if torch.is_tensor(value)}
             inputs |= {"attention_mask": mask[:, :-1], "past_key_values": cache, "use_cache": True}
             predicting = slice(None)

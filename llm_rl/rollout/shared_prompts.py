@@ -44,11 +44,6 @@ def group_by_prompt(prompt_ids: Tensor, prompt_mask: Tensor) -> tuple[Tensor, Te
     return torch.tensor(firsts, device=prompt_ids.device), torch.tensor(owners, device=prompt_ids.device)
 
 
-def repeats_prompts(prompt_ids: Tensor, prompt_mask: Tensor) -> bool:
-    """Whether there is something to share: a prompt of two tokens or more `(B, P)` that is there twice."""
-    return prompt_ids.shape[1] > 1 and len(group_by_prompt(prompt_ids, prompt_mask)[0]) < len(prompt_ids)
-
-
 def prompt_cache(causal: Any, prompt_ids: Tensor, prompt_mask: Tensor) -> Any:
     """Keys and values of all but the last token of each prompt, a row for each row; different prompts are read once.
 
@@ -56,13 +51,18 @@ def prompt_cache(causal: Any, prompt_ids: Tensor, prompt_mask: Tensor) -> Any:
 
     Args:
         causal: A causal language model of transformers that `supports_shared_prompts`.
-        prompt_ids: `(B, P)`, padded on the left, P ≥ 2.
+        prompt_ids: `(B, P)`, padded on the left.
         prompt_mask: bool `(B, P)`.
 
     Returns:
-        The cache, for `past_key_values`.
+        The cache, for `past_key_values`; None where there is nothing to share, as no prompt of two tokens or more is
+        there twice.
     """
+    if prompt_ids.shape[1] < 2:
+        return None
     firsts, owners = group_by_prompt(prompt_ids, prompt_mask)
+    if len(firsts) == len(prompt_ids):
+        return None
     mask = prompt_mask[firsts, :-1]
     inputs = {"input_ids": prompt_ids[firsts, :-1], "attention_mask": mask.long(), "use_cache": True}
     if "position_ids" in inspect.signature(causal.forward).parameters:

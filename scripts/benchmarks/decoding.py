@@ -245,25 +245,17 @@ print(f"\nEasiest rules that make a cell definite, shares:\n\n{used.to_string(fl
 print(f"\n{folder}: table.csv, tiers.csv, order.png, decode.gif")
 
 
+def cell(value: Any) -> str:
+    """A value in a table of the page."""
+    if pd.isna(value):
+        return ""
+    return f"{value:.{3 if abs(value) < 10 else 1}f}" if isinstance(value, float) else str(value)
+
+
 def shown_as(title: str, frame: Any, note: str) -> Table:
-    """A table of the page."""
-    cells = frame.dropna(axis="columns", how="all").reset_index().dropna(axis="columns", how="all")
-    return Table(
-        title,
-        list(cells),
-        [
-            [
-                ""
-                if pd.isna(value)
-                else f"{value:.{3 if abs(value) < 10 else 1}f}"
-                if isinstance(value, float)
-                else str(value)
-                for value in row
-            ]
-            for row in cells.itertuples(index=False)
-        ],
-        note,
-    )
+    """A table of the page; columns that say nothing are left out."""
+    cells = frame.reset_index().dropna(axis="columns", how="all")
+    return Table(title, list(cells), [[cell(value) for value in row] for row in cells.itertuples(index=False)], note)
 
 
 page = Page(

@@ -11,7 +11,6 @@ random numbers. The run folder receives `results.json`.
 
 import copy
 import json
-import logging
 import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -30,6 +29,7 @@ from llm_rl.training.arguments import RunArguments
 from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.command_line import fail, parse
 from llm_rl.training.output_folder import RunFolder
+from llm_rl.training.quiet import quiet_libraries
 from llm_rl.training.storage import write_text_whole
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from scripts.short_training import short_training
@@ -173,7 +173,7 @@ for word in given.rates:
     if arm not in ARMS or not 0 < rates[arm] < 1:
         fail(f"--rates {word}: give ARM=RATE, e.g. grpo=1e-4, with an arm of {', '.join(ARMS)} and a rate below 1")
 folder = RunFolder(given)
-logging.getLogger("accelerate").setLevel(logging.ERROR)
+quiet_libraries()
 torch.set_num_threads(1)
 run, words = folder.open(asdict(given)), tokenizer()
 train, test = puzzles(given.train_puzzles, 0, held_out=False), puzzles(given.test_puzzles, 1, held_out=True)

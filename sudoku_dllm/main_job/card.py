@@ -39,14 +39,14 @@ Licence: Apache-2.0, as the project.
 """
 
 
-def write_card(outcomes: Outcomes, job: Job, run: Path) -> Path | None:
-    """Write the card of the model that a job left.
+def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
+    """Write the card of the model that a job left; the base has its own.
 
-    Returns:
-        Its path; None for the base, which has its own.
+    Raises:
+        OSError: It cannot be written.
     """
     if job.arm == BASE:
-        return None
+        return
     setting, result = outcomes.setting, outcomes.results[job]
     script, base = setting.script, Path(setting.script.model).name
     name, strategy, steps = f"{base}-{job.arm}", script.strategies[0], script.eval_tokens
@@ -84,7 +84,6 @@ def write_card(outcomes: Outcomes, job: Job, run: Path) -> Path | None:
         rows="\n".join(rows),
     )
     write_text_whole(folder / "README.md", card_head(name, figures, "peft" if adapter else "transformers") + text)
-    return folder / "README.md"
 
 
 def _parameters(folder: Path) -> int:

@@ -1,6 +1,7 @@
 /** New puzzles: a grid at random, and clues taken away as long as the solution stays the only one. */
 
-import { digitsOf, geometry } from "./board.js";
+import { digitsOf } from "./board.js";
+import { candidates } from "./logic.js";
 import { solutions } from "./solver.js";
 
 /** Clues of a new puzzle, by size: few, and still often solved by logic. */
@@ -16,7 +17,7 @@ export const CLUES = { 4: 5, 6: 11, 9: 28 };
 export function generate(size, uniform) {
   const board = new Array(size * size).fill(0);
   for (const cell of shuffled(board.keys(), uniform)) {
-    board[cell] = shuffled(candidates(board, cell, size), uniform).find(
+    board[cell] = shuffled(digitsOf(candidates(board)[cell]), uniform).find(
       (digit) => solutions(board.with(cell, digit), 1).length,
     );
   }
@@ -29,14 +30,6 @@ export function generate(size, uniform) {
     clues -= 1;
   }
   return board;
-}
-
-/** The digits that no unit of a blank cell holds. */
-function candidates(board, cell, size) {
-  const { units, unitsOf } = geometry(size);
-  let mask = (1 << size) - 1;
-  for (const unit of unitsOf[cell]) for (const other of units[unit]) if (board[other]) mask &= ~(1 << (board[other] - 1));
-  return digitsOf(mask);
 }
 
 /** Fisher and Yates. */
