@@ -159,7 +159,17 @@ def taking_back_passes(
             replaced, best = _replaced(logits[~at_masked], states, committed, take_back)
             left = masked.sum(1) - filled[0].bincount(minlength=len(some))
             room = (take_back.max_passes - number - 1 - left).clamp_min(0)  # (A,)
-            remasked = _remasked(logits[~at_masked], states, committed & ~replaced, room, take_back, committed)
+            remasked = torch.zeros_like(committed)
+            if take_back.remask_threshold is not None or take_back.remask_count is not None:
+                remasked = doubted(
+                    logits[~at_masked],
+                    states,
+                    committed,
+                    room,
+                    candidates=~replaced,
+                    threshold=take_back.remask_threshold,
+                    count=take_back.remask_count,
+                )
 
             # All of it is written at once.
             states[filled] = tokens
@@ -201,28 +211,35 @@ def _replaced(logits: Tensor, states: Tensor, committed: Tensor, take_back: Take
     return sure & (best != states), best
 
 
-def _remasked(
-    logits: Tensor, states: Tensor, candidates: Tensor, room: Tensor, take_back: TakeBack, committed: Tensor
+def doubted(
+    logits: Tensor,
+    states: Tensor,
+    committed: Tensor,
+    room: Tensor,
+    *,
+    candidates: Tensor | None = None,
+    threshold: float | Tensor | None = None,
+    count: int | None = None,
 ) -> Tensor:
-    """bool `(A, R)`: the tokens to mask again, of the candidates the least probable ones, of equal ones the left.
+    """bool `(A, R)`: the committed tokens to mask again, the least probable ones, of equal ones the left.
 
     Args:
         logits: fp32 `(C, V)`, at the committed positions.
         states: int64 `(A, R)`.
-        candidates: bool `(A, R)`, the committed tokens that are not replaced.
-        room: int64 `(A,)`, most tokens of each row.
-        take_back: Threshold and count.
         committed: bool `(A, R)`.
+        room: int64 `(A,)`, most tokens of each row.
+        candidates: bool `(A, R)`, the committed tokens that may be chosen; None is all.
+        threshold: Only tokens of a probability below it, a number or one a row, `(A, 1)`; None is no threshold.
+        count: Most tokens of each row; None is no further bound.
     """
-    if take_back.remask_threshold is None and take_back.remask_count is None:
-        return torch.zeros_like(candidates)
     own = logits.log_softmax(-1).gather(1, states[committed][:, None]).squeeze(1)  # (C,)
     doubt = own.new_full(states.shape, NEG_INF).masked_scatter(committed, -own)  # (A, R)
-    if take_back.remask_threshold is not None:
-        candidates = candidates & (doubt.neg().exp() < take_back.remask_threshold)
+    candidates = committed if candidates is None else committed & candidates
+    if threshold is not None:
+        candidates = candidates & (doubt.neg().exp() < threshold)
     doubt = doubt.masked_fill(~candidates, NEG_INF)
-    if take_back.remask_count is not None:
-        room = room.clamp_max(take_back.remask_count)
+    if count is not None:
+        room = room.clamp_max(count)
     rank = doubt.sort(dim=1, descending=True, stable=True).indices.argsort(dim=1)
     return candidates & (rank < room[:, None])
 
