@@ -1,9 +1,11 @@
-"""What taking tokens back repairs: SFT with and without the model's own mistakes, and decodes with and without it.
+"""What taking tokens back repairs: a base trained further in several ways, and decodes with and without it.
 
-From one base and one list of puzzles two models are trained for each seed: `corrupted`, whose states hold its own
-mistakes (`dllm_rl.corruption`), and the control `sft`, for as many more updates as they cost less. Each decodes
-held-out puzzles by largest margin with several numbers of tokens a step, and then so that tokens are taken back, with
-the threshold that is best on validation puzzles. Prints and writes `table.csv`.
+From one base and one list of puzzles a model is trained for each arm (`scripts.sudoku.second_stage`) and seed, all for
+the same CPU seconds. Each decodes held-out puzzles by largest margin with several numbers of tokens a step, and then so
+that tokens are taken back, with the threshold that is best on validation puzzles. Prints and writes `table.csv`.
+
+Puzzles come from files of prompts, or with `--drawn` from the generator, of any difficulty: what is trained on is of
+the train split of grids, what is judged of the others, so that no grid occurs twice, up to the symmetries of Sudoku.
 
 Without taking back there are also, of the validation puzzles that fail, the mean number of wrong cells and the median
 probability that the model gives to wrong and to right cells when it looks at its complete answer. A puzzle counts as
@@ -11,6 +13,7 @@ repaired if the same model with the same tokens a step fails it without taking b
 other way round.
 
     python -m scripts.sudoku.taking_back configs/taking_back.yaml --seeds 0 1 2
+    python -m scripts.sudoku.taking_back configs/taking_back9x9.yaml
 """
 
 import json
@@ -21,17 +24,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer, set_seed
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decode import decode
 from dllm_rl.evaluate import Evaluation, evaluate
 from dllm_rl.policy import logits_at
-from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import SudokuTask
 from dllm_rl.taking_back import TakeBack
+from llm_rl.training.budget import Budget
 from llm_rl.training.command_line import (
     USER_ERRORS,
     fail,
@@ -44,14 +47,18 @@ from llm_rl.training.command_line import (
 )
 from llm_rl.training.reports import load_pandas
 from llm_rl.training.storage import write_text_whole
+from scripts.sudoku.endless import EndlessPuzzles
+from scripts.sudoku.second_stage import ARMS, train_arm
 from sudoku_dllm.held_out import check_held_out
 from sudoku_dllm.machine import machine
+from sudoku_env.board import Board
 from sudoku_env.errors import SudokuError
+from sudoku_env.generator import generate
+from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
+from sudoku_env.split import in_split
 from sudoku_env.symmetries import symmetric_prompts
-
-ARMS = ("sft", "corrupted")
 
 
 @dataclass
@@ -68,16 +75,17 @@ class Arguments:
     validation_puzzles: int = field(default=200, metadata={"help": "The first so many; 0 is all."})
     test_puzzles: int = field(default=500, metadata={"help": "The first so many; 0 is all."})
     max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
-    updates: int = field(default=600, metadata={"help": "Updates of the model with corrupted states."})
-    control_updates: int = field(
-        default=800,
-        metadata={"help": "Updates of the control. A third more: drawing mistakes is a further forward pass."},
+    drawn: int = field(
+        default=0, metadata={"help": "Train on so many puzzles of the generator, with symmetries; 0: on the file's."}
     )
+    size: int = field(default=9, metadata={"help": "Board size of drawn puzzles."})
+    clues: list[int] = field(default_factory=lambda: [22, 34], metadata={"help": "Fewest and most clues, to train."})
+    judged_clues: list[int] = field(
+        default_factory=lambda: [22, 30], metadata={"help": "Fewest and most clues of drawn puzzles to judge by."}
+    )
+    cpu_seconds: float = field(default=100.0, metadata={"help": "CPU time of each training, on one thread."})
     batch_size: int = field(default=32, metadata={"help": "Puzzles an update."})
-    learning_rate: float = field(default=1e-3, metadata={"help": "Rate, after 20 warm-up updates falling to 0."})
-    corruption: float = field(default=0.4, metadata={"help": "As in SftArguments."})
-    corruption_temperature: float = field(default=1.0, metadata={"help": "As in SftArguments."})
-    corruption_weight: float = field(default=1.0, metadata={"help": "As in SftArguments."})
+    learning_rate: float = field(default=1e-3, metadata={"help": "Highest rate; it falls to 0."})
     tokens_per_step: list[int] = field(
         default_factory=lambda: [1, 2, 4], metadata={"help": "Positions filled from one forward pass."}
     )
@@ -88,7 +96,10 @@ class Arguments:
         default_factory=lambda: [0.5, 0.7, 0.9], metadata={"help": "Tokens are replaced by others above it."}
     )
     max_passes: int = field(default=40, metadata={"help": "Most forward passes of a decode that takes tokens back."})
-    arms: list[str] = field(default_factory=lambda: list(ARMS), metadata={"help": f"Some of {', '.join(ARMS)}."})
+    arms: list[str] = field(
+        default_factory=lambda: ["sft", "corrupted", "self_correction", "objective"],
+        metadata={"help": f"Some of {', '.join(ARMS)}."},
+    )
     judge_only: bool = field(
         default=False, metadata={"help": "Train nothing: judge the models that output_dir holds already."}
     )
@@ -99,7 +110,7 @@ class Arguments:
 (args,) = parse(Arguments, description=__doc__)
 if unknown := set(args.arms) - set(ARMS):
     fail(f"--arms {sorted(unknown)} are unknown; choose among {', '.join(ARMS)}")
-for option in ("data", "validation", "test"):
+for option in () if args.drawn else ("data", "validation", "test"):
     need_file(option, getattr(args, option))
 need_model("model", args.model)
 need_writable("output_dir", args.output_dir)
@@ -112,6 +123,8 @@ with user_errors(ValueError):
 logging.disable_progress_bar()
 torch.set_num_threads(1)
 margin = STRATEGIES["margin"]
+DRAWN_SEED = 7_000
+"""Random seed of drawn puzzles; those of validation and test have the next ones."""
 
 
 def filled(path: str, count: int, images: int = 1) -> list[PreFilled]:
@@ -122,15 +135,34 @@ def filled(path: str, count: int, images: int = 1) -> list[PreFilled]:
     return [pre_fill(prompt, tokenizer, args.max_gen_length) for prompt in prompts]
 
 
+def fill(board: Board) -> PreFilled:
+    """A drawn board, pre-filled."""
+    return pre_fill(build_prompt(board, "compact"), tokenizer, args.max_gen_length)
+
+
+def drawn(split: str, count: int, seed: int) -> list[PreFilled]:
+    """Puzzles of the generator whose grids are of a split that is not trained on."""
+    low, high = args.judged_clues
+    pool = generate(16 * count, size=args.size, clues=(low, high), rule=None, seed=seed)
+    return [fill(board) for board in pool.boards[in_split(pool.solutions, split)][:count]]
+
+
 with user_errors(*USER_ERRORS, SudokuError):
     tokenizer = AutoTokenizer.from_pretrained(args.model)
-    train = [] if args.judge_only else filled(args.data, 0, args.images)
-    validation, test = (
-        filled(args.validation, args.validation_puzzles),
-        filled(args.test, args.test_puzzles),
-    )
+    task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
+    if args.drawn:
+        low, high = args.clues
+        source = EndlessPuzzles(fill, task, size=args.size, clues=(low, high), rule=None, seed=DRAWN_SEED)
+        train = [] if args.judge_only else [fill(source.board(index)) for index in range(args.drawn)]
+        validation = drawn("validation", args.validation_puzzles, DRAWN_SEED + 1)
+        test = drawn("test", args.test_puzzles, DRAWN_SEED + 2)
+    else:
+        train = [] if args.judge_only else filled(args.data, 0, args.images)
+        validation, test = (
+            filled(args.validation, args.validation_puzzles),
+            filled(args.test, args.test_puzzles),
+        )
     check_held_out(train, {"--validation": validation, "--test": test})
-task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
 folder = Path(args.output_dir)
 folder.mkdir(parents=True, exist_ok=True)
 write_text_whole(folder / ("judged.json" if args.judge_only else "arguments.json"), json.dumps(asdict(args), indent=2))
@@ -142,35 +174,24 @@ def trained(name: str, seed: int) -> torch.nn.Module:
     if args.judge_only:
         with user_errors(*USER_ERRORS):
             return AutoModelForMaskedLM.from_pretrained(home)
-    set_seed(seed)
-    corrupted: dict[str, Any] = {}
-    if name == "corrupted":
-        names = ("corruption", "corruption_temperature", "corruption_weight")
-        corrupted = {key: getattr(args, key) for key in names}
-    trainer = SftTrainer(
-        model=AutoModelForMaskedLM.from_pretrained(args.model).float(),
-        args=SftArguments(
-            output_dir=str(folder / f"{name}-{seed}"),
-            per_device_train_batch_size=args.batch_size,
-            max_steps=args.updates if corrupted else args.control_updates,
-            learning_rate=args.learning_rate,
-            warmup_steps=20,
-            lr_scheduler_type="linear",
-            max_grad_norm=1.0,
-            logging_steps=50,
-            save_strategy="no",
-            report_to="none",
-            seed=seed,
-            use_cpu=True,
-            disable_tqdm=True,
-            overwrite_output_dir=True,
-            **corrupted,
-        ),
-        train_dataset=SftDataset(task.batch(train)),
+    model = AutoModelForMaskedLM.from_pretrained(args.model).float()
+    home.parent.mkdir(parents=True, exist_ok=True)
+    spent = train_arm(
+        name,
+        model,
+        train,
+        task,
+        home.parent,
+        budget=Budget("cpu_seconds", args.cpu_seconds),
+        seed=seed,
+        batch_size=args.batch_size,
+        learning_rate=args.learning_rate,
+        max_passes=args.max_passes,
     )
-    trainer.train()
-    trainer.save_model(str(home))
-    return trainer.model
+    print(json.dumps({"arm": name, "seed": seed, **spent}), flush=True)
+    model.save_pretrained(home)
+    tokenizer.save_pretrained(home)
+    return model
 
 
 def judged(model: torch.nn.Module, puzzles: list[PreFilled], count: int, how: TakeBack | None) -> Evaluation:
@@ -236,5 +257,6 @@ for seed in args.seeds:
             table.append(line)
             print(json.dumps(line), flush=True)
         pd.DataFrame(table).to_csv(folder / "table.csv", index=False)
-print(f"\n{args.test}: {len(test)} puzzles, seeds {args.seeds}\n{machine()}\n")
+held_out = f"drawn, {args.judged_clues} clues" if args.drawn else args.test
+print(f"\n{held_out}: {len(test)} puzzles, seeds {args.seeds}\n{machine()}\n")
 print(pd.DataFrame(table).to_string(float_format="{:.1f}".format))
