@@ -134,6 +134,7 @@ bench: $(STAMP)
 	$(BIN)/python -m scripts.benchmarks.solver
 	$(BIN)/python -m scripts.benchmarks.environments
 	$(BIN)/python -m scripts.benchmarks.parts
+	$(BIN)/python -m scripts.benchmarks.growth
 
 clean:
 	rm -rf $(VENV) $(ADAPTED_VENVS) runs build dist *.egg-info

@@ -1,0 +1,320 @@
+"""How time and memory grow: curves with fitted exponents for the environments, roll-outs and updates.
+
+One thing at a time is changed: boards at once, size, masked cells, trajectories of a problem, vocabulary, size of the
+model, length of the prompt; all else stays at its middle value. An exponent of 1 is linear growth. It is the slope of
+the least-squares line through the logarithms, of the upper half of a curve's points, where what a call costs at least
+no longer counts. Times are medians of rounds in which all points take turns; memory is the exact peak of live tensors
+(`scripts.benchmarks.peak_memory`). One thread. Prints the table and writes it, the picture, and with `--page` both as
+a page of the documentation.
+
+    python -m scripts.benchmarks.growth [--curves boards cells] [--page docs/growth.md]
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import torch
+
+from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.objective import ObjectiveConfig
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.rollout import rollout
+from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.update import objective_pass
+from llm_rl.training.command_line import fail, need_reports, need_writable, parse
+from llm_rl.training.reports import load_pandas, load_pyplot
+from llm_rl.training.storage import write_text_whole
+from scripts.benchmarks.peak_memory import peak_of_update, peak_tensor_bytes
+from scripts.benchmarks.timing import Contender, race
+from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from sudoku_dllm.machine import machine
+from sudoku_env.envs.sampling import sample_legal
+from sudoku_env.generator import generate
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import pre_fill
+
+
+class Curve(NamedTuple):
+    """What is changed, over which values, and why it should cost what it does.
+
+    Attributes:
+        label: Name of the horizontal axis.
+        values: The points.
+        expected: What grows with it, a sentence for the page.
+    """
+
+    label: str
+    values: Sequence[int]
+    expected: str
+
+
+CURVES = {
+    "boards": Curve(
+        "boards of a vector environment",
+        (1, 4, 16, 64, 256, 1024, 4096),
+        "A step has a fixed cost, which few boards share; from a few hundred on it is linear.",
+    ),
+    "cells": Curve(
+        "cells of a board",
+        (16, 36, 81),
+        "A decode takes a pass a blank, and each pass reads all cells: the square of the cells, and a little more for "
+        "attention, whose pairs of positions are not yet what a pass costs.",
+    ),
+    "masked": Curve(
+        "masked positions of a problem (K)",
+        (5, 9, 13, 17, 21, 25),
+        "A decode has K states of the same length; each state's policy and its share of the update look at the "
+        "positions that are masked still, half of K on average, so the head's part of the work is the square of K.",
+    ),
+    "trajectories": Curve(
+        "trajectories of a problem (G)", (1, 2, 4, 8, 16, 32), "States of different trajectories have little in common."
+    ),
+    "vocabulary": Curve(
+        "tokens of the vocabulary",
+        (64, 512, 4096, 32768),
+        "The head's rows are the masked positions alone; a small vocabulary costs nothing beside the body.",
+    ),
+    "width": Curve(
+        "parameters of the model (four blocks, wider and wider)",
+        (32, 64, 128, 256),
+        "Multiplications grow with the parameters, memory with their square root: activations are as wide as the "
+        "model.",
+    ),
+    "prompt": Curve(
+        "tokens of the prompt",
+        (16, 64, 256, 1024),
+        "Linear where the prompt is longer than the response, then the square of attention; a prompt is read anew at "
+        "every state, as bidirectional attention keeps no keys that would stay right.",
+    ),
+}
+CLUES = {4: (6, 8), 6: (16, 18), 9: (34, 36)}
+"""Clues of the puzzles of each size; about half of the cells."""
+FEW_CLUES = (10, 12)
+"""Clues of the 6×6 puzzles whose blanks are filled but for so many."""
+
+
+@dataclass
+class Arguments:
+    """Arguments of `scripts/benchmarks/growth.py`."""
+
+    curves: list[str] = field(default_factory=lambda: list(CURVES), metadata={"help": f"Some of {', '.join(CURVES)}."})
+    values: int = field(default=0, metadata={"help": "Only the first so many points of each curve; 0 is all."})
+    rounds: int = field(default=5, metadata={"help": "Timed rounds, after one that is not counted."})
+    puzzles: int = field(default=2, metadata={"help": "Problems of a roll-out."})
+    seed: int = field(default=0, metadata={"help": "Random seed of puzzles, models and roll-outs."})
+    page: str | None = field(default=None, metadata={"help": "Page to write too; its picture goes to images/ beside."})
+    output_dir: str = field(default="runs/benchmark_growth", metadata={"help": "Folder of table and picture."})
+
+
+class Setting(NamedTuple):
+    """One point: everything at its middle value but what the curve changes."""
+
+    cells: int = 36
+    masked: int | None = None
+    trajectories: int = 8
+    vocabulary: int = 64
+    width: int = 64
+    prompt: int | None = None
+
+
+class Works(NamedTuple):
+    """What is measured at a point; an environment has a step alone."""
+
+    times: dict[str, Callable[[], object]]
+    memory: dict[str, Callable[[], int]]
+    x: float
+
+
+def steps_of(boards: int, seed: int) -> Works:
+    """One step of random legal play on so many 9×9 boards."""
+    rng = np.random.default_rng(seed)
+    envs = gymnasium.make_vec(
+        "sudoku_env:Sudoku-v0", boards, vectorization_mode="vector_entry_point", autoreset_mode="SameStep"
+    )
+    _, infos = envs.reset(seed=seed)
+    repeats = max(1, 1024 // boards)
+
+    def play() -> None:
+        nonlocal infos
+        for _ in range(repeats):
+            _, _, _, _, infos = envs.step(sample_legal(infos["action_mask"], rng))
+
+    return Works({"step": play}, {}, boards)
+
+
+def training_of(setting: Setting, *, puzzles: int, seed: int) -> Works:
+    """A roll-out, errors corrected so that none ends early, and the update on it."""
+    size = round(setting.cells**0.5)
+    tokenizer = build_small_tokenizer(size)
+    clues = CLUES[size] if setting.masked is None else FEW_CLUES
+    boards = generate(puzzles, size=size, clues=clues, rule=None, seed=seed).boards
+    length = 4 * setting.cells
+    length = pre_fill(build_prompt(boards[0], "compact"), tokenizer, length).map_range[1] + 3
+    problems = PuzzleBatch.collate(
+        [pre_fill(build_prompt(board, "compact"), tokenizer, length) for board in boards],
+        pad_id=tokenizer.pad_token_id,
+    )
+    if setting.masked is not None:
+        problems = with_masks(problems, setting.masked)
+    if setting.prompt is not None:
+        wider = problems.prompt_ids[:, :1].expand(-1, setting.prompt).clone()
+        problems = replace(problems, prompt_ids=wider, prompt_mask=None)
+    torch.manual_seed(seed)
+    model = LladaForMaskedLM(
+        LladaConfig(
+            d_model=setting.width,
+            n_layers=4,
+            n_heads=2,
+            mlp_hidden_size=2 * setting.width,
+            rope_theta=100.0,
+            vocab_size=max(setting.vocabulary, len(tokenizer)),
+            max_sequence_length=2048,
+            mask_token_id=tokenizer.mask_token_id,
+        )
+    )
+    play = partial(
+        rollout,
+        model,
+        problems,
+        num_generations=setting.trajectories,
+        policy=PolicyConfig(position_temperature=1.0),
+        on_error="correct",
+        max_masked=4096,
+        max_tokens=8192,
+    )
+    record = play(generator=torch.Generator().manual_seed(seed))
+    update = partial(
+        objective_pass,
+        model,
+        record,
+        lambda rl, sft: (-(rl + sft)).backward(),
+        config=ObjectiveConfig(),
+        max_masked=512,
+        max_tokens=8192,
+    )
+    return Works(
+        {"roll-out": play, "update": update},
+        {"roll-out": lambda: peak_tensor_bytes(play), "update": lambda: peak_of_update(model, update)},
+        model.num_parameters(),
+    )
+
+
+def with_masks(problems: PuzzleBatch, count: int) -> PuzzleBatch:
+    """The same problems with so many positions masked, the last ones; the others are filled with their answers.
+
+    Raises:
+        ValueError: A problem has fewer.
+    """
+    masked = problems.responses == problems.mask_id
+    if int(masked.sum(1).min()) < count:
+        raise ValueError(f"a problem has {int(masked.sum(1).min())} masked positions, fewer than {count}")
+    kept = masked & (masked.flip(1).cumsum(1).flip(1) <= count)
+    return replace(problems, responses=torch.where(masked & ~kept, problems.answers, problems.responses))
+
+
+def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """The exponent of growth: the slope of the logarithms over the upper half of the points, two at least."""
+    half = min(len(xs) - 2, len(xs) // 2)
+    return float(np.polyfit(np.log(xs[half:]), np.log(ys[half:]), 1)[0])
+
+
+def measured(name: str, args: Arguments) -> list[dict[str, Any]]:
+    """The points of a curve."""
+    values = CURVES[name].values[: args.values or None]
+    if name == "boards":
+        works = {value: steps_of(value, args.seed) for value in values}
+    else:
+        works = {value: training_of(Setting(**{name: value}), puzzles=args.puzzles, seed=args.seed) for value in values}
+    kinds = next(iter(works.values())).times
+    rows = []
+    for kind in kinds:
+        contenders = {str(value): Contender(work.times[kind], 1.0) for value, work in works.items()}
+        rates = race(contenders, args.rounds)
+        for value, work in works.items():
+            x = work.x if name in ("boards", "width") else value
+            calls = max(1, 1024 // value) if name == "boards" else 1
+            memory = work.memory[kind]() / 2**20 if kind in work.memory else np.nan
+            rows.append(
+                {"curve": name, "of": kind, "x": x, "seconds": 1 / rates[str(value)] / calls, "mebibytes": memory}
+            )
+    return rows
+
+
+def main() -> None:
+    """Measure, print and write."""
+    (args,) = parse(Arguments, description=__doc__)
+    if unknown := sorted(set(args.curves) - set(CURVES)):
+        fail(f"--curves {unknown} are unknown; choose among {', '.join(CURVES)}")
+    need_writable("output_dir", args.output_dir)
+    need_reports()
+    pd, plt = load_pandas(), load_pyplot()
+    torch.set_num_threads(1)
+    folder = Path(args.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pd.DataFrame([row for name in args.curves for row in measured(name, args)])
+    table.to_csv(folder / "growth.csv", index=False)
+
+    # A picture for each curve, time on the left and memory on the right.
+    figure, axes = plt.subplots(len(args.curves), 2, figsize=(9, 2.6 * len(args.curves)), squeeze=False)
+    fits = []
+    for name, (left, right) in zip(args.curves, axes, strict=True):
+        for kind, points in table[table["curve"] == name].groupby("of", sort=False):
+            fit = {"curve": name, "of": kind, "from": points["x"].min(), "to": points["x"].max()}
+            for axis, column in ((left, "seconds"), (right, "mebibytes")):
+                if points[column].notna().all():
+                    fit[column] = slope(points["x"].to_list(), points[column].to_list())
+                    axis.loglog(points["x"], points[column], "o-", label=f"{kind}: x^{fit[column]:.2f}")
+            fits.append(fit)
+        for axis, unit in ((left, "seconds"), (right, "MiB at the peak")):
+            axis.set_xlabel(CURVES[name].label)
+            axis.set_ylabel(unit)
+            if axis.lines:
+                axis.legend()
+            else:
+                axis.set_axis_off()
+    figure.tight_layout()
+    figure.savefig(folder / "growth.png", dpi=110)
+    exponents = pd.DataFrame(fits)
+    print(f"Exponents of growth, medians of {args.rounds} rounds\n{machine()}\n")
+    print(exponents.to_string(index=False, float_format="{:.2f}".format))
+    if args.page:
+        page = Path(args.page)
+        (page.parent / "images").mkdir(parents=True, exist_ok=True)
+        figure.savefig(page.parent / "images" / "growth.png", dpi=110)
+        write_text_whole(page, page_of(fits, args.rounds))
+        print(f"\n{page} is written.")
+    plt.close(figure)
+
+
+def page_of(fits: list[dict[str, Any]], rounds: int) -> str:
+    """The page: what grows, its exponents, and why."""
+    lines = [
+        "# How cost grows",
+        "",
+        "Made by `python -m scripts.benchmarks.growth --page docs/growth.md`; do not edit. One thing at a time is "
+        "changed, all else stays at its middle value: 6×6 puzzles with half of the cells given, two problems, eight "
+        "trajectories each, errors corrected so that none ends early, a random LLaDA of four blocks of width 64, a "
+        "vocabulary of 64. Boards are 9×9, in steps of random legal play. An exponent of 1 is linear growth, fitted to "
+        "the upper half of the points; memory is the exact peak of live tensors, for the update beyond weights and "
+        f"gradients. One thread; medians of {rounds} rounds. {machine()}",
+        "",
+        "| what grows | from | to | | time | memory |",
+        "|---|---|---|---|---|---|",
+    ]
+    for fit in fits:
+        memory = f"{fit['mebibytes']:.2f}" if "mebibytes" in fit else ""
+        label = CURVES[fit["curve"]].label
+        lines.append(f"| {label} | {fit['from']:,} | {fit['to']:,} | {fit['of']} | {fit['seconds']:.2f} | {memory} |")
+    lines += ["", "![Time and memory](images/growth.png)", "", "Why:", ""]
+    named = dict.fromkeys(fit["curve"] for fit in fits)
+    lines += [f"- **{CURVES[name].label}**: {CURVES[name].expected}" for name in named]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
