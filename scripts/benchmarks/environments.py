@@ -1,6 +1,7 @@
 """Steps per second of the environments under random legal play, beside whatever peers are installed.
 
-Peers are optional: jumanji (jax, jit and vmap), envpool and gymnasium_sudoku, if they can be imported. One core
+Beside ours stands the game in plain Python. Peers are optional: jumanji (jax, jit and vmap), envpool and
+gymnasium_sudoku, if they can be imported. Then ours alone, by size and by the tokenizer's vocabulary. One core
 is enough for everybody: run it with `taskset -c 0` where that exists. A step counts with the choice of its action, and
 resets are part of the play. Every figure is a median of rounds in which all contenders take turns.
 """
@@ -18,14 +19,23 @@ import numpy as np
 
 from llm_rl.training.command_line import need_reports, need_writable, parse
 from scripts.benchmarks.timing import Contender, race, report
+from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from sudoku_env.board import Board
 from sudoku_env.envs.sampling import sample_legal
+from sudoku_env.envs.sources import PromptPool, PuzzlePool
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.puzzles import default_puzzles
 
 
 @dataclass
 class EnvBenchmarkArguments:
     """Arguments of `scripts/benchmarks/environments.py`."""
 
-    num_envs: list[int] = field(default_factory=lambda: [1, 64, 1024], metadata={"help": "Environments at once."})
+    num_envs: list[int] = field(default_factory=lambda: [1, 64, 1024, 4096], metadata={"help": "Environments at once."})
+    sizes: list[int] = field(default_factory=lambda: [4, 6, 9, 16], metadata={"help": "Board sizes, without peers."})
+    vocabularies: list[int] = field(
+        default_factory=lambda: [400, 150_000], metadata={"help": "Entries of the unmasking environment's tokenizers."}
+    )
     steps: int = field(default=200_000, metadata={"help": "Steps in a round of ours; slower contenders take fewer."})
     rounds: int = field(default=7, metadata={"help": "Timed rounds of each measurement."})
     seed: int = field(default=0, metadata={"help": "Random seed of all environments."})
@@ -73,7 +83,7 @@ def many_envs(name: str, count: int, **options: Any) -> Callable[[int], None]:
 
     def play(steps: int) -> None:
         nonlocal infos
-        for _ in range(steps // count):
+        for _ in range(max(steps // count, 1)):
             if "action_mask" in infos:
                 actions = sample_legal(infos["action_mask"], rng)
             else:
@@ -149,20 +159,80 @@ def gymnasium_sudoku_env() -> Callable[[int], None]:
     return play
 
 
+class PlainSudoku:
+    """The same game as one writes it first, in lists: fill a blank cell with a digit that its peers do not hold."""
+
+    def __init__(self, boards: Board) -> None:
+        self.boards, self.size = boards.tolist(), round(boards.shape[1] ** 0.5)
+        self.box = round(self.size**0.5)
+        self.peers = [
+            [other for other in range(self.size**2) if other != cell and self._meet(cell, other)]
+            for cell in range(self.size**2)
+        ]
+
+    def _meet(self, one: int, other: int) -> bool:
+        (row, column), (row2, column2) = divmod(one, self.size), divmod(other, self.size)
+        same_box = row // self.box == row2 // self.box and column // self.box == column2 // self.box
+        return row == row2 or column == column2 or same_box
+
+    def reset(self, number: int) -> list[list[int]]:
+        """A new board; the digits that fit each cell."""
+        self.board = list(self.boards[number])
+        return [self._fitting(cell) for cell in range(self.size**2)]
+
+    def step(self, cell: int, digit: int, fitting: list[list[int]]) -> bool:
+        """Write a digit and bring what fits up to date; whether a blank cell is left without a digit, or none is."""
+        self.board[cell], fitting[cell] = digit, []
+        for peer in self.peers[cell]:
+            if digit in fitting[peer]:
+                fitting[peer].remove(digit)
+        blank = [cell for cell, digit in enumerate(self.board) if digit == 0]
+        return not blank or any(not fitting[cell] for cell in blank)
+
+    def _fitting(self, cell: int) -> list[int]:
+        if self.board[cell]:
+            return []
+        held = {self.board[peer] for peer in self.peers[cell]}
+        return [digit for digit in range(1, self.size + 1) if digit not in held]
+
+
+def plain_env() -> Callable[[int], None]:
+    """Random legal play of the game in plain Python."""
+    env = PlainSudoku(default_puzzles(9).boards)
+
+    def play(steps: int) -> None:
+        fitting = env.reset(0)
+        for _ in range(steps):
+            pairs = [(cell, digit) for cell, digits in enumerate(fitting) for digit in digits]
+            if env.step(*pairs[int(rng.integers(len(pairs)))], fitting):
+                fitting = env.reset(int(rng.integers(len(env.boards))))
+
+    return play
+
+
+def tokenizer_of(entries: int) -> Any:
+    """The small tokenizer for 6×6 with so many entries; it has about 400 of its own."""
+    tokenizer = build_small_tokenizer(6)
+    tokenizer.add_tokens([f"<more{number}>" for number in range(entries - len(tokenizer))])
+    return tokenizer
+
+
 rows: list[dict[str, object]] = []
 for count in args.num_envs:
     if count == 1:
         play = one_env("Sudoku-v0", end_on="dead_end")
     else:
         play = many_envs("Sudoku-v0", count, end_on="dead_end")
-    contenders = {"ours": Contender(partial(play, args.steps), args.steps // count * count)}
+    contenders = {"ours": Contender(partial(play, args.steps), max(args.steps // count, 1) * count)}
     fewer = max(args.steps // 20 // count, 4) * count
     for name, module, make in (
+        ("plain Python", None, lambda _: plain_env()),
         ("jumanji", "jumanji", jumanji_envs),
         ("envpool", "envpool", envpool_envs),
         ("gymnasium_sudoku", "gymnasium_sudoku", lambda _: gymnasium_sudoku_env()),
     ):
-        if importlib.util.find_spec(module) is not None and (count == 1 or name != "gymnasium_sudoku"):
+        one_board = name in ("plain Python", "gymnasium_sudoku")
+        if (module is None or importlib.util.find_spec(module) is not None) and (count == 1 or not one_board):
             play = make(count)
             contenders[name] = Contender(partial(play, fewer), fewer)
     rows.append({"task": f"{count} environments, until a dead end", **race(contenders, args.rounds)})
@@ -173,6 +243,28 @@ for name in ("Sudoku-v0", "SudokuUnmask-v0"):
     for count in args.num_envs:
         steps = args.steps if name == "Sudoku-v0" else args.steps // 4
         play = one_env(name) if count == 1 else many_envs(name, count)
-        ours = Contender(partial(play, steps), steps // count * count)
+        ours = Contender(partial(play, steps), max(steps // count, 1) * count)
         rows.append({"task": f"{name}, {count} environments", **race({"ours": ours}, args.rounds)})
 report(rows, "ours", "Our environments, until a wrong digit", folder)
+
+rows = []
+for size in args.sizes:
+    for count in args.num_envs:
+        source = PuzzlePool(default_puzzles(size))
+        options = {"end_on": "dead_end", "source": source}
+        play = one_env("Sudoku-v0", **options) if count == 1 else many_envs("Sudoku-v0", count, **options)
+        ours = Contender(partial(play, args.steps), max(args.steps // count, 1) * count)
+        rows.append({"task": f"{size}×{size}, {count} environments", **race({"ours": ours}, args.rounds)})
+report(rows, "ours", "Board sizes, until a dead end", folder)
+
+rows = []
+prompts = [build_prompt(board, "compact") for board in default_puzzles(6).boards[:64]]
+for entries in args.vocabularies:
+    tokenizer = tokenizer_of(entries)
+    for count in args.num_envs:
+        options = {"source": PromptPool(prompts), "tokenizer": tokenizer, "max_gen_length": 40}
+        steps = args.steps // 4
+        play = one_env("SudokuUnmask-v0", **options) if count == 1 else many_envs("SudokuUnmask-v0", count, **options)
+        ours = Contender(partial(play, steps), max(steps // count, 1) * count)
+        rows.append({"task": f"{len(tokenizer):,} entries, {count} environments", **race({"ours": ours}, args.rounds)})
+report(rows, "ours", "SudokuUnmask by vocabulary, 6×6", folder)

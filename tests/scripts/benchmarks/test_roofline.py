@@ -1,0 +1,23 @@
+"""`scripts/benchmarks/roofline.py` with a handful of puzzles, as a user runs it."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.helpers.warm_process import run_script
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_row_for_each_work(tmp_path: Path) -> None:
+    words = ["--puzzles", "6", "--training_puzzles", "1", "--num_generations", "2", "--rounds", "1"]
+    script = ROOT / "scripts" / "benchmarks" / "roofline.py"
+    done = run_script(script, [*words, "--output_dir", tmp_path], timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = pd.read_csv(tmp_path / "roofline.csv")
+    steps = ("1 token a step", "4 tokens a step")
+    assert table["work"].tolist() == [f"{work}, {step}" for step in steps for work in ("decode", "roll-out", "update")]
+    assert (table["time / forward passes"] > 1).all() and table["% of the limit"].between(0, 100).all()
+    assert table["passes"][0] > table["passes"][3] and "limit: " in done.stdout
