@@ -10,6 +10,7 @@ from dllm_rl.policy import PolicyConfig
 from dllm_rl.shipped import load, shipped_models
 from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import SudokuTask
+from sudoku_dllm.answers import TAIL, shortest_answer
 from sudoku_dllm.puzzles import add_puzzles, puzzles_in
 from sudoku_dllm.replaying import add_delay, show
 from sudoku_env.prompts.text import build_prompt
@@ -30,7 +31,11 @@ def add_decode(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of strategies that draw (%(default)s)")
     add_delay(parser)
-    parser.add_argument("--max_gen_length", type=int, help="tokens of the answer (four more than there are cells)")
+    parser.add_argument(
+        "--max_gen_length",
+        type=int,
+        help=f"tokens of the answer (what the grid takes, and {TAIL} more where the model has a prompt)",
+    )
     parser.add_argument(
         "--template", default="compact", help="wording of the prompt: rules, short or compact (%(default)s)"
     )
@@ -44,7 +49,11 @@ def decode(args: argparse.Namespace) -> int:
     failed = False
     for board in puzzles_in(args.puzzles):
         prompt = build_prompt(board, args.template)
-        batch = task.batch([pre_fill(prompt, tokenizer, args.max_gen_length or board.size + 4)])
+        if args.max_gen_length is None:
+            filled = shortest_answer(tokenizer, prompt, round(board.size**0.5))
+        else:
+            filled = pre_fill(prompt, tokenizer, args.max_gen_length)
+        batch = task.batch([filled])
         generator = torch.Generator().manual_seed(args.seed)
         record = decode_problems(
             model, batch, strategy, tokens_per_step=args.tokens_per_step, policy=PolicyConfig(), generator=generator

@@ -22,10 +22,10 @@ from dllm_rl import PolicyConfig
 from dllm_rl.models.llada import LladaConfig
 from dllm_rl.shipped import model_folder, shipped_models
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
-from sudoku_env import build_prompt, default_puzzles, pre_fill, to_string
+from sudoku_dllm.answers import TAIL, shortest_answer
+from sudoku_env import build_prompt, default_puzzles, to_string
 from sudoku_env.errors import TokenLayoutError
 from sudoku_env.logic import RULES
-from sudoku_env.prompts.tokens import PreFilled
 
 PAGE = Path(__file__).parent / "page"
 DATA = Path(__file__).parents[1] / "data"
@@ -42,7 +42,7 @@ class Arguments:
         metadata={"help": "Folders of models, each as FOLDER or NAME=FOLDER; default: the shipped ones."},
     )
     tail: int = field(
-        default=3, metadata={"help": "Response tokens behind the grid, for models with a prompt; 3 for the shipped."}
+        default=TAIL, metadata={"help": "Response tokens behind the grid, for models with a prompt; 3 for the shipped."}
     )
     output_dir: str = field(default="build/demo", metadata={"help": "Folder of the page."})
 
@@ -95,7 +95,7 @@ def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
     """
     size, chunk = packed_chunks(tokenizer)
     board = default_puzzles(size).boards[0]
-    prefilled = _shortest(tokenizer, build_prompt(board, "compact"), size, tail)
+    prefilled = shortest_answer(tokenizer, build_prompt(board, "compact"), size, tail)
     layout = prefilled.layout
     response = prefilled.token_ids[layout.prompt_length :]
     for position in layout.cell_positions:
@@ -126,13 +126,6 @@ def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
         "digitIds": layout.digit_ids.tolist(),
         "maskId": layout.mask_id,
     }
-
-
-def _shortest(tokenizer: Any, prompt: str, size: int, tail: int) -> PreFilled:
-    """The pre-filled prompt with `tail` tokens behind the grid, none in layout "bare"."""
-    longest = pre_fill(prompt, tokenizer, 4 * size * size)
-    behind = longest.map_range[1] + (0 if longest.layout.name == "bare" else tail)
-    return pre_fill(prompt, tokenizer, behind)
 
 
 def export_model(name: str, folder: Path, output: Path, tail: int) -> dict[str, Any]:
