@@ -60,6 +60,8 @@ from sudoku_env.puzzles import read_prompts
 from sudoku_env.split import in_split
 from sudoku_env.symmetries import symmetric_prompts
 
+KNOWN = ("base", *ARMS)
+
 
 @dataclass
 class Arguments:
@@ -98,7 +100,7 @@ class Arguments:
     max_passes: int = field(default=40, metadata={"help": "Most forward passes of a decode that takes tokens back."})
     arms: list[str] = field(
         default_factory=lambda: ["sft", "corrupted", "self_correction", "objective"],
-        metadata={"help": f"Some of {', '.join(ARMS)}."},
+        metadata={"help": f"Some of {', '.join(KNOWN)}; base is the model as it is."},
     )
     judge_only: bool = field(
         default=False, metadata={"help": "Train nothing: judge the models that output_dir holds already."}
@@ -108,8 +110,8 @@ class Arguments:
 
 
 (args,) = parse(Arguments, description=__doc__)
-if unknown := set(args.arms) - set(ARMS):
-    fail(f"--arms {sorted(unknown)} are unknown; choose among {', '.join(ARMS)}")
+if unknown := set(args.arms) - set(KNOWN):
+    fail(f"--arms {sorted(unknown)} are unknown; choose among {', '.join(KNOWN)}")
 for option in () if args.drawn else ("data", "validation", "test"):
     need_file(option, getattr(args, option))
 need_model("model", args.model)
@@ -170,6 +172,8 @@ write_text_whole(folder / ("judged.json" if args.judge_only else "arguments.json
 
 def trained(name: str, seed: int) -> torch.nn.Module:
     """The base after the training of an arm, kept in a folder of its own."""
+    if name == "base":
+        return AutoModelForMaskedLM.from_pretrained(args.model)
     home = folder / f"{name}-{seed}" / "model"
     if args.judge_only:
         with user_errors(*USER_ERRORS):

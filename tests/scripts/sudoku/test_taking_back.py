@@ -44,12 +44,13 @@ def test_a_row_for_each_way_of_decoding(tmp_path: Path) -> None:
 
 def test_drawn_puzzles(tmp_path: Path) -> None:
     """From the generator, here 6×6 ones; no grid that is judged is trained on."""
-    words = ["--drawn", "20", "--size", "6", "--clues", "14", "20", "--judged_clues", "12", "16", "--arms", "corrupted"]
+    words = ["--drawn", "20", "--size", "6", "--clues", "14", "20", "--judged_clues", "12", "16"]
+    words += ["--arms", "base", "corrupted"]
     words += ["--validation_puzzles", "2", "--test_puzzles", "3", "--tokens_per_step", "4", "--remask_threshold", "0.5"]
     words += ["--edit_threshold", "0.5", "--cpu_seconds", "0.2", "--batch_size", "4", "--output_dir", tmp_path]
     done = run_script(SCRIPT, words, timeout=300, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert len(pd.read_csv(tmp_path / "table.csv")) == 3 and "drawn, [12, 16] clues: 3 puzzles" in done.stdout
+    assert len(pd.read_csv(tmp_path / "table.csv")) == 6 and "drawn, [12, 16] clues: 3 puzzles" in done.stdout
 
 
 def test_unknown_arms_are_refused(tmp_path: Path) -> None:
