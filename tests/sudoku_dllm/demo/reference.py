@@ -9,9 +9,12 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from dllm_rl import PolicyConfig, SudokuTask, get_strategy
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.trajectories import Step, Trajectories, decoding_steps
-from sudoku_env import pre_fill, read_prompts
+from sudoku_dllm.answers import shortest_answer
+from sudoku_env import build_prompt, pre_fill, read_prompts, read_puzzles
 
 MODELS = ("llada-sudoku6x6", "llada-sudoku6x6-converged")
+NINE = "llada-sudoku9x9"
+"""A model without a prompt."""
 
 
 def load(name: str) -> tuple[Any, Any]:
@@ -20,8 +23,11 @@ def load(name: str) -> tuple[Any, Any]:
 
 
 def problems(tokenizer: Any, count: int) -> PuzzleBatch:
-    prompts = read_prompts("data/sudoku6x6_test.jsonl")[:count]
     task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
+    if "9" in tokenizer.get_vocab():
+        puzzles = read_puzzles("data/puzzles/sudoku9x9_test.csv", tier="singles").boards[:count]
+        return task.batch([shortest_answer(tokenizer, build_prompt(board, "compact"), 9) for board in puzzles])
+    prompts = read_prompts("data/sudoku6x6_test.jsonl")[:count]
     return task.batch([pre_fill(prompt, tokenizer, 40) for prompt in prompts])
 
 

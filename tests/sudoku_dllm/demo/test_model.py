@@ -10,7 +10,7 @@ import torch
 
 from dllm_rl import PolicyConfig, get_strategy
 from dllm_rl.trajectories import Trajectories, draw_uniforms
-from tests.sudoku_dllm.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
+from tests.sudoku_dllm.demo.reference import MODELS, NINE, boards, load, of_trajectories, problems, python_steps
 
 ROOM = 2e-5
 """Scores in fp32 that are nearer to each other than this are a tie: sums in another order tell them apart otherwise.
@@ -20,7 +20,7 @@ fp32; margin and entropy are not. Of 114 steps, 21 are ties by probability and 1
 """
 
 
-@pytest.fixture(scope="session", params=MODELS)
+@pytest.fixture(scope="session", params=(*MODELS, NINE))
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -35,9 +35,9 @@ def test_puzzles_become_the_tokens_of_pre_fill(node: Callable[..., Any], name: s
 
 def test_logits_are_those_of_python(node: Callable[..., Any], name: str) -> None:
     model, tokenizer = load(name)
-    batch = problems(tokenizer, 20)
+    batch = problems(tokenizer, 20 if name in MODELS else 4)
     generator = torch.Generator().manual_seed(0)
-    shown = torch.rand(batch.responses.shape, generator=generator) < torch.linspace(0, 1, 20)[:, None]
+    shown = torch.rand(batch.responses.shape, generator=generator) < torch.linspace(0, 1, len(batch))[:, None]
     states = torch.where(shown, batch.answers, batch.responses)  # from the puzzle to the solution
     sequences = torch.cat([batch.prompt_ids, states], dim=1)
     with torch.no_grad():
@@ -78,6 +78,10 @@ def test_decodes_are_those_of_python_step_for_step(
     node: Callable[..., Any], strategy: str, limits: dict[str, Any], count: int = 5
 ) -> None:
     compare_decodes(node, MODELS[0], strategy, limits, count)
+
+
+def test_a_decode_of_9x9_without_a_prompt(node: Callable[..., Any]) -> None:
+    compare_decodes(node, NINE, "margin", {"tokens_per_step": 6}, 2)
 
 
 def compare_decodes(node: Callable[..., Any], name: str, strategy: str, limits: dict[str, Any], count: int) -> None:
