@@ -12,7 +12,7 @@ from sudoku_env import default_puzzles, to_string
 from tests.sudoku_dllm.demo.browser import chromium, visit, wait_for_decodes
 from tests.sudoku_dllm.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
 
-NINE = to_string(default_puzzles(9).boards[0])
+FOUR, NINE_BY_NINE = (to_string(default_puzzles(size).boards[0]) for size in (4, 9))
 SIX = "31.5244521.3......1.42...6....2.1..."
 
 
@@ -104,13 +104,21 @@ def test_keys_step_write_and_erase(browser: Any, address: str) -> None:
         ("." * 36, "Ambiguous"),
         ("123...456..." + "." * 24, "Ambiguous"),
         ("12345......6" + "." * 24, "Unsolvable"),
-        (NINE, "A puzzle: there is exactly one solution. The page has no model for 9×9"),
+        (FOUR, "A puzzle: there is exactly one solution. The page has no model for 4×4"),
     ],
 )
 def test_a_pasted_puzzle_is_judged_at_once(browser: Any, address: str, text: str, verdict: str) -> None:
     with visit(browser, address) as page:
         page.locator("#puzzle").fill(text)
         assert page.locator("#verdict").inner_text().startswith(verdict)
+
+
+def test_a_pasted_9x9_puzzle_is_decoded_by_the_model_for_it(browser: Any, address: str) -> None:
+    with visit(browser, address, "#tokens=8") as page:
+        page.locator("#puzzle").fill(NINE_BY_NINE)
+        page.wait_for_function("() => document.querySelectorAll('[data-cell]').length === 81")
+        wait_for_decodes(page)
+        assert page.locator(".panel h2, .panel h3").first.inner_text().startswith("llada-sudoku9x9")
 
 
 def test_a_new_puzzle_is_drawn_and_decoded(browser: Any, address: str) -> None:
