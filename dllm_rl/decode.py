@@ -171,6 +171,7 @@ def decode(
             tokens_per_step=tokens_per_step,
             threshold=threshold,
             entropy_bound=entropy_bound,
+            generator=generator,
             max_tokens=max_tokens,
         )
     return _record(trajectories, passes, most)

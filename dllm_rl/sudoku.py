@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dllm_rl.task import UnmaskBatch
+from sudoku_env.board import conflicts
 from sudoku_env.logic import definite_cells, rule_index
 from sudoku_env.order import easiest_tier, ladder_rounds, random_order_tiers, tier_shares
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, reference_ids
@@ -140,6 +141,14 @@ class PuzzleBatch(UnmaskBatch):
         cells = torch.from_numpy(definite_cells(self.boards(responses), self.rule) > 0).to(found.device)
         found[:, torch.tensor(self.layout.cell_positions, device=found.device)] = cells
         return found & (responses == self.mask_id)
+
+    def contradictions(self, responses: Tensor, of: Tensor) -> Tensor:
+        """The open cells whose digit stands twice in a unit, or that hold no digit, bool `(N, R)`."""
+        boards = self.boards(responses)
+        found = torch.zeros_like(responses, dtype=torch.bool)
+        cells = torch.tensor(self.layout.cell_positions, device=found.device)
+        found[:, cells] = torch.from_numpy(conflicts(boards) | (boards == 0)).to(found.device)
+        return found & (self.responses[of] == self.mask_id)
 
     def read_states(self, states: Tensor) -> NDArray[np.int16]:
         """Boards int16 `(N, n²)` of states `(N, R)`: 0 at masked cells, -1 at tokens that are no digit."""

@@ -5,7 +5,10 @@ each pass fills positions, as in `dllm_rl.decode`, and revises what earlier pass
 
 - remasking: a committed token of low probability is masked again, to be filled later, when more is known;
 - editing (LLaDA 2.1, arXiv:2602.08676): a committed token is replaced where the model gives another one a probability
-  above a threshold.
+  above a threshold;
+- restarts: where a complete answer contradicts itself, as the rules of the problem tell without knowing the answer
+  (`UnmaskBatch.contradictions`), the tokens that clash and a random share of the others are masked again, and filled
+  anew with tokens that are drawn. This is large neighborhood search with the model in the place of the heuristic.
 
 Probabilities of committed tokens are those that the model gives with the token before its eyes. A model that was
 trained on masks alone has never learned to doubt what it sees: `dllm_rl.sft.SftArguments.corruption` trains one.
@@ -18,6 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.noise import inverse_cdf
 from dllm_rl.policy import NEG_INF, PolicyConfig, logits_at, scores_of
 from dllm_rl.strategies import Strategy, check_limits, choose
 from dllm_rl.task import UnmaskBatch
@@ -40,6 +44,9 @@ class TakeBack:
             threshold so many are masked again from every pass (lowest-confidence remasking).
         edit_threshold: A committed token is replaced by the most probable one where that is another and its
             probability above this; None replaces nothing. What is replaced is not masked again from the same pass.
+        restart_share: When an answer is complete and contradicts itself, what clashes is masked again, and of the other
+            tokens a share that is drawn from [restart_share, 1]; from then on this decode draws its tokens at
+            temperature 1. None never looks.
 
     Raises:
         ValueError: A number is out of range, or nothing would ever be taken back.
@@ -49,6 +56,7 @@ class TakeBack:
     remask_threshold: float | None = None
     remask_count: int | None = None
     edit_threshold: float | None = None
+    restart_share: float | None = None
 
     def __post_init__(self) -> None:
         if self.max_passes < 1:
@@ -59,8 +67,18 @@ class TakeBack:
             raise ValueError(f"remask_count={self.remask_count} must be at least 1, or None for no bound")
         if self.edit_threshold is not None and not 0 < self.edit_threshold < 1:
             raise ValueError(f"edit_threshold={self.edit_threshold} must lie between 0 and 1, e.g. 0.9")
-        if self.remask_threshold is None and self.remask_count is None and self.edit_threshold is None:
-            raise ValueError("nothing would be taken back; set remask_threshold, remask_count or edit_threshold")
+        if self.restart_share is not None and not 0 <= self.restart_share <= 1:
+            raise ValueError(f"restart_share={self.restart_share} must lie in [0, 1], e.g. 0.4")
+        if not self.looks_back and self.restart_share is None:
+            raise ValueError(
+                "nothing would be taken back; set remask_threshold, remask_count, edit_threshold or restart_share"
+            )
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether the model is asked what it makes of committed tokens."""
+        thresholds = (self.remask_threshold, self.remask_count, self.edit_threshold)
+        return any(value is not None for value in thresholds)
 
 
 class Pass(NamedTuple):
@@ -98,6 +116,7 @@ def taking_back_passes(
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
     entropy_bound: float | None = None,
+    generator: torch.Generator | None = None,
     max_tokens: int = 65536,
 ) -> Iterator[Pass]:
     """Decode problems to their ends, filling and taking back; one `Pass` for each forward pass.
@@ -112,6 +131,7 @@ def taking_back_passes(
         tokens_per_step: Most positions filled from one pass; None is no bound.
         threshold: Least score of the positions filled beside the best one; None is none.
         entropy_bound: Bound γ on the entropy of the positions of a pass; None is none.
+        generator: Source of randomness of restarts; None is torch's global one.
         max_tokens: Largest number of tokens in one forward pass of the model.
 
     Raises:
@@ -125,8 +145,13 @@ def taking_back_passes(
         )
     open_ = responses == problems.mask_id  # (N, R), what is not given
     last_complete = responses.clone()
+    restarted = torch.zeros_like(open_[:, 0])  # (N,), whether tokens are drawn
     alive, number = open_.any(1).nonzero().squeeze(1), 0
     while len(alive):
+        uniforms = None
+        if take_back.restart_share is not None:  # of all problems, however they are cut into passes
+            shape = (len(responses), responses.shape[1] + 1, 2)
+            uniforms = torch.rand(shape, dtype=torch.float64, generator=generator, device=responses.device)
         for first, last in micro_batches(open_[alive].sum(1), problems.length, max_tokens, None):
             some = alive[first:last]  # (A,)
             states, may_change = responses[some], open_[some]  # (A, R)
@@ -153,6 +178,9 @@ def taking_back_passes(
                     entropy_bound=entropy_bound,
                 )
                 filled = with_masks[rows], positions
+                if uniforms is not None:
+                    drawn = inverse_cdf(scores.logits[scores.row_of[rows, positions]], uniforms[some][*filled, 0])
+                    tokens = torch.where(restarted[some[filled[0]]], drawn, tokens)
 
             # What is taken back of the tokens that stood there before.
             committed = may_change & ~masked
@@ -175,6 +203,12 @@ def taking_back_passes(
             states[filled] = tokens
             states[replaced] = best[replaced]
             states[remasked] = problems.mask_id
+            if uniforms is not None:
+                share = take_back.restart_share or 0.0
+                room = (take_back.max_passes - number - 1) * torch.ones_like(room)
+                again = _restarted(problems, states, some, may_change, room, share, uniforms[some][..., 1])
+                restarted[some] |= again.any(1)
+                states[again], remasked = problems.mask_id, remasked | again
             responses[some] = states
             yield Pass(
                 number,
@@ -190,6 +224,8 @@ def taking_back_passes(
         now = responses[alive]
         complete = (now != problems.mask_id).all(1)
         over = (now == last_complete[alive]).all(1) | (number >= take_back.max_passes)
+        if not take_back.looks_back:
+            over = torch.ones_like(over)  # what is complete has been looked at
         last_complete[alive[complete]] = now[complete]
         alive = alive[~(complete & over)]
 
@@ -242,6 +278,40 @@ def doubted(
         room = room.clamp_max(count)
     rank = doubt.sort(dim=1, descending=True, stable=True).indices.argsort(dim=1)
     return candidates & (rank < room[:, None])
+
+
+def _restarted(
+    problems: UnmaskBatch,
+    states: Tensor,
+    some: Tensor,
+    may_change: Tensor,
+    room: Tensor,
+    share: float,
+    uniforms: Tensor,
+) -> Tensor:
+    """bool `(A, R)`: what is masked again of complete states that contradict themselves, what clashes first.
+
+    Args:
+        problems: The problems.
+        states: int64 `(A, R)`.
+        some: int64 `(A,)`, their problems.
+        may_change: bool `(A, R)`, what is not given.
+        room: int64 `(A,)`, most positions of each.
+        share: Least share of the other positions that are masked again.
+        uniforms: float64 `(A, R + 1)` in [0, 1), for the positions and for the share.
+    """
+    again = torch.zeros_like(may_change)
+    complete = (states != problems.mask_id).all(1).nonzero().squeeze(1)
+    if not len(complete):
+        return again
+    clash = problems.contradictions(states[complete], some[complete])  # (C, R)
+    wrong = clash.any(1)
+    complete, clash = complete[wrong], clash[wrong]
+    level = share + (1 - share) * uniforms[complete, -1:]  # (C, 1)
+    order = torch.where(clash, -1.0, uniforms[complete, :-1]).masked_fill(~may_change[complete], 2.0)  # (C, R)
+    rank = order.argsort(dim=1, stable=True).argsort(dim=1)
+    again[complete] = (order < level) & (rank < room[complete, None])
+    return again
 
 
 def _by_problem(some: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:

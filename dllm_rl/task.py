@@ -62,6 +62,24 @@ class UnmaskBatch(ABC):
             bool `(N, R)`, on the device of the responses.
         """
 
+    def contradictions(self, responses: Tensor, of: Tensor) -> Tensor:
+        """The open positions whose tokens contradict others or the problem, as its rules tell without the answer.
+
+        Args:
+            responses: int64 `(N, R)`, complete responses.
+            of: int64 `(N,)`, the problem of each.
+
+        Returns:
+            bool `(N, R)`, on the device of the responses.
+
+        Raises:
+            ValueError: This kind of problem has no such rules.
+        """
+        raise ValueError(
+            f"{type(self).__name__} does not say which answers contradict themselves; define contradictions(responses, "
+            "of), or leave restart_share out"
+        )
+
     def __len__(self) -> int:
         return len(self.responses)
 

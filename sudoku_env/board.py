@@ -196,6 +196,17 @@ def find_conflict(board: BoardLike) -> tuple[int, int] | None:
     return None
 
 
+def conflicts(boards: Board) -> NDArray[np.bool_]:
+    """The cells whose digit also stands in another cell of their row, column or box, bool `(N, n²)`.
+
+    Args:
+        boards: uint8 `(N, n²)`, 0 for a blank.
+    """
+    table = geometry(size_of(boards.shape[1]))
+    same = boards[:, table.peers] == boards[:, :, None]  # (N, n², peers)
+    return same.any(-1) & (boards > 0)
+
+
 def is_valid(board: BoardLike) -> bool:
     """Whether no digit stands twice in a unit; a board with blanks may be valid and yet have no solution."""
     return find_conflict(board) is None

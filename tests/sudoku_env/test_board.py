@@ -70,6 +70,18 @@ def test_find_conflict_against_the_definition(board):
         assert any(first in unit and second in unit for unit in reference.units(n))
 
 
+@given(any_board)
+def test_conflicts_against_the_definition(board):
+    units = reference.units(bd.size_of(board.size))
+    twice = [
+        any(board[cell] == board[other] for unit in units if cell in unit for other in unit if other != cell)
+        for cell in range(board.size)
+    ]
+    expected = np.array(twice) & (board > 0)
+    assert (bd.conflicts(board[None])[0] == expected).all() and expected.any() == (bd.find_conflict(board) is not None)
+    assert (bd.conflicts(np.stack([board, np.zeros_like(board)])) == [expected, np.zeros_like(expected)]).all()
+
+
 def test_is_solved():
     grid = bd.as_board("1234341221434321")
     assert bd.is_solved(grid)
