@@ -1,0 +1,124 @@
+"""What it is worth to fill an answer anew where it contradicts itself, at equal forward passes.
+
+Decodes by largest margin, a number of tokens a step or everything above a threshold, and the same with restarts
+(`dllm_rl.taking_back.TakeBack.restart_share`) for several shares and most passes. A share of 1 masks the whole answer
+again, which is drawing another one until one fits: the control. Without restarts nothing is drawn.
+
+Puzzles come from a file of prompts, or with `--drawn` from the generator, of grids of the test split. Prints and writes
+`table.csv`: solved in per cent, mean passes, and of the puzzles that the same decoding fails without restarts the share
+that is repaired; with several seeds of the draws, means and the lowest and highest.
+
+    python -m scripts.sudoku.restarts [--model data/models/llada-sudoku9x9 --drawn 200 --threshold 8]
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers.utils import logging
+
+from dllm_rl.evaluate import Evaluation, evaluate
+from dllm_rl.shipped import load
+from dllm_rl.strategies import STRATEGIES
+from dllm_rl.sudoku import SudokuTask
+from dllm_rl.taking_back import TakeBack
+from llm_rl.training.command_line import USER_ERRORS, fail, need_reports, need_writable, parse, user_errors
+from llm_rl.training.reports import load_pandas
+from sudoku_dllm.answers import shortest_answer
+from sudoku_dllm.machine import machine
+from sudoku_env.errors import SudokuError
+from sudoku_env.generator import generate
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import PreFilled
+from sudoku_env.puzzles import read_prompts
+from sudoku_env.split import in_split
+
+
+@dataclass
+class Arguments:
+    """Arguments of `restarts.py`."""
+
+    model: str = field(default="llada-sudoku9x9", metadata={"help": "A shipped model, or a folder."})
+    drawn: int = field(default=200, metadata={"help": "Puzzles to draw; 0: those of the file."})
+    size: int = field(default=9, metadata={"help": "Board size."})
+    clues: list[int] = field(default_factory=lambda: [22, 30], metadata={"help": "Fewest and most clues."})
+    data: str = field(default="data/sudoku6x6_few_test.jsonl", metadata={"help": "Prompts, with drawn=0."})
+    puzzles: int = field(default=200, metadata={"help": "The first so many of the file; 0 is all."})
+    tokens_per_step: list[int] = field(default_factory=lambda: [1], metadata={"help": "Tokens a step."})
+    threshold: list[float] = field(
+        default_factory=lambda: [8.0], metadata={"help": "Also: everything whose margin is at least this, in nats."}
+    )
+    restart_share: list[float] = field(default_factory=lambda: [0.0, 0.4, 1.0], metadata={"help": "As in TakeBack."})
+    max_passes: list[int] = field(default_factory=lambda: [60, 100, 200], metadata={"help": "Most forward passes."})
+    seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds of the draws."})
+    seed: int = field(default=0, metadata={"help": "Random seed of drawn puzzles."})
+    output_dir: str = field(default="runs/restarts", metadata={"help": "Folder of the table."})
+
+
+def puzzles_of(args: Arguments, tokenizer: Any) -> list[PreFilled]:
+    """The puzzles to solve."""
+    if not args.drawn:
+        prompts = read_prompts(args.data)[: args.puzzles or None]
+    else:
+        low, high = args.clues
+        pool = generate(16 * args.drawn, size=args.size, clues=(low, high), rule=None, seed=7_000_000 + args.seed)
+        boards = pool.boards[in_split(pool.solutions, "test")][: args.drawn]
+        prompts = [build_prompt(board, "compact") for board in boards]
+    return [shortest_answer(tokenizer, prompt, args.size) for prompt in prompts]
+
+
+def row(name: str, how: TakeBack | None, found: list[Evaluation], plain: Evaluation) -> dict[str, Any]:
+    """A line of the table."""
+    solved = [100 * float(one.solved.mean()) for one in found]
+    failed = ~plain.solved
+    return {
+        "decoding": name,
+        "restart_share": how and how.restart_share,
+        "max_passes": how and how.max_passes,
+        "solved": np.mean(solved),
+        "lowest": min(solved),
+        "highest": max(solved),
+        "passes": np.mean([one.forward_passes.mean() for one in found]),
+        "repaired": 100 * np.mean([one.solved[failed].mean() for one in found]) if how and failed.any() else np.nan,
+    }
+
+
+def main() -> None:
+    """Decode, print and write."""
+    (args,) = parse(Arguments, description=__doc__)
+    need_writable("output_dir", args.output_dir)
+    need_reports()
+    if len(args.clues) != 2:
+        fail(f"--clues {args.clues}: give the fewest and the most")
+    logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    with user_errors(*USER_ERRORS, SudokuError):
+        model, tokenizer = load(args.model)
+        puzzles = puzzles_of(args, tokenizer)
+        settings = [TakeBack(most, restart_share=share) for share in args.restart_share for most in args.max_passes]
+    task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
+    decodings: dict[str, dict[str, Any]] = {
+        f"{count} token{'s' if count > 1 else ''} a step": {"tokens_per_step": count} for count in args.tokens_per_step
+    }
+    decodings |= {f"margin of {value:g}": {"tokens_per_step": None, "threshold": value} for value in args.threshold}
+    pd, table = load_pandas(), []
+    folder = Path(args.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, limits in decodings.items():
+        common = {"strategy": STRATEGIES["margin"], "on_error": "continue", **limits}
+        plain = evaluate(model, puzzles, task, **common)
+        table.append(row(name, None, [plain], plain))
+        for how in settings:
+            found = [evaluate(model, puzzles, task, take_back=how, seed=seed, **common) for seed in args.seeds]
+            table.append(row(name, how, found, plain))
+            print(table[-1], flush=True)
+        pd.DataFrame(table).to_csv(folder / "table.csv", index=False)
+    of = f"drawn, {args.clues} clues" if args.drawn else args.data
+    print(f"\n{args.model}, {len(puzzles)} puzzles ({of}), seeds of the draws {args.seeds}\n{machine()}\n")
+    print(pd.DataFrame(table).to_string(index=False, float_format="{:.1f}".format))
+
+
+if __name__ == "__main__":
+    main()
