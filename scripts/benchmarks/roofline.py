@@ -35,6 +35,7 @@ from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass
 from llm_rl.training.command_line import USER_ERRORS, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
+from sudoku_dllm.demo.export import packed_chunks
 from sudoku_dllm.machine import machine
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
@@ -50,7 +51,7 @@ class Arguments:
 
     models: list[str] = field(
         default_factory=lambda: [str(ROOT / "data" / "models" / "llada-sudoku6x6")],
-        metadata={"help": "Folders of models for Sudoku and their tokenizers."},
+        metadata={"help": "Folders of models whose tokenizers are of scripts.sudoku.small_tokenizer."},
     )
     puzzles: int = field(default=1000, metadata={"help": "Puzzles of a decode."})
     training_puzzles: int = field(default=4, metadata={"help": "Puzzles of a roll-out and its update."})
@@ -136,7 +137,7 @@ def works(folder: str, args: Arguments) -> Iterator[tuple[str, nn.Module, Callab
     """Name, model, work, and the rows and width of the model's products, of all that is measured on a model."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForMaskedLM.from_pretrained(folder)
-    size = max(size for size in CLUES if str(size) in tokenizer.get_vocab())
+    size, _ = packed_chunks(tokenizer)
 
     def problems(count: int) -> PuzzleBatch:
         boards = generate(count, size=size, clues=CLUES[size], rule=None, seed=args.seed).boards

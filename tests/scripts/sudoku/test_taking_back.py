@@ -55,9 +55,6 @@ def test_drawn_puzzles(tmp_path: Path) -> None:
 
 def test_unknown_arms_are_refused(tmp_path: Path) -> None:
     done = run_script(SCRIPT, ["--arms", "rl", "--output_dir", tmp_path / "new"], timeout=300, cwd=ROOT)
-    assert (
-        done.returncode == 2
-        and "--arms ['rl'] are unknown; choose among sft, corrupted, own_states, self_correction, objective"
-        in done.stderr
-    )
+    known = "base, sft, corrupted, own_states, self_correction, objective"
+    assert done.returncode == 2 and f"--arms ['rl'] are unknown; choose among {known}" in done.stderr
     assert not (tmp_path / "new").exists()

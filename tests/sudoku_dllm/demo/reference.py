@@ -10,6 +10,7 @@ from dllm_rl import PolicyConfig, SudokuTask, get_strategy
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.trajectories import Step, Trajectories, decoding_steps
 from sudoku_dllm.answers import shortest_answer
+from sudoku_dllm.demo.export import packed_chunks
 from sudoku_env import build_prompt, pre_fill, read_prompts, read_puzzles
 
 MODELS = ("llada-sudoku6x6", "llada-sudoku6x6-converged")
@@ -24,7 +25,7 @@ def load(name: str) -> tuple[Any, Any]:
 
 def problems(tokenizer: Any, count: int) -> PuzzleBatch:
     task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
-    if "9" in tokenizer.get_vocab():
+    if packed_chunks(tokenizer)[0] == 9:
         puzzles = read_puzzles("data/puzzles/sudoku9x9_test.csv", tier="singles").boards[:count]
         return task.batch([shortest_answer(tokenizer, build_prompt(board, "compact"), 9) for board in puzzles])
     prompts = read_prompts("data/sudoku6x6_test.jsonl")[:count]
