@@ -2,16 +2,18 @@
 
 A Llama from scratch, by default of a million parameters, learns to write expressions that are right by chance alone.
 From there each arm trains for the same CPU seconds: `grpo` and `ppo` on the verifier, `dpo` on pairs of a right and a
-wrong completion that the start was sampled for, `vapor` on both, `more` on more of what the start learned from. The
-time that making pairs takes is the arm's own. Judged by the share of held-out puzzles solved, sampled with the same
-random numbers. The run folder receives `results.json`.
+wrong completion that the start was sampled for, `vapor` on both, `more` on more of what the start learned from;
+`placebo` is `grpo` with each puzzle's verdicts dealt anew among its completions. The time that making pairs takes is
+the arm's own. Judged by the share of completions that solve held-out puzzles, sampled with the same random numbers.
+The run folder receives `results.json` and what `scripts.signs.report` makes of it.
 
-    python -m scripts.signs.compare [--seeds 0 1 2 --cpu_seconds 300 --arms ppo grpo dpo vapor more]
+    python -m scripts.signs.compare [--seeds 0 1 2 --cpu_seconds 240 --arms ppo grpo dpo vapor more]
 """
 
 import copy
-import json
+import random
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -27,18 +29,18 @@ from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.sft import supervised_trainer
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
-from llm_rl.training.command_line import fail, parse
+from llm_rl.training.command_line import fail, need_reports, parse
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.quiet import quiet_libraries
-from llm_rl.training.storage import write_text_whole
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from scripts.short_training import short_training
-from scripts.signs.task import ANSWER_TOKENS, TAGS, puzzles, solved, start_rows, tokenizer
+from scripts.signs.report import Result, Results, report, write_results
+from scripts.signs.task import ANSWER_TOKENS, TAGS, dealt_anew, puzzles, solved, start_rows, tokenizer
 from scripts.tiny_llama import tiny_llama
 
-ARMS = ("ppo", "grpo", "dpo", "vapor", "more")
-RATES = {"ppo": 1e-4, "grpo": 1e-4, "dpo": 3e-5, "vapor": 1e-4, "more": 1e-4}
-"""Learning rates, the best of those tried with seed 0 (docs/log.md); they rise and fall again."""
+ARMS = ("ppo", "grpo", "dpo", "vapor", "more", "placebo")
+RATES = {"ppo": 3e-4, "grpo": 3e-4, "dpo": 1e-5, "vapor": 1e-4, "more": 1e-3, "placebo": 3e-4}
+"""Learning rates, the best of those tried with seed 0 on other held-out puzzles (docs/log.md)."""
 
 
 @dataclass
@@ -47,7 +49,7 @@ class CompareArguments:
 
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "Random seeds of start and arms."})
     arms: list[str] = field(default_factory=lambda: list(ARMS), metadata={"help": f"Which of {', '.join(ARMS)}."})
-    cpu_seconds: float = field(default=300.0, metadata={"help": "What each arm may spend, in CPU seconds."})
+    cpu_seconds: float = field(default=240.0, metadata={"help": "What each arm may spend, in CPU seconds."})
     start_steps: int = field(default=600, metadata={"help": "Supervised steps of the start."})
     start_batch_size: int = field(default=64, metadata={"help": "Expressions in a batch of the start."})
     start_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the start, which falls to 0."})
@@ -60,6 +62,8 @@ class CompareArguments:
     num_generations: int = field(default=8, metadata={"help": "Completions of a prompt, where they are compared."})
     train_puzzles: int = field(default=4000, metadata={"help": "Puzzles to train on."})
     test_puzzles: int = field(default=500, metadata={"help": "Held-out puzzles."})
+    test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out puzzles; rates were chosen on 2."})
+    test_generations: int = field(default=8, metadata={"help": "Completions of each held-out puzzle."})
     output_dir: str = field(default="runs/signs", metadata={"help": "Run folder."})
     overwrite_output_dir: bool = field(default=False, metadata={"help": "Replace a run in the folder."})
     resume_from_checkpoint: str | None = field(default=None, metadata={"help": "Not supported: arms are short."})
@@ -97,23 +101,28 @@ def make_start(seed: int) -> LlamaForCausalLM:
     return model
 
 
-def solve_rate(model: Any, seed: int) -> float:
-    """Share of held-out puzzles that a sampled completion solves."""
-    args = GRPOArguments(**rollout(seed), per_device_eval_batch_size=250)
-    judge = GRPOTrainer(model, solved, args, test, words, eval_dataset=test)
-    judge.remove_callback(PrinterCallback)
-    return judge.evaluate()["eval_reward_mean"]
+def sampled(model: Any, rows: list[dict[str, Any]], seed: int, count: int) -> Iterator[tuple[list[Any], list[float]]]:
+    """So many completions of each row and whether they are right, `completions` at a time."""
+    sampler = GRPOTrainer(model, solved, GRPOArguments(**rollout(seed)), train, words)
+    size = max(1, given.completions // count)
+    for start in range(0, len(rows), size):
+        samples = sampler._generate_completions(rows[start : start + size], count)
+        yield samples, sampler._compute_rewards_per_func(samples).flatten().tolist()
+
+
+def solve_shares(model: Any, seed: int) -> list[float]:
+    """The share of each held-out puzzle's completions that solve it."""
+    set_seed(seed)
+    count = given.test_generations
+    scores = [score for _, each in sampled(model, test, seed, count) for score in each]
+    return [sum(scores[first : first + count]) / count for first in range(0, len(scores), count)]
 
 
 def make_pairs(model: Any, seed: int) -> list[dict[str, Any]]:
     """A right and a wrong completion of puzzles for which the model wrote both; takes a third of the budget at most."""
-    args = GRPOArguments(**rollout(seed))
-    sampler = GRPOTrainer(model, solved, args, train, words)
     found: list[dict[str, Any]] = []
-    began, size = time.process_time(), max(1, given.completions // given.num_generations)
-    for start in range(0, len(train), size):
-        samples = sampler._generate_completions(train[start : start + size], given.num_generations)
-        scores = sampler._compute_rewards_per_func(samples).flatten().tolist()
+    began = time.process_time()
+    for samples, scores in sampled(model, train, seed, given.num_generations):
         for first in range(0, len(samples), given.num_generations):
             group = range(first, min(first + given.num_generations, len(samples)))
             right, wrong = ([i for i in group if scores[i] == score] for score in (1.0, 0.0))
@@ -135,9 +144,10 @@ def make_trainer(arm: str, model: Any, pairs: list[dict[str, Any]], seed: int) -
     if arm == "ppo":
         ppo = PPOArguments(**rollout(seed, rate), num_ppo_epochs=2, vf_coef=0.5, cliprange_value=None)
         return PPOTrainer(model, solved, ppo, train, words)
-    if arm == "grpo":
+    if arm in ("grpo", "placebo"):
+        reward = solved if arm == "grpo" else dealt_anew(random.Random(seed))
         grpo = GRPOArguments(**rollout(seed, rate, num_generations=given.num_generations, loss_type="dr_grpo"))
-        return GRPOTrainer(model, solved, grpo, train, words)
+        return GRPOTrainer(model, reward, grpo, train, words)
     if arm == "dpo":
         return DPOTrainer(
             model, DPOArguments(**common(min(given.completions // 2, len(pairs)), seed, rate)), pairs, words
@@ -172,17 +182,21 @@ for word in given.rates:
         rates[arm] = 0.0
     if arm not in ARMS or not 0 < rates[arm] < 1:
         fail(f"--rates {word}: give ARM=RATE, e.g. grpo=1e-4, with an arm of {', '.join(ARMS)} and a rate below 1")
+need_reports()
 folder = RunFolder(given)
 quiet_libraries()
 torch.set_num_threads(1)
 run, words = folder.open(asdict(given)), tokenizer()
-train, test = puzzles(given.train_puzzles, 0, held_out=False), puzzles(given.test_puzzles, 1, held_out=True)
-results: dict[str, dict[str, float]] = {}
+train, test = (
+    puzzles(given.train_puzzles, 0, held_out=False),
+    puzzles(given.test_puzzles, given.test_seed, held_out=True),
+)
+results: Results = {}
 for seed in given.seeds:
     start = make_start(seed)
-    results[str(seed)] = found = {"start": solve_rate(start, seed)}
+    results[str(seed)] = found = {"start": Result(solve_shares(start, seed), 0, 0.0)}
     size = sum(weight.numel() for weight in start.parameters())
-    print(f"seed {seed}, {size:,} parameters: start solves {found['start']:.3f}", flush=True)
+    print(f"seed {seed}, {size:,} parameters: start solves {found['start'].mean:.3f}", flush=True)
     for arm in given.arms:
         set_seed(seed)
         model, began = copy.deepcopy(start), time.process_time()
@@ -192,6 +206,9 @@ for seed in given.seeds:
         left = given.cpu_seconds - (time.process_time() - began)
         budget = BudgetCallback(Budget("cpu_seconds", max(left, 0.1)), rows_after(trainer))
         train_to_budget(trainer, budget, trapezoid(0.05, 0.3))
-        found[arm] = solve_rate(model, seed)
-        print(f"  {arm}: {found[arm]:.3f} after {trainer.state.global_step} steps", flush=True)
-        write_text_whole(run / "results.json", json.dumps(results, indent=2))
+        took = time.process_time() - began
+        found[arm] = Result(solve_shares(model, seed), trainer.state.global_step, took)
+        print(f"  {arm}: {found[arm].mean:.3f} after {found[arm].steps} steps, {took:.0f} CPU seconds", flush=True)
+        write_results(results, run)
+if given.arms:
+    print(f"\n{report(results, test, run)}\nRun folder: {run}")

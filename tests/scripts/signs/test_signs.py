@@ -7,37 +7,54 @@ from pathlib import Path
 
 import pytest
 
-from scripts.signs.task import ANSWER_TOKENS, LARGEST, expression, is_right, puzzles, start_rows, tokenizer, value
+from scripts.signs.report import Result, read_results, table, write_results
+from scripts.signs.task import (
+    ANSWER_TOKENS,
+    LARGEST,
+    best_blind_share,
+    dealt_anew,
+    expression,
+    is_right,
+    puzzles,
+    solved,
+    start_rows,
+    summed_over_targets,
+    tokenizer,
+    value,
+)
 from tests.helpers.warm_process import run_script
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "signs" / "compare.py"
+REPORT = SCRIPT.with_name("report.py")
 
 
 @pytest.mark.parametrize(
     ("completion", "right"),
     [
-        ("<answer> 7 + 5 + 2 - 4 </answer>", True),
-        ("<answer> 7 - 4 + 5 + 2 </answer>", True),
-        ("<answer> 7 + 5 + 2 + 4 </answer>", False),
-        ("<answer> 7 + 7 - 2 - 2 </answer>", False),
-        ("<answer> 7 + 5 - 2 </answer>", False),
-        ("7 + 5 + 2 - 4", False),
-        ("<answer> 7 + 5 + 2 - 4", False),
-        ("<answer> + 7 5 </answer>", False),
+        ("<answer> + 7 - 4 - 2 </answer>", True),
+        ("<answer> - 4 + 7 - 2 </answer>", True),
+        ("<answer> + 7 - 4 + 2 </answer>", False),
+        ("<answer> + 7 - 2 - 2 - 2 </answer>", False),
+        ("<answer> + 7 - 4 </answer>", False),
+        ("+ 7 - 4 - 2", False),
+        ("<answer> + 7 - 4 - 2", False),
+        ("<answer> 7 - 4 - 2 </answer>", False),
+        ("<answer> +- 7 - 4 - 2 </answer>", False),
+        ("<answer> </answer>", False),
         ("", False),
     ],
 )
 def test_the_verifier(completion: str, right: bool) -> None:
-    assert is_right(completion, [4, 7, 2, 5], 10) == right
+    assert is_right(completion, [4, 7, 2], 1) == right
 
 
 def test_every_puzzle_has_an_answer_and_chance_is_about_one_in_ten() -> None:
     rows, chance = puzzles(60, 3, held_out=False), []
     for row in rows:
         values = [
-            value(" ".join([str(a), f"{x} {b}", f"{y} {c}", f"{z} {d}"]))
-            for a, b, c, d in permutations(row["digits"])
-            for x, y, z in product("+-", repeat=3)
+            value(" ".join(f"{sign} {digit}" for sign, digit in zip(signs, digits, strict=True)))
+            for digits in permutations(row["digits"])
+            for signs in product("+-", repeat=3)
         ]
         chance.append(values.count(row["target"]) / len(values))
     assert min(chance) > 0 and 0.07 < sum(chance) / len(chance) < 0.2
@@ -52,12 +69,34 @@ def test_the_start_writes_expressions_of_one_length_without_a_look_at_the_target
     rows = puzzles(20, 0, held_out=False)
     for row, start in zip(rows, start_rows(rows, 0), strict=True):
         inner = start["chosen"].split()[1:-1]
-        assert sorted(map(int, inner[::2])) == sorted(row["digits"])
+        assert sorted(map(int, inner[1::2])) == sorted(row["digits"])
         assert len(tokenizer()(start["chosen"])["input_ids"]) + 1 == ANSWER_TOKENS
         assert tokenizer().decode(tokenizer()(start["chosen"])["input_ids"]) == start["chosen"]
     other = [{**row, "target": LARGEST - row["target"]} for row in rows]
     assert [row["chosen"] for row in start_rows(other, 0)] == [row["chosen"] for row in start_rows(rows, 0)]
-    assert expression([1, 2], random.Random(0)).count(" ") == 2
+    assert expression([1, 2], random.Random(0)).count(" ") == 3
+
+
+def test_the_placebo_says_as_often_right_for_each_puzzle_and_nothing_else() -> None:
+    right, wrong = "<answer> + 7 - 4 - 2 </answer>", "<answer> + 7 + 4 - 2 </answer>"
+    completions = [right, wrong, wrong, wrong, wrong, wrong, right, right]
+    digits, target = [[4, 7, 2]] * 8, [1] * 4 + [5] * 4
+    completions[4:6] = ["<answer> + 7 + 2 - 4 </answer>"] * 2
+    verdicts = dealt_anew(random.Random(0))
+    assert solved(completions, digits, target) == [1, 0, 0, 0, 1, 1, 0, 0]
+    dealt = [verdicts(completions, digits, target) for _ in range(400)]
+    assert {(sum(each[:4]), sum(each[4:])) for each in dealt} == {(1, 2)}
+    means = [sum(each[place] for each in dealt) / 400 for place in range(8)]
+    assert all(abs(mean - 1 / 4) < 0.1 for mean in means[:4]) and all(abs(mean - 1 / 2) < 0.1 for mean in means[4:])
+
+
+def test_without_a_look_at_the_target_sums_over_targets_are_one_at_most() -> None:
+    # 1, 2 and 4 make 1, 3, 5 and 7, each in one way; 2, 2 and 1 make 1 in two ways of 4, and 3 and 5.
+    rows = [{"digits": [1, 2, 4], "target": target} for target in (1, 3, 5, 7)]
+    rows += [{"digits": [2, 1, 2], "target": target} for target in (1, 1, 3, 5)]
+    assert best_blind_share(rows) == (4 * 1 / 4 + 4 * 2 / 4) / 8
+    assert summed_over_targets(rows, [1, 0, 0, 0, 1, 1, 0, 0]) == 1
+    assert summed_over_targets(rows, [1, 1, 1, 0.5, 0.5, 0, 0, 0]) == (3.5 + 0.25) / 2
 
 
 def compare(folder: Path, *arms: str, **options: float) -> dict[str, float]:
@@ -65,14 +104,18 @@ def compare(folder: Path, *arms: str, **options: float) -> dict[str, float]:
     words = [word for name, number in chosen.items() for word in (f"--{name}", str(number))]
     done = run_script(SCRIPT, ["--seeds", "0", "--arms", *arms, *words, "--output_dir", folder])
     assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, float] = json.loads((folder / "results.json").read_text("utf-8"))["0"]
-    return found
+    assert (folder / "solved.png").stat().st_size and (folder / "table.md").read_text("utf-8") in done.stdout
+    found = json.loads((folder / "results.json").read_text("utf-8"))["0"]
+    assert {len(one["solved"]) for one in found.values()} == {chosen["test_puzzles"]}
+    return {name: one.mean for name, one in read_results([folder])["0"].items()}
 
 
 def test_arms_without_pairs(tmp_path: Path) -> None:
     sizes = {"hidden_size": 16, "start_steps": 2, "test_puzzles": 20, "cpu_seconds": 0.2}
-    results = compare(tmp_path, "ppo", "grpo", "more", **sizes)
-    assert list(results) == ["start", "ppo", "grpo", "more"] and all(0 <= rate <= 1 for rate in results.values())
+    results = compare(tmp_path, "ppo", "grpo", "more", "placebo", **sizes)
+    assert list(results) == ["start", "ppo", "grpo", "more", "placebo"] and all(
+        0 <= rate <= 1 for rate in results.values()
+    )
 
 
 @pytest.mark.slow
@@ -91,3 +134,63 @@ def test_rates_that_are_none_are_named(tmp_path: Path, word: str) -> None:
     done = run_script(SCRIPT, ["--rates", word, "--output_dir", tmp_path / "run"])
     assert done.returncode == 2 and not (tmp_path / "run").exists()
     assert f"--rates {word}: give ARM=RATE" in done.stderr
+
+
+def results(*by_seed: dict[str, list[float]]) -> dict[str, dict[str, Result]]:
+    return {
+        str(seed): {name: Result(solved, 10 * seed, 2.0) for name, solved in found.items()}
+        for seed, found in enumerate(by_seed)
+    }
+
+
+def test_the_table_has_leads_over_start_and_control_with_both_intervals() -> None:
+    found = results(
+        {"start": [0.0, 0.5], "grpo": [0.5, 1.0], "more": [0.0, 0.5]},
+        {"start": [0.0, 0.0], "grpo": [1.0, 1.0], "more": [0.5, 0.5]},
+    )
+    rows = [{"digits": [1, 2, 4], "target": 7}, {"digits": [4, 2, 1], "target": 1}]
+    start, grpo, more, _, blind = table(found, rows).splitlines()[2:]
+    assert start.startswith("| start | 12.5 | 25.0, 0.0 |  | -25.0 ")
+    # Leads of 50 and 100 points: 75 on average, a standard error of 25 with 1 degree of freedom.
+    assert "| GRPO | 87.5 | 75.0, 100.0 | +75.0 [+75.0, +75.0] [-242.7, +392.7] | +50.0 " in grpo
+    assert (
+        grpo.endswith("| 1.50, 2.00 | 5 | 2 |")
+        and blind.endswith(" solve 25.0 %.")
+        and more.split(" | ")[1:5] == ["37.5", "25.0, 50.0", more.split(" | ")[3], ""]
+    )
+
+
+def test_runs_of_several_seeds_make_one_table_and_picture(tmp_path: Path) -> None:
+    every = results({"start": [0.0, 0.5]}, {"start": [1.0, 0.5]})
+    for seed, found in every.items():
+        (tmp_path / seed).mkdir()
+        write_results({seed: found}, tmp_path / seed)
+        (tmp_path / seed / "arguments.json").write_text('{"test_puzzles": 2, "test_seed": 5}')
+    picture = tmp_path / "signs.png"
+    done = run_script(REPORT, [tmp_path / "0", tmp_path / "1", "--picture", picture])
+    assert done.returncode == 0 and done.stdout == table(every, puzzles(2, 5, held_out=True)) and picture.stat().st_size
+
+
+def test_runs_of_several_arms_make_one_table(tmp_path: Path) -> None:
+    for arm, shares in (("grpo", [1.0, 0.5]), ("placebo", [0.0, 0.5])):
+        (tmp_path / arm).mkdir()
+        write_results(results({"start": [0.0, 0.5], arm: shares}), tmp_path / arm)
+    assert list(read_results([tmp_path / "grpo", tmp_path / "placebo"])["0"]) == ["start", "grpo", "placebo"]
+
+
+def test_runs_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    for name, found in (("one", {"start": [0.0, 0.5]}), ("same", {"start": [0.5, 0.5]})):
+        (tmp_path / name).mkdir()
+        write_results(results(found), tmp_path / name)
+    done = run_script(REPORT, [tmp_path / "one", tmp_path / "same"])
+    assert done.returncode == 2 and "holds another result of 'start' with seed 0" in done.stderr
+    (tmp_path / "same" / "results.json").write_text('{"1": {"base": {"solved": [0, 1], "steps": 0, "cpu_seconds": 0}}}')
+    done = run_script(REPORT, [tmp_path / "one", tmp_path / "same"])
+    assert done.returncode == 2 and "different arms: [['start'], ['base']]" in done.stderr
+    write_results({"1": results({"start": [0.0, 0.5]})["0"]}, tmp_path / "same")
+    for name, test_seed in (("one", 1), ("same", 2)):
+        (tmp_path / name / "arguments.json").write_text(f'{{"test_puzzles": 2, "test_seed": {test_seed}}}')
+    done = run_script(REPORT, [tmp_path / "one", tmp_path / "same"])
+    assert done.returncode == 2 and "judged on different puzzles: [(2, 1), (2, 2)]" in done.stderr
+    done = run_script(REPORT, [tmp_path / "one", tmp_path / "none"])
+    assert done.returncode == 2 and "hold no results.json" in done.stderr
