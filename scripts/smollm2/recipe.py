@@ -72,16 +72,25 @@ class StartArguments:
     sft_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of the start's adapters; it falls to 0."})
     control_learning_rate: float = field(default=5e-4, metadata={"help": "Rate of the control, constant."})
     greedy: bool = field(default=True, metadata={"help": "Judge greedy decoding as well, beside sampling."})
+    train_seconds: float | None = field(
+        default=None,
+        metadata={"help": "End RL after so many seconds of its steps, CPU seconds on a CPU; None: at max_steps."},
+    )
     control: bool = field(
         default=False, metadata={"help": "Train more of the start for the seconds that RL took (control_model)."}
     )
-    dtype: str = field(default="bfloat16", metadata={"help": "Type of the frozen weights; adapters are float32."})
+    dtype: str = field(
+        default="bfloat16" if torch.cuda.is_available() else "float32",
+        metadata={"help": "Type of the frozen weights; adapters are float32. Few CPUs multiply in 16 bits."},
+    )
     lora_r: int = field(default=16, metadata={"help": "Rank of the adapters of start, RL and control; 0: all weights."})
     lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters."})
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype={self.dtype!r} is unknown; use one of {', '.join(DTYPES)}")
+        if self.train_seconds is not None and not self.train_seconds > 0:
+            raise ValueError(f"train_seconds={self.train_seconds} must be positive, or None for max_steps alone")
 
 
 @dataclass
@@ -316,7 +325,7 @@ def train_and_judge(
         return
     set_seed(args.seed)  # the same adapters, whether the start was made now or was there
     model, tokenizer = trainable(task, start)
-    clock = StepClock()
+    clock = StepClock(task.train_seconds)
     with user_errors(CheckpointError, ValueError):
         trainer = new_trainer(model, tokenizer, rows, [MetricsWriter(run / "metrics.jsonl"), clock])
     quiet(trainer, shown)

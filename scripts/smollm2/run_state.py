@@ -15,7 +15,8 @@ from llm_rl.training.storage import write_text_whole
 class StepClock(TrainerCallback, ExportableState):
     """Seconds spent in training steps, roll-outs included and evaluations not; stops training at a budget.
 
-    Checkpoints hold the seconds: a run that is resumed goes on from those.
+    They are CPU seconds of the process on a CPU, where other programs may take turns, and seconds of the clock on an
+    accelerator. Checkpoints hold them: a run that is resumed goes on from those.
 
     Args:
         budget: Seconds that training may take; None: no end.
@@ -37,13 +38,17 @@ class StepClock(TrainerCallback, ExportableState):
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Start the clock."""
-        self._started = time.perf_counter()
+        self._started = self._now(args)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stop the clock, and training if the budget is spent."""
-        self.seconds += time.perf_counter() - self._started
+        self.seconds += self._now(args) - self._started
         if self._spent():
             control.should_training_stop = control.should_save = True
+
+    @staticmethod
+    def _now(args: Any) -> float:
+        return time.process_time() if args.device.type == "cpu" else time.perf_counter()
 
     def _spent(self) -> bool:
         return self.budget is not None and self.seconds >= self.budget

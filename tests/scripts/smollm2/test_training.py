@@ -245,6 +245,41 @@ def test_models_are_judged_with_the_same_random_numbers(grpo, tmp_path):
     assert output.count("; greedy reward/result_reward 0.") == 3 and not (tmp_path / "results.json").exists()
 
 
+def test_the_judge_makes_a_table_of_arms_and_seeds(grpo, tmp_path):
+    run, start, _ = grpo
+    for seed in (0, 1):
+        shutil.copytree(run / "model", tmp_path / f"grpo_seed{seed}" / "model")
+        shutil.copytree(run / "control_model", tmp_path / f"grpo_seed{seed}" / "control_model")
+    models = [start, *sorted(tmp_path.glob("grpo_seed*/*model"))]
+    output = launch(
+        "smollm2/judge.py", "--models", *models, test_puzzles=3, dtype="float32", run_dir=tmp_path / "judge"
+    )
+    told, sampled, greedy = output.partition("\nsampled\n")[0], *output.partition("\nsampled\n")[2].split("\ngreedy\n")
+    assert len(told.splitlines()) == 5
+    for text in (sampled, greedy):
+        _, _, *rows = text.strip().splitlines()
+        assert [row.split(" | ")[0] for row in rows] == ["| start", "| more SFT", "| grpo"]
+
+
+def test_models_that_make_no_table_are_named(grpo, tmp_path):
+    run, _, _ = grpo
+    folders = [tmp_path / f"{name}_seed{seed}" / "model" for name, seed in (("grpo", 0), ("ppo", 1))]
+    for folder in folders:
+        shutil.copytree(run / "model", folder)
+    done = run_script(ROOT / "scripts" / "smollm2" / "judge.py", ["--models", folders[0], folders[0]])
+    assert done.returncode == 2 and "name an arm and a seed twice" in done.stderr
+    done = run_script(ROOT / "scripts" / "smollm2" / "judge.py", ["--models", *folders])
+    assert done.returncode == 2 and "other seeds for one arm than for another" in done.stderr
+
+
+def test_rl_ends_after_so_many_seconds(grpo, tmp_path):
+    options = {**TINY, "max_steps": 50, "train_seconds": 1e-6, "curve_puzzles": 1, "test_puzzles": 1}
+    launch("smollm2/train_grpo.py", output_dir=tmp_path / "run", start=grpo[1], **options)
+    assert [line["step"] for line in lines_of(tmp_path / "run" / "metrics.jsonl") if "grad_norm" in line] == [1]
+    done = run_script(ROOT / "scripts" / "smollm2" / "train_grpo.py", ["--train_seconds", "0"])
+    assert done.returncode == 2 and "train_seconds=0.0 must be positive" in done.stderr
+
+
 RARO = {
     "max_critic_completion_length": 6,
     "critic_pairs": 2,
