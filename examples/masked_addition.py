@@ -22,7 +22,8 @@ from transformers.utils import logging
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.evaluate import evaluate
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.task import UnmaskBatch
 from dllm_rl.trainer import UnmaskTrainer

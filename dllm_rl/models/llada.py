@@ -9,122 +9,13 @@ at chosen positions only.
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 
+from dllm_rl.models.llada_config import LladaConfig
 from llm_rl.core._checks import promote
-
-_REQUIRED = {
-    "block_type": "llama",
-    "activation_type": "silu",
-    "block_group_size": 1,
-    "layer_norm_type": "rms",
-    "layer_norm_with_affine": True,
-    "bias_for_layer_norm": False,
-    "rope": True,
-    "rope_full_precision": True,
-    "alibi": False,
-    "include_bias": False,
-    "include_qkv_bias": False,
-    "attention_layer_norm": False,
-    "input_emb_norm": False,
-    "scale_logits": False,
-    "weight_tying": False,
-    "multi_query_attention": None,
-    "attention_dropout": 0.0,
-    "embedding_dropout": 0.0,
-    "residual_dropout": 0.0,
-}
-
-
-class LladaConfig(PreTrainedConfig):
-    """Configuration with the keys of the published checkpoints; the defaults are LLaDA-8B's.
-
-    Args:
-        d_model: Width of the residual stream.
-        n_layers: Number of blocks.
-        n_heads: Attention heads; `d_model / n_heads` must be even.
-        n_kv_heads: Key-value heads, a divisor of `n_heads`; None means `n_heads`.
-        mlp_hidden_size: Width of the gated MLP; None means `mlp_ratio * d_model`.
-        mlp_ratio: Width of the gated MLP over `d_model`, where `mlp_hidden_size` is None.
-        vocab_size: Number of token ids.
-        embedding_size: Rows of the embedding and of the head; None means `vocab_size`.
-        max_sequence_length: Longest input; longer ones raise.
-        rope_theta: Base of the rotary frequencies.
-        rms_norm_eps: Epsilon of RMSNorm.
-        init_fn: "mitchell" (truncated normal, std 1/√fan-in, deeper blocks' outputs smaller) or "normal" (`init_std`).
-        init_std: Standard deviation of the "normal" initialization.
-        mask_token_id: The id that stands for a masked position.
-        **kwargs: Further keys. Published keys whose value would change the architecture in a way that is not
-            implemented here (for instance `alibi=True`) raise; null means the value that is. `auto_map`, the published
-            pointer to remote code, is dropped.
-
-    Raises:
-        ValueError: An unsupported architecture key, or sizes that do not divide.
-    """
-
-    model_type = "llada"
-
-    def __init__(
-        self,
-        d_model: int = 4096,
-        n_layers: int = 32,
-        n_heads: int = 32,
-        n_kv_heads: int | None = None,
-        mlp_hidden_size: int | None = 12288,
-        mlp_ratio: int = 4,
-        vocab_size: int = 126464,
-        embedding_size: int | None = None,
-        max_sequence_length: int = 4096,
-        rope_theta: float = 500000.0,
-        rms_norm_eps: float = 1e-5,
-        init_fn: str = "mitchell",
-        init_std: float = 0.02,
-        mask_token_id: int | None = 126336,
-        **kwargs: object,
-    ) -> None:
-        kwargs.pop("auto_map", None)
-        for key in ("rope_scaling", "rope_parameters"):
-            if (value := kwargs.pop(key, None)) is not None:
-                raise ValueError(f"LladaConfig: {key}={value!r} is not supported, only None")
-        for key, value in _REQUIRED.items():
-            if kwargs.get(key) is None:
-                kwargs[key] = value
-            if kwargs[key] != value:
-                raise ValueError(f"LladaConfig: {key}={kwargs[key]!r} is not supported, only {value!r}")
-        if d_model % n_heads or (d_model // n_heads) % 2:
-            raise ValueError(f"LladaConfig: d_model={d_model} must be an even multiple of n_heads={n_heads}")
-        if n_heads % (n_kv_heads or n_heads):
-            raise ValueError(f"LladaConfig: n_heads={n_heads} is not a multiple of n_kv_heads={n_kv_heads}")
-        if init_fn not in ("mitchell", "normal"):
-            raise ValueError(f"LladaConfig: init_fn={init_fn!r} is not supported; use 'mitchell' or 'normal'")
-        self.d_model = d_model
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.n_kv_heads = n_kv_heads or n_heads
-        self.mlp_hidden_size = mlp_hidden_size or mlp_ratio * d_model
-        self.mlp_ratio = mlp_ratio
-        self.vocab_size = vocab_size
-        self.embedding_size = embedding_size or vocab_size
-        self.max_sequence_length = max_sequence_length
-        self.rope_theta = rope_theta
-        self.rms_norm_eps = rms_norm_eps
-        self.init_fn = init_fn
-        self.init_std = init_std
-        self.mask_token_id = mask_token_id
-        super().__init__(**kwargs)
-
-    @property
-    def hidden_size(self) -> int:
-        """`d_model`, under the name that other libraries look for."""
-        return self.d_model
-
-    @property
-    def num_hidden_layers(self) -> int:
-        """`n_layers`, under the name that other libraries look for."""
-        return self.n_layers
 
 
 class LladaRMSNorm(nn.Module):
@@ -187,23 +78,43 @@ class LladaBlock(GradientCheckpointingLayer):
         for output in (self.attn_out, self.ff_out):
             output.init_scale = (2 * (layer_index + 1)) ** -0.5
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """`(B, L, d_model)` → the same; `attention_mask` is bool `(B, 1, 1, L)`, true where attended, or None."""
-        batch, length, width = x.shape
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, attention_mask: Tensor | None, at: Tensor | None = None
+    ) -> Tensor:
+        """What follows the block, `(B, L, d_model)`, or at chosen positions alone.
+
+        Args:
+            x: `(B, L, d_model)`.
+            cos: `(B, 1, L, head_dim)` or `(1, 1, L, head_dim)`, from `rotary_angles`.
+            sin: The same.
+            attention_mask: bool `(B, 1, 1, L)`, true where attended, or None for everywhere.
+            at: int64 `(B, Q)`, the positions of each sequence that are asked for; None for all. Only their queries and
+                what is computed from them are then computed.
+
+        Returns:
+            `(B, L, d_model)`, or `(B, Q, d_model)`.
+        """
         h = self.attn_norm(x)
-        q = self.q_proj(h).view(batch, length, self.n_heads, self.head_dim).transpose(1, 2)
-        k = self.k_proj(h).view(batch, length, self.n_kv_heads, self.head_dim).transpose(1, 2)
-        v = self.v_proj(h).view(batch, length, self.n_kv_heads, self.head_dim).transpose(1, 2)
+        k = self._heads(self.k_proj(h), self.n_kv_heads)
+        v = self._heads(self.v_proj(h), self.n_kv_heads)
+        k = apply_rotary(k, cos, sin)
+        if at is not None:
+            rows = torch.arange(len(x), device=x.device)[:, None]
+            x, h = x[rows, at], h[rows, at]  # (B, Q, d_model)
+            cos, sin = (angle.squeeze(1).expand(len(x), -1, -1)[rows, at][:, None] for angle in (cos, sin))
         attended = F.scaled_dot_product_attention(
-            apply_rotary(q, cos, sin),
-            apply_rotary(k, cos, sin),
+            apply_rotary(self._heads(self.q_proj(h), self.n_heads), cos, sin),
+            k,
             v,
             attn_mask=attention_mask,
             enable_gqa=self.n_kv_heads != self.n_heads,
         )
-        x = x + self.attn_out(attended.transpose(1, 2).reshape(batch, length, width))
+        x = x + self.attn_out(attended.transpose(1, 2).reshape(x.shape))
         h = self.ff_norm(x)
         return x + self.ff_out(F.silu(self.ff_proj(h)) * self.up_proj(h))
+
+    def _heads(self, x: Tensor, count: int) -> Tensor:
+        return x.view(*x.shape[:2], count, self.head_dim).transpose(1, 2)  # (B, count, L, head_dim)
 
 
 class LladaPreTrainedModel(PreTrainedModel):
@@ -239,21 +150,39 @@ class LladaTransformer(nn.Module):
         self.ff_out = LladaHead(config.d_model, config.embedding_size, bias=False)
         self.head_dim, self.rope_theta = config.d_model // config.n_heads, config.rope_theta
 
-    def forward(self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """The body, without the head: hidden states `(B, L, d_model)`.
+    def forward(
+        self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, at: Tensor | None = None
+    ) -> Tensor:
+        """The body, without the head: hidden states `(B, L, d_model)`, or `(B, Q, d_model)` at chosen positions.
 
         Args:
             input_ids: int64 `(B, L)`.
             position_ids: int64 `(B, L)` or `(1, L)`.
             attention_mask: bool `(B, L)`, true where attended, or None for everywhere.
+            at: int64 `(B, Q)`, the positions that are asked for; None for all.
         """
         keep = None if attention_mask is None else attention_mask[:, None, None, :]
         x = self.wte(input_ids)
         exact = torch.promote_types(x.dtype, torch.float32)
         cos, sin = rotary_angles(position_ids, self.head_dim, self.rope_theta, exact)
-        for block in self.blocks:
+        for block in self.blocks[:-1]:
             x = block(x, cos, sin, keep)
-        return self.ln_f(x)
+        return self.ln_f(self.blocks[-1](x, cos, sin, keep, at))
+
+
+def chosen_positions(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The positions where a mask is true, row by row, filled up to the longest row with others.
+
+    Args:
+        mask: bool `(B, L)`.
+
+    Returns:
+        The positions, int64 `(B, Q)`, rising where they are true, and bool `(B, Q)`, whether they are.
+    """
+    counts = mask.sum(1)
+    longest = max(int(counts.max()), 1) if len(mask) else 1
+    at = mask.byte().argsort(dim=1, descending=True, stable=True)[:, :longest]
+    return at, torch.arange(longest, device=mask.device) < counts[:, None]
 
 
 def fixed_size_parts(
@@ -300,15 +229,18 @@ class LladaModel(LladaPreTrainedModel):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
+        hidden_mask: Tensor | None = None,
         **_: object,
     ) -> BaseModelOutput:
-        """Hidden states after the last norm, `(B, L, d_model)`.
+        """Hidden states after the last norm, `(B, L, d_model)`, or where they are asked for.
 
         Args:
             input_ids: int64 `(B, L)`.
             attention_mask: `(B, L)`, non-zero where a token is real; None means everywhere. Padding on either side
                 changes nothing at the real positions.
             position_ids: int64 `(B, L)`; by default real tokens are counted from 0 in each row.
+            hidden_mask: bool `(B, L)`: hidden states only where true, `(hidden_mask.sum(), d_model)` in row-major
+                order. The last block then computes no more than these need; its keys and values are those of all.
 
         Raises:
             ValueError: The sequence is longer than `max_sequence_length`.
@@ -325,10 +257,12 @@ class LladaModel(LladaPreTrainedModel):
                 position_ids = (attention_mask.long().cumsum(-1) - 1).clamp_min(0)
         keep = None if attention_mask is None else attention_mask.bool()
         if self.fixed_rows is None:
-            return BaseModelOutput(last_hidden_state=self.transformer(input_ids, position_ids, keep))
+            at, chosen = (None, None) if hidden_mask is None else chosen_positions(hidden_mask)
+            hidden = self.transformer(input_ids, position_ids, keep, at)
+            return BaseModelOutput(last_hidden_state=hidden if chosen is None else hidden[chosen])
         parts = fixed_size_parts(input_ids, position_ids, keep, self.fixed_rows)
-        hidden = torch.cat([self.transformer(*part) for part in parts])
-        return BaseModelOutput(last_hidden_state=hidden[: len(input_ids)])
+        hidden = torch.cat([self.transformer(*part) for part in parts])[: len(input_ids)]
+        return BaseModelOutput(last_hidden_state=hidden if hidden_mask is None else hidden[hidden_mask])
 
 
 class LladaForMaskedLM(LladaPreTrainedModel):
@@ -386,8 +320,7 @@ class LladaForMaskedLM(LladaPreTrainedModel):
         """
         if labels is not None and logits_mask is not None:
             raise ValueError("labels need logits everywhere; pass either labels or logits_mask")
-        hidden = self.model(input_ids, attention_mask, position_ids).last_hidden_state
-        hidden = hidden if logits_mask is None else hidden[logits_mask]
+        hidden = self.model(input_ids, attention_mask, position_ids, logits_mask).last_hidden_state
         logits = self.model.transformer.ff_out(hidden)
         loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
         return MaskedLMOutput(loss=loss, logits=logits, hidden_states=(hidden,) if output_hidden_states else None)

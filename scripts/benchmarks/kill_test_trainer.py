@@ -19,7 +19,8 @@ from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging
 
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sudoku import SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.grpo.arguments import GRPOArguments

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout

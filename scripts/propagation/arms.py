@@ -10,7 +10,8 @@ from transformers import PrinterCallback, Trainer, set_seed
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.evaluate import evaluate
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftDataset, SftTrainer
 from dllm_rl.sudoku import EVERY_CELL
 from dllm_rl.trainer import UnmaskTrainer

@@ -27,7 +27,8 @@ from transformers import (
 from transformers.trainer_callback import ExportableState
 
 from dllm_rl.evaluate import evaluate
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import SudokuTask

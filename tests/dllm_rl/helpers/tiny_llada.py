@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.models.llada_config import LladaConfig
 
 
 def make_model(**changes: Any) -> LladaForMaskedLM:

@@ -8,7 +8,8 @@ import torch
 from transformers import PreTrainedTokenizerFast, TrainerCallback
 
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftDataset, masked_diffusion_loss
 from dllm_rl.sudoku import SudokuTask
 from dllm_rl.trainer import UnmaskTrainer

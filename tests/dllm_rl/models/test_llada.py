@@ -8,7 +8,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM, LladaModel, LladaRMSNorm, apply_rotary, rotary_angles
+from dllm_rl.models.llada import LladaForMaskedLM, LladaModel, LladaRMSNorm, apply_rotary, rotary_angles
+from dllm_rl.models.llada_config import LladaConfig
 from tests.dllm_rl.helpers.published_llada import llama_of
 from tests.dllm_rl.helpers.tiny_llada import make_model
 
@@ -111,15 +112,44 @@ def test_rms_norm_by_hand() -> None:
     torch.testing.assert_close(norm(torch.tensor([3.0, 4.0])), expected)
 
 
-def test_logits_at_chosen_positions_are_those_of_all() -> None:
-    model = make_model()
-    tokens = ids(2, 8)
-    chosen = torch.rand(2, 8, generator=torch.Generator().manual_seed(0)) < 0.4
-    full, some = model(tokens).logits, model(tokens, logits_mask=chosen).logits
-    assert some.shape == (int(chosen.sum()), 105)
-    torch.testing.assert_close(some, full[chosen], atol=1e-6, rtol=1e-6)
-    none = model(tokens, logits_mask=torch.zeros_like(chosen)).logits
-    assert none.shape == (0, 105)
+@pytest.mark.parametrize("kv_heads", [1, 2])
+@pytest.mark.parametrize("padded", [False, True])
+def test_logits_at_chosen_positions_are_those_of_all_with_their_gradients(kv_heads: int, padded: bool) -> None:
+    model = make_model(n_kv_heads=kv_heads)
+    tokens = ids(4, 8)
+    real = torch.ones(4, 8, dtype=torch.bool)
+    real[1, :3], real[2, 6:] = False, False
+    chosen = (torch.rand(4, 8, generator=torch.Generator().manual_seed(0)) < 0.4) & real
+    chosen[3] = False
+    keep = {"attention_mask": real} if padded else {}
+    full, some = model(tokens, **keep).logits[chosen], model(tokens, logits_mask=chosen, **keep).logits
+    assert some.shape == (int(chosen.sum()), 105) and len(some) > 4
+    torch.testing.assert_close(some, full, atol=1e-6, rtol=1e-6)
+    parameters = [value for value in model.parameters() if value.requires_grad]
+    found, expected = (torch.autograd.grad(each.sin().sum(), parameters) for each in (some, full))
+    for one, other in zip(found, expected, strict=True):
+        assert float((one - other).abs().max()) < 1e-5 * max(1.0, float(other.abs().max()))
+
+
+def test_where_nothing_is_chosen_nothing_comes() -> None:
+    model, tokens = make_model(), ids(2, 8)
+    none = torch.zeros(2, 8, dtype=torch.bool)
+    assert model(tokens, logits_mask=none).logits.shape == (0, 105)
+    assert model(tokens[:0], logits_mask=none[:0]).logits.shape == (0, 105)
+
+
+def test_the_last_block_has_queries_at_chosen_positions_alone() -> None:
+    model, tokens = make_model(), ids(2, 8)
+    chosen = torch.zeros(2, 8, dtype=torch.bool)
+    chosen[0, [1, 5, 6]], chosen[1, 7] = True, True
+    rows = []
+    last = model.model.transformer.blocks[-1]
+    for linear in (last.q_proj, last.k_proj, last.ff_out):
+        linear.register_forward_hook(lambda module, args, output: rows.append(output.shape[:2]))
+    model(tokens, logits_mask=chosen)
+    assert sorted(map(tuple, rows)) == [(2, 3), (2, 3), (2, 8)]
+    body = model.model(tokens, hidden_mask=chosen).last_hidden_state
+    torch.testing.assert_close(body, model.model(tokens).last_hidden_state[chosen], atol=1e-6, rtol=1e-6)
 
 
 def test_labels_give_the_mean_cross_entropy_of_positions_that_count() -> None:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.models.llada_config import LladaConfig
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
