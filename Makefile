@@ -134,7 +134,8 @@ bench: $(STAMP)
 	$(BIN)/python -m scripts.benchmarks.solver
 	$(BIN)/python -m scripts.benchmarks.environments
 	$(BIN)/python -m scripts.benchmarks.parts
-	$(BIN)/python -m scripts.benchmarks.growth
+	$(BIN)/python -m scripts.benchmarks.roofline
+	$(BIN)/python -m scripts.benchmarks.growth --page docs/growth.md
 
 clean:
 	rm -rf $(VENV) $(ADAPTED_VENVS) runs build dist *.egg-info

@@ -13,13 +13,18 @@ PACKAGES = ("sudoku-dllm", "torch", "transformers", "numpy", "numba", "gymnasium
 
 
 def machine() -> str:
-    """Processor, cores, vector instructions that torch uses, Python and date of this run, in one line."""
+    """Processor, cores, vector instructions that torch uses, Python and date of this run, in one line.
+
+    Where numba compiles for another processor than this one (`NUMBA_CPU_NAME`), that is named too.
+    """
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
         model = names[0] if names else model
     vectors = torch.backends.cpu.get_cpu_capability()
+    if kernels := os.environ.get("NUMBA_CPU_NAME"):
+        vectors += f", kernels for {kernels}"
     python = platform.python_version()
     return f"{model}, {os.cpu_count()} cores, {vectors}, Python {python}, {time.strftime('%Y-%m-%d')}"
 

@@ -20,7 +20,7 @@ import numpy as np
 from llm_rl.training.command_line import need_reports, need_writable, parse
 from scripts.benchmarks.timing import Contender, race, report
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
-from sudoku_env.board import Board
+from sudoku_env.board import Board, geometry, size_of
 from sudoku_env.envs.sampling import sample_legal
 from sudoku_env.envs.sources import PromptPool, PuzzlePool
 from sudoku_env.prompts.text import build_prompt
@@ -163,17 +163,8 @@ class PlainSudoku:
     """The same game as one writes it first, in lists: fill a blank cell with a digit that its peers do not hold."""
 
     def __init__(self, boards: Board) -> None:
-        self.boards, self.size = boards.tolist(), round(boards.shape[1] ** 0.5)
-        self.box = round(self.size**0.5)
-        self.peers = [
-            [other for other in range(self.size**2) if other != cell and self._meet(cell, other)]
-            for cell in range(self.size**2)
-        ]
-
-    def _meet(self, one: int, other: int) -> bool:
-        (row, column), (row2, column2) = divmod(one, self.size), divmod(other, self.size)
-        same_box = row // self.box == row2 // self.box and column // self.box == column2 // self.box
-        return row == row2 or column == column2 or same_box
+        table = geometry(size_of(boards.shape[1]))
+        self.boards, self.size, self.peers = boards.tolist(), table.size, table.peers.tolist()
 
     def reset(self, number: int) -> list[list[int]]:
         """A new board; the digits that fit each cell."""
@@ -217,13 +208,15 @@ def tokenizer_of(entries: int) -> Any:
     return tokenizer
 
 
+def ours(name: str, count: int, steps: int, **options: Any) -> Contender:
+    """Random legal play of so many of our environments."""
+    play = one_env(name, **options) if count == 1 else many_envs(name, count, **options)
+    return Contender(partial(play, steps), max(steps // count, 1) * count)
+
+
 rows: list[dict[str, object]] = []
 for count in args.num_envs:
-    if count == 1:
-        play = one_env("Sudoku-v0", end_on="dead_end")
-    else:
-        play = many_envs("Sudoku-v0", count, end_on="dead_end")
-    contenders = {"ours": Contender(partial(play, args.steps), max(args.steps // count, 1) * count)}
+    contenders = {"ours": ours("Sudoku-v0", count, args.steps, end_on="dead_end")}
     fewer = max(args.steps // 20 // count, 4) * count
     for name, module, make in (
         ("plain Python", None, lambda _: plain_env()),
@@ -242,19 +235,16 @@ rows = []
 for name in ("Sudoku-v0", "SudokuUnmask-v0"):
     for count in args.num_envs:
         steps = args.steps if name == "Sudoku-v0" else args.steps // 4
-        play = one_env(name) if count == 1 else many_envs(name, count)
-        ours = Contender(partial(play, steps), max(steps // count, 1) * count)
-        rows.append({"task": f"{name}, {count} environments", **race({"ours": ours}, args.rounds)})
+        rates = race({"ours": ours(name, count, steps)}, args.rounds)
+        rows.append({"task": f"{name}, {count} environments", **rates})
 report(rows, "ours", "Our environments, until a wrong digit", folder)
 
 rows = []
 for size in args.sizes:
     for count in args.num_envs:
         source = PuzzlePool(default_puzzles(size))
-        options = {"end_on": "dead_end", "source": source}
-        play = one_env("Sudoku-v0", **options) if count == 1 else many_envs("Sudoku-v0", count, **options)
-        ours = Contender(partial(play, args.steps), max(args.steps // count, 1) * count)
-        rows.append({"task": f"{size}×{size}, {count} environments", **race({"ours": ours}, args.rounds)})
+        rates = race({"ours": ours("Sudoku-v0", count, args.steps, end_on="dead_end", source=source)}, args.rounds)
+        rows.append({"task": f"{size}×{size}, {count} environments", **rates})
 report(rows, "ours", "Board sizes, until a dead end", folder)
 
 rows = []
@@ -263,8 +253,6 @@ for entries in args.vocabularies:
     tokenizer = tokenizer_of(entries)
     for count in args.num_envs:
         options = {"source": PromptPool(prompts), "tokenizer": tokenizer, "max_gen_length": 40}
-        steps = args.steps // 4
-        play = one_env("SudokuUnmask-v0", **options) if count == 1 else many_envs("SudokuUnmask-v0", count, **options)
-        ours = Contender(partial(play, steps), max(steps // count, 1) * count)
-        rows.append({"task": f"{len(tokenizer):,} entries, {count} environments", **race({"ours": ours}, args.rounds)})
+        rates = race({"ours": ours("SudokuUnmask-v0", count, args.steps // 4, **options)}, args.rounds)
+        rows.append({"task": f"{len(tokenizer):,} entries, {count} environments", **rates})
 report(rows, "ours", "SudokuUnmask by vocabulary, 6×6", folder)

@@ -23,6 +23,7 @@ from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
+from scripts.sudoku.of_split import first_of_split
 from sudoku_dllm.machine import machine
 from sudoku_env.board import Board
 from sudoku_env.errors import SudokuError
@@ -34,7 +35,6 @@ from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.puzzles import read_packed, read_puzzles
 from sudoku_env.rating import rate_batch
 from sudoku_env.solver import solve_batch
-from sudoku_env.split import split_of
 
 BLANKS = {"≤ 39 blanks": (0, 39), "40–49 blanks": (40, 49), "50–59 blanks": (50, 59), "60–69 blanks": (60, 69)}
 CLUES = {"≥ 40 clues": (40, 81), "30–39 clues": (30, 39), "< 30 clues": (0, 29)}
@@ -65,23 +65,6 @@ class Arguments:
     device: str = field(default="cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."})
 
 
-def first_of_test_split(parts: Iterator[tuple[Board, Board]], count: int) -> Board:
-    """The first `count` puzzles whose grids belong to the test split, uint8 `(≤ count, 81)`.
-
-    Args:
-        parts: Boards and solutions, uint8 `(N, 81)` each.
-        count: Puzzles wanted.
-    """
-    found: list[Board] = []
-    for boards, solutions in parts:
-        for board, solution in zip(boards, solutions, strict=True):
-            if len(found) == count:
-                return np.array(found)
-            if split_of(solution) == "test":
-                found.append(board)
-    return np.array(found).reshape(-1, 81)
-
-
 def drawn_sets(count: int, seed: int) -> dict[str, Board]:
     """Puzzles of any difficulty for each of `DRAWN`."""
     sets = {}
@@ -90,7 +73,7 @@ def drawn_sets(count: int, seed: int) -> dict[str, Board]:
             generate(count, size=9, clues=clues, seed=10**6 * (seed + 1) + number, first=first)
             for first in range(0, 100 * count, max(count, 1))
         )
-        sets[name] = first_of_test_split(((part.boards, part.solutions) for part in drawn), count)
+        sets[name] = first_of_split(((part.boards, part.solutions) for part in drawn), "test", count)
     return sets
 
 
@@ -105,14 +88,14 @@ def unique(boards: Board) -> Iterator[tuple[Board, Board]]:
 def file_sets(path: str, count: int) -> dict[str, Board]:
     """Puzzles of a file; those of a .csv by tier."""
     if not path.endswith(".csv"):
-        return {Path(path).stem: first_of_test_split(unique(read_packed(path)), count)}
+        return {Path(path).stem: first_of_split(unique(read_packed(path)), "test", count)}
     puzzles = read_puzzles(path)
     tiers = tiers_of(puzzles.boards)
     sets = {}
     for tier in [name for name in TIERS if (tiers == name).any()]:
         of_tier = tiers == tier
         parts = iter([(puzzles.boards[of_tier], puzzles.solutions[of_tier])])
-        sets[f"{Path(path).stem}, {tier}"] = first_of_test_split(parts, count)
+        sets[f"{Path(path).stem}, {tier}"] = first_of_split(parts, "test", count)
     return sets
 
 

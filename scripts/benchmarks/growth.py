@@ -20,7 +20,8 @@ import gymnasium
 import numpy as np
 import torch
 
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
@@ -32,11 +33,12 @@ from llm_rl.training.storage import write_text_whole
 from scripts.benchmarks.peak_memory import peak_of_update, peak_tensor_bytes
 from scripts.benchmarks.timing import Contender, race
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
+from sudoku_env.board import size_of
 from sudoku_env.envs.sampling import sample_legal
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
-from sudoku_env.prompts.tokens import pre_fill
 
 
 class Curve(NamedTuple):
@@ -104,8 +106,8 @@ class Arguments:
 
     curves: list[str] = field(default_factory=lambda: list(CURVES), metadata={"help": f"Some of {', '.join(CURVES)}."})
     values: int = field(default=0, metadata={"help": "Only the first so many points of each curve; 0 is all."})
-    rounds: int = field(default=5, metadata={"help": "Timed rounds, after one that is not counted."})
-    puzzles: int = field(default=2, metadata={"help": "Problems of a roll-out."})
+    rounds: int = field(default=3, metadata={"help": "Timed rounds, after one that is not counted."})
+    puzzles: int = field(default=1, metadata={"help": "Problems of a roll-out."})
     seed: int = field(default=0, metadata={"help": "Random seed of puzzles, models and roll-outs."})
     page: str | None = field(default=None, metadata={"help": "Page to write too; its picture goes to images/ beside."})
     output_dir: str = field(default="runs/benchmark_growth", metadata={"help": "Folder of table and picture."})
@@ -123,11 +125,12 @@ class Setting(NamedTuple):
 
 
 class Works(NamedTuple):
-    """What is measured at a point; an environment has a step alone."""
+    """What is measured at a point; an environment has a step alone, taken so many times a call."""
 
     times: dict[str, Callable[[], object]]
     memory: dict[str, Callable[[], int]]
-    x: float
+    parameters: int = 0
+    calls: int = 1
 
 
 def steps_of(boards: int, seed: int) -> Works:
@@ -144,21 +147,17 @@ def steps_of(boards: int, seed: int) -> Works:
         for _ in range(repeats):
             _, _, _, _, infos = envs.step(sample_legal(infos["action_mask"], rng))
 
-    return Works({"step": play}, {}, boards)
+    return Works({"step": play}, {}, calls=repeats)
 
 
 def training_of(setting: Setting, *, puzzles: int, seed: int) -> Works:
     """A roll-out, errors corrected so that none ends early, and the update on it."""
-    size = round(setting.cells**0.5)
+    size = size_of(setting.cells)
     tokenizer = build_small_tokenizer(size)
     clues = CLUES[size] if setting.masked is None else FEW_CLUES
     boards = generate(puzzles, size=size, clues=clues, rule=None, seed=seed).boards
-    length = 4 * setting.cells
-    length = pre_fill(build_prompt(boards[0], "compact"), tokenizer, length).map_range[1] + 3
-    problems = PuzzleBatch.collate(
-        [pre_fill(build_prompt(board, "compact"), tokenizer, length) for board in boards],
-        pad_id=tokenizer.pad_token_id,
-    )
+    filled = [shortest_answer(tokenizer, build_prompt(board, "compact"), size) for board in boards]
+    problems = PuzzleBatch.collate(filled, pad_id=tokenizer.pad_token_id)
     if setting.masked is not None:
         problems = with_masks(problems, setting.masked)
     if setting.prompt is not None:
@@ -236,11 +235,10 @@ def measured(name: str, args: Arguments) -> list[dict[str, Any]]:
         contenders = {str(value): Contender(work.times[kind], 1.0) for value, work in works.items()}
         rates = race(contenders, args.rounds)
         for value, work in works.items():
-            x = work.x if name in ("boards", "width") else value
-            calls = max(1, 1024 // value) if name == "boards" else 1
+            x = work.parameters if name == "width" else value
             memory = work.memory[kind]() / 2**20 if kind in work.memory else np.nan
             rows.append(
-                {"curve": name, "of": kind, "x": x, "seconds": 1 / rates[str(value)] / calls, "mebibytes": memory}
+                {"curve": name, "of": kind, "x": x, "seconds": 1 / rates[str(value)] / work.calls, "mebibytes": memory}
             )
     return rows
 
@@ -286,22 +284,22 @@ def main() -> None:
         page = Path(args.page)
         (page.parent / "images").mkdir(parents=True, exist_ok=True)
         figure.savefig(page.parent / "images" / "growth.png", dpi=110)
-        write_text_whole(page, page_of(fits, args.rounds))
+        write_text_whole(page, page_of(fits, args))
         print(f"\n{page} is written.")
     plt.close(figure)
 
 
-def page_of(fits: list[dict[str, Any]], rounds: int) -> str:
+def page_of(fits: list[dict[str, Any]], args: Arguments) -> str:
     """The page: what grows, its exponents, and why."""
     lines = [
         "# How cost grows",
         "",
         "Made by `python -m scripts.benchmarks.growth --page docs/growth.md`; do not edit. One thing at a time is "
-        "changed, all else stays at its middle value: 6×6 puzzles with half of the cells given, two problems, eight "
-        "trajectories each, errors corrected so that none ends early, a random LLaDA of four blocks of width 64, a "
+        "changed, all else stays at its middle value: a 6×6 puzzle with half of the cells given, eight "
+        "trajectories, errors corrected so that none ends early, a random LLaDA of four blocks of width 64, a "
         "vocabulary of 64. Boards are 9×9, in steps of random legal play. An exponent of 1 is linear growth, fitted to "
         "the upper half of the points; memory is the exact peak of live tensors, for the update beyond weights and "
-        f"gradients. One thread; medians of {rounds} rounds. {machine()}",
+        f"gradients. Problems of a roll-out: {args.puzzles}; one thread; medians of {args.rounds} rounds. {machine()}",
         "",
         "| what grows | from | to | | time | memory |",
         "|---|---|---|---|---|---|",

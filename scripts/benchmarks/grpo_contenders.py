@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    TrainerCallback,
+)
 
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
@@ -21,6 +28,16 @@ from sudoku_env.generator import generate
 
 SIDES = ("ours", "trl")
 TINY_TOKENIZER = Path(__file__).resolve().parents[2] / "data" / "models" / "llada-sudoku6x6"
+QWEN: dict[str, Any] = {
+    "hidden_size": 256,
+    "intermediate_size": 1408,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "tie_word_embeddings": True,
+    "initializer_range": 0.1,
+}
+"""Qwen2.5's blocks, with their biases and shared keys, in small, with weights so large that tokens differ."""
 NO_TRL = "this compares with TRL, which is not installed; run `pip install 'sudoku-dllm[trl]'` (trl 1.16 or newer)"
 
 
@@ -28,7 +45,10 @@ NO_TRL = "this compares with TRL, which is not installed; run `pip install 'sudo
 class Setting:
     """What both sides train; a roll-out serves one optimizer step."""
 
-    model: str = field(default="smollm2", metadata={"help": "smollm2, tiny, or a folder with model and tokenizer."})
+    model: str = field(
+        default="smollm2",
+        metadata={"help": "smollm2, tiny (a Llama), qwen (small, random), or a folder with model and tokenizer."},
+    )
     template: str = field(default="short", metadata={"help": "Wording of the prompts: compact, short or rules."})
     batch_size: int = field(default=4, metadata={"help": "Completions in a forward pass."})
     accumulation: int = field(default=1, metadata={"help": "Forward passes of an optimizer step."})
@@ -49,16 +69,21 @@ def trl_installed() -> bool:
 
 
 def model_folder(name: str, scratch: Path) -> Path:
-    """The folder of "smollm2", which is made where it is not there yet, of "tiny" in `scratch`, or `name` itself."""
+    """The folder of "smollm2", which is made where it is not there yet, of "tiny" or "qwen" in `scratch`, or `name`."""
     if name == "smollm2":
         folder = default_cache_dir() / SMOLLM2_FOLDER
         if not folder.is_dir():
             load_smollm2()
         return folder
-    if name != "tiny":
+    if name not in ("tiny", "qwen"):
         return Path(name)
     tokenizer = AutoTokenizer.from_pretrained(TINY_TOKENIZER)
-    model = tiny_llama(len(tokenizer), num_key_value_heads=2, tie_word_embeddings=False)
+    model: PreTrainedModel
+    if name == "tiny":
+        model = tiny_llama(len(tokenizer), num_key_value_heads=2, tie_word_embeddings=False)
+    else:
+        torch.manual_seed(0)
+        model = Qwen2ForCausalLM(Qwen2Config(vocab_size=len(tokenizer), **QWEN))
     model.save_pretrained(scratch / name)
     tokenizer.save_pretrained(scratch / name)
     return scratch / name

@@ -57,12 +57,14 @@ def naive_pass(
             model, *problems.prompts_of(owner[rows]), responses, problems.mask_id, rollout.policy
         )
 
-        each = torch.arange(len(rows))
-        positions = rollout.positions[rows, step, 0].clamp_min(0)
-        tokens = rollout.tokens[rows, step, 0].clamp_min(0)
         acting = live[rows, step]
-        logprobs = position_logprobs[each, positions] + token_logprobs[each, positions, tokens]
-        logprobs = torch.where(acting, logprobs, 0.0)
+        logprobs, left = torch.zeros(len(rows)), position_logprobs
+        for rank in range(rollout.positions.shape[2]):
+            some = (acting & (rollout.positions[rows, step, rank] >= 0)).nonzero().squeeze(1)
+            position, token = rollout.positions[rows[some], step, rank], rollout.tokens[rows[some], step, rank]
+            of_position = left[some, position] - left[some].logsumexp(1)  # one after the other, without replacement
+            logprobs = logprobs.index_add(0, some, of_position + token_logprobs[some, position, token])
+            left = left.index_put((some, position), torch.tensor(float("-inf")))
         surrogate = clipped_surrogate(
             logprobs, rollout.old_logprobs[rows, step], advantages[rows, step], config.clip_low, config.clip_high
         )

@@ -35,11 +35,11 @@ from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass
 from llm_rl.training.command_line import USER_ERRORS, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
+from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.demo.export import packed_chunks
 from sudoku_dllm.machine import machine
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
-from sudoku_env.prompts.tokens import pre_fill
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUES = {4: (6, 8), 6: (12, 16), 9: (30, 36)}
@@ -142,8 +142,8 @@ def works(folder: str, args: Arguments) -> Iterator[tuple[str, nn.Module, Callab
     def problems(count: int) -> PuzzleBatch:
         boards = generate(count, size=size, clues=CLUES[size], rule=None, seed=args.seed).boards
         prompts = [build_prompt(board, "compact") for board in boards]
-        length = pre_fill(prompts[0], tokenizer, 4 * size**2).map_range[1]
-        return PuzzleBatch.collate([pre_fill(p, tokenizer, length) for p in prompts], pad_id=tokenizer.pad_token_id)
+        filled = [shortest_answer(tokenizer, prompt, size, tail=0) for prompt in prompts]
+        return PuzzleBatch.collate(filled, pad_id=tokenizer.pad_token_id)
 
     many, few = problems(args.puzzles), problems(args.training_puzzles)
     shape = (len(few) * args.num_generations * few.length, model.config.d_model)

@@ -19,6 +19,7 @@ roll-out; see `scripts/benchmarks/peak_memory.py`.
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -41,7 +42,8 @@ from sudoku_dllm.machine import machine
 from sudoku_env.errors import SudokuError
 
 ROOT = Path(__file__).resolve().parents[2]
-from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM  # noqa: E402
+from dllm_rl.models.llada import LladaForMaskedLM  # noqa: E402
+from dllm_rl.models.llada_config import LladaConfig  # noqa: E402
 from dllm_rl.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
 from dllm_rl.rollout import Rollout, rollout  # noqa: E402
@@ -73,6 +75,9 @@ class BenchmarkArguments:
     )
     position_temperatures: list[float] = field(
         default_factory=lambda: [0.05, 0.4, 1.0], metadata={"help": "T_pos: the lower, the more states are shared."}
+    )
+    tokens_per_step: list[int] = field(
+        default_factory=lambda: [1, 4], metadata={"help": "Positions that a decision fills."}
     )
     puzzles: int = field(default=1, metadata={"help": "Q of a timed roll-out."})
     num_generations: int = field(default=8, metadata={"help": "G of a timed roll-out."})
@@ -139,11 +144,12 @@ def random_model(vocabulary: int, width: int, layers: int) -> PreTrainedModel:
     )
 
 
-def play(prompts: list[str], num_generations: int, position_temperature: float) -> Rollout:
+def play(prompts: list[str], num_generations: int, position_temperature: float, tokens_per_step: int = 1) -> Rollout:
     """A roll-out of the shipped model."""
     batch = PuzzleBatch.collate([pre_fill(p, tokenizer, 40) for p in prompts], pad_id=tokenizer.pad_token_id)
     torch.manual_seed(args.seed)
-    return rollout(player, batch, num_generations=num_generations, policy=PolicyConfig(position_temperature))
+    policy = PolicyConfig(position_temperature)
+    return rollout(player, batch, num_generations=num_generations, policy=policy, tokens_per_step=tokens_per_step)
 
 
 def max_masked(vocabulary: int) -> int:
@@ -194,8 +200,8 @@ for case in args.cases:
     model.train()
     # What sharing does depends on the temperature, not on the model: the others take one.
     temperatures = args.position_temperatures if case == "shipped" else args.position_temperatures[:1]
-    for temperature in temperatures:
-        record = play(prompts, args.num_generations, temperature)
+    for temperature, tokens_per_step in product(temperatures, args.tokens_per_step):
+        record = play(prompts, args.num_generations, temperature, tokens_per_step)
         scored = objective_pass(
             model,
             record,
@@ -212,7 +218,7 @@ for case in args.cases:
         visited = int(record.live.sum())
         times.append(
             {
-                "task": f"{case}, T_pos {temperature:g}",
+                "task": f"{case}, T_pos {temperature:g}, {tokens_per_step} a step",
                 "parameters": model.num_parameters(),
                 "vocabulary": model.config.vocab_size,
                 "visited": visited,

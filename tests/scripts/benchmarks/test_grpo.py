@@ -27,9 +27,9 @@ SCRIPT = ROOT / "scripts" / "benchmarks" / "grpo.py"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return model_folder("tiny", tmp_path_factory.mktemp("tiny"))
+@pytest.fixture(scope="module", params=["tiny", "qwen"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return model_folder(request.param, tmp_path_factory.mktemp(request.param))
 
 
 @pytest.fixture(scope="module")

@@ -39,13 +39,13 @@ CONFIGS = [
 ]
 
 
-def played(num_generations: int) -> tuple[PreTrainedModel, Rollout]:
+def played(num_generations: int, tokens_per_step: int = 1) -> tuple[PreTrainedModel, Rollout]:
     """A roll-out of puzzles of different K and prompts of different length, with and without errors."""
     model = tiny_training.warm_model()
     puzzles = [*tiny_training.puzzles(2), *tiny_training.puzzles(1, seed=2, template="short")]
     batch = PuzzleBatch.collate(puzzles, pad_id=tiny_training.tokenizer().pad_token_id)
     torch.manual_seed(3)
-    record = rollout(model, batch, num_generations=num_generations, policy=POLICY)
+    record = rollout(model, batch, num_generations=num_generations, policy=POLICY, tokens_per_step=tokens_per_step)
     assert batch.prompt_mask is not None and len(record.decisions.unique()) > 1
     return model, record
 
@@ -65,12 +65,14 @@ def assert_same(got: Tensor, expected: Tensor) -> None:
     assert float((got - expected).abs().max()) < 1e-5 * float(expected.abs().max())
 
 
-@pytest.mark.parametrize("num_generations", [2, 8])
+@pytest.mark.parametrize(("num_generations", "tokens_per_step"), [(2, 1), (8, 1), (8, 4)])
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("update", [0, 1])
-def test_the_naive_gradient_is_the_lean_one(num_generations: int, config: ObjectiveConfig, update: int) -> None:
+def test_the_naive_gradient_is_the_lean_one(
+    num_generations: int, config: ObjectiveConfig, update: int, tokens_per_step: int
+) -> None:
     """Each term on its own and both; at the second update on a roll-out the ratios differ from 1 and some are cut."""
-    model, record = played(num_generations)
+    model, record = played(num_generations, tokens_per_step)
     assert bool((~record.live).any()) and bool(record.errors.any())
     common = {"config": config}
     if update:
@@ -95,6 +97,7 @@ def test_the_naive_gradient_is_the_lean_one(num_generations: int, config: Object
             )
             assert_same(got, expected)
             assert values[0] == pytest.approx((result.rl, result.sft), rel=5e-6, abs=1e-5)
+    assert float(expected.abs().max()) > 1e-3
 
 
 def test_the_versions_in_between_give_the_same_gradient_from_more_states() -> None:
@@ -127,7 +130,7 @@ def test_the_benchmark_writes_its_tables_and_figure(tmp_path: Path) -> None:
     words = (
         "--cases shipped wide --puzzles 1 --num_generations 2 --rounds 1 --vocabulary 500 --memory_vocabulary 4000 "
         "--position_temperatures 0.4 --memory_group_sizes 2 --memory_clues 28 --memory_puzzles 2 "
-        "--max_tokens 300"
+        "--max_tokens 300 --tokens_per_step 1 4"
     ).split()
     script = ROOT / "scripts" / "benchmarks" / "update.py"
     done = run_script(
@@ -135,7 +138,9 @@ def test_the_benchmark_writes_its_tables_and_figure(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     times = pd.read_csv(tmp_path / "update_time.csv").set_index("task")
-    assert list(times.index) == ["shipped, T_pos 0.4", "wide, T_pos 0.4"]
+    assert list(times.index) == [
+        f"{case}, T_pos 0.4, {count} a step" for case in ("shipped", "wide") for count in (1, 4)
+    ]
     assert (times["distinct"] <= times["visited"]).all() and (times["gradient error"] < 1e-5).all()
     memory = pd.read_csv(tmp_path / "update_memory.csv")
     assert memory[["curve", "Q", "G", "clues"]].values.tolist() == [["G", 1, 2, 28], ["K", 1, 2, 28], ["Q", 2, 2, 28]]
