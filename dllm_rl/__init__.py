@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 try:
-    from dllm_rl.models.llada import LladaConfig, LladaForMaskedLM, LladaModel
+    from dllm_rl.models.llada import LladaForMaskedLM, LladaModel
+    from dllm_rl.models.llada_config import LladaConfig
 except ModuleNotFoundError as error:
     if error.name not in ("torch", "transformers"):
         raise

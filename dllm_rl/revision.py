@@ -11,7 +11,7 @@ masks again. With p_ℓ the model's distribution at a position ℓ and x_ℓ the
 import torch
 from torch import Tensor
 
-from dllm_rl.policy import NEG_INF, PolicyConfig, log_margins
+from dllm_rl.policy import NEG_INF, PolicyConfig, log_margins, log_ratio
 from llm_rl.core.logprobs import masked_log_softmax
 
 
@@ -38,9 +38,8 @@ def _lead(logits: Tensor, held: Tensor, eps: float) -> Tensor:
     """By how many nats the best other token leads, `(M,)`, with ε as in the margin; negative where it does not."""
     logprobs = logits.log_softmax(-1)
     other = logprobs.scatter(1, held[:, None], NEG_INF).amax(-1)
-    pair = torch.stack([other, logprobs.gather(1, held[:, None]).squeeze(1)])  # (2, M)
-    first, second = torch.logaddexp(pair, torch.full_like(pair, eps).log())
-    return first - second
+    own = logprobs.gather(1, held[:, None]).squeeze(1)
+    return log_ratio(torch.stack([other, own], dim=-1), eps)
 
 
 def expected_reward(

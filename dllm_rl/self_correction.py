@@ -106,6 +106,12 @@ class Decodes:
         """bool `(P, R)`, the positions that are not given."""
         return self.problems.responses == self.problems.mask_id
 
+    @property
+    def wrong(self) -> Tensor:
+        """bool `(P, R)`, the judged positions that hold another token than the answer's."""
+        problems = self.problems
+        return problems.judged & (self.states != problems.answers) & (self.states != problems.mask_id)
+
     def replaced(self, rows: Tensor, others: "Decodes") -> "Decodes":
         """These decodes with others in the places int64 `(O,)`.
 
@@ -222,8 +228,7 @@ class SelfCorrectionTrainer(SftTrainer):
     def _expected_reward(self, logits: Tensor, decodes: Decodes) -> Tensor:
         """The expected reward of the next action at each state, `(P,)`."""
         problems, states, open_ = decodes.problems, decodes.states, decodes.open
-        masked = states == problems.mask_id
-        wrong = open_ & ~masked & problems.judged & (states != problems.answers)
+        masked, wrong = states == problems.mask_id, decodes.wrong
         filled = open_ & ~masked & problems.judged
         definite = problems.definite(states, torch.arange(len(states), device=states.device))
         at = masked | filled
@@ -248,9 +253,8 @@ class SelfCorrectionTrainer(SftTrainer):
         decodes = self.decodes
         assert decodes is not None
         over = decodes.advance(logits, self.args, self.policy)
-        right = (decodes.states == decodes.problems.answers) | ~decodes.problems.judged
-        unlike = ~right & (decodes.states != decodes.problems.mask_id)
-        self._count(states=len(over), wrong=unlike.any(1), ended=over, solved=over & right.all(1))
+        wrong = decodes.wrong.any(1)
+        self._count(states=len(over), wrong=wrong, ended=over, solved=over & ~wrong)  # what is over is complete
         ended = over.nonzero().squeeze(1)[: len(fresh)]
         if len(ended):
             new = fresh.to(over.device).select(torch.arange(len(ended), device=over.device))

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.noise import inverse_cdf
-from dllm_rl.policy import NEG_INF, PolicyConfig, logits_at, scores_of
+from dllm_rl.policy import PolicyConfig, logits_at, scores_of
 from dllm_rl.strategies import Strategy, check_limits, choose
 from dllm_rl.task import UnmaskBatch
 from dllm_rl.trajectories import micro_batches
@@ -204,9 +204,15 @@ def taking_back_passes(
             states[replaced] = best[replaced]
             states[remasked] = problems.mask_id
             if uniforms is not None:
-                share = take_back.restart_share or 0.0
-                room = (take_back.max_passes - number - 1) * torch.ones_like(room)
-                again = _restarted(problems, states, some, may_change, room, share, uniforms[some][..., 1])
+                again = _restarted(
+                    problems,
+                    states,
+                    some,
+                    may_change,
+                    take_back,
+                    uniforms[some][..., 1],
+                    take_back.max_passes - number - 1,
+                )
                 restarted[some] |= again.any(1)
                 states[again], remasked = problems.mask_id, remasked | again
             responses[some] = states
@@ -269,15 +275,19 @@ def doubted(
         count: Most tokens of each row; None is no further bound.
     """
     own = logits.log_softmax(-1).gather(1, states[committed][:, None]).squeeze(1)  # (C,)
-    doubt = own.new_full(states.shape, NEG_INF).masked_scatter(committed, -own)  # (A, R)
+    belief = own.new_zeros(states.shape).masked_scatter(committed, own)  # (A, R)
     candidates = committed if candidates is None else committed & candidates
     if threshold is not None:
-        candidates = candidates & (doubt.neg().exp() < threshold)
-    doubt = doubt.masked_fill(~candidates, NEG_INF)
+        candidates = candidates & (belief.exp() < threshold)
     if count is not None:
         room = room.clamp_max(count)
-    rank = doubt.sort(dim=1, descending=True, stable=True).indices.argsort(dim=1)
-    return candidates & (rank < room[:, None])
+    return _least(belief, candidates, room[:, None])
+
+
+def _least(values: Tensor, candidates: Tensor, room: Tensor | int) -> Tensor:
+    """bool `(A, R)`: the candidates of the least values, at most `room` `(A, 1)` of a row, of equal ones the left."""
+    order = values.masked_fill(~candidates, float("inf")).sort(dim=1, stable=True).indices
+    return candidates & (order.argsort(dim=1) < room)
 
 
 def _restarted(
@@ -285,9 +295,9 @@ def _restarted(
     states: Tensor,
     some: Tensor,
     may_change: Tensor,
-    room: Tensor,
-    share: float,
+    take_back: TakeBack,
     uniforms: Tensor,
+    room: int,
 ) -> Tensor:
     """bool `(A, R)`: what is masked again of complete states that contradict themselves, what clashes first.
 
@@ -296,10 +306,11 @@ def _restarted(
         states: int64 `(A, R)`.
         some: int64 `(A,)`, their problems.
         may_change: bool `(A, R)`, what is not given.
-        room: int64 `(A,)`, most positions of each.
-        share: Least share of the other positions that are masked again.
+        take_back: The least share of the other positions.
         uniforms: float64 `(A, R + 1)` in [0, 1), for the positions and for the share.
+        room: Most positions of each.
     """
+    share = take_back.restart_share or 0.0
     again = torch.zeros_like(may_change)
     complete = (states != problems.mask_id).all(1).nonzero().squeeze(1)
     if not len(complete):
@@ -308,9 +319,8 @@ def _restarted(
     wrong = clash.any(1)
     complete, clash = complete[wrong], clash[wrong]
     level = share + (1 - share) * uniforms[complete, -1:]  # (C, 1)
-    order = torch.where(clash, -1.0, uniforms[complete, :-1]).masked_fill(~may_change[complete], 2.0)  # (C, R)
-    rank = order.argsort(dim=1, stable=True).argsort(dim=1)
-    again[complete] = (order < level) & (rank < room[complete, None])
+    order = torch.where(clash, -1.0, uniforms[complete, :-1])  # (C, R)
+    again[complete] = _least(order, may_change[complete] & (order < level), room)
     return again
 
 

@@ -134,8 +134,11 @@ class UnmaskBatch(ABC):
                 raise ValueError(f"{name} of {length} and of {other} tokens cannot be joined; pad them in one batch")
         if self.mask_id != others.mask_id:
             raise ValueError(f"problems with the mask tokens {self.mask_id} and {others.mask_id} cannot be joined")
-        columns = {name: torch.cat([getattr(self, name), getattr(others, name)]) for name in self.per_problem[2:]}
-        prompts = torch.cat([self.prompt_ids, others.prompt_ids])
+        columns = {
+            name: torch.cat([getattr(self, name), getattr(others, name)])
+            for name in self.per_problem
+            if name != "prompt_mask"
+        }
         mask = None
         if self.prompt_mask is not None or others.prompt_mask is not None:
             masks = [
@@ -143,7 +146,7 @@ class UnmaskBatch(ABC):
                 for part in (self, others)
             ]
             mask = torch.cat(masks)
-        return type(self)(**{**vars(self), **columns, "prompt_ids": prompts, "prompt_mask": mask})
+        return type(self)(**{**vars(self), **columns, "prompt_mask": mask})
 
     def _each(self, change: Any) -> Self:
         columns = {name: getattr(self, name) for name in self.per_problem}

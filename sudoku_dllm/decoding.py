@@ -13,6 +13,7 @@ from dllm_rl.sudoku import SudokuTask
 from sudoku_dllm.answers import TAIL, shortest_answer
 from sudoku_dllm.puzzles import add_puzzles, puzzles_in
 from sudoku_dllm.replaying import add_delay, show
+from sudoku_env.board import size_of
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
 
@@ -50,7 +51,7 @@ def decode(args: argparse.Namespace) -> int:
     for board in puzzles_in(args.puzzles):
         prompt = build_prompt(board, args.template)
         if args.max_gen_length is None:
-            filled = shortest_answer(tokenizer, prompt, round(board.size**0.5))
+            filled = shortest_answer(tokenizer, prompt, size_of(board.size))
         else:
             filled = pre_fill(prompt, tokenizer, args.max_gen_length)
         batch = task.batch([filled])

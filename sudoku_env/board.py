@@ -187,13 +187,11 @@ def to_string(board: BoardLike, *, blank: str = ".") -> str:
 def find_conflict(board: BoardLike) -> tuple[int, int] | None:
     """The first pair of cells that hold the same digit in one unit, or None."""
     flat = as_board(board)
-    table = geometry(size_of(flat.size))
-    for cell in np.flatnonzero(flat):
-        peers = table.peers[cell]
-        clash = peers[flat[peers] == flat[cell]]
-        if clash.size:
-            return int(cell), int(clash[0])
-    return None
+    cells = np.flatnonzero(conflicts(flat[None])[0])
+    if not cells.size:
+        return None
+    peers = geometry(size_of(flat.size)).peers[cells[0]]
+    return int(cells[0]), int(peers[flat[peers] == flat[cells[0]]][0])
 
 
 def conflicts(boards: Board) -> NDArray[np.bool_]:

@@ -23,7 +23,7 @@ def lead_table(results: RegimeResults, sets: Sequence[str]) -> str:
             cell = _percent(results.solved(arm, puzzles, how.label).mean)
             if results.reference not in (None, arm) and results.seeds(arm, results.reference):
                 found = results.difference(arm, results.reference, puzzles, (how.label, how.label))
-                cell += f"<br>{_marked(found)} {_interval(found.seeds)}"
+                cell += f"<br>{_marked(found)} {interval_text(found.seeds)}"
             row.append(cell)
         rows.append(row)
     return markdown_table(
@@ -51,7 +51,7 @@ def room_table(results: RegimeResults, puzzles: str) -> str:
                 margin,
                 _rate(results.solved("base", puzzles, margin)),
                 _rate(results.solved("base", puzzles, oracle)),
-                _difference(results.difference("base", "base", puzzles, (oracle, margin))),
+                difference_text(results.difference("base", "base", puzzles, (oracle, margin))),
                 *(f"{results.mean('base', puzzles, label, 'forward_passes'):.1f}" for label in (margin, oracle)),
             ]
         )
@@ -92,7 +92,7 @@ def difference_table(results: RegimeResults, puzzles: str, labels: Sequence[str]
         each[f"`greedy_forced`, {labels[0]}"] = results.order_difference(first, second, puzzles, labels[0])
         for name, found in each.items():
             by_seed = ", ".join(f"{100 * value:+.1f}" for value in found.per_seed)
-            rows.append([f"{first} − {second}", name, _marked(found), _interval(found.seeds), by_seed])
+            rows.append([f"{first} − {second}", name, _marked(found), interval_text(found.seeds), by_seed])
     return markdown_table(["", "decoding", "difference, over puzzles", "over seeds", "each seed"], rows)
 
 
@@ -106,7 +106,7 @@ def sweep_table(results: RegimeResults, puzzles: str) -> str:
                     at = f"{passes[0]:.1f} to {passes[1]:.1f}"
                 else:
                     at = "none in common" if passes is None else f"{passes:g}"
-                text = "not reached" if found is None else f"{100 * found[0]:+.1f} {_interval(found[1])}"
+                text = "not reached" if found is None else f"{100 * found[0]:+.1f} {interval_text(found[1])}"
                 rows.append([name, f"{first} − {second}", at, text])
     return markdown_table(["sweep", "", "forward passes", "difference, over puzzles (bootstrap)"], rows)
 
@@ -151,14 +151,16 @@ def _rate(found: Estimate) -> str:
     )
 
 
-def _interval(interval: tuple[float, float] | None) -> str:
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """An interval of a difference of shares, in points."""
     return "–" if interval is None else f"[{100 * interval[0]:+.1f}, {100 * interval[1]:+.1f}]"
 
 
-def _difference(found: Estimate) -> str:
-    return f"{100 * found.mean:+.1f} {_interval(found.puzzles)}"
+def difference_text(found: Estimate) -> str:
+    """A difference of shares, in points, with its interval over puzzles."""
+    return f"{100 * found.mean:+.1f} {interval_text(found.puzzles)}"
 
 
 def _marked(found: Estimate) -> str:
     mark = "**" if found.excludes_zero else ""
-    return f"{mark}{_difference(found)}{mark}"
+    return f"{mark}{difference_text(found)}{mark}"

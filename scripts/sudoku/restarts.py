@@ -26,6 +26,7 @@ from dllm_rl.sudoku import SudokuTask
 from dllm_rl.taking_back import TakeBack
 from llm_rl.training.command_line import USER_ERRORS, fail, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
+from scripts.sudoku.of_split import first_of_split
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
 from sudoku_env.errors import SudokuError
@@ -33,7 +34,6 @@ from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled
 from sudoku_env.puzzles import read_prompts
-from sudoku_env.split import in_split
 
 
 @dataclass
@@ -64,7 +64,7 @@ def puzzles_of(args: Arguments, tokenizer: Any) -> list[PreFilled]:
     else:
         low, high = args.clues
         pool = generate(16 * args.drawn, size=args.size, clues=(low, high), rule=None, seed=7_000_000 + args.seed)
-        boards = pool.boards[in_split(pool.solutions, "test")][: args.drawn]
+        boards = first_of_split([(pool.boards, pool.solutions)], "test", args.drawn, args.size)
         prompts = [build_prompt(board, "compact") for board in boards]
     return [shortest_answer(tokenizer, prompt, args.size) for prompt in prompts]
 

@@ -48,6 +48,7 @@ from llm_rl.training.command_line import (
 from llm_rl.training.reports import load_pandas
 from llm_rl.training.storage import write_text_whole
 from scripts.sudoku.endless import EndlessPuzzles
+from scripts.sudoku.of_split import first_of_split
 from scripts.sudoku.second_stage import ARMS, train_arm
 from sudoku_dllm.held_out import check_held_out
 from sudoku_dllm.machine import machine
@@ -57,7 +58,6 @@ from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
-from sudoku_env.split import in_split
 from sudoku_env.symmetries import symmetric_prompts
 
 KNOWN = ("base", *ARMS)
@@ -146,7 +146,8 @@ def drawn(split: str, count: int, seed: int) -> list[PreFilled]:
     """Puzzles of the generator whose grids are of a split that is not trained on."""
     low, high = args.judged_clues
     pool = generate(16 * count, size=args.size, clues=(low, high), rule=None, seed=seed)
-    return [fill(board) for board in pool.boards[in_split(pool.solutions, split)][:count]]
+    boards = first_of_split([(pool.boards, pool.solutions)], split, count, args.size)
+    return [fill(board) for board in boards]
 
 
 with user_errors(*USER_ERRORS, SudokuError):

@@ -19,7 +19,7 @@ from safetensors.torch import save
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from dllm_rl import PolicyConfig
-from dllm_rl.models.llada import LladaConfig
+from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.shipped import model_folder, shipped_models
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from sudoku_dllm.answers import TAIL, shortest_answer
