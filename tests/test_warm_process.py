@@ -78,17 +78,22 @@ dist.destroy_process_group()
 """
 
 
-def test_two_warm_processes_are_one_job(folder: Path) -> None:
+WARM_AND_FRESH = pytest.mark.parametrize("fresh", [False, pytest.param(True, marks=pytest.mark.slow)])
+
+
+@WARM_AND_FRESH
+def test_two_processes_are_one_job(folder: Path, fresh: bool) -> None:
     script = folder / "rank.py"
     script.write_text(RANK)
-    done = run_in_two_processes(script, [-1, "word"], fresh=False)
+    done = run_in_two_processes(script, [-1, "word"], fresh=fresh)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{[(0, ['-1', 'word']), (1, ['-1', 'word'])]}\n"
 
 
-def test_when_a_process_of_two_fails_the_job_fails(folder: Path) -> None:
+@WARM_AND_FRESH
+def test_when_a_process_of_two_fails_the_job_fails(folder: Path, fresh: bool) -> None:
     script = folder / "rank.py"
     script.write_text(RANK.replace("if dist.get_rank() == 1:", "import time; time.sleep(600)\nif False:"))
-    done = run_in_two_processes(script, [1], fresh=False, timeout=60)
+    done = run_in_two_processes(script, [1], fresh=fresh, timeout=60)
     assert done.returncode == 1 and "one rank fails" in done.stderr
     assert sys.executable not in done.stdout

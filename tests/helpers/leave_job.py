@@ -1,9 +1,13 @@
-"""Runs a script as one process of a job, and leaves the job before the interpreter ends.
+"""Runs a script as one process of a job, and ends the process without taking the interpreter down.
 
-A process that ends while threads of its process group are alive is now and then aborted ("terminate called without an
-active exception"), which torchrun takes for a failure.
+A thread of the process group, of DistributedDataParallel or of autograd that asks for the interpreter's lock while the
+interpreter is going down is made to exit, which C++ answers, now and then, with "terminate called without an active
+exception"; torchrun takes that for a failure of the job. What is registered to run at exit runs; an error of the script
+ends the process as usual, with its traceback and its code.
 """
 
+import atexit
+import os
 import runpy
 import sys
 
@@ -13,3 +17,7 @@ sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 if dist.is_initialized():
     dist.destroy_process_group()
+atexit._run_exitfuncs()
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(0)
