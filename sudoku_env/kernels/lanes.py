@@ -127,15 +127,34 @@ def store(typing_context: Any, words: Any, start: Any, value: Any) -> Any:
 
 
 @intrinsic
-def rotate(typing_context: Any, value: Any, by: Any) -> Any:
-    """`rotate(value, by)`: lane k of the result is lane (k + by) mod 8, for a constant `by`."""
-    count = _literal(by, "the number of lanes to rotate by")
+def swapped(typing_context: Any, value: Any, by: Any) -> Any:
+    """`swapped(value, by)`: lane k of the result is lane k XOR `by`, a constant 1, 2 or 4.
+
+    Within four lanes, `by` 1 or 2, that is one instruction of one cycle; a rotation of all lanes takes three to eight.
+    """
+    distance = _literal(by, "the distance of the lanes to swap")
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        order = [(k + count) % LANES for k in range(LANES)]
-        return builder.shuffle_vector(args[0], _NONE, _indices(order))
+        return builder.shuffle_vector(args[0], _NONE, _indices([k ^ distance for k in range(LANES)]))
 
     return lanes(value, by), generate
+
+
+def _halves(first_lane: int) -> Callable[..., Any]:
+    def join(typing_context: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            four = range(first_lane, first_lane + LANES // 2)
+            return builder.shuffle_vector(args[0], args[1], _indices([*four, *(LANES + k for k in four)]))
+
+        return lanes(a, b), generate
+
+    return join
+
+
+low_halves = intrinsic(_halves(0))
+"""`low_halves(a, b)`: the first four lanes of a, then those of b."""
+high_halves = intrinsic(_halves(LANES // 2))
+"""`high_halves(a, b)`: the last four lanes of a, then those of b."""
 
 
 @intrinsic

@@ -17,9 +17,11 @@ from sudoku_env.kernels.lanes import (
     equal_bytes,
     first,
     first_of,
+    high_halves,
     load,
-    rotate,
+    low_halves,
     store,
+    swapped,
     zero_lanes,
 )
 from sudoku_env.kernels.random import Int
@@ -76,6 +78,12 @@ def _beyond_first(x, tops):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
+def _twice_in_row(x):  # type: ignore[no-untyped-def]
+    """A bit for each row with two bits or more."""
+    return _beyond_first(x, rows_hit(x))
+
+
+@kernel(inline="always")
 def mini_rows(x):  # type: ignore[no-untyped-def]
     """Which mini-rows have a bit, at the first bit of each."""
     return (x | (x >> ONE) | (x >> TWO)) & _FIRST_OF_BOX
@@ -115,12 +123,13 @@ def three_times(row):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _row_after(x):  # type: ignore[no-untyped-def]
-    return ((x >> _NINE) | (x << _EIGHTEEN)) & PLANE
+    """Each row at the place of the one before it, the first at that of the last; bits from 27 on mean nothing."""
+    return (x >> _NINE) | (x << _EIGHTEEN)
 
 
 @kernel(inline="always")
 def _row_before(x):  # type: ignore[no-untyped-def]
-    return ((x >> _EIGHTEEN) | (x << _NINE)) & PLANE
+    return (x >> _EIGHTEEN) | (x << _NINE)
 
 
 @kernel(inline="always")
@@ -150,15 +159,15 @@ def _lock_mini_rows(x):  # type: ignore[no-untyped-def]
     Mini-row (row, box) stays if the other two rows have places in the other two boxes, one each. Bits at the same
     offset inside their mini-rows form a pattern of their own, so three bands fit in one word.
     """
-    after, before = _row_after(x), _row_before(x)
-    return x & ((_box_after(after) & _box_before(before)) | (_box_before(after) & _box_after(before)))
+    after, before = _box_after(x), _box_before(x)
+    return x & ((_row_after(after) & _row_before(before)) | (_row_after(before) & _row_before(after)))
 
 
 @kernel(inline="always")
 def _lock_mini_columns(x):  # type: ignore[no-untyped-def]
     """Locked candidates of columns and boxes, for the mini-columns of three bands: bit 9·band + column."""
-    after, before = _row_after(x), _row_before(x)
-    return x & ((_next_in_box(after) & _last_in_box(before)) | (_last_in_box(after) & _next_in_box(before)))
+    after, before = _next_in_box(x), _last_in_box(x)
+    return x & ((_row_after(after) & _row_before(before)) | (_row_after(before) & _row_before(after)))
 
 
 @kernel(inline="always")
@@ -184,21 +193,52 @@ def rows_with_two(x):  # type: ignore[no-untyped-def]
 @kernel(inline="always")
 def any_lane(x):  # type: ignore[no-untyped-def]
     """The bits of all lanes together, in every lane."""
-    x = x | rotate(x, 4)
-    x = x | rotate(x, 2)
-    return x | rotate(x, 1)
+    x = x | swapped(x, 4)
+    x = x | swapped(x, 2)
+    return x | swapped(x, 1)
+
+
+@kernel(inline="always")
+def _at_least_of_four(one, two, nines):  # type: ignore[no-untyped-def]
+    """Cells with at least one and at least two digits in four lanes, the first or the last, or among the nines.
+
+    `one` and `two` are the cells with one or two in each lane, `nines` those with another digit.
+    """
+    other = swapped(one, 2)
+    two, one = two | swapped(two, 2) | (one & other), one | other
+    other = swapped(one, 1)
+    two, one = two | swapped(two, 1) | (one & other), one | other
+    return one | nines, two | (one & nines)
 
 
 @kernel(inline="always")
 def at_least(x, nines):  # type: ignore[no-untyped-def]
     """Cells with at least one and at least two digits of a band, in every lane; `nines` is the plane of the digit 9."""
-    other = rotate(x, 4)
+    other = swapped(x, 4)
+    return _at_least_of_four(x | other, x & other, nines)
+
+
+@kernel(inline="always")
+def _at_least_twice(x, y, nines_x, nines_y):  # type: ignore[no-untyped-def]
+    """`at_least` for two bands at once: the first in the first four lanes, the second in the last four."""
+    low, high = low_halves(x, y), high_halves(x, y)
+    return _at_least_of_four(low | high, low & high, low_halves(nines_x, nines_y))
+
+
+@kernel(inline="always")
+def two_or_more(x, nines):  # type: ignore[no-untyped-def]
+    """Cells with exactly two digits of a band and those with more, uint32 both; `nines` as for `at_least`."""
+    other = swapped(x, 4)
     two, one = x & other, x | other
-    other = rotate(one, 2)
-    two, one = two | rotate(two, 2) | (one & other), one | other
-    other = rotate(one, 1)
-    two, one = two | rotate(two, 1) | (one & other), one | other
-    return one | nines, two | (one & nines)
+    other_one, other_two = swapped(one, 2), swapped(two, 2)
+    three = (two & other_one) | (one & other_two)
+    two, one = two | other_two | (one & other_one), one | other_one
+    other_one, other_two = swapped(one, 1), swapped(two, 1)
+    three = three | swapped(three, 1) | (two & other_one) | (one & other_two)
+    two, one = two | other_two | (one & other_one), one | other_one
+    three = three | (two & nines)
+    two = two | (one & nines)
+    return first(two & ~three), first(three)
 
 
 @kernel
@@ -213,20 +253,15 @@ def propagate(state: Words, start: Int) -> Int:
     shifts = constant(0, 9, 18, 31)
     while True:
         # Naked singles: the digit leaves the rest of its row; the locks below take it from box and column.
-        one0, two0 = at_least(x0, broadcast(x9, 0))
-        one1, two1 = at_least(x1, broadcast(x9, 1))
+        one, two = _at_least_twice(x0, x1, broadcast(x9, 0), broadcast(x9, 1))
         one2, two2 = at_least(x2, broadcast(x9, 2))
-        if first(one0 & one1 & one2) != PLANE:
+        if first(one & swapped(one, 4) & one2) != PLANE:
             return DEAD
-        open_cells = first(two0 | two1 | two2)
-        p0, p1, p2 = x0 & one0 & ~two0, x1 & one1 & ~two1, x2 & one2 & ~two2
-        p9 = x9 & first_of(one0 & ~two0, one1 & ~two1, one2 & ~two2)
-        t0, t1, t2, t9 = rows_hit(p0), rows_hit(p1), rows_hit(p2), rows_hit(p9)
-        twice = _beyond_first(p0, t0) | _beyond_first(p1, t1) | _beyond_first(p2, t2) | _beyond_first(p9, t9)
-        if zero_lanes(twice) != _NO_LANE:
-            return DEAD
-        y0, y1 = x0 & (~whole_rows(t0) | p0), x1 & (~whole_rows(t1) | p1)
-        y2, y9 = x2 & (~whole_rows(t2) | p2), x9 & (~whole_rows(t9) | p9)
+        open_cells = first(two | swapped(two, 4) | two2)
+        two0, two1 = low_halves(two, two), high_halves(two, two)
+        n0, n1, n2, n9 = x0 & ~two0, x1 & ~two1, x2 & ~two2, x9 & ~first_of(two0, two1, two2)
+        y0, y1 = x0 & (~whole_rows(rows_hit(n0)) | n0), x1 & (~whole_rows(rows_hit(n1)) | n1)
+        y2, y9 = x2 & (~whole_rows(rows_hit(n2)) | n2), x9 & (~whole_rows(rows_hit(n9)) | n9)
 
         free = _lock_mini_rows(mini_rows(y0) | (mini_rows(y1) << ONE) | (mini_rows(y2) << TWO))
         y0 = y0 & whole_mini_rows(free & _FIRST_OF_BOX)
@@ -256,6 +291,10 @@ def propagate(state: Words, start: Int) -> Int:
         x0, x1, x2, x9 = y0, y1, y2, y9
         if unchanged:
             break
+    # Two naked singles of one digit in a row, which nothing above notices.
+    twice = _twice_in_row(n0) | _twice_in_row(n1) | _twice_in_row(n2) | _twice_in_row(n9)
+    if zero_lanes(twice) != _NO_LANE:
+        return DEAD
     store(state, start, x0)
     store(state, start + 8, x1)
     store(state, start + 16, x2)

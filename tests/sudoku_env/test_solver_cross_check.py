@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sudoku_env.board import parse_board
+from sudoku_env.board import geometry, parse_board
 from sudoku_env.generator import generate
 from sudoku_env.solver import count_solutions, solve, solve_batch
 from tests.sudoku_env.helpers import backtracking
@@ -69,6 +69,27 @@ def test_sparse_boards_against_backtracking():
     for board in boards:
         board[rng.choice(81, 40, replace=False)] = 0
     assert check(boards)[LIMIT] > 50
+
+
+def test_every_solution_of_loose_boards_is_counted_once():
+    """Boards with up to thousands of solutions, where several cells are guessed at once, counted to the end."""
+    rng, many = np.random.default_rng(2), 5000
+    boards = generate(60, size=9, minimal=True, seed=9).boards
+    for board in boards:
+        board[rng.choice(np.flatnonzero(board), 2, replace=False)] = 0
+    counts = solve_batch(boards, limit=many)[1]
+    slow = [backtracking.count_solutions(board, many, np.zeros(81, np.uint8)) for board in boards]
+    assert counts.tolist() == slow
+    assert np.sum((counts > 100) & (counts < many)) > 10
+
+
+def test_a_clash_on_an_empty_board_is_seen_at_once():
+    """All pairs of peers with the same digit and nothing else, which a search without a look at them would not end."""
+    boards = np.zeros((810, 81), np.uint8)
+    pairs = [(cell, int(peer)) for cell, peers in enumerate(geometry(9).peers) for peer in peers if peer > cell]
+    for board, pair in zip(boards, pairs, strict=True):
+        board[list(pair)] = 5
+    assert not solve_batch(boards, limit=2)[1].any()
 
 
 def test_the_slow_solver_itself():

@@ -44,18 +44,29 @@ def test_arithmetic():
 @njit
 def moves(words, out):
     a, b, c = lanes.load(words, 0), lanes.load(words, 8), lanes.load(words, 16)
-    lanes.store(out, 0, lanes.rotate(a, 3))
+    lanes.store(out, 0, lanes.swapped(a, 1))
     lanes.store(out, 8, lanes.broadcast(a, 5))
     lanes.store(out, 16, lanes.first_of(a, b, c))
     lanes.store(out, 24, lanes.constant(7, 8, 9, 31))
+    lanes.store(out, 32, lanes.swapped(a, 4))
+    lanes.store(out, 40, lanes.low_halves(a, b))
+    lanes.store(out, 48, lanes.high_halves(a, b))
     return lanes.first(b)
 
 
 def test_moves():
-    out = np.zeros(32, np.uint32)
+    out = np.zeros(56, np.uint32)
     assert moves(WORDS, out) == B[0]
-    expected = [np.roll(A, -3), np.full(8, A[5]), [A[0], B[0], C[0], 0, 0, 0, 0, 0], [7, 8, 9, 31, 31, 31, 31, 31]]
-    assert (out.reshape(4, 8) == np.array(expected)).all()
+    expected = [
+        A[[1, 0, 3, 2, 5, 4, 7, 6]],
+        np.full(8, A[5]),
+        [A[0], B[0], C[0], 0, 0, 0, 0, 0],
+        [7, 8, 9, 31, 31, 31, 31, 31],
+        np.roll(A, 4),
+        np.concatenate([A[:4], B[:4]]),
+        np.concatenate([A[4:], B[4:]]),
+    ]
+    assert (out.reshape(7, 8) == np.array(expected)).all()
 
 
 @njit
