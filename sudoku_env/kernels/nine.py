@@ -217,7 +217,7 @@ def _is_loose(work: Words) -> bool:
     candidates = np.int64(0)
     for word in range(STATE_WORDS):
         candidates += count_ones(work[word])
-    return candidates > _LOOSE
+    return bool(candidates > _LOOSE)
 
 
 @kernel
