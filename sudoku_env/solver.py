@@ -15,7 +15,7 @@ from sudoku_env.kernels.nine import BAD_BOARD, count9_batch, count9_text, count9
 from sudoku_env.kernels.random import Int
 
 _SMALLEST_SHARE = 512
-_SHARES_PER_THREAD = 32
+_SHARES_PER_THREAD = 8
 _CELLS_OF_NINE = 81
 
 

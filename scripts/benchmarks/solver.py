@@ -13,6 +13,7 @@ import ctypes
 import importlib.util
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -26,6 +27,7 @@ from llm_rl.training.command_line import need_file, need_reports, need_writable,
 from scripts.benchmarks.timing import Contender, race, report
 from sudoku_env.board import parse_board, to_string
 from sudoku_env.generator import generate
+from sudoku_env.kernels.nine import count9_batch
 from sudoku_env.logic import definite_digits
 from sudoku_env.solver import count_solutions, solve, solve_batch
 
@@ -107,6 +109,16 @@ for name, boards in sets.items():
         rows.append({"task": f"{name}, limit {limit}", **race(contenders, args.rounds)})
 table = report(rows, "ours", "Solving 9x9 puzzles", folder)
 
+started_threads = ThreadPoolExecutor(args.threads)
+
+
+def run_bare_kernels(many: np.ndarray) -> None:
+    """The compiled loop in each of the threads, started already, on a part of the boards: what they can do at most."""
+    parts = np.array_split(many, args.threads)
+    outputs = [(np.zeros_like(part), np.zeros(len(part), dtype=np.int64)) for part in parts]
+    list(started_threads.map(lambda part, output: count9_batch(part, 2, *output), parts, outputs))
+
+
 rows = []
 for name, boards in sets.items():
     tenth_of_a_second = int(table.loc[f"{name}, limit 2", "ours"] / 10)
@@ -115,7 +127,9 @@ for name, boards in sets.items():
         f"{threads} threads": Contender(partial(solve_batch, many, limit=2, threads=threads), len(many))
         for threads in (1, args.threads)
     }
+    contenders[f"{args.threads} bare kernels"] = Contender(partial(run_bare_kernels, many), len(many))
     rows.append({"task": f"{name}, limit 2", **race(contenders, args.rounds)})
+started_threads.shutdown()
 report(rows, f"{args.threads} threads", "Solving with several threads", folder)
 
 
