@@ -164,11 +164,11 @@ class PlainSudoku:
 
     def __init__(self, boards: Board) -> None:
         table = geometry(size_of(boards.shape[1]))
-        self.boards, self.size, self.peers = boards.tolist(), table.size, table.peers.tolist()
+        self.boards, self.size, self.peers = boards, table.size, table.peers.tolist()
 
     def reset(self, number: int) -> list[list[int]]:
         """A new board; the digits that fit each cell."""
-        self.board = list(self.boards[number])
+        self.board = self.boards[number].tolist()
         return [self._fitting(cell) for cell in range(self.size**2)]
 
     def step(self, cell: int, digit: int, fitting: list[list[int]]) -> bool:
@@ -187,16 +187,18 @@ class PlainSudoku:
         return [digit for digit in range(1, self.size + 1) if digit not in held]
 
 
-def plain_env() -> Callable[[int], None]:
-    """Random legal play of the game in plain Python."""
-    env = PlainSudoku(default_puzzles(9).boards)
+def plain_envs(count: int) -> Callable[[int], None]:
+    """Random legal play of the game in plain Python, the environments one after the other in each round of steps."""
+    boards = default_puzzles(9).boards
+    envs = [PlainSudoku(boards) for _ in range(count)]
+    fitting = [env.reset(int(rng.integers(len(boards)))) for env in envs]
 
     def play(steps: int) -> None:
-        fitting = env.reset(0)
-        for _ in range(steps):
-            pairs = [(cell, digit) for cell, digits in enumerate(fitting) for digit in digits]
-            if env.step(*pairs[int(rng.integers(len(pairs)))], fitting):
-                fitting = env.reset(int(rng.integers(len(env.boards))))
+        for _ in range(steps // count):
+            for k, env in enumerate(envs):
+                pairs = [(cell, digit) for cell, digits in enumerate(fitting[k]) for digit in digits]
+                if env.step(*pairs[int(rng.integers(len(pairs)))], fitting[k]):
+                    fitting[k] = env.reset(int(rng.integers(len(boards))))
 
     return play
 
@@ -219,12 +221,12 @@ for count in args.num_envs:
     contenders = {"ours": ours("Sudoku-v0", count, args.steps, end_on="dead_end")}
     fewer = max(args.steps // 20 // count, 4) * count
     for name, module, make in (
-        ("plain Python", None, lambda _: plain_env()),
+        ("plain Python", None, plain_envs),
         ("jumanji", "jumanji", jumanji_envs),
         ("envpool", "envpool", envpool_envs),
         ("gymnasium_sudoku", "gymnasium_sudoku", lambda _: gymnasium_sudoku_env()),
     ):
-        one_board = name in ("plain Python", "gymnasium_sudoku")
+        one_board = name == "gymnasium_sudoku"
         if (module is None or importlib.util.find_spec(module) is not None) and (count == 1 or not one_board):
             play = make(count)
             contenders[name] = Contender(partial(play, fewer), fewer)
