@@ -31,7 +31,15 @@ from llm_rl.training.reports import load_pandas
 from sudoku_dllm.machine import machine
 
 ROOT = Path(__file__).resolve().parents[2]
-from scripts.benchmarks.grpo_contenders import NO_TRL, SIDES, Setting, make_trainer, model_folder, trl_installed  # noqa: E402
+from scripts.benchmarks.grpo_contenders import (  # noqa: E402
+    NO_TRL,
+    SIDES,
+    Setting,
+    make_trainer,
+    model_folder,
+    prompt_lengths,
+    trl_installed,
+)
 from scripts.benchmarks.grpo_losses import TOLERANCE, loss_table  # noqa: E402
 
 if TYPE_CHECKING:
@@ -157,6 +165,8 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         setting = replace(asked, model=str(model_folder(asked.model, scratch)))
+        shortest, longest = prompt_lengths(setting)
+        print(f"prompts of {shortest} to {longest} tokens, completions of {asked.max_completion_length}")
         found = [
             *([times(setting, args.rounds, scratch)] if "time" in args.measures else []),
             *([peaks(setting, scratch)] if "memory" in args.measures else []),

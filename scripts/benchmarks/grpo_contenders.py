@@ -21,6 +21,7 @@ from transformers import (
 
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.rollout.data import encode_prompt
 from scripts.smollm2.loader import SMOLLM2_FOLDER, default_cache_dir, load_smollm2
 from scripts.tiny_llama import tiny_llama
 from sudoku_env.chat.rows import chat_prompt
@@ -93,6 +94,13 @@ def prompts(setting: Setting, count: int = 64) -> list[dict[str, Any]]:
     """Rows of 4×4 puzzles as chat messages."""
     boards = generate(count, size=4, clues=(10, 10), rule="singles", seed=setting.seed).boards
     return [{"prompt": chat_prompt(board, setting.template)} for board in boards]
+
+
+def prompt_lengths(setting: Setting) -> tuple[int, int]:
+    """Tokens of the shortest and of the longest prompt; `setting.model` is a folder."""
+    tokenizer = AutoTokenizer.from_pretrained(setting.model)
+    lengths = [len(encode_prompt(row["prompt"], tokenizer, {})) for row in prompts(setting)]
+    return min(lengths), max(lengths)
 
 
 def spread_reward(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:

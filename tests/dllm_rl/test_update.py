@@ -212,7 +212,8 @@ def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, 
     result, _ = run(model, record, ObjectiveConfig(), max_tokens=sequences * length)
     difference = (result.logprobs - record.old_logprobs).abs()
     if sequences == 1000:
-        assert float(difference[record.live].median()) == 0.0
+        # The passes of the roll-out had other numbers of rows, and some processors' products round by that.
+        assert float(difference[record.live].median()) < 5e-7
     # Logits over their temperature reach 10, where floats are 1e-6 apart: twenty of those, two on average.
     assert float(difference[record.live].max()) < 2e-5 and float(difference[record.live].mean()) < 2e-6
     assert not bool(result.clipped.any())
