@@ -59,6 +59,8 @@ from sudoku_env.puzzles import read_prompts  # noqa: E402
 
 CASES = ("shipped", "wide", "larger")
 CONTENDERS = ("naive", "naive_live", "batched", "masked", "lean")
+TOLERANCE = 5e-5
+"""How far gradients may be apart, as a share of the largest entry: float32 sums in another order."""
 
 
 @dataclass
@@ -229,7 +231,7 @@ for case in args.cases:
                 "gradient error": float((lean - reference).abs().max() / reference.abs().max()),
             }
         )
-        if times[-1]["gradient error"] > 1e-5:
+        if times[-1]["gradient error"] > TOLERANCE:
             raise SystemExit(f"{times[-1]['task']}: the gradients differ by {times[-1]['gradient error']:.1e}")
         time_table = pd.DataFrame(times).set_index("task")
         time_table.to_csv(folder / "update_time.csv")

@@ -25,4 +25,4 @@ def test_tables_by_boards_size_and_vocabulary(tmp_path: Path) -> None:
     }
     assert all((table["ours"] > 0).all() for table in tables.values())
     beside = tables["sudoku_environments"].set_index("task")["plain Python"]
-    assert beside.notna().tolist() == [True, False] and "450 entries, 8 environments" in done.stdout
+    assert beside.notna().all() and "450 entries, 8 environments" in done.stdout
