@@ -19,7 +19,7 @@ from sudoku_env.kernels.planes import (
     propagate,
     read_board,
     rows_with_two,
-    two_or_more,
+    two_and_more,
     word_of,
     write_board,
 )
@@ -194,9 +194,9 @@ def _guess(work: Words, start: Int, most: Int) -> Int:
         Number of states written behind the one at `start`.
     """
     nines = load(work, start + 24)
-    two0, more0 = two_or_more(load(work, start), broadcast(nines, 0))
-    two1, more1 = two_or_more(load(work, start + 8), broadcast(nines, 1))
-    two2, more2 = two_or_more(load(work, start + 16), broadcast(nines, 2))
+    two0, more0 = two_and_more(load(work, start), broadcast(nines, 0))
+    two1, more1 = two_and_more(load(work, start + 8), broadcast(nines, 1))
+    two2, more2 = two_and_more(load(work, start + 16), broadcast(nines, 2))
     if most > 1:
         if two0 | two1 | two2:
             return _guess_several(work, start, most, _upper(two0, two1), np.uint64(two2))

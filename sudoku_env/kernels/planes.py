@@ -72,15 +72,9 @@ def whole_rows(tops):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _beyond_first(x, tops):  # type: ignore[no-untyped-def]
-    """Each row without its first bit; `tops` are the rows hit."""
-    return x & (x - (tops >> _EIGHT))
-
-
-@kernel(inline="always")
-def _twice_in_row(x):  # type: ignore[no-untyped-def]
-    """A bit for each row with two bits or more."""
-    return _beyond_first(x, rows_hit(x))
+def _beyond_first(x):  # type: ignore[no-untyped-def]
+    """Each row without its first bit."""
+    return x & (x - (rows_hit(x) >> _EIGHT))
 
 
 @kernel(inline="always")
@@ -173,7 +167,7 @@ def _lock_mini_columns(x):  # type: ignore[no-untyped-def]
 @kernel(inline="always")
 def alone_in_row(x):  # type: ignore[no-untyped-def]
     """The bits that are alone in their row."""
-    return x & ~whole_rows(rows_hit(_beyond_first(x, rows_hit(x))))
+    return x & ~whole_rows(rows_hit(_beyond_first(x)))
 
 
 @kernel(inline="always")
@@ -185,9 +179,9 @@ def _alone_in_full_rows(x):  # type: ignore[no-untyped-def]
 @kernel(inline="always")
 def rows_with_two(x):  # type: ignore[no-untyped-def]
     """The top bit of each row that has exactly two bits."""
-    second = _beyond_first(x, rows_hit(x))
+    second = _beyond_first(x)
     tops = rows_hit(second)
-    return tops & ~rows_hit(_beyond_first(second, tops))
+    return tops & ~rows_hit(_beyond_first(second))
 
 
 @kernel(inline="always")
@@ -226,7 +220,7 @@ def _at_least_twice(x, y, nines_x, nines_y):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def two_or_more(x, nines):  # type: ignore[no-untyped-def]
+def two_and_more(x, nines):  # type: ignore[no-untyped-def]
     """Cells with exactly two digits of a band and those with more, uint32 both; `nines` as for `at_least`."""
     other = swapped(x, 4)
     two, one = x & other, x | other
@@ -292,7 +286,7 @@ def propagate(state: Words, start: Int) -> Int:
         if unchanged:
             break
     # Two naked singles of one digit in a row, which nothing above notices.
-    twice = _twice_in_row(n0) | _twice_in_row(n1) | _twice_in_row(n2) | _twice_in_row(n9)
+    twice = _beyond_first(n0) | _beyond_first(n1) | _beyond_first(n2) | _beyond_first(n9)
     if zero_lanes(twice) != _NO_LANE:
         return DEAD
     store(state, start, x0)
