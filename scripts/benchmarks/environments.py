@@ -6,6 +6,7 @@ is enough for everybody: run it with `taskset -c 0` where that exists. A step co
 resets are part of the play. Every figure is a median of rounds in which all contenders take turns.
 """
 
+import copy
 import importlib.util
 import os
 from collections.abc import Callable
@@ -190,7 +191,8 @@ class PlainSudoku:
 def plain_envs(count: int) -> Callable[[int], None]:
     """Random legal play of the game in plain Python, the environments one after the other in each round of steps."""
     boards = default_puzzles(9).boards
-    envs = [PlainSudoku(boards) for _ in range(count)]
+    first = PlainSudoku(boards)
+    envs = [copy.copy(first) for _ in range(count)]  # each with a board of its own; puzzles and peers are shared
     fitting = [env.reset(int(rng.integers(len(boards)))) for env in envs]
 
     def play(steps: int) -> None:
