@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 STAMP_DOCS := $(VENV)/.installed-docs
 
-.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-avx2 test-integrations test-all test-page demo demo-build lint bench clean
+.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-avx2 test-integrations test-all test-ci test-page demo demo-build lint bench clean
 
 setup: $(STAMP)
 
@@ -68,7 +68,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or long"
 
 # What is computed with torch, as on a processor without AVX-512: sums are added up in another order there.
 test-avx2: $(STAMP)
@@ -91,14 +91,17 @@ test-integrations: $(STAMP)
 			"tests/sudoku_env/test_docs.py::test_examples_of_adapters_run_where_their_packages_are[$$module]"; \
 	done
 
-# Fast and slow tests with all extras; scripts in interpreters and torchrun of their own. The fast ones of the trainers run as
-# without AVX-512 (test-avx2), and with what the machine has in `make test`.
+# Every test with all extras; scripts in interpreters and torchrun of their own. The fast ones of the trainers run as without
+# AVX-512 (test-avx2), and with what the machine has in `make test`. Continuous integration leaves out the long ones, and its
+# scripts start in children of a process that has torch imported.
 test-all: export FRESH_INTERPRETERS := 1
-test-all: export LLM_RL_CACHE := $(CURDIR)/$(VENV)/models
-test-all: export SUDOKU_PROMPTS := $(CURDIR)/data/sudoku6x6_test.jsonl
-test-all: $(STAMP_ALL) test-avx2
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "" --durations 40 --ignore tests/dllm_rl --ignore tests/llm_rl
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow --durations 40 tests/dllm_rl tests/llm_rl
+test-all: MARKS := slow or not slow
+test-ci: MARKS := not long
+test-all test-ci: export LLM_RL_CACHE := $(CURDIR)/$(VENV)/models
+test-all test-ci: export SUDOKU_PROMPTS := $(CURDIR)/data/sudoku6x6_test.jsonl
+test-all test-ci: $(STAMP_ALL) test-avx2
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(MARKS)" --durations 40 --ignore tests/dllm_rl --ignore tests/llm_rl
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "(slow or long) and ($(MARKS))" --durations 40 tests/dllm_rl tests/llm_rl
 
 # A page where the shipped models solve Sudoku in the browser. MODELS are those it has: FOLDER or NAME=FOLDER.
 MODELS ?= $(wildcard data/models/*)

@@ -100,7 +100,7 @@ def test_ten_times_the_text_takes_about_ten_times_as_long(name):
     assert {pattern: ratio for pattern, ratio in ratios.items() if ratio >= STEEP} == {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("turn", range(len(FUNCTIONS)))
 def test_time_grows_with_the_length_up_to_a_megabyte(turn):
     """A third of the patterns for each function, every pattern for a third of the functions."""

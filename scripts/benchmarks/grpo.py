@@ -8,6 +8,7 @@ ever held.
 
     pip install 'sudoku-dllm[trl]'
     python -m scripts.benchmarks.grpo [--model tiny] [--beta 0.04] [--max_completion_length 64 --template compact]
+    python -m scripts.benchmarks.grpo --trainer ppo --measures time memory
     python -m scripts.benchmarks.grpo --measures losses
 """
 
@@ -159,6 +160,8 @@ if __name__ == "__main__":
     need_reports()
     if not trl_installed():
         fail(NO_TRL)
+    if "losses" in args.measures and asked.trainer != "grpo":
+        fail(f"TRL has no {asked.trainer} whose loss ours could be compared with; add --measures time memory")
     folder = Path(args.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     print(f"{asked}\n{machine()}, {', '.join(f'{name} {version(name)}' for name in PACKAGES)}")

@@ -1,7 +1,8 @@
-"""GRPO as `llm_rl` and as TRL do it, set up alike: model, prompts, lengths, optimizer and loss.
+"""GRPO as `llm_rl` and as TRL do it, set up alike: model, prompts, lengths, optimizer and loss; PPO and VAPOR likewise.
 
 Completions have the same length on both sides, as the end token is one that the model cannot emit. TRL's defaults of
-gradient checkpointing, bfloat16 and a divergence times the importance ratio are turned off.
+gradient checkpointing, bfloat16 and a divergence times the importance ratio are turned off. TRL has neither PPO nor
+VAPOR, so these stand beside its GRPO.
 """
 
 import importlib.util
@@ -21,13 +22,19 @@ from transformers import (
 
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.ppo.arguments import PPOArguments
+from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.data import encode_prompt
+from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.vapor.arguments import VAPORArguments
+from llm_rl.vapor.trainer import VAPORTrainer
 from scripts.smollm2.loader import SMOLLM2_FOLDER, default_cache_dir, load_smollm2
 from scripts.tiny_llama import tiny_llama
 from sudoku_env.chat.rows import chat_prompt
 from sudoku_env.generator import generate
 
 SIDES = ("ours", "trl")
+TRAINERS = ("grpo", "ppo", "vapor")
 TINY_TOKENIZER = Path(__file__).resolve().parents[2] / "data" / "models" / "llada-sudoku6x6"
 QWEN: dict[str, Any] = {
     "hidden_size": 256,
@@ -50,6 +57,7 @@ class Setting:
         default="smollm2",
         metadata={"help": "smollm2, tiny (a Llama), qwen (small, random), or a folder with model and tokenizer."},
     )
+    trainer: str = field(default="grpo", metadata={"help": f"Ours, of {TRAINERS}; TRL's is GRPO."})
     template: str = field(default="short", metadata={"help": "Wording of the prompts: compact, short or rules."})
     batch_size: int = field(default=4, metadata={"help": "Completions in a forward pass."})
     accumulation: int = field(default=1, metadata={"help": "Forward passes of an optimizer step."})
@@ -62,6 +70,10 @@ class Setting:
     )
     share_prompts: bool | None = field(default=None, metadata={"help": "Ours reads a prompt once for its completions."})
     seed: int = field(default=0, metadata={"help": "Random seed of puzzles and sampling."})
+
+    def __post_init__(self) -> None:
+        if self.trainer not in TRAINERS:
+            raise ValueError(f"trainer is {self.trainer!r}; choose from {TRAINERS}")
 
 
 def trl_installed() -> bool:
@@ -91,9 +103,15 @@ def model_folder(name: str, scratch: Path) -> Path:
 
 
 def prompts(setting: Setting, count: int = 64) -> list[dict[str, Any]]:
-    """Rows of 4×4 puzzles as chat messages."""
-    boards = generate(count, size=4, clues=(10, 10), rule="singles", seed=setting.seed).boards
-    return [{"prompt": chat_prompt(board, setting.template)} for board in boards]
+    """Rows of 4×4 puzzles as chat messages; with a right and a wrong answer for VAPOR."""
+    puzzles = generate(count, size=4, clues=(10, 10), rule="singles", seed=setting.seed)
+    rows: list[dict[str, Any]] = [{"prompt": chat_prompt(board, setting.template)} for board in puzzles.boards]
+    if setting.trainer == "vapor":
+        for row, solution in zip(rows, puzzles.solutions, strict=True):
+            for name, grid in (("chosen", solution), ("rejected", solution[::-1])):
+                text = f"<RESPONSE>{' '.join(map(str, grid.flatten()))}</RESPONSE>"
+                row[name] = [{"role": "assistant", "content": text}]
+    return rows
 
 
 def prompt_lengths(setting: Setting) -> tuple[int, int]:
@@ -123,12 +141,8 @@ def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callback
         "gradient_accumulation_steps": setting.accumulation,
         "num_generations": setting.num_generations,
         "max_completion_length": setting.max_completion_length,
-        "beta": setting.beta,
-        "loss_type": setting.loss_type,
         "gradient_checkpointing": setting.gradient_checkpointing,
         "temperature": 1.0,
-        "epsilon": 0.2,
-        "scale_rewards": "group",
         "learning_rate": 1e-6,
         "lr_scheduler_type": "constant",
         "optim": "adamw_torch_fused",
@@ -140,9 +154,17 @@ def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callback
         "disable_tqdm": True,
         "seed": setting.seed,
     }
+    grpo = {"beta": setting.beta, "loss_type": setting.loss_type, "epsilon": 0.2, "scale_rewards": "group"}
     if side == "ours":
-        args = GRPOArguments(**common, share_prompts=setting.share_prompts)
-        return GRPOTrainer(model, spread_reward, args, prompts(setting), tokenizer, callbacks=callbacks)
+        common["share_prompts"] = setting.share_prompts
+        trainer: type[RolloutTrainer] = GRPOTrainer
+        if setting.trainer == "grpo":
+            args: Any = GRPOArguments(**common, **grpo)
+        elif setting.trainer == "ppo":
+            trainer, args = PPOTrainer, PPOArguments(**common, beta=setting.beta, num_ppo_epochs=1)
+        else:
+            trainer, args = VAPORTrainer, VAPORArguments(**common)
+        return trainer(model, spread_reward, args, prompts(setting), tokenizer, callbacks=callbacks)
     from datasets import Dataset
     from trl import GRPOConfig
     from trl import GRPOTrainer as TRLTrainer
@@ -150,7 +172,7 @@ def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callback
     return TRLTrainer(
         model,
         spread_reward,
-        args=GRPOConfig(**common, use_bias_correction_kl=False),
+        args=GRPOConfig(**common, **grpo, use_bias_correction_kl=False),
         train_dataset=Dataset.from_list(prompts(setting)),
         processing_class=tokenizer,
         callbacks=callbacks,

@@ -27,7 +27,8 @@ def naive_pass(
 
     Args:
         model: Takes `(input_ids, attention_mask)` and returns `.logits` `(T, L, V)`.
-        rollout: A roll-out of this policy, now or some updates ago; its temperatures are used.
+        rollout: A roll-out of this policy, now or some updates ago; its temperatures are used. In float64, if the
+            model is.
         backward: Called with the two terms of each step, as by `dllm_rl.update.objective_pass`.
         config: The objective.
         drop_ended: Leave trajectories that have ended out of the batch; otherwise it keeps its shape, as usual, and
@@ -43,7 +44,7 @@ def naive_pass(
     weights = step_weights(live, rollout.decisions, config.reduction)
     owner = torch.arange(len(problems)).repeat_interleave(rollout.num_generations)
     last_visit = rollout.state_of[:, 0]
-    incoming = torch.ones(count)
+    incoming = torch.ones_like(rollout.old_logprobs[:, 0])
     rl_total = sft_total = 0.0
     for step in range(steps):
         last_visit = torch.where(live[:, step], rollout.state_of[:, step], last_visit)
@@ -58,13 +59,13 @@ def naive_pass(
         )
 
         acting = live[rows, step]
-        logprobs, left = torch.zeros(len(rows)), position_logprobs
+        logprobs, left = position_logprobs.new_zeros(len(rows)), position_logprobs
         for rank in range(rollout.positions.shape[2]):
             some = (acting & (rollout.positions[rows, step, rank] >= 0)).nonzero().squeeze(1)
             position, token = rollout.positions[rows[some], step, rank], rollout.tokens[rows[some], step, rank]
             of_position = left[some, position] - left[some].logsumexp(1)  # one after the other, without replacement
             logprobs = logprobs.index_add(0, some, of_position + token_logprobs[some, position, token])
-            left = left.index_put((some, position), torch.tensor(float("-inf")))
+            left = left.index_put((some, position), left.new_tensor(float("-inf")))
         surrogate = clipped_surrogate(
             logprobs, rollout.old_logprobs[rows, step], advantages[rows, step], config.clip_low, config.clip_high
         )
@@ -96,10 +97,11 @@ def _policy(
     masked = responses == mask_id
     attention_mask = None if prompt_mask is None else torch.cat([prompt_mask, torch.ones_like(masked)], dim=1)
     output = model(input_ids=torch.cat([prompt_ids, responses], dim=1), attention_mask=attention_mask)
-    logits = output.logits[:, prompt_ids.shape[1] :].float()
+    logits = output.logits[:, prompt_ids.shape[1] :]
+    logits = logits if logits.dtype == torch.float64 else logits.float()
     logits = logits.masked_fill(torch.arange(logits.shape[-1]) == mask_id, float("-inf"))
     top = logits.log_softmax(-1).topk(2, dim=-1).values
-    first, second = torch.logaddexp(top, torch.tensor(policy.margin_eps).log()).unbind(-1)
+    first, second = torch.logaddexp(top, top.new_tensor(policy.margin_eps).log()).unbind(-1)
     margins = (first - second).masked_fill(~masked, float("-inf"))
     position_logprobs = (margins / policy.position_temperature).log_softmax(-1)
     return position_logprobs, (logits / policy.token_temperature).log_softmax(-1)

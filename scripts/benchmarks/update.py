@@ -1,7 +1,8 @@
 """Time and peak memory of an update, lean (`dllm_rl.update`) against naive (`scripts/benchmarks/naive_update.py`).
 
-Both compute the gradient of the same objective on the same roll-outs; the script checks that they agree. Contenders
-take turns within each round. Between the two stand versions of the lean update with savings taken back:
+Both compute the gradient of the same objective on the same roll-outs; the script checks in float64 that they agree.
+Contenders take turns within each round, in float32. Between the two stand versions of the lean update with savings
+taken back:
 
     naive       one forward and backward a step, all trajectories, logits and softmax at every response position
     naive_live  the same without the trajectories that have ended
@@ -17,6 +18,7 @@ roll-out; see `scripts/benchmarks/peak_memory.py`.
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -59,8 +61,8 @@ from sudoku_env.puzzles import read_prompts  # noqa: E402
 
 CASES = ("shipped", "wide", "larger")
 CONTENDERS = ("naive", "naive_live", "batched", "masked", "lean")
-TOLERANCE = 5e-5
-"""How far gradients may be apart, as a share of the largest entry: float32 sums in another order."""
+TOLERANCE = 1e-10
+"""How far gradients may be apart, as a share of the largest entry, in float64, where rounding leaves 1e-14."""
 
 
 @dataclass
@@ -183,6 +185,12 @@ def contenders(model: PreTrainedModel, record: Rollout) -> dict[str, Callable[[]
     }
 
 
+def in_float64(record: Rollout) -> Rollout:
+    """A roll-out whose log-probabilities and rewards are float64."""
+    values = {name: value for name, value in vars(record).items() if isinstance(value, Tensor)}
+    return replace(record, **{name: value.double() for name, value in values.items() if value.is_floating_point()})
+
+
 def gradient(model: PreTrainedModel, work: Callable[[], object]) -> Tensor:
     """What a contender adds to the gradient, as one vector."""
     model.zero_grad(set_to_none=True)
@@ -214,7 +222,9 @@ for case in args.cases:
         )
         record = replace(record, old_logprobs=scored.logprobs)
         works = contenders(model, record)
-        reference, lean = gradient(model, works["naive"]), gradient(model, works["lean"])
+        exact = deepcopy(model).double()
+        exact_works = contenders(exact, in_float64(record))
+        reference, lean = gradient(exact, exact_works["naive"]), gradient(exact, exact_works["lean"])
         timed = [name for name in CONTENDERS if name in (*args.contenders, "lean")]
         rates = race({name: Contender(works[name], 1.0) for name in timed}, args.rounds)
         visited = int(record.live.sum())

@@ -114,7 +114,7 @@ def test_forms_of_one_board():
         assert (solve(form, size=9) == expected).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_hundred_thousand_boards_against_backtracking():
     """The copied sets, generated puzzles and, if it is set, the files of SUDOKU_PUZZLES, one puzzle a line."""
     rng = np.random.default_rng(2)

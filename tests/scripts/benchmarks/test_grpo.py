@@ -18,7 +18,14 @@ from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]
 
-from scripts.benchmarks.grpo_contenders import SIDES, Setting, make_trainer, model_folder, spread_reward  # noqa: E402
+from scripts.benchmarks.grpo_contenders import (  # noqa: E402
+    SIDES,
+    TRAINERS,
+    Setting,
+    make_trainer,
+    model_folder,
+    spread_reward,
+)
 from scripts.benchmarks.grpo_losses import compare, drop_row, loss_table, make_tensors  # noqa: E402
 from scripts.benchmarks.grpo_process import StepByStep, check_lengths  # noqa: E402
 
@@ -73,13 +80,15 @@ def test_hand_made_tensors_have_rows_of_different_length_and_ratios_around_the_r
     assert 0.1 < noise.std() < 0.8 and noise.square().mean() < 0.5 * (own - own.mean()).square().mean(), (noise, own)
 
 
+@pytest.mark.parametrize("name", TRAINERS)
 def test_our_side_runs_step_by_step_with_completions_of_one_length(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = io.StringIO()
     clock = StepByStep(answers)
-    setting = Setting(str(folder), beta=0.1, accumulation=2, max_completion_length=5)
+    setting = Setting(str(folder), trainer=name, beta=0.1, accumulation=2, max_completion_length=5)
     trainer = make_trainer("ours", setting, tmp_path, 2, [clock])
+    assert type(trainer).__name__ == f"{name.upper()}Trainer" and trainer.scorer.share_prompts
     clock.watch(trainer, "_generate_completions", "generation")
     clock.watch(trainer, "_generate_and_score_completions", "rollout")
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n\n"))
@@ -121,6 +130,20 @@ def test_an_unknown_measure_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: 
     with pytest.raises(SystemExit, match="2"):
         runpy.run_path(str(SCRIPT), run_name="__main__")
     assert "unknown measures ['speed']" in capsys.readouterr().err
+
+
+def test_an_unknown_trainer_is_refused_and_losses_are_those_of_grpo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "trl", SimpleNamespace(__spec__=object()))  # as if it were installed
+    for words, message in (
+        (["--trainer", "reinforce"], "trainer is 'reinforce'; choose from ('grpo', 'ppo', 'vapor')"),
+        (["--trainer", "ppo"], "TRL has no ppo whose loss ours could be compared with; add --measures time memory"),
+    ):
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), *words, "--output_dir", str(tmp_path)])
+        with pytest.raises(SystemExit, match="2"):
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow

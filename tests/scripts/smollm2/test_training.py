@@ -359,7 +359,7 @@ SMALL = {
 """Of SmolLM2's runs, so that one core takes two or three minutes for them; the start learns as in the recipe."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_start_on_smollm2_writes_the_form(tmp_path):
     launch("smollm2/train_grpo.py", output_dir=tmp_path, curve_puzzles=2, test_puzzles=4, **SMALL)
@@ -367,7 +367,7 @@ def test_a_start_on_smollm2_writes_the_form(tmp_path):
     assert 0.3 < start["reward/givens_reward"] < 1 and start["truncated_frac"] < 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_start_on_smollm2_knows_both_roles(tmp_path):
     critic = {"critic_pairs": 2, "critic_generations": 2, "policy_judgements": 1}
