@@ -57,7 +57,10 @@ class Setting:
         default="smollm2",
         metadata={"help": "smollm2, tiny (a Llama), qwen (small, random), or a folder with model and tokenizer."},
     )
-    trainer: str = field(default="grpo", metadata={"help": f"Ours, of {TRAINERS}; TRL's is GRPO."})
+    trainer: str = field(
+        default="grpo",
+        metadata={"help": f"Ours, of {TRAINERS}; TRL's is GRPO. VAPOR takes no beta, and only GRPO a loss_type."},
+    )
     template: str = field(default="short", metadata={"help": "Wording of the prompts: compact, short or rules."})
     batch_size: int = field(default=4, metadata={"help": "Completions in a forward pass."})
     accumulation: int = field(default=1, metadata={"help": "Forward passes of an optimizer step."})
@@ -154,7 +157,12 @@ def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callback
         "disable_tqdm": True,
         "seed": setting.seed,
     }
-    grpo = {"beta": setting.beta, "loss_type": setting.loss_type, "epsilon": 0.2, "scale_rewards": "group"}
+    grpo: dict[str, Any] = {
+        "beta": setting.beta,
+        "loss_type": setting.loss_type,
+        "epsilon": 0.2,
+        "scale_rewards": "group",
+    }
     if side == "ours":
         common["share_prompts"] = setting.share_prompts
         trainer: type[RolloutTrainer] = GRPOTrainer

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -187,8 +188,12 @@ def contenders(model: PreTrainedModel, record: Rollout) -> dict[str, Callable[[]
 
 def in_float64(record: Rollout) -> Rollout:
     """A roll-out whose log-probabilities and rewards are float64."""
-    values = {name: value for name, value in vars(record).items() if isinstance(value, Tensor)}
-    return replace(record, **{name: value.double() for name, value in values.items() if value.is_floating_point()})
+    wide: dict[str, Any] = {
+        name: value.double()
+        for name, value in vars(record).items()
+        if isinstance(value, Tensor) and value.is_floating_point()
+    }
+    return replace(record, **wide)
 
 
 def gradient(model: PreTrainedModel, work: Callable[[], object]) -> Tensor:
