@@ -12,6 +12,7 @@ from dllm_rl.objective import ObjectiveConfig, log_expected_reward, rollout_adva
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout
 from dllm_rl.update import Backward
+from llm_rl.core._checks import promote
 from llm_rl.core.surrogate import clipped_surrogate
 
 
@@ -97,8 +98,7 @@ def _policy(
     masked = responses == mask_id
     attention_mask = None if prompt_mask is None else torch.cat([prompt_mask, torch.ones_like(masked)], dim=1)
     output = model(input_ids=torch.cat([prompt_ids, responses], dim=1), attention_mask=attention_mask)
-    logits = output.logits[:, prompt_ids.shape[1] :]
-    logits = logits if logits.dtype == torch.float64 else logits.float()
+    logits = promote(output.logits[:, prompt_ids.shape[1] :])
     logits = logits.masked_fill(torch.arange(logits.shape[-1]) == mask_id, float("-inf"))
     top = logits.log_softmax(-1).topk(2, dim=-1).values
     first, second = torch.logaddexp(top, top.new_tensor(policy.margin_eps).log()).unbind(-1)

@@ -44,6 +44,8 @@ def both(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
     setting = Setting(str(folder), beta=0.05, max_completion_length=8)
     ours, trl = (make_trainer(side, setting, tmp_path_factory.mktemp(side), 1, []) for side in SIDES)
+    for side in (ours, trl):
+        side.model.double()  # in float32 the processor's rounding reaches 3e-7, as much as is to be seen
     yield ours, trl
 
 
@@ -51,7 +53,7 @@ def both(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
 @pytest.mark.parametrize("loss_type", ["grpo", "bnpo", "dr_grpo", "dapo"])
 def test_the_loss_and_its_gradient_are_those_of_trl(both: tuple[Any, Any], loss_type: str, beta: float) -> None:
     found = compare(*both, make_tensors(both[0].model), loss_type, beta)
-    assert found.ours == pytest.approx(found.trl, abs=5e-7) and abs(found.trl) > 1e-3
+    assert found.ours == pytest.approx(found.trl, abs=2e-7) and abs(found.trl) > 1e-3
     assert found.gradient_error < 1e-5 and found.cosine == pytest.approx(1, abs=1e-6)
     assert both[0].metrics.compute()["clip_frac"] > 0.2
 

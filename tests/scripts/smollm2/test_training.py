@@ -97,7 +97,7 @@ def launch(script, *words, **options):
     """Run a script of the repository; its standard output."""
     words = [*words, *(word for name, value in options.items() for word in (f"--{name}", value))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = run_script(ROOT / "scripts" / script, words, env=environment, timeout=1500)
+    done = run_script(ROOT / "scripts" / script, words, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
