@@ -7,7 +7,7 @@ from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
 from dllm_rl.strategies import STRATEGIES, check_limits
 from llm_rl.core._checks import check_choice
-from llm_rl.training.arguments import RunArguments, part_of
+from llm_rl.training.arguments import RunArguments, check_rate, part_of
 
 RolloutOnError = Literal["end", "correct"]
 
@@ -79,6 +79,8 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                 except ValueError:
                     raise ValueError(f"{item.name}={value!r} is no number; write it like 0.5 or 1.0e-5") from None
         RunArguments.__post_init__(self)
+        for name in ("rl_learning_rate", "sft_learning_rate"):
+            check_rate(name, getattr(self, name))
         # The trainer's batches are puzzles, not model inputs, and a loss that is not finite must be seen.
         self.remove_unused_columns = False
         self.logging_nan_inf_filter = False

@@ -1,5 +1,6 @@
 """Arguments that every training run has, whatever it trains."""
 
+import math
 import os
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -11,6 +12,20 @@ from transformers import TrainingArguments
 from llm_rl.training.reports import check_tensorboard
 
 Config = TypeVar("Config")
+LARGEST_SEED = 2**32 - 1
+"""What all generators take: NumPy's own limit."""
+
+
+def check_rate(name: str, value: float | None) -> None:
+    """Raises `ValueError` unless a rate is a finite number, 0 or larger, or None."""
+    if value is not None and not 0 <= value < math.inf:
+        raise ValueError(f"{name}={value} must be a finite number, 0 or larger")
+
+
+def check_seed(name: str, value: int | None) -> None:
+    """Raises `ValueError` unless a seed is a whole number that every generator takes, or None."""
+    if value is not None and not (isinstance(value, int) and 0 <= value <= LARGEST_SEED):
+        raise ValueError(f"{name}={value} must be a whole number from 0 to {LARGEST_SEED}")
 
 
 def part_of(arguments: Any, kind: type[Config]) -> Config:
@@ -41,5 +56,9 @@ class RunArguments(TrainingArguments):
         if self.use_cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
             dist.init_process_group(self.ddp_backend or "gloo", timeout=timedelta(seconds=self.ddp_timeout))
         super().__post_init__()
+        for name in ("learning_rate", "weight_decay", "max_grad_norm"):
+            check_rate(name, getattr(self, name))
+        for name in ("seed", "data_seed"):
+            check_seed(name, getattr(self, name))
         if "tensorboard" in self.report_to:
             check_tensorboard()

@@ -28,8 +28,8 @@ from transformers import HfArgumentParser
 from llm_rl.training.checkpoint import CheckpointError
 from llm_rl.training.reports import missing_library
 
-USER_ERROR = 2
-"""Exit status."""
+USER_ERROR, INTERRUPTED = 2, 130
+"""Exit statuses; the second one is what a shell gives for Ctrl-C."""
 USER_ERRORS = (OSError, CheckpointError)
 """What files and checkpoints of a user's raise."""
 MODEL_FILE = "config.json"

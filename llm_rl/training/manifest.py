@@ -74,7 +74,9 @@ def last_whole_checkpoint(run: Path) -> Path | None:
                 logger.warning("the last whole checkpoint is %s", checkpoint)
             return checkpoint
     if newest is not None:
-        raise CheckpointError(f"no checkpoint of {run} is whole: {newest}") from newest
+        raise CheckpointError(
+            f"no checkpoint of {run} is whole: {newest}; delete its checkpoint-* folders, and resuming begins it anew"
+        ) from newest
     return None
 
 

@@ -1,5 +1,6 @@
 """Arguments of the main job: what is compared, on what, and the recipe of the objective."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from dllm_rl.shipped import model_folder
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import Tail
 from dllm_rl.task import Learned
+from llm_rl.training.arguments import check_rate, check_seed
 from llm_rl.training.budget import trapezoid
 from sudoku_env.prompts.text import TEMPLATES
 from sudoku_env.symmetries import Symmetries
@@ -19,6 +21,9 @@ from sudoku_env.symmetries import Symmetries
 DATA = Path(__file__).parents[1] / "data"
 BASE = "base"
 ARMS = ("sft", "sft_definite", "ce", "placebo", "objective")
+UPDATES = {"sft": 600, "sft_definite": 600, "ce": 600, "placebo": 600, "objective": 600}
+"""Updates that cost each arm as much: `REFERENCE_SECONDS` of CPU time on one core of an AMD EPYC with AVX-512."""
+REFERENCE_SECONDS = 70
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 CHANGEABLE = {
     "arms", "seeds", "jobs", "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "resume_with_changes",
@@ -76,9 +81,12 @@ class ScriptArguments:
         metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
     )
     seeds: list[int] = field(default_factory=list, metadata={"help": "Seeds of training; none is --seed alone."})
-    cpu_seconds: float = field(
-        default=70.0,
-        metadata={"help": "CPU seconds that each arm may train for; on an accelerator, seconds. See max_steps."},
+    train_seconds: float | None = field(
+        default=None,
+        metadata={
+            "help": "CPU seconds (on an accelerator, seconds) that each arm trains for; None: max_steps, with which a "
+            "seed gives the same figures twice."
+        },
     )
     warmup_share: float = field(default=0.05, metadata={"help": "Share of an arm's budget in which the rate rises."})
     decay_share: float = field(default=0.4, metadata={"help": "Share at its end in which the rate falls to 0."})
@@ -113,8 +121,12 @@ class ScriptArguments:
             raise ValueError(f"arms={unknown} are unknown; use some of {', '.join(ARMS)}")
         if min(self.eval_tokens) < 1:
             raise ValueError(f"eval_tokens={self.eval_tokens} must be 1 or larger")
-        if not self.cpu_seconds > 0:
-            raise ValueError(f"cpu_seconds={self.cpu_seconds} must be positive")
+        if self.train_seconds is not None and not 0 < self.train_seconds < math.inf:
+            raise ValueError(f"train_seconds={self.train_seconds} must be positive and finite, or None for max_steps")
+        for name in ("control_learning_rate", "definite_learning_rate", "masked_learning_rate"):
+            check_rate(name, getattr(self, name))
+        for seed in self.seeds:
+            check_seed("seeds", seed)
         if self.jobs is not None and self.jobs < 0:
             raise ValueError(f"jobs={self.jobs} must be 0, which is this process, or larger")
         names = [Path(path).stem for path in self.eval_data]
@@ -139,8 +151,10 @@ class RecipeArguments(UnmaskArguments):
 
     output_dir: str = field(default=str(Path("runs") / "train_sudoku"), metadata={"help": "Run folder."})
     max_steps: int = field(
-        default=-1,
-        metadata={"help": "Updates of the objective in place of cpu_seconds; the other arms get the time they took."},
+        default=UPDATES["objective"],
+        metadata={
+            "help": "Updates of the objective; each other arm takes as many as cost as much at the default settings."
+        },
     )
     per_device_train_batch_size: int = field(default=24, metadata={"help": "Puzzles of a roll-out."})
     num_generations: int = field(default=1, metadata={"help": "G: without the first term, more puzzles teach more."})
@@ -188,8 +202,8 @@ class RecipeArguments(UnmaskArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.max_steps == 0 or self.max_steps < -1:
-            raise ValueError(f"max_steps={self.max_steps} must be at least 1, or -1 for a budget in CPU seconds")
+        if self.max_steps < 1:
+            raise ValueError(f"max_steps={self.max_steps} must be at least 1")
         if self.lr_scheduler_type != "constant" or self.warmup_steps:
             raise ValueError(
                 f"lr_scheduler_type={str(self.lr_scheduler_type)!r} and warmup_steps={self.warmup_steps}: the rate "

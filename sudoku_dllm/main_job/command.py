@@ -1,9 +1,10 @@
 """The main job: one small LLaDA, taught 6×6 Sudoku in several ways at equal cost, side by side.
 
 From one base are trained: masked-diffusion SFT; SFT whose loss counts definite cells alone; masked cross-entropy at the
-states that the policy visits; and the objective of docs/objective.md (--arms also knows its placebo). Each has as many
-CPU seconds as the others, a process of one thread, and is judged on the same held-out puzzles. The run folder receives
-the arguments, table.csv, a picture, a GIF of one decode, and for each arm metrics, checkpoints, model and outcomes.
+states that the policy visits; and the objective of docs/objective.md (--arms also knows its placebo). Each takes as
+many updates as are worth the same CPU seconds, in a process of one thread, and is judged on the same held-out puzzles.
+The run folder receives the arguments, table.csv, a picture, a GIF of one decode, and for each arm metrics, checkpoints,
+model and outcomes.
 
     sudoku-dllm train [recipe.yaml] [--learning_rate 1e-4 …]
     sudoku-dllm train [recipe.yaml] --resume_from_checkpoint last
@@ -12,13 +13,25 @@ The second command goes on where a run was stopped: arms that had ended are kept
 """
 
 import json
+import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM
 
-from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_reports, parse, user_errors
+from llm_rl.training.command_line import (
+    INTERRUPTED,
+    USER_ERRORS,
+    fail,
+    need_file,
+    need_model,
+    need_reports,
+    on_command_line,
+    parse,
+    user_errors,
+)
 from llm_rl.training.output_folder import LAST, RECORD, RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from sudoku_dllm.main_job.arguments import BASE, CHANGEABLE, RecipeArguments, ScriptArguments, recorded
@@ -40,8 +53,6 @@ def main() -> None:
         need_file("curve_data", script.curve_data)
     need_model("model", script.model)
     need_reports()
-    if args.max_steps > 0 and "objective" not in script.arms:
-        fail(f"--max_steps {args.max_steps} counts updates of the objective: add it to --arms, or give --cpu_seconds")
     if args.resume_from_checkpoint not in (None, LAST):
         fail(
             f"--resume_from_checkpoint {args.resume_from_checkpoint}: arms have checkpoints of their own, so a run is "
@@ -67,12 +78,29 @@ def main() -> None:
     print(f"\n{plan(setting, jobs, left, processes, shape.num_parameters())}")
     print(f"{len(there)} of {len(jobs)} results are there already.\n" if there else "", flush=True)
 
-    if left and processes:
-        if failed := in_processes(setting, run, left, processes, resume=resume):
-            fail(f"{len(failed)} of {len(jobs)} did not finish; mend what their log.txt says and resume the run")
-    elif left:
-        in_this_process(setting, run, left, resume=resume)
-    report(setting, run, jobs)
+    try:
+        if left and processes:
+            if failed := in_processes(setting, run, left, processes, resume=resume):
+                fail(
+                    f"{len(failed)} of {len(jobs)} did not finish; mend what is said above and go on with {again(run)}"
+                )
+        elif left:
+            in_this_process(setting, run, left, resume=resume)
+        report(setting, run, jobs)
+    except KeyboardInterrupt:
+        print(
+            f"\nStopped. What ended is kept, the rest goes on from its last checkpoint: {again(run)}", file=sys.stderr
+        )
+        raise SystemExit(INTERRUPTED) from None
+
+
+def again(run: Path) -> str:
+    """The command that goes on with the run in a folder: the words of this one, and where to go on."""
+    words = [word for word in sys.argv[1:] if word != "--overwrite_output_dir"]
+    if on_command_line("resume_from_checkpoint"):
+        return shlex.join([sys.argv[0], *words])
+    place = [] if on_command_line("output_dir") else ["--output_dir", str(run)]
+    return shlex.join([sys.argv[0], *words, *place, "--resume_from_checkpoint", LAST])
 
 
 def check_same(run: Path, given: dict[str, object]) -> None:

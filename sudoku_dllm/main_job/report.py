@@ -13,10 +13,10 @@ from dllm_rl.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_n
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
 from sudoku_dllm.machine import machine
-from sudoku_dllm.main_job.arguments import BASE
+from sudoku_dllm.main_job.arguments import BASE, REFERENCE_SECONDS, UPDATES, ScriptArguments
 from sudoku_dllm.main_job.arm import RESULT, read_evaluations
 from sudoku_dllm.main_job.data import Setting
-from sudoku_dllm.main_job.side_by_side import Job
+from sudoku_dllm.main_job.side_by_side import Job, budget_of
 from sudoku_env.order import random_order_floor
 
 SECONDS_A_PASS = 4e-9
@@ -37,6 +37,8 @@ COLORS = {
     "placebo": "#c9a227",
     "objective": "#d1495b",
 }
+UNITS = {"steps": "updates", "cpu_seconds": "CPU seconds", "seconds": "seconds"}
+"""What a budget counts, in words."""
 THIN = {"lw": 1, "ecolor": "#404040"}
 Key = tuple[str, str, int]
 
@@ -81,6 +83,11 @@ class Outcomes:
     def difference(self, first: str, second: str, key: Key) -> Estimate:
         """Difference of solve rates, first − second, paired by puzzle and by seed."""
         return estimate(self.solved(first, key) - self.solved(second, key))
+
+    def spent(self, arm: str) -> float:
+        """Seconds that an arm trained for, mean over seeds: of the CPU, or of the clock on an accelerator."""
+        clock = "cpu_seconds" if self.setting.args.use_cpu else "seconds"
+        return float(np.mean([result[clock] for job, result in self.results.items() if job.arm == arm]))
 
     def passes(self, name: str, k: int) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Forward passes of a whole decode of each puzzle, float64 `(N,)`, at k tokens a step."""
@@ -164,18 +171,13 @@ class Outcomes:
 
 def plan(setting: Setting, jobs: Sequence[Job], left: Sequence[Job], processes: int, parameters: int) -> str:
     """What will happen, what it does not show, and how long what is left to do takes."""
-    script, args = setting.script, setting.args
-    trained = [job for job in jobs if job.arm != BASE]
+    script = setting.script
     clues = [int((puzzle.layout.puzzle > 0).sum()) for puzzle in setting.train]
     lines = [f"Base: {script.model.rsplit('/', 1)[-1]}, {parameters:,} parameters. From it are trained:"]
-    lines += [f"  {arm:12s} {TITLES[arm]}" for arm in dict.fromkeys(job.arm for job in trained)]
-    cost = "CPU seconds" if args.use_cpu else "seconds"
-    budget = f"{script.cpu_seconds:g} {cost} each"
-    if args.max_steps > 0:
-        budget = f"{args.max_steps:,} updates of the objective, the other arms as many {cost} as it takes"
-    lines.append(
-        f"each on the same {len(setting.train):,} puzzles with {min(clues)} to {max(clues)} clues, for {budget}."
-    )
+    for arm in dict.fromkeys(job.arm for job in jobs):
+        if budget := budget_of(setting, arm):
+            lines.append(f"  {arm:12s} {budget.amount:6,g} {UNITS[budget.by]}  {TITLES[arm]}")
+    lines.append(f"each on the same {len(setting.train):,} puzzles with {min(clues)} to {max(clues)} clues.")
     for name, puzzles in setting.tests.items():
         found = [int((puzzle.layout.puzzle > 0).sum()) for puzzle in puzzles]
         lines.append(
@@ -199,14 +201,17 @@ def plan(setting: Setting, jobs: Sequence[Job], left: Sequence[Job], processes: 
 
 
 def expected_minutes(setting: Setting, jobs: Sequence[Job], processes: int, parameters: int) -> int | None:
-    """Whole minutes on CPU; None where training is counted in updates, or on an accelerator."""
+    """Whole minutes on CPU; None on an accelerator, and where updates of another base are counted."""
     script = setting.script
-    if setting.args.max_steps > 0 or not setting.args.use_cpu:
+    seconds = script.train_seconds
+    if seconds is None and script.model == ScriptArguments.model:
+        seconds = REFERENCE_SECONDS * setting.args.max_steps / UPDATES["objective"]
+    if seconds is None or not setting.args.use_cpu:
         return None
     blanks = [sum(int((puzzle.layout.puzzle == 0).sum()) for puzzle in puzzles) for puzzles in setting.tests.values()]
     passes = sum(blanks) * sum(1 / k for k in script.eval_tokens) * len(script.strategies)
     judged = passes * parameters * SECONDS_A_PASS
-    training = sum(script.cpu_seconds for job in jobs if job.arm != BASE)
+    training = sum(seconds for job in jobs if job.arm != BASE)
     return math.ceil((training + judged * len(jobs)) / max(processes, 1) / 60)
 
 
@@ -238,16 +243,21 @@ def _solved_text(outcomes: Outcomes, name: str, how: str) -> str:
     script = outcomes.setting.script
     count = len(outcomes.setting.tests[name])
     head = [f"{k} token{'s' * (k > 1)}" for k in script.eval_tokens]
+    seconds = "CPU s" if outcomes.setting.args.use_cpu else "seconds"
     lines = [
         f"{name}: per cent of {count:,} puzzles solved, decoded by {how} at so many tokens a step",
         f"{'':14}"
         + "".join(f"{text:>10}" for text in head)
+        + f"{seconds:>10}"
         + f"{'greedy_forced':>16} (random order {100 * outcomes.floors[name]:.1f})",
     ]
     for arm in outcomes.arms:
         rates = [100 * outcomes.solved(arm, (name, how, k)).mean() for k in script.eval_tokens]
         lines.append(
-            f"{arm:14}" + "".join(f"{rate:10.1f}" for rate in rates) + f"{100 * outcomes.order(arm, name):16.1f}"
+            f"{arm:14}"
+            + "".join(f"{rate:10.1f}" for rate in rates)
+            + f"{outcomes.spent(arm):10.0f}"
+            + f"{100 * outcomes.order(arm, name):16.1f}"
         )
     return "\n".join(lines) + "\n"
 

@@ -10,14 +10,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from tqdm import tqdm
 
 from llm_rl.training.budget import Budget
 from llm_rl.training.quiet import quiet_libraries
-from sudoku_dllm.main_job.arguments import BASE, RecipeArguments
+from sudoku_dllm.main_job.arguments import BASE, UPDATES, RecipeArguments
 from sudoku_dllm.main_job.arm import RESULT, run_arm
 from sudoku_dllm.main_job.data import Setting
 
@@ -94,30 +94,13 @@ def default_processes(args: RecipeArguments) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def leader_of(setting: Setting, job: Job) -> Job | None:
-    """The job whose time a job takes for its budget; None where it has one of its own, or none."""
-    counted = setting.args.max_steps > 0 and job.arm not in (BASE, "objective")
-    return Job("objective", job.seed) if counted else None
-
-
-def budget_of(setting: Setting, run: Path, job: Job) -> Budget | None:
-    """What a job may spend; None for the base.
-
-    Without `max_steps` it is `cpu_seconds`. With it the objective takes so many updates, and every other arm of the
-    same seed the time that these took.
-
-    Raises:
-        FileNotFoundError: The objective of this seed has no result yet.
-    """
-    if job.arm == BASE:
+def budget_of(setting: Setting, arm: str) -> Budget | None:
+    """What an arm may spend, updates unless `train_seconds` is given; None for the base."""
+    if arm == BASE:
         return None
-    clock: Literal["cpu_seconds", "seconds"] = "cpu_seconds" if setting.args.use_cpu else "seconds"
-    if (leader := leader_of(setting, job)) is not None:
-        result = json.loads((leader.folder(run) / RESULT).read_text(encoding="utf-8"))
-        return Budget(clock, result[clock])
-    if setting.args.max_steps > 0:
-        return Budget("steps", setting.args.max_steps)
-    return Budget(clock, setting.script.cpu_seconds)
+    if setting.script.train_seconds is None:
+        return Budget("steps", max(1, round(setting.args.max_steps * UPDATES[arm] / UPDATES["objective"])))
+    return Budget("cpu_seconds" if setting.args.use_cpu else "seconds", setting.script.train_seconds)
 
 
 def in_this_process(setting: Setting, run: Path, jobs: Sequence[Job], *, resume: bool) -> None:
@@ -130,7 +113,7 @@ def in_this_process(setting: Setting, run: Path, jobs: Sequence[Job], *, resume:
             job.arm,
             job.seed,
             job.folder(run),
-            budget_of(setting, run, job),
+            budget_of(setting, job.arm),
             resume=resume,
             training=lambda share, job=job: lines.show(job, "training", share),  # type: ignore[misc]
             judging=lambda share, job=job: lines.show(job, "decoding", share),  # type: ignore[misc]
@@ -153,20 +136,12 @@ def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: in
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes inherit it
     try:
         while waiting or running:
-            # Start what has a budget; an arm that takes the objective's time waits for it.
-            for job in list(waiting):
-                leader = leader_of(setting, job)
-                if len(running) == at_a_time or leader in [*waiting, *running]:
-                    continue
-                waiting.remove(job)
-                if leader in failed:
-                    failed.append(job)
-                    lines.end(job, "not run, as the objective failed, whose time it takes")
-                    continue
+            while waiting and len(running) < at_a_time:
+                job = waiting.pop(0)
                 shares = context.Array("d", [0.0, 0.0])
                 folder = job.folder(run)
                 folder.mkdir(parents=True, exist_ok=True)
-                words = (setting, job, folder, budget_of(setting, run, job), resume, shares, os.getpid())
+                words = (setting, job, folder, budget_of(setting, job.arm), resume, shares, os.getpid())
                 process = context.Process(target=_worker, args=words, daemon=True)
                 process.start()
                 running[job] = (process, shares)
@@ -184,7 +159,7 @@ def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: in
                     lines.end(job, summary(run, job))
                 else:
                     failed.append(job)
-                    lines.end(job, f"failed with status {process.exitcode}, see {job.folder(run) / LOG}")
+                    lines.end(job, f"failed with status {process.exitcode}: {last_line(job.folder(run) / LOG)}")
     finally:
         for process, _ in running.values():
             process.terminate()
@@ -194,6 +169,12 @@ def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: in
         else:
             os.environ["OMP_NUM_THREADS"] = threads
     return failed
+
+
+def last_line(log: Path) -> str:
+    """The last line of a job's log, which names its error, and where the rest is."""
+    written = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return f"{written[-1]} ({log})" if written else f"{log} is empty"
 
 
 def summary(run: Path, job: Job) -> str:

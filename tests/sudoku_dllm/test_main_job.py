@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -19,8 +20,10 @@ from transformers import AutoModelForMaskedLM
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
 from dllm_rl.evaluate import evaluate
-from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
-from sudoku_dllm.main_job.arm import new_trainer, read_evaluations, sft_arguments, write_evaluations
+from llm_rl.training.budget import Budget
+from llm_rl.training.errors import CheckpointError
+from sudoku_dllm.main_job.arguments import UPDATES, RecipeArguments, ScriptArguments
+from sudoku_dllm.main_job.arm import new_trainer, read_evaluations, sft_arguments, train_arm, write_evaluations
 from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.main_job.report import Outcomes, closing_text
 from sudoku_dllm.main_job.side_by_side import Job, budget_of
@@ -57,9 +60,9 @@ def setting(tmp_path: Path, **options: Any) -> Setting:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
-    """All arms with CPU seconds, two processes at a time."""
+    """All arms with CPU seconds alike, two processes at a time."""
     folder = tmp_path_factory.mktemp("main") / "run"
-    process = start("train_sudoku.py", folder, fresh=True, **TINY, cpu_seconds=1.5, jobs=2, arms=ARMS)
+    process = start("train_sudoku.py", folder, fresh=True, **TINY, train_seconds=1.5, jobs=2, arms=ARMS)
     output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-3000:] + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
     return folder, output, errors
@@ -87,12 +90,21 @@ def test_it_says_first_what_will_happen_and_ends_with_the_table(whole: tuple[Pat
     for said in (
         "218,560 parameters",
         "12 puzzles with 1",
-        "for 1.5 CPU seconds each",
+        "1.5 CPU seconds  SFT\n",
         "No symmetry is used",
         "minute",
     ):
         assert said in plan
-    for said in ("1 token ", "2 tokens", "4 tokens", "random order", "objective minus", "Seed 42.", "greedy_forced"):
+    for said in (
+        "1 token ",
+        "2 tokens",
+        "4 tokens",
+        "random order",
+        "objective minus",
+        "Seed 42.",
+        "greedy_forced",
+        "CPU s",
+    ):
         assert said in table
     assert f"Run folder: {folder} (table.csv" in table
     assert "Warning" not in errors + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
@@ -206,14 +218,28 @@ def test_images_are_trained_on(tmp_path: Path) -> None:
     assert not np.array_equal(boards[12:24], boards[:12])
 
 
-def test_other_arms_get_the_time_of_the_objective_where_its_updates_are_counted(counted: Path, tmp_path: Path) -> None:
-    kept = setting(tmp_path, max_steps=4)
-    spent = json.loads((counted / "objective" / "seed42" / "result.json").read_text())
-    assert spent["updates"] == 4
-    assert budget_of(kept, counted, Job("base", 42)) is None
-    objective, other = (budget_of(kept, counted, Job(arm, 42)) for arm in ("objective", "sft"))
-    assert objective is not None and (objective.by, objective.amount) == ("steps", 4)
-    assert other is not None and (other.by, other.amount) == ("cpu_seconds", spent["cpu_seconds"])
+def test_budgets_are_updates_in_one_proportion_or_equal_times(counted: Path, tmp_path: Path) -> None:
+    whole, few, least = (setting(tmp_path, max_steps=count) for count in (UPDATES["objective"], 4, 1))
+    assert {arm: budget_of(whole, arm) for arm in ARMS} == {arm: Budget("steps", UPDATES[arm]) for arm in ARMS}
+    for arm in ARMS:
+        share = UPDATES[arm] / UPDATES["objective"]
+        assert abs(budget_of(few, arm).amount - 4 * share) <= 0.5 and budget_of(least, arm).amount >= 1
+    assert budget_of(few, "objective") == Budget("steps", 4) and budget_of(whole, "base") is None
+    timed = setting(tmp_path, train_seconds=2.5)
+    assert {budget_of(timed, arm) for arm in ARMS} == {Budget("cpu_seconds", 2.5)}
+    assert json.loads((counted / "objective" / "seed42" / "result.json").read_text())["updates"] == 4
+
+
+def test_a_seed_gives_the_same_table_twice(
+    counted: Path, whole_options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    run_here(monkeypatch, "train_sudoku.py", **whole_options, arms="objective", output_dir=tmp_path / "again")
+    first, second = (
+        [{name: value for name, value in row.items() if name not in TIMES} for row in rows_of(folder)]
+        for folder in (counted, tmp_path / "again")
+    )
+    assert first == second
+    assert re.search(r"objective +4 updates  objective: log f", capsys.readouterr().out)
 
 
 def test_metrics_and_curve(counted: Path) -> None:
@@ -279,7 +305,7 @@ def _yaml(folder: Path, **values: Any) -> Path:
 
 @pytest.mark.slow
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
-    options = {**TINY, "cpu_seconds": 500, "jobs": 1, "arms": "sft"}
+    options = {**TINY, "train_seconds": 500, "jobs": 1, "arms": "sft"}
     process = start("train_sudoku.py", tmp_path / "run", fresh=True, **options)
     folder = tmp_path / "run" / "sft" / "seed42"
     until = time.monotonic() + 200
@@ -309,28 +335,67 @@ def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path: Path) -> None:
         tmp_path / "run",
         fresh=True,
         **TINY,
-        cpu_seconds=1,
+        train_seconds=1,
         jobs=1,
         arms="sft",
         control_learning_rate="1e9",
     )
     output, errors = process.communicate(timeout=300)
+    folder = tmp_path / "run/sft/seed42"
     assert process.returncode == 2 and "1 of 2 did not finish" in errors and "Traceback" not in errors
-    assert f"failed with status 1, see {tmp_path / 'run/sft/seed42/log.txt'}" in output
-    assert "failed_step" in (tmp_path / "run/sft/seed42/log.txt").read_text()
+    assert re.search(r"failed with status 1: FloatingPointError: the loss is .* lower the learning rate", output)
+    assert f"({folder / 'log.txt'})" in output and "failed_step" in (folder / "log.txt").read_text()
+    assert f"--output_dir {tmp_path / 'run'}" in errors and errors.rstrip().endswith("--resume_from_checkpoint last")
+
+
+def test_an_arm_whose_only_checkpoint_is_damaged_says_how_it_begins_anew(tmp_path: Path, capsys: Any) -> None:
+    """What its log ends with is what is printed; doing what it says helps."""
+    kept, folder = setting(tmp_path, save_steps=1), tmp_path / "sft"
+    budget, silent = Budget("steps", 1), lambda share: None
+    train_arm(kept, "sft", 42, folder, budget, silent, resume=False)
+    (folder / "checkpoint-1" / "optimizer.pt").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"delete its checkpoint-\* folders, and resuming begins it anew"):
+        train_arm(kept, "sft", 42, folder, budget, silent, resume=True)
+    shutil.rmtree(folder / "checkpoint-1")
+    _, spent = train_arm(kept, "sft", 42, folder, budget, silent, resume=True)
+    assert spent["updates"] == 1 and (folder / "checkpoint-1" / "optimizer.pt").stat().st_size > 0
+
+
+def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = {**TINY, "train_seconds": 500, "jobs": 1, "arms": "sft"}
+    process = start("train_sudoku.py", run, fresh=True, **words)
+    until = time.monotonic() + 200
+    while not list((run / "sft" / "seed42").glob("checkpoint-*")) and time.monotonic() < until:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in errors
+    assert "Stopped. What ended is kept" in errors
+    assert f"--output_dir {run}" in errors and errors.rstrip().endswith("--resume_from_checkpoint last")
+    assert list((run / "sft" / "seed42").glob("checkpoint-*"))
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--arms", "rl"], "arms=['rl'] are unknown; use some of sft"),
-        (["--arms", "sft", "--max_steps", "3"], "--max_steps 3 counts updates of the objective: add it to --arms"),
         (["--lr_scheduler_type", "linear"], "the rate follows the budget of an arm; set warmup_share and decay_share"),
         (["--warmup_steps", "10"], "set warmup_share and decay_share"),
         (["--seeds", "1", "1"], "seeds=[1, 1] must name at least one, and none twice"),
         (["--strategies", "best"], "'best' is unknown"),
         (["--eval_tokens", "0"], "eval_tokens=[0] must be 1 or larger"),
-        (["--cpu_seconds", "0"], "cpu_seconds=0.0 must be positive"),
+        (["--train_seconds", "0"], "train_seconds=0.0 must be positive and finite"),
+        (["--train_seconds", "nan"], "train_seconds=nan must be positive and finite"),
+        (["--max_steps", "0"], "max_steps=0 must be at least 1"),
+        (["--learning_rate", "-1"], "learning_rate=-1.0 must be a finite number, 0 or larger"),
+        (["--learning_rate", "nan"], "learning_rate=nan must be a finite number, 0 or larger"),
+        (["--sft_learning_rate", "inf"], "sft_learning_rate=inf must be a finite number, 0 or larger"),
+        (["--control_learning_rate", "nan"], "control_learning_rate=nan must be a finite number, 0 or larger"),
+        (["--weight_decay", "-0.1"], "weight_decay=-0.1 must be a finite number, 0 or larger"),
+        (["--max_grad_norm", "nan"], "max_grad_norm=nan must be a finite number, 0 or larger"),
+        (["--seeds", "-1"], "seeds=-1 must be a whole number from 0 to 4294967295"),
+        (["--seed", "-1"], "seed=-1 must be a whole number from 0 to 4294967295"),
         (["--resume_from_checkpoint", "runs/x/checkpoint-2"], "a run is resumed as a whole: give last"),
         (["--num_generations", "0"], "num_generations=0"),
     ],

@@ -1,0 +1,37 @@
+"""What every run's arguments refuse, before anything is loaded."""
+
+from pathlib import Path
+
+import pytest
+
+from llm_rl import DPOArguments, GRPOArguments
+from llm_rl.training.arguments import LARGEST_SEED, check_rate, check_seed
+
+
+@pytest.mark.parametrize("kind", [GRPOArguments, DPOArguments])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("learning_rate", -1e-3),
+        ("learning_rate", float("nan")),
+        ("weight_decay", float("inf")),
+        ("max_grad_norm", float("nan")),
+        ("seed", -1),
+        ("data_seed", 2**32),
+    ],
+)
+def test_every_trainers_arguments_name_the_rate_or_seed_that_they_refuse(
+    kind: type, name: str, value: float, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=f"{name}={value} must be a"):
+        kind(str(tmp_path), use_cpu=True, report_to="none", **{name: value})
+
+
+def test_the_ends_of_the_ranges_are_taken() -> None:
+    for value in (0.0, 1e-300, 1e300, None):
+        check_rate("learning_rate", value)
+    for seed in (0, LARGEST_SEED, None):
+        check_seed("seed", seed)
+    for wrong in (0.5, "1", LARGEST_SEED + 1):
+        with pytest.raises(ValueError, match=f"seed={wrong} must be a whole number from 0 to {LARGEST_SEED}"):
+            check_seed("seed", wrong)
