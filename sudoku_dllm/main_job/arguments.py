@@ -21,8 +21,9 @@ from sudoku_env.symmetries import Symmetries
 DATA = Path(__file__).parents[1] / "data"
 BASE = "base"
 ARMS = ("sft", "sft_definite", "ce", "placebo", "objective")
-UPDATES = {"sft": 600, "sft_definite": 600, "ce": 600, "placebo": 600, "objective": 600}
-"""Updates that cost each arm as much: `REFERENCE_SECONDS` of CPU time on one core of an AMD EPYC with AVX-512."""
+UPDATES = {"sft": 680, "sft_definite": 680, "ce": 610, "placebo": 610, "objective": 610}
+"""Updates that cost each arm as much, about `REFERENCE_SECONDS` of CPU time on one core of an AMD EPYC with AVX-512:
+with `--train_seconds 70` the arms made 677, 692, 601, 602 and 626 (seed 42, 2026-11-24)."""
 REFERENCE_SECONDS = 70
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 CHANGEABLE = {

@@ -122,13 +122,22 @@ def in_this_process(setting: Setting, run: Path, jobs: Sequence[Job], *, resume:
     lines.close()
 
 
+def starting() -> Any:
+    """How processes start: as copies of one that has torch imported, where the system can; elsewhere each by itself."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([run_arm.__module__])
+    return context
+
+
 def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: int, *, resume: bool) -> list[Job]:
     """Run jobs in processes of their own, a thread each, at most so many at a time.
 
     Returns:
         The jobs that failed; their output is in `log.txt` of their folders.
     """
-    context = multiprocessing.get_context("spawn")
+    context = starting()
     lines = Lines(jobs, setting.args.disable_tqdm)
     waiting, failed = list(jobs), list[Job]()
     running: dict[Job, tuple[Any, Any]] = {}
@@ -141,7 +150,7 @@ def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: in
                 shares = context.Array("d", [0.0, 0.0])
                 folder = job.folder(run)
                 folder.mkdir(parents=True, exist_ok=True)
-                words = (setting, job, folder, budget_of(setting, job.arm), resume, shares, os.getpid())
+                words = (setting, job, folder, budget_of(setting, job.arm), resume, shares)
                 process = context.Process(target=_worker, args=words, daemon=True)
                 process.start()
                 running[job] = (process, shares)
@@ -185,10 +194,9 @@ def summary(run: Path, job: Job) -> str:
     return f"{result['updates']:,} updates on {result['puzzles_seen']:,} puzzles in {result['cpu_seconds']:.0f} CPU s"
 
 
-def _worker(
-    setting: Setting, job: Job, folder: Path, budget: Budget | None, resume: bool, shares: Any, parent: int
-) -> None:
-    """A job in a process of its own, whose output goes to its log; it ends when its parent does."""
+def _worker(setting: Setting, job: Job, folder: Path, budget: Budget | None, resume: bool, shares: Any) -> None:
+    """A job in a process of its own, whose output goes to its log; it ends when the one that started it does."""
+    starter = multiprocessing.parent_process()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with (folder / LOG).open("a", encoding="utf-8") as log:
         for stream in (sys.stdout, sys.stderr):
@@ -197,7 +205,7 @@ def _worker(
     quiet_libraries()
 
     def tell(place: int, share: float) -> None:
-        if os.getppid() != parent:
+        if starter is None or not starter.is_alive():
             os._exit(1)
         shares[place] = share
 
