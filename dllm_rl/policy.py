@@ -83,11 +83,7 @@ class StateScores(NamedTuple):
 
 def log_margins(logits: Tensor, eps: float) -> Tensor:
     """Margin `(...)` of logits `(..., V)` with excluded tokens at -inf; gradients reach both the 1st and the 2nd."""
-    return log_ratio(logits.topk(2, dim=-1).values - logits.logsumexp(dim=-1, keepdim=True), eps)
-
-
-def log_ratio(logprobs: Tensor, eps: float) -> Tensor:
-    """log((p + ε) / (q + ε)) `(...)` of pairs log p, log q `(..., 2)`."""
+    logprobs = logits.topk(2, dim=-1).values - logits.logsumexp(dim=-1, keepdim=True)  # (..., 2)
     first, second = torch.logaddexp(logprobs, torch.full_like(logprobs, eps).log()).unbind(-1)
     return first - second
 

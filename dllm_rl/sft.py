@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import TrainingArguments
 
-from dllm_rl.corruption import Corruption, with_own_mistakes
 from dllm_rl.task import Learned, UnmaskBatch
 from llm_rl.core._checks import check_choice
 from llm_rl.training.arguments import RunArguments
@@ -103,12 +102,8 @@ def masked_diffusion_loss(
     learned: Callable[[Tensor, Tensor], Tensor] | None = None,
     planner_weight: float = 0.0,
     planner_temperature: float = 1.0,
-    corruption: Corruption | None = None,
 ) -> Tensor:
     """Masked-diffusion SFT loss of a batch, an upper bound on the negative log-likelihood per maskable position.
-
-    With `corruption` some of the positions that are not masked hold the model's own mistakes, and the cross-entropy at
-    all of these positions is added, 1/length · Σ weight · cross-entropy, which bounds nothing.
 
     Args:
         model: Takes `(input_ids, attention_mask, logits_mask)`, as `LladaForMaskedLM` does.
@@ -123,32 +118,18 @@ def masked_diffusion_loss(
         planner_weight: α; the loss of a position counts 1 + α w_i times (`planner_weights`), and with α above 0 it
             bounds nothing either.
         planner_temperature: τ of these weights.
-        corruption: How positions that are not masked are corrupted; None leaves them right and out of the loss.
     """
     corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, generator, order)
-    filled = torch.zeros_like(masked)
-    if corruption is not None:
-        filled = maskable & ~masked
-        corrupted, _ = with_own_mistakes(
-            model, corrupted, filled, mask_id, corruption, attention_mask=attention_mask, generator=generator
-        )
     if learned is not None:
         masked = learned(corrupted, masked)
-    seen = masked | filled
-    logits = model(input_ids=corrupted, attention_mask=attention_mask, logits_mask=seen).logits
+    logits = model(input_ids=corrupted, attention_mask=attention_mask, logits_mask=masked).logits
     per_sequence = torch.cat([ratio, maskable.sum(1, keepdim=True) * float(len(input_ids))], dim=1)
-    if corruption is not None:
-        at_filled, lengths = filled[seen], per_sequence[filled.nonzero()[:, 0], 1]
-        unweighted = weighted_masked_loss(logits[at_filled], input_ids[filled], torch.ones_like(lengths), lengths)
-        added = corruption.weight * unweighted
-        logits = logits[~at_filled]
     sequence, targets = masked.nonzero()[:, 0], input_ids[masked]
     per_token = per_sequence[sequence]
     weights = None
     if planner_weight > 0:
         weights = 1 + planner_weight * planner_weights(logits, targets, sequence, planner_temperature)
-    loss = weighted_masked_loss(logits, targets, per_token[:, 0], per_token[:, 1], weights)
-    return loss if corruption is None else loss + added
+    return weighted_masked_loss(logits, targets, per_token[:, 0], per_token[:, 1], weights)
 
 
 class SftDataset(Dataset[dict[str, Tensor]]):
@@ -206,19 +187,6 @@ class SftArguments(RunArguments):
     planner_temperature: float = field(
         default=1.0, metadata={"help": "tau of planner-aware path learning; small: the surest position alone."}
     )
-    corruption: float = field(
-        default=0.0,
-        metadata={
-            "help": "Largest share of the filled positions that hold the model's own mistakes, for decodes that take "
-            "tokens back; the share of a sequence is uniform below it. 0: none."
-        },
-    )
-    corruption_temperature: float = field(
-        default=1.0, metadata={"help": "Temperature at which these mistakes are drawn."}
-    )
-    corruption_weight: float = field(
-        default=1.0, metadata={"help": "Factor of the cross-entropy at filled positions, with corruption."}
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -229,22 +197,6 @@ class SftArguments(RunArguments):
                 f"planner_weight={self.planner_weight} must be at least 0 and planner_temperature="
                 f"{self.planner_temperature} above 0"
             )
-        if self.corruption != 0 and self.ce_on != "masked":
-            raise ValueError(
-                f"corruption={self.corruption} does not go with ce_on={self.ce_on!r}: nothing is definite beside a "
-                "wrong token; use ce_on=masked"
-            )
-        self.made_corruption()
-
-    def made_corruption(self) -> Corruption | None:
-        """How states are corrupted, or None.
-
-        Raises:
-            ValueError: A number is out of range.
-        """
-        if self.corruption == 0:
-            return None
-        return Corruption(self.corruption, self.corruption_temperature, self.corruption_weight)
 
 
 def collate(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -278,7 +230,6 @@ class SftTrainer(ExactTrainer):
         self.ce_on: Learned = args.ce_on if own else "masked"
         self.planner_weight = args.planner_weight if own else SftArguments.planner_weight
         self.planner_temperature = args.planner_temperature if own else SftArguments.planner_temperature
-        self.corruption = args.made_corruption() if own else None
 
     def compute_loss(
         self,
@@ -305,7 +256,6 @@ class SftTrainer(ExactTrainer):
             learned=None if self.ce_on == "masked" else partial(_learned, inputs["problems"], self.ce_on),
             planner_weight=self.planner_weight,
             planner_temperature=self.planner_temperature,
-            corruption=self.corruption,
         )
 
 
