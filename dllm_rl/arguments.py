@@ -129,11 +129,6 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                 f"objective='closed' with f_form='log' is one term, which takes one learning rate, not {rl_rate} and "
                 f"{sft_rate}; set rl_weight instead"
             )
-        if self.value == "critic" and self.tokens_per_step > 1:
-            raise ValueError(
-                f"value='critic' learns from states that follow after one position, and tokens_per_step="
-                f"{self.tokens_per_step} visits none; choose value='cells' or 'look_ahead'"
-            )
         self._check_compiling()
         self.objective_config()
         for fraction in (0.0, 1.0):

@@ -20,14 +20,12 @@ from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, re
 from llm_rl.core.aggregate import loss_weights
 
 Objective = Literal["sampled", "closed"]
-Value = Literal["cells", "look_ahead", "critic"]
 FForm = Literal["linear", "log"]
 FWeight = Literal["one_step", "cumulative", "none"]
 KLTarget = Literal["tokens", "actions"]
 Reduction = Literal["sum", "mean"]
 CHOICES = {
     "objective": Objective,
-    "value": Value,
     "advantage_baseline": Baseline,
     "advantage_scale": Scale,
     "reduction": Reduction,
@@ -45,7 +43,7 @@ SAMPLED_ALONE = (
     "advantage_std_floor",
 )
 """Options of the first term as it is sampled; in closed form it has no ratio, no clip and no advantage."""
-CLOSED_ALONE = ("value", "value_decay", "look_ahead", "critic_learning_rate")
+CLOSED_ALONE = ("value_decay",)
 """Options of the first term in closed form."""
 
 
@@ -103,21 +101,13 @@ class ObjectiveConfig:
         default="sampled",
         metadata={"help": "The first term is that of the sampled actions, or sums over all of a state's (closed)."},
     )
-    value: Value = field(
-        default="cells",
+    value_decay: float = field(
+        default=0.9,
         metadata={
-            "help": "With closed, a following state is worth the mean return where as many positions are masked "
-            "(cells), f there and then that mean (look_ahead), or what a network on hidden states says (critic)."
+            "help": "With closed, a following state is worth the mean return where as many positions are masked; the "
+            "share of its value that this mean keeps at each roll-out."
         },
     )
-    value_decay: float = field(
-        default=0.9, metadata={"help": "Share of its value that the mean return of cells keeps at each roll-out."}
-    )
-    look_ahead: int = field(
-        default=4,
-        metadata={"help": "Following states that look_ahead scores, of the likeliest positions; others take the mean."},
-    )
-    critic_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the critic's own AdamW."})
 
     def __post_init__(self) -> None:
         check_lam(self.lam)
@@ -140,10 +130,6 @@ class ObjectiveConfig:
     def _check_closed_form(self) -> None:
         if not 0 <= self.value_decay < 1:
             raise ValueError(f"value_decay must lie in [0, 1), got {self.value_decay}")
-        if not self.critic_learning_rate > 0:
-            raise ValueError(f"critic_learning_rate must be positive, got {self.critic_learning_rate}")
-        if self.look_ahead < 1:
-            raise ValueError(f"look_ahead={self.look_ahead} must be at least 1")
         defaults = {item.name: item.default for item in fields(ObjectiveConfig)}
         other, names = ("sampled", SAMPLED_ALONE) if self.objective == "closed" else ("closed", CLOSED_ALONE)
         if changed := [f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name) != defaults[name]]:

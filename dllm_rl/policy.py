@@ -70,15 +70,12 @@ class StateScores(NamedTuple):
         row_of: int64 `(N, R)`, the row of `logits` for a masked position, -1 elsewhere.
         margins: fp32 `(N, R)`, -inf where not masked.
         position_logprobs: fp32 `(N, R)`, log π(ℓ|s), -inf where not masked.
-        hidden: `(M, H)`, the model's last hidden states at the masked positions, without gradient; None if not asked
-            for.
     """
 
     logits: Tensor
     row_of: Tensor
     margins: Tensor
     position_logprobs: Tensor
-    hidden: Tensor | None = None
 
 
 def log_margins(logits: Tensor, eps: float) -> Tensor:
@@ -95,8 +92,6 @@ def score_states(
     responses: Tensor,
     mask_id: int,
     config: PolicyConfig,
-    *,
-    hidden: bool = False,
 ) -> StateScores:
     """Run the model on N states and read off the policy; logits are computed at masked positions only.
 
@@ -107,8 +102,6 @@ def score_states(
         responses: int64 `(N, R)`, each with at least one mask.
         mask_id: The mask token.
         config: Temperatures.
-        hidden: Whether to keep the hidden states; the model must then take `output_hidden_states`, as
-            `LladaForMaskedLM`.
 
     Raises:
         ValueError: A state has no masked position, so there is nothing to decide.
@@ -118,8 +111,8 @@ def score_states(
     if not bool(masked.any(dim=1).all()):
         state = int((~masked.any(dim=1)).nonzero()[0])
         raise ValueError(f"state {state} has no masked position left; drop finished states first")
-    logits, kept = logits_at(model, prompt_ids, prompt_mask, responses, masked, mask_id, hidden=hidden)
-    return scores_of(logits, masked, config, kept)
+    logits = logits_at(model, prompt_ids, prompt_mask, responses, masked, mask_id)
+    return scores_of(logits, masked, config)
 
 
 def logits_at(
@@ -129,9 +122,7 @@ def logits_at(
     responses: Tensor,
     at: Tensor,
     mask_id: int,
-    *,
-    hidden: bool = False,
-) -> tuple[Tensor, Tensor | None]:
+) -> Tensor:
     """Run the model on N states and take its logits at chosen positions, masked or filled.
 
     Args:
@@ -141,11 +132,9 @@ def logits_at(
         responses: int64 `(N, R)`.
         at: bool `(N, R)`, the M positions.
         mask_id: The mask token.
-        hidden: Whether to keep the hidden states.
 
     Returns:
-        Logits fp32 `(M, V)`, the mask token at -inf, and the last hidden states `(M, H)` there, without gradient, or
-        None if not asked for.
+        fp32 `(M, V)`, the mask token at -inf.
     """
     attention_mask = None
     if prompt_mask is not None:
@@ -154,14 +143,12 @@ def logits_at(
         input_ids=torch.cat([prompt_ids, responses], dim=1),
         attention_mask=attention_mask,
         logits_mask=torch.cat([torch.zeros_like(prompt_ids, dtype=torch.bool), at], dim=1),
-        **({"output_hidden_states": True} if hidden else {}),
     )
     excluded = torch.arange(output.logits.shape[-1], device=at.device) == mask_id
-    logits = promote(output.logits).masked_fill(excluded, NEG_INF)  # (M, V)
-    return logits, output.hidden_states[-1].detach() if hidden else None
+    return promote(output.logits).masked_fill(excluded, NEG_INF)
 
 
-def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig, hidden: Tensor | None = None) -> StateScores:
+def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig) -> StateScores:
     """The policy that logits `(M, V)` at the masked positions, bool `(N, R)`, of N states make.
 
     Raises:
@@ -174,7 +161,7 @@ def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig, hidden: Tens
         raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")
     margins = packed.new_full(masked.shape, NEG_INF).masked_scatter(masked, packed)
     position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
-    return StateScores(logits, row_of, margins, position_logprobs, hidden)
+    return StateScores(logits, row_of, margins, position_logprobs)
 
 
 def token_logprobs_at(

@@ -156,7 +156,7 @@ def taking_back_passes(
             some = alive[first:last]  # (A,)
             states, may_change = responses[some], open_[some]  # (A, R)
             masked = states == problems.mask_id
-            logits, _ = logits_at(model, *problems.prompts_of(some), states, may_change, problems.mask_id)  # (M, V)
+            logits = logits_at(model, *problems.prompts_of(some), states, may_change, problems.mask_id)  # (M, V)
             at_masked = masked[may_change]  # (M,)
 
             # What is filled, where something is masked.

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
-from dllm_rl.critic import Critic, make_values
 from dllm_rl.diagnostics import half_batch_cosines
 from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
@@ -73,7 +72,8 @@ class UnmaskTrainer(BufferedTrainer):
         self.objective = args.objective_config()
         length = task.batch(problems[:1]).responses.shape[1]
         self.baseline_state = EmaBaseline(self.objective.advantage_ema_decay, length)
-        self.values = make_values(self.objective, length, self.model)
+        closed = self.objective.objective == "closed" and self.objective.rl_weight != 0
+        self.values = CellValues(self.objective.value_decay, length) if closed else None
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
         if args.compile_rows:
             compile_body(self.model, args.compile_rows)
@@ -146,12 +146,10 @@ class UnmaskTrainer(BufferedTrainer):
             reference=self.reference,
             baseline=self.baseline_state if self.objective.advantage_baseline == "ema" else None,
             values=self.values,
-            learn_values=self.values is not None,
             generator=self._generator(self.state.global_step, slot),
         )
         self._record_update(current, result, self._is_fresh)
         self._update_averages()
-        self._step_critic()
         return torch.tensor(-result.objective, device=self.args.device) / self.current_gradient_accumulation_steps
 
     def failed_rollout(self) -> Rollout | None:
@@ -199,16 +197,10 @@ class UnmaskTrainer(BufferedTrainer):
                 for record in records
             ]
             self.baseline_state.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
-        if isinstance(self.values, CellValues):
+        if self.values is not None:
             size = len(self.values.values)
             totals = [totals_by_masked(record, gamma, size) for record in records]
             self.values.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
-
-    def _step_critic(self) -> None:
-        """One step of the critic with each of the optimizer."""
-        if isinstance(self.values, Critic) and self.accelerator.sync_gradients:
-            self.metrics.add_ratio("value_error", self.values.squared_error, self.values.targets)
-            self.values.step(self.current_gradient_accumulation_steps, self.args.world_size)
 
     def _two_rates(self) -> TwoRateOptimizer | None:
         optimizer = getattr(self.optimizer, "optimizer", self.optimizer)

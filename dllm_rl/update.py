@@ -29,7 +29,7 @@ from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout
 from dllm_rl.state_terms import further_terms
 from dllm_rl.trajectories import micro_batches
-from dllm_rl.values import ScoredStates, Values, returns_until_error
+from dllm_rl.values import ScoredStates, Values
 from llm_rl.core.surrogate import clipped_surrogate
 
 Backward = Callable[[Tensor, Tensor], None]
@@ -79,7 +79,6 @@ def objective_pass(
     reference: Reference | None = None,
     baseline: EmaBaseline | None = None,
     values: Values | None = None,
-    learn_values: bool = False,
     generator: torch.Generator | None = None,
 ) -> UpdateResult:
     """Evaluate J over a roll-out and hand the terms of each micro-batch to `backward`.
@@ -96,7 +95,6 @@ def objective_pass(
         reference: Needed with a `kl_weight` alone.
         baseline: The moving averages, with the baseline "ema" alone; they are read, not updated.
         values: What states that follow are worth, needed with `objective="closed"` and an `rl_weight` alone.
-        learn_values: Whether the values are told the returns of the states that followed (`Values.learn`).
         generator: Source of randomness of `state_fraction`; None is torch's global one. Ratios of decisions whose state
             is not drawn count as 1, as they are on a fresh roll-out: on a later update use `f_weight="none"`.
 
@@ -118,12 +116,6 @@ def objective_pass(
     weights = step_weights(rollout.live, rollout.decisions, config.reduction) / config.state_fraction  # (T, K)
     weights = weights.to(rollout.old_logprobs.dtype)
 
-    # For values that learn: the returns of the states that decisions led to, and where there is one.
-    returns = torch.zeros_like(rollout.old_logprobs)  # (T, K)
-    if learn_values:
-        returns = returns_until_error(rollout.visited_rewards, rollout.wrong, config.gamma)
-    following, followed = nn.functional.pad(returns[:, 1:], (0, 1)), nn.functional.pad(rollout.live[:, 1:], (0, 1))
-
     # The states of this update, and the decisions that were taken in them.
     drawn, decided = _draw_states(rollout, config.state_fraction, generator)  # (D,), (E,) each
     evaluated = torch.zeros_like(rollout.live)
@@ -141,7 +133,7 @@ def objective_pass(
         states = drawn[first:last]
         responses, of = rollout.responses[states], rollout.problem_of[states]  # (N, R), (N,)
         inputs = (*problems.prompts_of(of), responses, problems.mask_id, policy)
-        scores = score_states(model, *inputs, hidden=values is not None and values.reads_hidden)
+        scores = score_states(model, *inputs)
 
         # The decisions taken there: their ratios, and what the first term is if it is sampled.
         at, local = decided.between(first, last)  # (B,) each: places in the tables (T, K), and states of this pass
@@ -167,11 +159,7 @@ def objective_pass(
 
         # The two terms of J: sampled decisions and f, or both over all decisions of a state.
         if closed and values is not None:
-            part = ScoredStates(model, problems, responses, of, scores, policy, max_tokens, max_masked)
-            if learn_values:
-                known = followed[at]
-                of_decision = (local[known], rollout.positions[at][known, 0])
-                values.learn(part, *of_decision, following[at][known], visits[known])
+            part = ScoredStates(problems, responses, of, scores)
             log_value = log_expected_value_of(scores, tail=tail, answers=answers, values=values.at(part), policy=policy)
             of_value, of_f = closed_form_terms(log_value, log_f, config)
             rl, sft = (of_value * f_weight).sum(), (of_f * f_weight).sum()

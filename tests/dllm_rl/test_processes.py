@@ -32,7 +32,6 @@ CHANGES = [
     {"max_grad_norm": 0.0, "num_iterations": 2, "advantage_baseline": "ema"},
     {"rl_learning_rate": 3e-3, "sft_learning_rate": 1e-3, "max_grad_norm": 0.05},
     {"objective": "closed", "advantage_scale": "std", "f_form": "log", "num_iterations": 2, "num_generations": 1},
-    {"objective": "closed", "advantage_scale": "std", "value": "critic"},
 ]
 
 
