@@ -112,11 +112,10 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                 f"cosine_steps={self.cosine_steps} must be 0 or a multiple of the {self.steps_per_rollout} optimizer "
                 "steps on a roll-out, as they are measured on fresh ones"
             )
-        if self.cosine_steps and (self.per_device_train_batch_size < 2 or self.advantage_baseline == "ema"):
+        if self.cosine_steps and self.per_device_train_batch_size < 2:
             raise ValueError(
-                f"cosine_steps={self.cosine_steps} needs two puzzles or more in a roll-out and a baseline within "
-                f"groups, got per_device_train_batch_size={self.per_device_train_batch_size} and "
-                f"advantage_baseline={self.advantage_baseline!r}"
+                f"cosine_steps={self.cosine_steps} needs two puzzles or more in a roll-out, got "
+                f"per_device_train_batch_size={self.per_device_train_batch_size}"
             )
         if self.steps_per_rollout > 1 and self.state_fraction < 1 and self.f_weight != "none":
             raise ValueError(

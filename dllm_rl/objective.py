@@ -38,7 +38,6 @@ SAMPLED_ALONE = (
     "clip_low",
     "clip_high",
     "advantage_baseline",
-    "advantage_ema_decay",
     "advantage_scale",
     "advantage_std_floor",
 )
@@ -62,10 +61,7 @@ class ObjectiveConfig:
     clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
     clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
     advantage_baseline: Baseline = field(
-        default="mean", metadata={"help": "Returns are compared with the group's mean, leave_one_out, or ema."}
-    )
-    advantage_ema_decay: float = field(
-        default=0.9, metadata={"help": "Share of its value that the average of ema keeps at each roll-out."}
+        default="mean", metadata={"help": "Returns are compared with the group's mean, or leave_one_out."}
     )
     advantage_scale: Scale = field(
         default="std", metadata={"help": "Advantages are divided by the group's std, or not (none)."}
@@ -116,13 +112,6 @@ class ObjectiveConfig:
                 raise ValueError(f"{name} must be 0 or larger, got {getattr(self, name)}")
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
-        if self.advantage_baseline == "ema" and self.advantage_scale == "std" and self.advantage_std_floor == 0:
-            raise ValueError(
-                "advantage_baseline 'ema' with advantage_scale 'std' needs advantage_std_floor above 0 (try 0.1): a "
-                "group may lie far from the average and have almost no spread"
-            )
-        if not 0 <= self.advantage_ema_decay < 1:
-            raise ValueError(f"advantage_ema_decay must lie in [0, 1), got {self.advantage_ema_decay}")
         if not 0 < self.state_fraction <= 1:
             raise ValueError(f"state_fraction must lie in (0, 1], got {self.state_fraction}; 1 takes every state")
         self._check_closed_form()
@@ -215,9 +204,7 @@ def f_term(log_f: Tensor, form: FForm) -> Tensor:
     return log_f.exp() if form == "linear" else torch.where(log_f > NEG_INF, log_f, 0.0)
 
 
-def rollout_advantages(
-    visited_rewards: Tensor, num_generations: int, config: ObjectiveConfig, ema: Tensor | None = None
-) -> Tensor:
+def rollout_advantages(visited_rewards: Tensor, num_generations: int, config: ObjectiveConfig) -> Tensor:
     """Advantages A_k `(T, K)` of T = Q·G trajectories, from f at each visited state `(T, K)`, 0 after the end.
 
     The action at step k is credited with the discounted rewards of the states that follow it. Trajectories that ended
@@ -227,7 +214,6 @@ def rollout_advantages(
         visited_rewards: `(T, K)`, f at each visited state, 0 after the end.
         num_generations: G, trajectories for each problem.
         config: The objective.
-        ema: `(T, K)`, the baseline "ema" at each step (`EmaBaseline.at`); None with any other baseline.
     """
     returns = return_after_action(visited_rewards, config.gamma)
     steps = returns.shape[-1]
@@ -236,7 +222,6 @@ def rollout_advantages(
         baseline=config.advantage_baseline,
         scale=config.advantage_scale,
         std_floor=config.advantage_std_floor,
-        ema=None if ema is None else ema.reshape(-1, num_generations, steps),
     )
     return advantages.reshape(returns.shape)
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.baseline import EmaBaseline
 from dllm_rl.closed_form import closed_form_terms, log_expected_value_of
 from dllm_rl.objective import (
     ObjectiveConfig,
@@ -77,7 +76,6 @@ def objective_pass(
     max_tokens: int = 65536,
     max_masked: int | None = None,
     reference: Reference | None = None,
-    baseline: EmaBaseline | None = None,
     values: Values | None = None,
     generator: torch.Generator | None = None,
 ) -> UpdateResult:
@@ -93,13 +91,12 @@ def objective_pass(
         max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
             is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
         reference: Needed with a `kl_weight` alone.
-        baseline: The moving averages, with the baseline "ema" alone; they are read, not updated.
         values: What states that follow are worth, needed with `objective="closed"` and an `rl_weight` alone.
         generator: Source of randomness of `state_fraction`; None is torch's global one. Ratios of decisions whose state
             is not drawn count as 1, as they are on a fresh roll-out: on a later update use `f_weight="none"`.
 
     Raises:
-        ValueError: A budget does not hold one state, or the reference, the baseline or the values are missing.
+        ValueError: A budget does not hold one state, or the reference or the values are missing.
     """
     closed = config.objective == "closed" and config.rl_weight > 0
     if closed and values is None:
@@ -111,8 +108,7 @@ def objective_pass(
     # What each decision of the roll-out counts for: its advantage, and its weight in the sums over steps.
     advantages = torch.zeros_like(rollout.old_logprobs)  # (T, K)
     if not closed:
-        ema = None if baseline is None else baseline.at(rollout.decisions, rollout.live.shape[1])
-        advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config, ema)
+        advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config)
     weights = step_weights(rollout.live, rollout.decisions, config.reduction) / config.state_fraction  # (T, K)
     weights = weights.to(rollout.old_logprobs.dtype)
 

@@ -5,16 +5,16 @@ objective: no gradient passes through.
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dllm_rl.baseline import MovingMeans
 from dllm_rl.policy import StateScores
 from dllm_rl.rollout import Rollout
 from dllm_rl.task import UnmaskBatch
+from llm_rl.core.advantages import ema_update
 
 
 class ScoredStates(NamedTuple):
@@ -78,7 +78,7 @@ def totals_by_masked(record: Rollout, gamma: float, size: int) -> Tensor:
     return totals.index_add(1, masked, torch.stack([values, torch.ones_like(values)]))
 
 
-class CellValues(MovingMeans, Values):
+class CellValues(Values):
     """The mean return of the trajectories alive where as many positions are masked, over the roll-outs so far.
 
     V is then the same for all actions of a state, so F(s) is V times the probability that the next decision is right.
@@ -88,10 +88,19 @@ class CellValues(MovingMeans, Values):
     Args:
         decay: Share of its value that a mean keeps at an update, in [0, 1).
         length: R, tokens of a response.
+
+    Attributes:
+        values: fp64 `(R + 1,)` on the CPU, by the number of masked positions; NaN where no return has been seen.
     """
 
     def __init__(self, decay: float, length: int) -> None:
-        super().__init__(decay, length + 1)
+        self.decay = decay
+        self.values = torch.full((length + 1,), torch.nan, dtype=torch.float64)
+
+    def update(self, totals: Tensor) -> None:
+        """Take in a roll-out: fp64 `(2, R + 1)`, sum and number of its returns; totals may be added up before."""
+        sums, counts = totals.cpu()
+        self.values = ema_update(self.values, sums / counts, self.decay)
 
     def by_masked(self) -> Tensor:
         """V of a state by its number of masked positions, fp64 `(R + 1,)`, without gaps."""
@@ -106,3 +115,21 @@ class CellValues(MovingMeans, Values):
         left = (scores.row_of >= 0).sum(1) - 1
         values = self.by_masked().to(left.device, scores.position_logprobs.dtype)
         return values[left, None].expand(scores.row_of.shape)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The means, for a checkpoint."""
+        return {"values": self.values.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take the means of a `state_dict`.
+
+        Raises:
+            ValueError: It was made for responses of another length.
+        """
+        values = state["values"]
+        if values.shape != self.values.shape:
+            raise ValueError(
+                f"there are {len(values)} averages, not {len(self.values)}; use the response length that they were "
+                "made with"
+            )
+        self.values = values.to("cpu", torch.float64).clone()

@@ -35,7 +35,6 @@ def test_every_field_reaches_its_config(make):
         reduction="mean",
         rl_weight=2.0,
         sft_weight=0.5,
-        advantage_ema_decay=0.8,
         advantage_std_floor=0.1,
         f_weight="cumulative",
         kl_weight=0.1,
@@ -55,7 +54,6 @@ def test_every_field_reaches_its_config(make):
         reduction="mean",
         rl_weight=2.0,
         sft_weight=0.5,
-        advantage_ema_decay=0.8,
         advantage_std_floor=0.1,
         f_weight="cumulative",
         kl_weight=0.1,
@@ -143,8 +141,7 @@ def test_rates(make):
         ({"entropy_weight": -1.0}, "entropy_weight must be 0 or larger"),
         ({"ce_weight": -1.0}, "ce_weight must be 0 or larger"),
         ({"advantage_std_floor": -1.0}, "std_floor must be 0 or larger"),
-        ({"advantage_ema_decay": 1.0}, "ema_decay must lie in"),
-        ({"advantage_baseline": "ema"}, "needs advantage_std_floor above 0"),
+        ({"advantage_baseline": "ema"}, "advantage_baseline is 'ema'; choose one of 'mean', 'leave_one_out'"),
     ],
 )
 def test_bad_values(make, changes, message):

@@ -1,5 +1,7 @@
 """What a state that follows is worth."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -98,6 +100,24 @@ def test_cells_are_read_by_the_positions_left_after_the_decision() -> None:
     means.values[1:4] = torch.tensor([1.0, 2.0, 3.0])
     found = means.at(scored(model, puzzle, torch.cat([start, later])))
     assert found.dtype == torch.float32 and found[:, 0].tolist() == [2.0, 1.0]
+
+
+def test_means_start_at_the_first_and_keep_what_is_not_seen() -> None:
+    means = CellValues(0.75, 2)
+    assert means.values.isnan().all()
+    means.update(torch.tensor([[8.0, 6.0, 0.0], [2.0, 3.0, 0.0]], dtype=torch.float64))
+    torch.testing.assert_close(means.values, torch.tensor([4.0, 2.0, math.nan]).double(), equal_nan=True)
+    means.update(torch.tensor([[0.0, 6.0, 9.0], [0.0, 1.0, 1.0]], dtype=torch.float64))
+    torch.testing.assert_close(means.values, torch.tensor([4.0, 3.0, 9.0]).double())
+
+
+def test_a_state_goes_round_and_shares_no_memory() -> None:
+    means, other = CellValues(0.5, 1), CellValues(0.5, 1)
+    means.update(torch.ones(2, 2, dtype=torch.float64))
+    saved = means.state_dict()
+    other.load_state_dict(saved)
+    saved["values"].zero_()
+    assert other.values.tolist() == means.values.tolist() == [1.0, 1.0]
 
 
 def test_averages_of_another_length_are_refused() -> None:

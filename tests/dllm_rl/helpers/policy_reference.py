@@ -195,12 +195,8 @@ def objective(
     record: Rollout,
     config: PolicyConfig,
     settings: ObjectiveConfig,
-    averages: Sequence[float] = (),
 ) -> tuple[Tensor, Tensor, int]:
-    """Both terms of J with their gradients and the number of clipped decisions, by loops over what was played.
-
-    `averages` holds the moving averages of returns by the number of decisions left.
-    """
+    """Both terms of J with their gradients and the number of clipped decisions, by loops over what was played."""
     scored_tail_id = _answer_at(record, record.problems.scored)
     per_group: list[list[list[float]]] = []
     steps = record.positions.shape[1]
@@ -234,7 +230,7 @@ def objective(
                 ratio = log_ratio.exp()
                 if k < decisions - 1:
                     column = np.array([member_returns[k] for member_returns in per_group[index]])
-                    advantage = _advantage(column, member, settings, averages[decisions - 1 - k : decisions - k])
+                    advantage = _advantage(column, member, settings)
                     bounded = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
                     clipped_count += bool(bounded * advantage < ratio * advantage)
                     rl = rl + weight * torch.minimum(ratio * advantage, bounded * advantage)
@@ -307,10 +303,8 @@ def _divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
     return (log_p[possible].exp() * (log_p[possible] - log_q[possible])).sum()
 
 
-def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig, average: Sequence[float]) -> float:
+def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig) -> float:
     baseline = column.mean() if settings.advantage_baseline != "leave_one_out" else np.delete(column, member).mean()
-    if settings.advantage_baseline == "ema" and not np.isnan(average[0]):
-        baseline = average[0]
     advantage = column[member] - baseline
     if settings.advantage_scale == "none":
         return float(advantage)
