@@ -5,7 +5,6 @@ from typing import Literal
 
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
-from dllm_rl.strategies import STRATEGIES, check_limits
 from llm_rl.core._checks import check_choice
 from llm_rl.training.arguments import RunArguments, check_rate, part_of
 
@@ -26,13 +25,6 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     )
     tokens_per_step: int = field(
         default=1, metadata={"help": "k: positions that a decision of a roll-out fills from one forward pass."}
-    )
-    confidence_threshold: float | None = field(
-        default=None,
-        metadata={
-            "help": "Draw one position, and fill beside it all whose surest token has at least this probability, "
-            "tokens_per_step in all at most; None: draw tokens_per_step."
-        },
     )
     on_error: RolloutOnError = field(
         default="end",
@@ -88,19 +80,8 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
             raise ValueError(
                 f"num_generations={self.num_generations} and num_iterations={self.num_iterations} must be at least 1"
             )
-        check_limits(
-            STRATEGIES["policy"],
-            tokens_per_step=self.tokens_per_step,
-            threshold=None,
-            entropy_bound=None,
-            confidence_threshold=self.confidence_threshold,
-        )
-        if self.confidence_threshold is not None and self.rl_weight != 0:
-            raise ValueError(
-                f"confidence_threshold={self.confidence_threshold} makes roll-outs of different lengths, and the first "
-                "term adds up f over the states of a roll-out, so that it would reward slow ones; set rl_weight=0, "
-                f"not {self.rl_weight}"
-            )
+        if self.tokens_per_step < 1:
+            raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1")
         check_choice("on_error", self.on_error, RolloutOnError)
         if self.mini_batches < 1 or self.per_device_train_batch_size % self.mini_batches:
             raise ValueError(

@@ -183,8 +183,6 @@ def action_logprobs(
     positions: Tensor,
     tokens: Tensor,
     config: PolicyConfig,
-    *,
-    drawn: int | None = None,
 ) -> Tensor:
     """log π(a|s) `(A,)` of A actions, each of which fills up to k positions from one forward pass.
 
@@ -192,15 +190,12 @@ def action_logprobs(
 
         log π(a|s) = Σ_i [ log π(ℓ_i|s) − log(1 − Σ_{j<i} π(ℓ_j|s)) + log π(v_i|ℓ_i,s) ]
 
-    Positions that a rule adds to those drawn have the last part alone, the rule being certain of them.
-
     Args:
         scores: The policy at N states.
         states: int64 `(A,)`, the state of each action.
         positions: int64 `(A, k)`, masked positions in the order of choice, -1 behind the last one.
         tokens: int64 `(A, k)`, the tokens written there, -1 behind the last one.
         config: Temperatures.
-        drawn: How many of an action's positions were drawn, the first ones; None is all.
     """
     chosen = positions >= 0
     rows, ranks = chosen.nonzero(as_tuple=True)  # (B,) each
@@ -210,7 +205,7 @@ def action_logprobs(
     total = scores.position_logprobs[states, positions[:, 0]].index_add(0, rows, token_logprobs)
 
     # Each further position is drawn from those that are left.
-    for rank in range(1, positions.shape[1] if drawn is None else drawn):
+    for rank in range(1, positions.shape[1]):
         some = chosen[:, rank].nonzero().squeeze(1)
         earlier = positions[some, :rank]  # (A', rank)
         left = scores.position_logprobs[states[some]].scatter(1, earlier, NEG_INF)  # (A', R)

@@ -250,7 +250,6 @@ class UnmaskTrainer(BufferedTrainer):
             num_generations=self.args.num_generations,
             policy=self.policy,
             tokens_per_step=self.args.tokens_per_step,
-            confidence_threshold=self.args.confidence_threshold,
             on_error=self.args.on_error,
             lam=self.args.lam,
             noise=noise,

@@ -133,7 +133,7 @@ def objective_pass(
 
         # The decisions taken there: their ratios, and what the first term is if it is sampled.
         at, local = decided.between(first, last)  # (B,) each: places in the tables (T, K), and states of this pass
-        current = action_logprobs(scores, local, rollout.positions[at], rollout.tokens[at], policy, drawn=rollout.drawn)
+        current = action_logprobs(scores, local, rollout.positions[at], rollout.tokens[at], policy)
         surrogate = clipped_surrogate(
             current, rollout.old_logprobs[at], advantages[at], config.clip_low, config.clip_high
         )

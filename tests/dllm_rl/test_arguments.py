@@ -116,8 +116,6 @@ def test_rates(make):
         ({"num_generations": 0}, "num_generations=0"),
         ({"num_iterations": 0}, "num_iterations=0"),
         ({"tokens_per_step": 0}, "tokens_per_step=0 must be at least 1"),
-        ({"confidence_threshold": 0.9}, "confidence_threshold=0.9 decides nothing at tokens_per_step=1"),
-        ({"confidence_threshold": 0.9, "tokens_per_step": 4}, "would reward slow ones; set rl_weight=0, not 1.0"),
         ({"on_error": "continue"}, "on_error is 'continue'; choose one of 'end', 'correct'"),
         ({"f_form": "square"}, "f_form is 'square'"),
         ({"ce_on": "singles"}, "ce_on is 'singles'"),

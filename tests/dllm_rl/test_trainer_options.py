@@ -69,16 +69,6 @@ def test_decisions_on_several_positions_reach_roll_outs_and_updates(tmp_path, ro
     assert logged(run, "steps_before_error") == pytest.approx(steps)
 
 
-def test_decisions_on_what_is_sure_reach_roll_outs_and_updates(tmp_path, rollouts, passes):
-    changes = {"tokens_per_step": 6, "confidence_threshold": 0.6, "rl_weight": 0.0, "f_form": "log", "ce_weight": 1.0}
-    run = trainer(tmp_path, max_steps=4, num_iterations=2, **changes)
-    run.train()
-    sizes = torch.cat([(record.positions >= 0).sum(2)[record.live] for record in rollouts])
-    assert all(record.drawn == 1 for record in rollouts) and len(sizes.unique()) > 1
-    assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-3
-    assert all(math.isfinite(value) for value in logged(run, "objective_sft"))
-
-
 def test_mini_batches_deal_the_puzzles_of_a_rollout_anew_in_each_pass(tmp_path, rollouts, passes):
     changes = {"per_device_train_batch_size": 4, "mini_batches": 2, "num_iterations": 3, "max_steps": 12}
     run = trainer(tmp_path, **changes)

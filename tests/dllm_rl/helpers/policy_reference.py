@@ -27,19 +27,13 @@ class Policy(NamedTuple):
     token: dict[int, Tensor]
     margin: dict[int, Tensor]
 
-    def log_prob(self, *actions: Action, drawn: int | None = None) -> Tensor:
-        """Of choices made one after the other, each position drawn from those that are left, or the first `drawn`."""
+    def log_prob(self, *actions: Action) -> Tensor:
+        """Of choices made one after the other, each position drawn from those that are left."""
         total, left = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
-        for number, (ell, token) in enumerate(actions):
-            if drawn is None or number < drawn:
-                total = total + self.position[ell] - left.log()
-            total = total + self.token[ell][token]
+        for ell, token in actions:
+            total = total + self.position[ell] - left.log() + self.token[ell][token]
             left = left - self.position[ell].exp()
         return total
-
-    def confidence(self, ell: int, token_temperature: float) -> float:
-        """The probability of the surest token at a position, at temperature 1."""
-        return float((self.token[ell] * token_temperature).softmax(0).max())
 
 
 def policy_at(model: nn.Module, state: Sequence[int], puzzle: PreFilled, config: PolicyConfig) -> Policy:
