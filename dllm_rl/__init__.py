@@ -18,7 +18,6 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from dllm_rl.arguments import UnmaskArguments as UnmaskArguments
-    from dllm_rl.callbacks import HeldOutCurve as HeldOutCurve
     from dllm_rl.evaluate import Evaluation as Evaluation
     from dllm_rl.models.adapter import LogitsAdapter as LogitsAdapter
     from dllm_rl.models.adapter import as_policy_model as as_policy_model
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Evaluation": "dllm_rl.evaluate",
-    "HeldOutCurve": "dllm_rl.callbacks",
     "LogitsAdapter": "dllm_rl.models.adapter",
     "ObjectiveConfig": "dllm_rl.objective",
     "PolicyConfig": "dllm_rl.policy",

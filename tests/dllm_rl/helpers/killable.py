@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
-from dllm_rl.callbacks import HeldOutCurve
 from llm_rl.training.callbacks import MetricsWriter
-from tests.dllm_rl.helpers.tiny_training import new_model, puzzles, sudoku_task, trainer
+from tests.dllm_rl.helpers.tiny_training import new_model, trainer
 
 SETTINGS = {
     "max_steps": 8,
@@ -36,10 +35,7 @@ def play(folder: Path, weights: dict[str, torch.Tensor], file_limit: int = 0, **
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
     model = new_model()
     model.load_state_dict(weights)
-    callbacks = [
-        MetricsWriter(folder / "metrics.jsonl"),
-        HeldOutCurve(folder / "curve.jsonl", puzzles(2), sudoku_task(), every=4),
-    ]
+    callbacks = [MetricsWriter(folder / "metrics.jsonl")]
     run = trainer(folder, model, callbacks=callbacks, **{**SETTINGS, **changes})
     run.train(resume_from_checkpoint="last")
     run.save_model(str(folder / "final"))
