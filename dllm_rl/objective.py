@@ -39,7 +39,6 @@ SAMPLED_ALONE = (
     "clip_high",
     "advantage_baseline",
     "advantage_scale",
-    "advantage_std_floor",
 )
 """Options of the first term as it is sampled; in closed form it has no ratio, no clip and no advantage."""
 CLOSED_ALONE = ("value_decay",)
@@ -66,7 +65,6 @@ class ObjectiveConfig:
     advantage_scale: Scale = field(
         default="std", metadata={"help": "Advantages are divided by the group's std, or not (none)."}
     )
-    advantage_std_floor: float = field(default=0.0, metadata={"help": "Smallest standard deviation to divide by."})
     reduction: Reduction = field(
         default="sum", metadata={"help": "Over a trajectory's steps: sum, or mean, independent of their number K."}
     )
@@ -107,7 +105,7 @@ class ObjectiveConfig:
 
     def __post_init__(self) -> None:
         check_lam(self.lam)
-        for name in ("advantage_std_floor", "kl_weight", "entropy_weight", "ce_weight"):
+        for name in ("kl_weight", "entropy_weight", "ce_weight"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or larger, got {getattr(self, name)}")
         for name, choices in CHOICES.items():
@@ -221,7 +219,6 @@ def rollout_advantages(visited_rewards: Tensor, num_generations: int, config: Ob
         returns.reshape(-1, num_generations, steps),
         baseline=config.advantage_baseline,
         scale=config.advantage_scale,
-        std_floor=config.advantage_std_floor,
     )
     return advantages.reshape(returns.shape)
 

@@ -166,15 +166,14 @@ def group_relative_advantage(
     baseline: Baseline = "mean",
     scale: RewardScale = "std",
     std_eps: float = 0.0,
-    std_floor: float = 0.0,
     min_std: float = 1e-6,
     correction: int = 0,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """How much better each member of a group did than expected, A = (G − baseline) / (max(std, std_floor) + std_eps).
+    """How much better each member of a group did than expected, A = (G − baseline) / (std + std_eps).
 
     The defaults are those of docs/objective.md; GRPO's (docs/grpo.md) are `std_eps=1e-4, correction=1`. One trajectory
-    that returns 1 among zeros gets √(G−1): a positive `std_eps`, a `std_floor` or `scale="none"` bounds it. Where a
+    that returns 1 among zeros gets √(G−1): a positive `std_eps` or `scale="none"` bounds it. Where a
     group has no spread (std < `min_std`, without a floor above it) a scaled advantage is 0; `share_without_spread`
     counts such groups.
 
@@ -186,7 +185,6 @@ def group_relative_advantage(
             "batch_std" by that of all members of all groups that are passed (step by step where there are steps), so
             the returns of every process have to be gathered before; "none" does not divide.
         std_eps: Added to the standard deviation, ≥ 0.
-        std_floor: Smallest standard deviation to divide by, ≥ 0.
         min_std: Smallest population standard deviation that is told from none, > 0. Unused with `scale="none"`.
         correction: 0 divides by the population standard deviation, 1 by that of a sample (n − 1 in place of n).
         mask: bool, shape of `returns`: the entries that enter the statistics; the others get 0. Trajectories that
@@ -205,8 +203,6 @@ def group_relative_advantage(
     check_rank("returns", returns, 2, "(P, G) or (P, G, K): groups, members, steps")
     if not std_eps >= 0:
         raise ValueError(f"std_eps is {std_eps!r}; it must be 0 or greater")
-    if not std_floor >= 0:
-        raise ValueError(f"std_floor is {std_floor!r}; it must be 0 or greater")
     if correction not in (0, 1):
         raise ValueError(f"correction is {correction!r}; it must be 0 or 1")
     if not min_std > 0:
@@ -221,9 +217,8 @@ def group_relative_advantage(
         together = None if mask is None else mask.flatten(0, 1).unsqueeze(0)
         _, std, size = group_statistics(returns.flatten(0, 1).unsqueeze(0), together)
     if scale != "none":
-        without_spread = std.clamp(min=std_floor) < min_std
-        divisor = (std * (size / (size - correction).clamp(min=1)).sqrt()).clamp(min=std_floor)
-        advantages = (advantages / (divisor + std_eps)).masked_fill(without_spread, 0.0)
+        divisor = std * (size / (size - correction).clamp(min=1)).sqrt()
+        advantages = (advantages / (divisor + std_eps)).masked_fill(std < min_std, 0.0)
     return advantages if mask is None else advantages.masked_fill(~mask, 0.0)
 
 

@@ -35,7 +35,6 @@ def test_every_field_reaches_its_config(make):
         reduction="mean",
         rl_weight=2.0,
         sft_weight=0.5,
-        advantage_std_floor=0.1,
         f_weight="cumulative",
         kl_weight=0.1,
         kl_target="actions",
@@ -54,7 +53,6 @@ def test_every_field_reaches_its_config(make):
         reduction="mean",
         rl_weight=2.0,
         sft_weight=0.5,
-        advantage_std_floor=0.1,
         f_weight="cumulative",
         kl_weight=0.1,
         kl_target="actions",
@@ -138,7 +136,6 @@ def test_rates(make):
         ({"kl_weight": -1.0}, "kl_weight must be 0 or larger"),
         ({"entropy_weight": -1.0}, "entropy_weight must be 0 or larger"),
         ({"ce_weight": -1.0}, "ce_weight must be 0 or larger"),
-        ({"advantage_std_floor": -1.0}, "std_floor must be 0 or larger"),
         ({"advantage_baseline": "ema"}, "advantage_baseline is 'ema'; choose one of 'mean', 'leave_one_out'"),
     ],
 )

@@ -188,7 +188,6 @@ def test_resumed_run_with_options_equals_an_uninterrupted_one(tmp_path):
         "mini_batches": 2,
         "num_iterations": 2,
         "advantage_baseline": "leave_one_out",
-        "advantage_std_floor": 0.1,
         "position_temperature_end": 0.5,
         "state_fraction": 0.8,
         "f_weight": "none",

@@ -302,7 +302,7 @@ def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig) -> fl
     advantage = column[member] - baseline
     if settings.advantage_scale == "none":
         return float(advantage)
-    spread = max(column.std(), settings.advantage_std_floor)
+    spread = column.std()
     return 0.0 if spread < 1e-6 else float(advantage / spread)
 
 
