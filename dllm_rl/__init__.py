@@ -18,14 +18,11 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from dllm_rl.arguments import UnmaskArguments as UnmaskArguments
-    from dllm_rl.callbacks import HeldOutCurve as HeldOutCurve
     from dllm_rl.evaluate import Evaluation as Evaluation
     from dllm_rl.models.adapter import LogitsAdapter as LogitsAdapter
     from dllm_rl.models.adapter import as_policy_model as as_policy_model
     from dllm_rl.objective import ObjectiveConfig as ObjectiveConfig
     from dllm_rl.policy import PolicyConfig as PolicyConfig
-    from dllm_rl.self_correction import SelfCorrectionArguments as SelfCorrectionArguments
-    from dllm_rl.self_correction import SelfCorrectionTrainer as SelfCorrectionTrainer
     from dllm_rl.sft import SftArguments as SftArguments
     from dllm_rl.sft import SftDataset as SftDataset
     from dllm_rl.sft import SftTrainer as SftTrainer
@@ -45,14 +42,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Evaluation": "dllm_rl.evaluate",
-    "HeldOutCurve": "dllm_rl.callbacks",
     "LogitsAdapter": "dllm_rl.models.adapter",
     "ObjectiveConfig": "dllm_rl.objective",
     "PolicyConfig": "dllm_rl.policy",
     "PuzzleBatch": "dllm_rl.sudoku",
     "STRATEGIES": "dllm_rl.strategies",
-    "SelfCorrectionArguments": "dllm_rl.self_correction",
-    "SelfCorrectionTrainer": "dllm_rl.self_correction",
     "SftArguments": "dllm_rl.sft",
     "SftDataset": "dllm_rl.sft",
     "SftTrainer": "dllm_rl.sft",

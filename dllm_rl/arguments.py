@@ -5,7 +5,6 @@ from typing import Literal
 
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
-from dllm_rl.strategies import STRATEGIES, check_limits
 from llm_rl.core._checks import check_choice
 from llm_rl.training.arguments import RunArguments, check_rate, part_of
 
@@ -26,13 +25,6 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     )
     tokens_per_step: int = field(
         default=1, metadata={"help": "k: positions that a decision of a roll-out fills from one forward pass."}
-    )
-    confidence_threshold: float | None = field(
-        default=None,
-        metadata={
-            "help": "Draw one position, and fill beside it all whose surest token has at least this probability, "
-            "tokens_per_step in all at most; None: draw tokens_per_step."
-        },
     )
     on_error: RolloutOnError = field(
         default="end",
@@ -88,19 +80,8 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
             raise ValueError(
                 f"num_generations={self.num_generations} and num_iterations={self.num_iterations} must be at least 1"
             )
-        check_limits(
-            STRATEGIES["policy"],
-            tokens_per_step=self.tokens_per_step,
-            threshold=None,
-            entropy_bound=None,
-            confidence_threshold=self.confidence_threshold,
-        )
-        if self.confidence_threshold is not None and self.rl_weight != 0:
-            raise ValueError(
-                f"confidence_threshold={self.confidence_threshold} makes roll-outs of different lengths, and the first "
-                "term adds up f over the states of a roll-out, so that it would reward slow ones; set rl_weight=0, "
-                f"not {self.rl_weight}"
-            )
+        if self.tokens_per_step < 1:
+            raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1")
         check_choice("on_error", self.on_error, RolloutOnError)
         if self.mini_batches < 1 or self.per_device_train_batch_size % self.mini_batches:
             raise ValueError(
@@ -112,11 +93,10 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                 f"cosine_steps={self.cosine_steps} must be 0 or a multiple of the {self.steps_per_rollout} optimizer "
                 "steps on a roll-out, as they are measured on fresh ones"
             )
-        if self.cosine_steps and (self.per_device_train_batch_size < 2 or self.advantage_baseline == "ema"):
+        if self.cosine_steps and self.per_device_train_batch_size < 2:
             raise ValueError(
-                f"cosine_steps={self.cosine_steps} needs two puzzles or more in a roll-out and a baseline within "
-                f"groups, got per_device_train_batch_size={self.per_device_train_batch_size} and "
-                f"advantage_baseline={self.advantage_baseline!r}"
+                f"cosine_steps={self.cosine_steps} needs two puzzles or more in a roll-out, got "
+                f"per_device_train_batch_size={self.per_device_train_batch_size}"
             )
         if self.steps_per_rollout > 1 and self.state_fraction < 1 and self.f_weight != "none":
             raise ValueError(
@@ -128,11 +108,6 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
             raise ValueError(
                 f"objective='closed' with f_form='log' is one term, which takes one learning rate, not {rl_rate} and "
                 f"{sft_rate}; set rl_weight instead"
-            )
-        if self.value == "critic" and self.tokens_per_step > 1:
-            raise ValueError(
-                f"value='critic' learns from states that follow after one position, and tokens_per_step="
-                f"{self.tokens_per_step} visits none; choose value='cells' or 'look_ahead'"
             )
         self._check_compiling()
         self.objective_config()

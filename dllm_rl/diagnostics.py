@@ -137,15 +137,11 @@ def half_batch_cosines(
     squared length is about c, and 2c / (1 + c) that of the whole batch. A term whose gradient is 0 on a half has 0.
 
     Raises:
-        ValueError: The roll-out has fewer than two problems, or its advantages need the baseline "ema".
+        ValueError: The roll-out has fewer than two problems.
     """
     count = len(record.problems)
     if count < 2:
         raise ValueError(f"a roll-out of {count} problem cannot be halved; take two problems or more")
-    if config.advantage_baseline == "ema":
-        raise ValueError(
-            "half-batch cosines need advantages within groups; use advantage_baseline 'mean' or 'leave_one_out'"
-        )
     numbers = torch.arange(count, device=record.decisions.device)
     even, odd = (
         term_gradients(

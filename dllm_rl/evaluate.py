@@ -11,7 +11,7 @@ from torch import nn
 
 from dllm_rl.decode import Decode, decode
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.statistics import estimate, ratio_contributions
+from dllm_rl.statistics import estimate
 from dllm_rl.strategies import STRATEGIES, Strategy
 from dllm_rl.taking_back import TakeBack
 from dllm_rl.task import UnmaskTask
@@ -164,23 +164,9 @@ def paired_difference(first: Evaluation, second: Evaluation) -> tuple[float, flo
     Raises:
         ValueError: The evaluations cover different numbers of problems.
     """
-    return _paired(first.solved.astype(float), second.solved.astype(float))
-
-
-def paired_order_difference(first: Evaluation, second: Evaluation) -> tuple[float, float]:
-    """Difference of `greedy_forced`, first - second, and its interval by the delta method (`ratio_contributions`).
-
-    Raises:
-        ValueError: The evaluations cover different numbers of problems.
-    """
-    contributions = (ratio_contributions(each.greedy_definite, each.greedy_judged) for each in (first, second))
-    return _paired(*contributions)
-
-
-def _paired(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float]:
-    if len(first) != len(second):
-        raise ValueError(f"evaluations of {len(first)} and {len(second)} problems cannot be paired")
-    return _mean_and_half_width(first - second)
+    if len(first.solved) != len(second.solved):
+        raise ValueError(f"evaluations of {len(first.solved)} and {len(second.solved)} problems cannot be paired")
+    return _mean_and_half_width(first.solved.astype(float) - second.solved.astype(float))
 
 
 def _mean_and_half_width(values: NDArray[Any]) -> tuple[float, float]:

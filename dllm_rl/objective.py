@@ -20,14 +20,12 @@ from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, re
 from llm_rl.core.aggregate import loss_weights
 
 Objective = Literal["sampled", "closed"]
-Value = Literal["cells", "look_ahead", "critic"]
 FForm = Literal["linear", "log"]
 FWeight = Literal["one_step", "cumulative", "none"]
 KLTarget = Literal["tokens", "actions"]
 Reduction = Literal["sum", "mean"]
 CHOICES = {
     "objective": Objective,
-    "value": Value,
     "advantage_baseline": Baseline,
     "advantage_scale": Scale,
     "reduction": Reduction,
@@ -40,12 +38,10 @@ SAMPLED_ALONE = (
     "clip_low",
     "clip_high",
     "advantage_baseline",
-    "advantage_ema_decay",
     "advantage_scale",
-    "advantage_std_floor",
 )
 """Options of the first term as it is sampled; in closed form it has no ratio, no clip and no advantage."""
-CLOSED_ALONE = ("value", "value_decay", "look_ahead", "critic_learning_rate")
+CLOSED_ALONE = ("value_decay",)
 """Options of the first term in closed form."""
 
 
@@ -64,15 +60,11 @@ class ObjectiveConfig:
     clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
     clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
     advantage_baseline: Baseline = field(
-        default="mean", metadata={"help": "Returns are compared with the group's mean, leave_one_out, or ema."}
-    )
-    advantage_ema_decay: float = field(
-        default=0.9, metadata={"help": "Share of its value that the average of ema keeps at each roll-out."}
+        default="mean", metadata={"help": "Returns are compared with the group's mean, or leave_one_out."}
     )
     advantage_scale: Scale = field(
         default="std", metadata={"help": "Advantages are divided by the group's std, or not (none)."}
     )
-    advantage_std_floor: float = field(default=0.0, metadata={"help": "Smallest standard deviation to divide by."})
     reduction: Reduction = field(
         default="sum", metadata={"help": "Over a trajectory's steps: sum, or mean, independent of their number K."}
     )
@@ -103,36 +95,21 @@ class ObjectiveConfig:
         default="sampled",
         metadata={"help": "The first term is that of the sampled actions, or sums over all of a state's (closed)."},
     )
-    value: Value = field(
-        default="cells",
+    value_decay: float = field(
+        default=0.9,
         metadata={
-            "help": "With closed, a following state is worth the mean return where as many positions are masked "
-            "(cells), f there and then that mean (look_ahead), or what a network on hidden states says (critic)."
+            "help": "With closed, a following state is worth the mean return where as many positions are masked; the "
+            "share of its value that this mean keeps at each roll-out."
         },
     )
-    value_decay: float = field(
-        default=0.9, metadata={"help": "Share of its value that the mean return of cells keeps at each roll-out."}
-    )
-    look_ahead: int = field(
-        default=4,
-        metadata={"help": "Following states that look_ahead scores, of the likeliest positions; others take the mean."},
-    )
-    critic_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the critic's own AdamW."})
 
     def __post_init__(self) -> None:
         check_lam(self.lam)
-        for name in ("advantage_std_floor", "kl_weight", "entropy_weight", "ce_weight"):
+        for name in ("kl_weight", "entropy_weight", "ce_weight"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be 0 or larger, got {getattr(self, name)}")
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
-        if self.advantage_baseline == "ema" and self.advantage_scale == "std" and self.advantage_std_floor == 0:
-            raise ValueError(
-                "advantage_baseline 'ema' with advantage_scale 'std' needs advantage_std_floor above 0 (try 0.1): a "
-                "group may lie far from the average and have almost no spread"
-            )
-        if not 0 <= self.advantage_ema_decay < 1:
-            raise ValueError(f"advantage_ema_decay must lie in [0, 1), got {self.advantage_ema_decay}")
         if not 0 < self.state_fraction <= 1:
             raise ValueError(f"state_fraction must lie in (0, 1], got {self.state_fraction}; 1 takes every state")
         self._check_closed_form()
@@ -140,10 +117,6 @@ class ObjectiveConfig:
     def _check_closed_form(self) -> None:
         if not 0 <= self.value_decay < 1:
             raise ValueError(f"value_decay must lie in [0, 1), got {self.value_decay}")
-        if not self.critic_learning_rate > 0:
-            raise ValueError(f"critic_learning_rate must be positive, got {self.critic_learning_rate}")
-        if self.look_ahead < 1:
-            raise ValueError(f"look_ahead={self.look_ahead} must be at least 1")
         defaults = {item.name: item.default for item in fields(ObjectiveConfig)}
         other, names = ("sampled", SAMPLED_ALONE) if self.objective == "closed" else ("closed", CLOSED_ALONE)
         if changed := [f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name) != defaults[name]]:
@@ -229,9 +202,7 @@ def f_term(log_f: Tensor, form: FForm) -> Tensor:
     return log_f.exp() if form == "linear" else torch.where(log_f > NEG_INF, log_f, 0.0)
 
 
-def rollout_advantages(
-    visited_rewards: Tensor, num_generations: int, config: ObjectiveConfig, ema: Tensor | None = None
-) -> Tensor:
+def rollout_advantages(visited_rewards: Tensor, num_generations: int, config: ObjectiveConfig) -> Tensor:
     """Advantages A_k `(T, K)` of T = Q·G trajectories, from f at each visited state `(T, K)`, 0 after the end.
 
     The action at step k is credited with the discounted rewards of the states that follow it. Trajectories that ended
@@ -241,7 +212,6 @@ def rollout_advantages(
         visited_rewards: `(T, K)`, f at each visited state, 0 after the end.
         num_generations: G, trajectories for each problem.
         config: The objective.
-        ema: `(T, K)`, the baseline "ema" at each step (`EmaBaseline.at`); None with any other baseline.
     """
     returns = return_after_action(visited_rewards, config.gamma)
     steps = returns.shape[-1]
@@ -249,8 +219,6 @@ def rollout_advantages(
         returns.reshape(-1, num_generations, steps),
         baseline=config.advantage_baseline,
         scale=config.advantage_scale,
-        std_floor=config.advantage_std_floor,
-        ema=None if ema is None else ema.reshape(-1, num_generations, steps),
     )
     return advantages.reshape(returns.shape)
 

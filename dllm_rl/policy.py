@@ -70,24 +70,17 @@ class StateScores(NamedTuple):
         row_of: int64 `(N, R)`, the row of `logits` for a masked position, -1 elsewhere.
         margins: fp32 `(N, R)`, -inf where not masked.
         position_logprobs: fp32 `(N, R)`, log π(ℓ|s), -inf where not masked.
-        hidden: `(M, H)`, the model's last hidden states at the masked positions, without gradient; None if not asked
-            for.
     """
 
     logits: Tensor
     row_of: Tensor
     margins: Tensor
     position_logprobs: Tensor
-    hidden: Tensor | None = None
 
 
 def log_margins(logits: Tensor, eps: float) -> Tensor:
     """Margin `(...)` of logits `(..., V)` with excluded tokens at -inf; gradients reach both the 1st and the 2nd."""
-    return log_ratio(logits.topk(2, dim=-1).values - logits.logsumexp(dim=-1, keepdim=True), eps)
-
-
-def log_ratio(logprobs: Tensor, eps: float) -> Tensor:
-    """log((p + ε) / (q + ε)) `(...)` of pairs log p, log q `(..., 2)`."""
+    logprobs = logits.topk(2, dim=-1).values - logits.logsumexp(dim=-1, keepdim=True)  # (..., 2)
     first, second = torch.logaddexp(logprobs, torch.full_like(logprobs, eps).log()).unbind(-1)
     return first - second
 
@@ -99,8 +92,6 @@ def score_states(
     responses: Tensor,
     mask_id: int,
     config: PolicyConfig,
-    *,
-    hidden: bool = False,
 ) -> StateScores:
     """Run the model on N states and read off the policy; logits are computed at masked positions only.
 
@@ -111,8 +102,6 @@ def score_states(
         responses: int64 `(N, R)`, each with at least one mask.
         mask_id: The mask token.
         config: Temperatures.
-        hidden: Whether to keep the hidden states; the model must then take `output_hidden_states`, as
-            `LladaForMaskedLM`.
 
     Raises:
         ValueError: A state has no masked position, so there is nothing to decide.
@@ -122,8 +111,8 @@ def score_states(
     if not bool(masked.any(dim=1).all()):
         state = int((~masked.any(dim=1)).nonzero()[0])
         raise ValueError(f"state {state} has no masked position left; drop finished states first")
-    logits, kept = logits_at(model, prompt_ids, prompt_mask, responses, masked, mask_id, hidden=hidden)
-    return scores_of(logits, masked, config, kept)
+    logits = logits_at(model, prompt_ids, prompt_mask, responses, masked, mask_id)
+    return scores_of(logits, masked, config)
 
 
 def logits_at(
@@ -133,9 +122,7 @@ def logits_at(
     responses: Tensor,
     at: Tensor,
     mask_id: int,
-    *,
-    hidden: bool = False,
-) -> tuple[Tensor, Tensor | None]:
+) -> Tensor:
     """Run the model on N states and take its logits at chosen positions, masked or filled.
 
     Args:
@@ -145,11 +132,9 @@ def logits_at(
         responses: int64 `(N, R)`.
         at: bool `(N, R)`, the M positions.
         mask_id: The mask token.
-        hidden: Whether to keep the hidden states.
 
     Returns:
-        Logits fp32 `(M, V)`, the mask token at -inf, and the last hidden states `(M, H)` there, without gradient, or
-        None if not asked for.
+        fp32 `(M, V)`, the mask token at -inf.
     """
     attention_mask = None
     if prompt_mask is not None:
@@ -158,14 +143,12 @@ def logits_at(
         input_ids=torch.cat([prompt_ids, responses], dim=1),
         attention_mask=attention_mask,
         logits_mask=torch.cat([torch.zeros_like(prompt_ids, dtype=torch.bool), at], dim=1),
-        **({"output_hidden_states": True} if hidden else {}),
     )
     excluded = torch.arange(output.logits.shape[-1], device=at.device) == mask_id
-    logits = promote(output.logits).masked_fill(excluded, NEG_INF)  # (M, V)
-    return logits, output.hidden_states[-1].detach() if hidden else None
+    return promote(output.logits).masked_fill(excluded, NEG_INF)
 
 
-def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig, hidden: Tensor | None = None) -> StateScores:
+def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig) -> StateScores:
     """The policy that logits `(M, V)` at the masked positions, bool `(N, R)`, of N states make.
 
     Raises:
@@ -178,7 +161,7 @@ def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig, hidden: Tens
         raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")
     margins = packed.new_full(masked.shape, NEG_INF).masked_scatter(masked, packed)
     position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
-    return StateScores(logits, row_of, margins, position_logprobs, hidden)
+    return StateScores(logits, row_of, margins, position_logprobs)
 
 
 def token_logprobs_at(
@@ -200,8 +183,6 @@ def action_logprobs(
     positions: Tensor,
     tokens: Tensor,
     config: PolicyConfig,
-    *,
-    drawn: int | None = None,
 ) -> Tensor:
     """log π(a|s) `(A,)` of A actions, each of which fills up to k positions from one forward pass.
 
@@ -209,15 +190,12 @@ def action_logprobs(
 
         log π(a|s) = Σ_i [ log π(ℓ_i|s) − log(1 − Σ_{j<i} π(ℓ_j|s)) + log π(v_i|ℓ_i,s) ]
 
-    Positions that a rule adds to those drawn have the last part alone, the rule being certain of them.
-
     Args:
         scores: The policy at N states.
         states: int64 `(A,)`, the state of each action.
         positions: int64 `(A, k)`, masked positions in the order of choice, -1 behind the last one.
         tokens: int64 `(A, k)`, the tokens written there, -1 behind the last one.
         config: Temperatures.
-        drawn: How many of an action's positions were drawn, the first ones; None is all.
     """
     chosen = positions >= 0
     rows, ranks = chosen.nonzero(as_tuple=True)  # (B,) each
@@ -227,7 +205,7 @@ def action_logprobs(
     total = scores.position_logprobs[states, positions[:, 0]].index_add(0, rows, token_logprobs)
 
     # Each further position is drawn from those that are left.
-    for rank in range(1, positions.shape[1] if drawn is None else drawn):
+    for rank in range(1, positions.shape[1]):
         some = chosen[:, rank].nonzero().squeeze(1)
         earlier = positions[some, :rank]  # (A', rank)
         left = scores.position_logprobs[states[some]].scatter(1, earlier, NEG_INF)  # (A', R)

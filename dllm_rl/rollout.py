@@ -38,10 +38,8 @@ class Rollout:
         old_logprobs: fp32 `(T, K)`, log π(a|s) when acting, 0 where ended.
         rewards: fp32 `(T, K)`, the rewards of a decision's positions (`unmask_rewards`) in all, 0 where ended.
         wrong: bool `(T, K)`, whether a wrong token was chosen at a judged position.
-        decisions: int64 `(T,)`, decisions of a full trajectory: the masked positions at the start, over k, rounded up;
-            with a confidence threshold the masked positions at the start, which is the most that it can take.
+        decisions: int64 `(T,)`, decisions of a full trajectory: the masked positions at the start, over k, rounded up.
         policy: The temperatures and ε of the policy that acted.
-        drawn: How many positions of a decision were drawn, the first ones; None is all.
     """
 
     problems: UnmaskBatch
@@ -61,7 +59,6 @@ class Rollout:
     wrong: Tensor
     decisions: Tensor
     policy: PolicyConfig
-    drawn: int | None = None
 
     @property
     def live(self) -> Tensor:
@@ -140,7 +137,6 @@ def rollout(
     policy: PolicyConfig | None = None,
     strategy: Strategy = STRATEGIES["policy"],
     tokens_per_step: int = 1,
-    confidence_threshold: float | None = None,
     on_error: OnError = "end",
     lam: float = 0.5,
     generator: torch.Generator | None = None,
@@ -157,8 +153,6 @@ def rollout(
         policy: Temperatures; they enter f and the log-probabilities whatever the strategy.
         strategy: How positions and tokens are chosen.
         tokens_per_step: k, positions that a decision fills from one forward pass, fewer where fewer are masked.
-        confidence_threshold: Draw one position, and fill beside it those whose most probable token has at least this
-            probability, the surest first and k in all at most; None draws k.
         on_error: What a wrong token at a judged position does: "end" the trajectory (docs/sources.md), "correct" it,
             so that the answer's token is written and the trajectory goes on, or "continue" with it.
         lam: λ, the reward of a position that is not judged.
@@ -175,9 +169,8 @@ def rollout(
 
     Raises:
         ValueError: `num_generations`, `tokens_per_step`, `max_tokens` or `max_masked` is too small, a problem has no
-            masked position, `noise` has another shape or comes with a generator, `lam` is negative or not finite, a
-            confidence threshold does not fit the rest (`check_limits`), or the strategy chooses a position that is not
-            masked or fewer positions than it is asked for.
+            masked position, `noise` has another shape or comes with a generator, `lam` is negative or not finite, or
+            the strategy chooses a position that is not masked or fewer positions than it is asked for.
     """
     policy = policy or PolicyConfig()
     check_lam(lam)
@@ -187,7 +180,7 @@ def rollout(
     if not bool(trajectories.to_fill.all()):
         problem = int(trajectories.problem_of[(trajectories.to_fill == 0).nonzero()[0]])
         raise ValueError(f"problem {problem} has no masked position, so there is nothing to decide; leave it out")
-    record = _Record(problems, trajectories, tokens_per_step, policy, lam, None if confidence_threshold is None else 1)
+    record = _Record(problems, trajectories, tokens_per_step, policy, lam)
     for step in decoding_steps(
         model,
         trajectories,
@@ -195,7 +188,6 @@ def rollout(
         policy=policy,
         uniforms=_uniforms(strategy, trajectories, generator, noise),
         tokens_per_step=tokens_per_step,
-        confidence_threshold=confidence_threshold,
         on_error=on_error,
         max_tokens=max_tokens,
         max_masked=max_masked,
@@ -228,10 +220,9 @@ class _Record:
         tokens_per_step: int,
         policy: PolicyConfig,
         lam: float,
-        drawn: int | None,
     ) -> None:
-        self.problems, self.policy, self.lam, self.drawn = problems, policy, lam, drawn
-        self.decisions = -(-trajectories.to_fill // (tokens_per_step if drawn is None else drawn))  # (T,), rounded up
+        self.problems, self.policy, self.lam = problems, policy, lam
+        self.decisions = -(-trajectories.to_fill // tokens_per_step)  # (T,), rounded up
         table, device = (len(self.decisions), int(self.decisions.max())), problems.responses.device
         self.state_of = torch.full(table, -1, device=device)
         self.positions = torch.full((*table, tokens_per_step), -1, device=device)
@@ -273,9 +264,7 @@ class _Record:
         self.tokens[chosen, step.number, step.ranks] = tokens
         at = step.trajectories, step.number
         self.state_of[at] = self.seen + step.states
-        self.old_logprobs[at] = action_logprobs(
-            scores, step.states, self.positions[at], self.tokens[at], self.policy, drawn=self.drawn
-        )
+        self.old_logprobs[at] = action_logprobs(scores, step.states, self.positions[at], self.tokens[at], self.policy)
 
         # The rewards and errors of a decision are those of its positions, all judged by the state before it.
         states = step.states[rows]
@@ -305,6 +294,5 @@ class _Record:
             wrong=self.wrong,
             decisions=self.decisions,
             policy=self.policy,
-            drawn=self.drawn,
             **columns,
         )

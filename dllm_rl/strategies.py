@@ -5,7 +5,6 @@ exp(score). How many of the best a step takes is a number, a threshold on their 
 Tokens are the model's most probable ones, or drawn at the policy's token temperature.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -134,17 +133,13 @@ def check_limits(
     tokens_per_step: int | None,
     threshold: float | None,
     entropy_bound: float | None,
-    confidence_threshold: float | None = None,
 ) -> None:
-    """Look at what limits the positions of a step (`dllm_rl.decode.decode`, `dllm_rl.rollout.rollout`).
+    """Look at what limits the positions of a step (`dllm_rl.decode.decode`).
 
     Raises:
-        ValueError: `tokens_per_step` or `entropy_bound` is too small; a threshold or a bound comes with the other
-            one, with a strategy that draws positions, or with one token a step, where it decides nothing; or a
-            confidence threshold is no probability, or comes with a strategy that draws no positions or one token.
+        ValueError: `tokens_per_step` or `entropy_bound` is too small; or a threshold or a bound comes with the other
+            one, with a strategy that draws positions, or with one token a step, where it decides nothing.
     """
-    if confidence_threshold is not None:
-        _check_confidence_threshold(strategy, tokens_per_step, confidence_threshold)
     if tokens_per_step is not None and tokens_per_step < 1:
         raise ValueError(f"tokens_per_step={tokens_per_step} must be at least 1, or None for no bound")
     if entropy_bound is not None and not entropy_bound >= 0:
@@ -162,21 +157,6 @@ def check_limits(
         raise ValueError(f"{given[0]} decides nothing at tokens_per_step=1; use None for no bound, or a larger number")
 
 
-def _check_confidence_threshold(strategy: Strategy, tokens_per_step: int | None, threshold: float) -> None:
-    if not 0 < threshold <= 1:
-        raise ValueError(f"confidence_threshold={threshold} must be a probability above 0, e.g. 0.9")
-    if not strategy.sample_position:
-        raise ValueError(
-            f"confidence_threshold={threshold} fills positions beside one that is drawn, and strategy "
-            f"{strategy.name!r} draws none; use threshold with it"
-        )
-    if tokens_per_step == 1:
-        raise ValueError(
-            f"confidence_threshold={threshold} decides nothing at tokens_per_step=1; set the most positions of a "
-            "decision, e.g. tokens_per_step=8"
-        )
-
-
 def choose(
     strategy: Strategy,
     scores: StateScores,
@@ -188,7 +168,6 @@ def choose(
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
     entropy_bound: float | None = None,
-    confidence_threshold: float | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What A trajectories in given states do next: the positions that they fill, and the tokens.
 
@@ -203,8 +182,6 @@ def choose(
         tokens_per_step: Most positions of a trajectory; None is no bound.
         threshold: Least score of the positions beside the best one; None is none. Not for strategies that draw them.
         entropy_bound: Bound γ of `within_entropy_bound`; None is none. Not for strategies that draw positions.
-        confidence_threshold: For strategies that draw positions: draw one, and fill beside it those whose most
-            probable token has at least this probability, the surest first; None draws all.
 
     Returns:
         The trajectory (its place among the A), rank (0 for its first choice), position and token of each choice, int64
@@ -214,13 +191,7 @@ def choose(
         ValueError: The strategy leaves a state without a position, or chooses one that is not masked.
     """
     score = strategy.score(scores, definite)[states]  # (A, R)
-    if strategy.sample_position and confidence_threshold is not None:
-        confidence = _probability(scores, definite)[states].masked_fill(score == NEG_INF, NEG_INF)  # (A, R)
-        _, _, first = draw_positions(score, 1, _needed(uniforms)[..., 0])
-        # The one that was drawn comes first, whatever its own confidence.
-        confidence.scatter_(1, first[:, None], float("inf"))
-        rows, ranks, positions = best_positions(confidence, tokens_per_step, math.log(confidence_threshold))
-    elif strategy.sample_position:
+    if strategy.sample_position:
         rows, ranks, positions = draw_positions(score, tokens_per_step, _needed(uniforms)[..., 0])
     else:
         entropies = None if entropy_bound is None else -_entropy(scores, definite)[states]  # (A, R)

@@ -16,8 +16,6 @@ from sudoku_env.order import easiest_tier, ladder_rounds, random_order_tiers, ti
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, reference_ids
 
 Tail = Literal["free", "prefill", "scored"]
-EVERY_CELL = "every_cell"
-"""In place of a rule: every masked cell counts as definite. A placebo, to tell what logic adds."""
 
 
 def check_tail(tail: str, tail_id: int | None) -> None:
@@ -32,24 +30,13 @@ def check_tail(tail: str, tail_id: int | None) -> None:
         raise ValueError(f"tail {tail!r} needs tail_id, the token that the reference answer has after the map")
 
 
-def check_rule(rule: str) -> None:
-    """Look at which cells are to be definite.
-
-    Raises:
-        BoardError: There is no such rule or group of rules, and it is not `EVERY_CELL`.
-    """
-    if rule != EVERY_CELL:
-        rule_index(rule)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PuzzleBatch(UnmaskBatch):
     """Q pre-filled puzzles of one answer layout; judged are the cells of the map.
 
     Attributes:
         layout: The layout of the first puzzle; cell positions, digit ids and the mask are common to all.
-        rule: Cells definite under this rule (or group of rules) of `sudoku_env.definite_cells` are S1; `EVERY_CELL`
-            makes all masked ones so.
+        rule: Cells definite under this rule (or group of rules) of `sudoku_env.definite_cells` are S1.
     """
 
     layout: TokenLayout
@@ -85,7 +72,7 @@ class PuzzleBatch(UnmaskBatch):
             TokenLayoutError: `tail_id` is the mask token.
         """
         check_tail(tail, tail_id)
-        check_rule(rule)
+        rule_index(rule)
         if not puzzles:
             raise ValueError("cannot build a batch of no puzzles")
         first = puzzles[0].layout
@@ -135,8 +122,6 @@ class PuzzleBatch(UnmaskBatch):
 
         A cell that holds no digit after an error reads as a blank, but it is not masked.
         """
-        if self.rule == EVERY_CELL:
-            return self.judged[0] & (responses == self.mask_id)  # the map, the same for puzzles of one layout
         found = torch.zeros_like(responses, dtype=torch.bool)
         cells = torch.from_numpy(definite_cells(self.boards(responses), self.rule) > 0).to(found.device)
         found[:, torch.tensor(self.layout.cell_positions, device=found.device)] = cells
@@ -202,7 +187,7 @@ class SudokuTask:
     record_classes: ClassVar[tuple[type, ...]] = (PuzzleBatch, TokenLayout)
 
     def __post_init__(self) -> None:
-        check_rule(self.rule)
+        rule_index(self.rule)
         check_tail(self.tail, self.tail_id)
 
     def batch(self, problems: Sequence[PreFilled]) -> PuzzleBatch:

@@ -11,7 +11,7 @@ each pass fills positions, as in `dllm_rl.decode`, and revises what earlier pass
   anew with tokens that are drawn. This is large neighborhood search with the model in the place of the heuristic.
 
 Probabilities of committed tokens are those that the model gives with the token before its eyes. A model that was
-trained on masks alone has never learned to doubt what it sees: `dllm_rl.sft.SftArguments.corruption` trains one.
+trained on masks alone has never learned to doubt what it sees.
 """
 
 from collections.abc import Iterator
@@ -156,7 +156,7 @@ def taking_back_passes(
             some = alive[first:last]  # (A,)
             states, may_change = responses[some], open_[some]  # (A, R)
             masked = states == problems.mask_id
-            logits, _ = logits_at(model, *problems.prompts_of(some), states, may_change, problems.mask_id)  # (M, V)
+            logits = logits_at(model, *problems.prompts_of(some), states, may_change, problems.mask_id)  # (M, V)
             at_masked = masked[may_change]  # (M,)
 
             # What is filled, where something is masked.
@@ -189,7 +189,7 @@ def taking_back_passes(
             room = (take_back.max_passes - number - 1 - left).clamp_min(0)  # (A,)
             remasked = torch.zeros_like(committed)
             if take_back.remask_threshold is not None or take_back.remask_count is not None:
-                remasked = doubted(
+                remasked = _doubted(
                     logits[~at_masked],
                     states,
                     committed,
@@ -253,15 +253,15 @@ def _replaced(logits: Tensor, states: Tensor, committed: Tensor, take_back: Take
     return sure & (best != states), best
 
 
-def doubted(
+def _doubted(
     logits: Tensor,
     states: Tensor,
     committed: Tensor,
     room: Tensor,
     *,
-    candidates: Tensor | None = None,
-    threshold: float | Tensor | None = None,
-    count: int | None = None,
+    candidates: Tensor,
+    threshold: float | None,
+    count: int | None,
 ) -> Tensor:
     """bool `(A, R)`: the committed tokens to mask again, the least probable ones, of equal ones the left.
 
@@ -270,13 +270,13 @@ def doubted(
         states: int64 `(A, R)`.
         committed: bool `(A, R)`.
         room: int64 `(A,)`, most tokens of each row.
-        candidates: bool `(A, R)`, the committed tokens that may be chosen; None is all.
-        threshold: Only tokens of a probability below it, a number or one a row, `(A, 1)`; None is no threshold.
+        candidates: bool `(A, R)`, the committed tokens that may be chosen.
+        threshold: Only tokens of a probability below it; None is no threshold.
         count: Most tokens of each row; None is no further bound.
     """
     own = logits.log_softmax(-1).gather(1, states[committed][:, None]).squeeze(1)  # (C,)
     belief = own.new_zeros(states.shape).masked_scatter(committed, own)  # (A, R)
-    candidates = committed if candidates is None else committed & candidates
+    candidates = committed & candidates
     if threshold is not None:
         candidates = candidates & (belief.exp() < threshold)
     if count is not None:

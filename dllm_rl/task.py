@@ -122,32 +122,6 @@ class UnmaskBatch(ABC):
         """The problems of the given numbers, int64 `(N,)`, padded as here."""
         return self._each(lambda column: column[problems])
 
-    def joined(self, others: Self) -> Self:
-        """These problems and behind them others of the same kind.
-
-        Raises:
-            ValueError: Prompts or responses of the others have another length, or another token is the mask.
-        """
-        for name in ("prompt_ids", "responses"):
-            length, other = getattr(self, name).shape[1], getattr(others, name).shape[1]
-            if length != other:
-                raise ValueError(f"{name} of {length} and of {other} tokens cannot be joined; pad them in one batch")
-        if self.mask_id != others.mask_id:
-            raise ValueError(f"problems with the mask tokens {self.mask_id} and {others.mask_id} cannot be joined")
-        columns = {
-            name: torch.cat([getattr(self, name), getattr(others, name)])
-            for name in self.per_problem
-            if name != "prompt_mask"
-        }
-        mask = None
-        if self.prompt_mask is not None or others.prompt_mask is not None:
-            masks = [
-                torch.ones_like(part.prompt_ids, dtype=torch.bool) if part.prompt_mask is None else part.prompt_mask
-                for part in (self, others)
-            ]
-            mask = torch.cat(masks)
-        return type(self)(**{**vars(self), **columns, "prompt_mask": mask})
-
     def _each(self, change: Any) -> Self:
         columns = {name: getattr(self, name) for name in self.per_problem}
         changed = {name: None if value is None else change(value) for name, value in columns.items()}

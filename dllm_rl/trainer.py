@@ -10,8 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
-from dllm_rl.critic import Critic, make_values
 from dllm_rl.diagnostics import half_batch_cosines
 from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
@@ -72,8 +70,8 @@ class UnmaskTrainer(BufferedTrainer):
         self.policy = args.policy_config()
         self.objective = args.objective_config()
         length = task.batch(problems[:1]).responses.shape[1]
-        self.baseline_state = EmaBaseline(self.objective.advantage_ema_decay, length)
-        self.values = make_values(self.objective, length, self.model)
+        closed = self.objective.objective == "closed" and self.objective.rl_weight != 0
+        self.values = CellValues(self.objective.value_decay, length) if closed else None
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
         if args.compile_rows:
             compile_body(self.model, args.compile_rows)
@@ -144,14 +142,11 @@ class UnmaskTrainer(BufferedTrainer):
             max_tokens=self.args.max_tokens_per_pass,
             max_masked=self.args.max_masked_per_pass,
             reference=self.reference,
-            baseline=self.baseline_state if self.objective.advantage_baseline == "ema" else None,
             values=self.values,
-            learn_values=self.values is not None,
             generator=self._generator(self.state.global_step, slot),
         )
         self._record_update(current, result, self._is_fresh)
-        self._update_averages()
-        self._step_critic()
+        self._update_values()
         return torch.tensor(-result.objective, device=self.args.device) / self.current_gradient_accumulation_steps
 
     def failed_rollout(self) -> Rollout | None:
@@ -187,28 +182,14 @@ class UnmaskTrainer(BufferedTrainer):
         for name, value in zip(found, mean.tolist(), strict=True):
             self.metrics.add(f"half_batch_cosine_{name}", value)
 
-    def _update_averages(self) -> None:
-        """Take the roll-outs into the moving averages, once, after the last update on them."""
-        if (self.state.global_step + 1) % self.args.steps_per_rollout or not self.accelerator.sync_gradients:
+    def _update_values(self) -> None:
+        """Take the roll-outs into the values, once, after the last update on them."""
+        last = (self.state.global_step + 1) % self.args.steps_per_rollout == 0
+        if self.values is None or not last or not self.accelerator.sync_gradients:
             return
-        records, gamma = self._buffered_inputs, self.objective.gamma
-        if self.objective.advantage_baseline == "ema":
-            size = len(self.baseline_state.values)
-            totals = [
-                totals_by_decisions_left(return_after_action(record.visited_rewards, gamma), record.decisions, size)
-                for record in records
-            ]
-            self.baseline_state.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
-        if isinstance(self.values, CellValues):
-            size = len(self.values.values)
-            totals = [totals_by_masked(record, gamma, size) for record in records]
-            self.values.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
-
-    def _step_critic(self) -> None:
-        """One step of the critic with each of the optimizer."""
-        if isinstance(self.values, Critic) and self.accelerator.sync_gradients:
-            self.metrics.add_ratio("value_error", self.values.squared_error, self.values.targets)
-            self.values.step(self.current_gradient_accumulation_steps, self.args.world_size)
+        size = len(self.values.values)
+        totals = [totals_by_masked(record, self.objective.gamma, size) for record in self._buffered_inputs]
+        self.values.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
 
     def _two_rates(self) -> TwoRateOptimizer | None:
         optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
@@ -220,10 +201,9 @@ class UnmaskTrainer(BufferedTrainer):
             optimizer.second_gradients = mean_over_processes(optimizer.second_gradients, optimizer.parameters)
 
     def progress(self) -> dict[str, Any]:
-        """Adds the baseline and the values."""
+        """Adds the values."""
         return {
             **super().progress(),
-            "baseline": self.baseline_state.state_dict(),
             "values": None if self.values is None else self.values.state_dict(),
         }
 
@@ -235,7 +215,6 @@ class UnmaskTrainer(BufferedTrainer):
                 roll-out of another shape.
         """
         super().load_progress(progress)
-        self.baseline_state.load_state_dict(progress["baseline"])
         if self.values is not None and (saved := progress.get("values")):  # a sampled first term has none
             self.values.load_state_dict(saved)
         # Mini-batches and cosines count optimizer steps from the run's start: the new shape must fit there too.
@@ -271,7 +250,6 @@ class UnmaskTrainer(BufferedTrainer):
             num_generations=self.args.num_generations,
             policy=self.policy,
             tokens_per_step=self.args.tokens_per_step,
-            confidence_threshold=self.args.confidence_threshold,
             on_error=self.args.on_error,
             lam=self.args.lam,
             noise=noise,

@@ -122,7 +122,6 @@ def decoding_steps(
     tokens_per_step: int | None = 1,
     threshold: float | None = None,
     entropy_bound: float | None = None,
-    confidence_threshold: float | None = None,
     on_error: OnError = "end",
     max_tokens: int = 65536,
     max_masked: int | None = None,
@@ -139,8 +138,6 @@ def decoding_steps(
         tokens_per_step: Most positions of a trajectory in one step; None is no bound.
         threshold: Least score of the positions filled beside the best one; None is none.
         entropy_bound: Bound γ on the entropy of the positions of a step (`within_entropy_bound`); None is none.
-        confidence_threshold: Least probability of the tokens at the positions filled beside one that is drawn
-            (`choose`); None draws all, or none.
         on_error: What a wrong token at a judged position does: "end" the trajectory after the step that wrote it,
             "continue" with it on the board, or "correct" it, the answer's token being written in its place.
         max_tokens: Largest number of tokens in one forward pass.
@@ -155,7 +152,6 @@ def decoding_steps(
         tokens_per_step=tokens_per_step,
         threshold=threshold,
         entropy_bound=entropy_bound,
-        confidence_threshold=confidence_threshold,
     )
     if on_error not in get_args(OnError):
         raise ValueError(f"on_error={on_error!r} is unknown; use one of {get_args(OnError)}")
@@ -183,7 +179,6 @@ def decoding_steps(
                 tokens_per_step=tokens_per_step,
                 threshold=threshold,
                 entropy_bound=entropy_bound,
-                confidence_threshold=confidence_threshold,
             )
             choices = (some[rows], positions, tokens)
             wrong = trajectories.wrong(*choices)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.baseline import EmaBaseline
 from dllm_rl.closed_form import closed_form_terms, log_expected_value_of
 from dllm_rl.objective import (
     ObjectiveConfig,
@@ -29,7 +28,7 @@ from dllm_rl.reference import Reference
 from dllm_rl.rollout import Rollout
 from dllm_rl.state_terms import further_terms
 from dllm_rl.trajectories import micro_batches
-from dllm_rl.values import ScoredStates, Values, returns_until_error
+from dllm_rl.values import ScoredStates, Values
 from llm_rl.core.surrogate import clipped_surrogate
 
 Backward = Callable[[Tensor, Tensor], None]
@@ -77,9 +76,7 @@ def objective_pass(
     max_tokens: int = 65536,
     max_masked: int | None = None,
     reference: Reference | None = None,
-    baseline: EmaBaseline | None = None,
     values: Values | None = None,
-    learn_values: bool = False,
     generator: torch.Generator | None = None,
 ) -> UpdateResult:
     """Evaluate J over a roll-out and hand the terms of each micro-batch to `backward`.
@@ -94,14 +91,12 @@ def objective_pass(
         max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
             is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
         reference: Needed with a `kl_weight` alone.
-        baseline: The moving averages, with the baseline "ema" alone; they are read, not updated.
         values: What states that follow are worth, needed with `objective="closed"` and an `rl_weight` alone.
-        learn_values: Whether the values are told the returns of the states that followed (`Values.learn`).
         generator: Source of randomness of `state_fraction`; None is torch's global one. Ratios of decisions whose state
             is not drawn count as 1, as they are on a fresh roll-out: on a later update use `f_weight="none"`.
 
     Raises:
-        ValueError: A budget does not hold one state, or the reference, the baseline or the values are missing.
+        ValueError: A budget does not hold one state, or the reference or the values are missing.
     """
     closed = config.objective == "closed" and config.rl_weight > 0
     if closed and values is None:
@@ -113,16 +108,9 @@ def objective_pass(
     # What each decision of the roll-out counts for: its advantage, and its weight in the sums over steps.
     advantages = torch.zeros_like(rollout.old_logprobs)  # (T, K)
     if not closed:
-        ema = None if baseline is None else baseline.at(rollout.decisions, rollout.live.shape[1])
-        advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config, ema)
+        advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config)
     weights = step_weights(rollout.live, rollout.decisions, config.reduction) / config.state_fraction  # (T, K)
     weights = weights.to(rollout.old_logprobs.dtype)
-
-    # For values that learn: the returns of the states that decisions led to, and where there is one.
-    returns = torch.zeros_like(rollout.old_logprobs)  # (T, K)
-    if learn_values:
-        returns = returns_until_error(rollout.visited_rewards, rollout.wrong, config.gamma)
-    following, followed = nn.functional.pad(returns[:, 1:], (0, 1)), nn.functional.pad(rollout.live[:, 1:], (0, 1))
 
     # The states of this update, and the decisions that were taken in them.
     drawn, decided = _draw_states(rollout, config.state_fraction, generator)  # (D,), (E,) each
@@ -141,11 +129,11 @@ def objective_pass(
         states = drawn[first:last]
         responses, of = rollout.responses[states], rollout.problem_of[states]  # (N, R), (N,)
         inputs = (*problems.prompts_of(of), responses, problems.mask_id, policy)
-        scores = score_states(model, *inputs, hidden=values is not None and values.reads_hidden)
+        scores = score_states(model, *inputs)
 
         # The decisions taken there: their ratios, and what the first term is if it is sampled.
         at, local = decided.between(first, last)  # (B,) each: places in the tables (T, K), and states of this pass
-        current = action_logprobs(scores, local, rollout.positions[at], rollout.tokens[at], policy, drawn=rollout.drawn)
+        current = action_logprobs(scores, local, rollout.positions[at], rollout.tokens[at], policy)
         surrogate = clipped_surrogate(
             current, rollout.old_logprobs[at], advantages[at], config.clip_low, config.clip_high
         )
@@ -167,11 +155,7 @@ def objective_pass(
 
         # The two terms of J: sampled decisions and f, or both over all decisions of a state.
         if closed and values is not None:
-            part = ScoredStates(model, problems, responses, of, scores, policy, max_tokens, max_masked)
-            if learn_values:
-                known = followed[at]
-                of_decision = (local[known], rollout.positions[at][known, 0])
-                values.learn(part, *of_decision, following[at][known], visits[known])
+            part = ScoredStates(problems, responses, of, scores)
             log_value = log_expected_value_of(scores, tail=tail, answers=answers, values=values.at(part), policy=policy)
             of_value, of_f = closed_form_terms(log_value, log_f, config)
             rl, sft = (of_value * f_weight).sum(), (of_f * f_weight).sum()

@@ -5,73 +5,42 @@ objective: no gradient passes through.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dllm_rl.baseline import MovingMeans
-from dllm_rl.closed_form import log_expected_value_of
-from dllm_rl.objective import log_expected_reward_of
-from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, score_states
+from dllm_rl.policy import StateScores
 from dllm_rl.rollout import Rollout
 from dllm_rl.task import UnmaskBatch
-from dllm_rl.trajectories import micro_batches
-from llm_rl.training.modes import evaluation_mode
+from llm_rl.core.advantages import ema_update
 
 
 class ScoredStates(NamedTuple):
-    """N states with the policy at them, and what it takes to score others.
+    """N states with the policy at them.
 
     Attributes:
-        model: The policy's model.
         problems: The problems.
         responses: int64 `(N, R)`, the states.
         of: int64 `(N,)`, the problem of each.
         scores: The policy at the states.
-        policy: Temperatures.
-        max_tokens: Largest number of tokens in one forward pass.
-        max_masked: Largest number of masked positions in one forward pass.
     """
 
-    model: nn.Module
     problems: UnmaskBatch
     responses: Tensor
     of: Tensor
     scores: StateScores
-    policy: PolicyConfig
-    max_tokens: int = 65536
-    max_masked: int | None = None
 
 
 class Values(ABC):
-    """How states that follow are valued.
-
-    Attributes:
-        reads_hidden: Whether the states must have been scored with their hidden states.
-    """
-
-    reads_hidden: ClassVar[bool] = False
+    """How states that follow are valued."""
 
     @abstractmethod
     def at(self, states: ScoredStates) -> Tensor:
         """V(s∪ℓ), fp32 `(N, R)` without gradient, 0 or larger at every open position ℓ; anything elsewhere.
 
         s∪ℓ is the state with the right token at ℓ.
-        """
-
-    def learn(  # noqa: B027  (most values learn nothing from single states)
-        self, states: ScoredStates, rows: Tensor, positions: Tensor, returns: Tensor, weights: Tensor
-    ) -> None:
-        """Be told the returns of A visited states that followed; nothing is done with them where nothing is learned.
-
-        Args:
-            states: The states before.
-            rows: int64 `(A,)`, the state before each.
-            positions: int64 `(A,)`, the position ℓ that was filled.
-            returns: `(A,)`, the return from s∪ℓ on (`returns_until_error`).
-            weights: `(A,)`, what each counts.
         """
 
 
@@ -109,7 +78,7 @@ def totals_by_masked(record: Rollout, gamma: float, size: int) -> Tensor:
     return totals.index_add(1, masked, torch.stack([values, torch.ones_like(values)]))
 
 
-class CellValues(MovingMeans, Values):
+class CellValues(Values):
     """The mean return of the trajectories alive where as many positions are masked, over the roll-outs so far.
 
     V is then the same for all actions of a state, so F(s) is V times the probability that the next decision is right.
@@ -119,10 +88,19 @@ class CellValues(MovingMeans, Values):
     Args:
         decay: Share of its value that a mean keeps at an update, in [0, 1).
         length: R, tokens of a response.
+
+    Attributes:
+        values: fp64 `(R + 1,)` on the CPU, by the number of masked positions; NaN where no return has been seen.
     """
 
     def __init__(self, decay: float, length: int) -> None:
-        super().__init__(decay, length + 1)
+        self.decay = decay
+        self.values = torch.full((length + 1,), torch.nan, dtype=torch.float64)
+
+    def update(self, totals: Tensor) -> None:
+        """Take in a roll-out: fp64 `(2, R + 1)`, sum and number of its returns; totals may be added up before."""
+        sums, counts = totals.cpu()
+        self.values = ema_update(self.values, sums / counts, self.decay)
 
     def by_masked(self) -> Tensor:
         """V of a state by its number of masked positions, fp64 `(R + 1,)`, without gaps."""
@@ -138,76 +116,20 @@ class CellValues(MovingMeans, Values):
         values = self.by_masked().to(left.device, scores.position_logprobs.dtype)
         return values[left, None].expand(scores.row_of.shape)
 
+    def state_dict(self) -> dict[str, Any]:
+        """The means, for a checkpoint."""
+        return {"values": self.values.clone()}
 
-class LookAhead(CellValues):
-    """The values one step ahead, V(s') = f(s') + γ F(s'), with the mean returns of `CellValues` inside F.
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take the means of a `state_dict`.
 
-    The states that follow are scored in a forward pass without gradient, those of the likeliest positions alone; the
-    others take the mean of the scored ones. An open position of the tail is filled with its answer, or with the
-    likeliest token where none is known.
-
-    Args:
-        decay: As `CellValues` takes it.
-        length: R, tokens of a response.
-        successors: Following states of a state that are scored.
-        gamma: Discount factor.
-        lam: λ.
-    """
-
-    def __init__(self, decay: float, length: int, successors: int, gamma: float, lam: float) -> None:
-        super().__init__(decay, length)
-        self.successors, self.gamma, self.lam = successors, gamma, lam
-
-    @torch.no_grad()
-    def at(self, states: ScoredStates) -> Tensor:
-        """V of the states that follow the likeliest positions, their mean at the others; see `Values.at`."""
-        scores, problems = states.scores, states.problems
-
-        # The likeliest positions of each state, and the tokens written there.
-        count = min(self.successors, scores.row_of.shape[1])
-        logprobs, ranked = scores.position_logprobs.topk(count, dim=1)  # (N, count)
-        rows, ranks = (logprobs > NEG_INF).nonzero(as_tuple=True)  # (B,) each
-        positions = ranked[rows, ranks]
-        answers = problems.answers[states.of[rows], positions]
-        likeliest = scores.logits[scores.row_of[rows, positions]].argmax(1)
-        following = states.responses[rows]
-        following[torch.arange(len(rows)), positions] = torch.where(answers == problems.mask_id, likeliest, answers)
-
-        # Each distinct state that follows is scored once.
-        of = states.of[rows]
-        distinct, inverse = torch.cat([of[:, None], following], 1).unique(dim=0, return_inverse=True)
-        values = self._of(distinct[:, 1:], distinct[:, 0], states)[inverse]  # (B,)
-
-        total = values.new_zeros(len(scores.row_of)).index_add(0, rows, values)
-        found = (total / rows.bincount(minlength=len(total)))[:, None].repeat(1, scores.row_of.shape[1])
-        found[rows, positions] = values
-        return found
-
-    def _of(self, responses: Tensor, of: Tensor, states: ScoredStates) -> Tensor:
-        """V `(B,)` of states int64 `(B, R)` of problems int64 `(B,)`; 0 where nothing is masked."""
-        problems, policy = states.problems, states.policy
-        masked = (responses == problems.mask_id).sum(1)
-        values = states.scores.position_logprobs.new_zeros(len(responses))
-        unfinished = masked.nonzero().squeeze(1)
-        with evaluation_mode(states.model):
-            for first, last in micro_batches(masked[unfinished], problems.length, states.max_tokens, states.max_masked):
-                some = unfinished[first:last]
-                inputs = (*problems.prompts_of(of[some]), responses[some], problems.mask_id, policy)
-                part = states._replace(
-                    responses=responses[some], of=of[some], scores=score_states(states.model, *inputs)
-                )
-                tail, answers = problems.open_tail(part.responses, part.of), problems.answers[part.of]
-                log_f = log_expected_reward_of(
-                    part.scores,
-                    definite=problems.definite(part.responses, part.of),
-                    tail=tail,
-                    scored=problems.scored[part.of],
-                    answers=answers,
-                    policy=policy,
-                    lam=self.lam,
-                )
-                log_value = log_expected_value_of(
-                    part.scores, tail=tail, answers=answers, values=super().at(part), policy=policy
-                )
-                values[some] = log_f.exp() + self.gamma * log_value.exp()
-        return values
+        Raises:
+            ValueError: It was made for responses of another length.
+        """
+        values = state["values"]
+        if values.shape != self.values.shape:
+            raise ValueError(
+                f"there are {len(values)} averages, not {len(self.values)}; use the response length that they were "
+                "made with"
+            )
+        self.values = values.to("cpu", torch.float64).clone()

@@ -19,7 +19,7 @@ everything easier with it, and so does the name of a group (`RULE_GROUPS`), whic
 import numpy as np
 from numpy.typing import NDArray
 
-from sudoku_env.board import Board, BoardLike, as_board, as_boards, geometry, is_solved, size_of
+from sudoku_env.board import Board, as_boards, geometry, size_of
 from sudoku_env.errors import BoardError
 from sudoku_env.kernels.general import candidates_batch, find_definite_batch
 from sudoku_env.kernels.ladder import definite_batch
@@ -125,33 +125,3 @@ def definite_cells(boards: NDArray[np.integer], rule: str = "singles") -> Board:
     definite = np.zeros_like(batch)
     definite_batch(batch, ladder_table(size), rule_index(rule), definite)
     return definite.reshape(flat.shape)
-
-
-def solve_by_singles(board: BoardLike) -> Board:
-    """The board with singles filled in, round by round, until no cell is definite.
-
-    On a contradictory board the result may hold a clash; on any other every digit filled in stands in every solution.
-
-    Raises:
-        BoardError: Wrong shape or a value out of range.
-    """
-    return _fill_in_rounds(board)[0]
-
-
-def singles_rounds(board: BoardLike) -> int:
-    """Rounds of "fill all definite cells at once" that solve the board: 0 if it is solved, −1 if singles do not do it.
-
-    Raises:
-        BoardError: Wrong shape or a value out of range.
-    """
-    filled, rounds = _fill_in_rounds(board)
-    return rounds if is_solved(filled) else -1
-
-
-def _fill_in_rounds(board: BoardLike) -> tuple[Board, int]:
-    filled = as_board(board)
-    rounds = 0
-    while (definite := definite_digits(filled)).any():
-        filled += definite
-        rounds += 1
-    return filled, rounds

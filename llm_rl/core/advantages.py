@@ -12,7 +12,7 @@ from torch import Tensor
 
 from llm_rl.core._checks import check_choice, check_mask, check_positive, check_rank, check_same_shape, promote
 
-Baseline = Literal["mean", "leave_one_out", "ema"]
+Baseline = Literal["mean", "leave_one_out"]
 Scale = Literal["std", "none"]
 """Scales that need nothing but the group."""
 RewardScale = Literal["std", "batch_std", "none"]
@@ -166,71 +166,59 @@ def group_relative_advantage(
     baseline: Baseline = "mean",
     scale: RewardScale = "std",
     std_eps: float = 0.0,
-    std_floor: float = 0.0,
     min_std: float = 1e-6,
     correction: int = 0,
     mask: Tensor | None = None,
-    ema: Tensor | None = None,
 ) -> Tensor:
-    """How much better each member of a group did than expected, A = (G − baseline) / (max(std, std_floor) + std_eps).
+    """How much better each member of a group did than expected, A = (G − baseline) / (std + std_eps).
 
     The defaults are those of docs/objective.md; GRPO's (docs/grpo.md) are `std_eps=1e-4, correction=1`. One trajectory
-    that returns 1 among zeros gets √(G−1): a positive `std_eps`, a `std_floor` or `scale="none"` bounds it. Where a
+    that returns 1 among zeros gets √(G−1): a positive `std_eps` or `scale="none"` bounds it. Where a
     group has no spread (std < `min_std`, without a floor above it) a scaled advantage is 0; `share_without_spread`
     counts such groups.
 
     Args:
         returns: `(P, G)` (one return a sample, as in GRPO) or `(P, G, K)` (one a step, as in the unmasking
             objective): P groups of G members.
-        baseline: "mean" of the group, "leave_one_out", the mean of the other members, or "ema", the values in `ema`.
+        baseline: "mean" of the group, or "leave_one_out", the mean of the other members.
         scale: "std" divides by the standard deviation of the group (all members, with either baseline);
             "batch_std" by that of all members of all groups that are passed (step by step where there are steps), so
             the returns of every process have to be gathered before; "none" does not divide.
         std_eps: Added to the standard deviation, ≥ 0.
-        std_floor: Smallest standard deviation to divide by, ≥ 0.
         min_std: Smallest population standard deviation that is told from none, > 0. Unused with `scale="none"`.
         correction: 0 divides by the population standard deviation, 1 by that of a sample (n − 1 in place of n).
         mask: bool, shape of `returns`: the entries that enter the statistics; the others get 0. Trajectories that
             ended early in the unmasking objective enter with their zero returns, so there the mask stays True for them.
-        ema: Moving averages of earlier returns, broadcastable to `returns`, needed with "ema" alone; NaN where there is
-            none, and there the group's mean is the baseline. See `ema_update`.
 
     Returns:
         Advantages, shape of `returns`, float32 (float64 for float64 returns), without gradient: advantages are
         constants of the objective. An entry with no other member to compare with (mean of one, or the mask leaves it
-        alone) gets 0, unless the baseline is "ema".
+        alone) gets 0.
 
     Raises:
-        ValueError: A shape, dtype, name or range is wrong, "leave_one_out" meets groups of one member, or "ema" has no
-            `ema`.
+        ValueError: A shape, dtype, name or range is wrong, or "leave_one_out" meets groups of one member.
     """
     check_choice("baseline", baseline, Baseline)
     check_choice("scale", scale, RewardScale)
     check_rank("returns", returns, 2, "(P, G) or (P, G, K): groups, members, steps")
     if not std_eps >= 0:
         raise ValueError(f"std_eps is {std_eps!r}; it must be 0 or greater")
-    if not std_floor >= 0:
-        raise ValueError(f"std_floor is {std_floor!r}; it must be 0 or greater")
     if correction not in (0, 1):
         raise ValueError(f"correction is {correction!r}; it must be 0 or 1")
     if not min_std > 0:
         raise ValueError(f"min_std is {min_std!r}; it must be greater than 0, or groups without spread give 0/0")
     if baseline == "leave_one_out" and returns.shape[1] < 2:
         raise ValueError("baseline 'leave_one_out' needs groups of two members or more; returns has groups of one")
-    if (ema is None) == (baseline == "ema"):
-        raise ValueError(f"baseline {baseline!r} {'needs' if ema is None else 'takes no'} ema, the moving averages")
     mean, std, size = group_statistics(returns, mask)
-    center = mean if ema is None else torch.where(ema.isnan(), mean, ema.to(mean.dtype))
-    advantages = promote(returns) - center
+    advantages = promote(returns) - mean
     if baseline == "leave_one_out":
         advantages = advantages * size / (size - 1).clamp(min=1)
     if scale == "batch_std":
         together = None if mask is None else mask.flatten(0, 1).unsqueeze(0)
         _, std, size = group_statistics(returns.flatten(0, 1).unsqueeze(0), together)
     if scale != "none":
-        without_spread = std.clamp(min=std_floor) < min_std
-        divisor = (std * (size / (size - correction).clamp(min=1)).sqrt()).clamp(min=std_floor)
-        advantages = (advantages / (divisor + std_eps)).masked_fill(without_spread, 0.0)
+        divisor = std * (size / (size - correction).clamp(min=1)).sqrt()
+        advantages = (advantages / (divisor + std_eps)).masked_fill(std < min_std, 0.0)
     return advantages if mask is None else advantages.masked_fill(~mask, 0.0)
 
 

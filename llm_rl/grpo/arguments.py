@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from llm_rl.core import LossType
+from llm_rl.core import Baseline, LossType
 from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.core.mismatch import CorrectionLevel, CorrectionMode
 from llm_rl.core.soft_surrogates import SAPO_NEGATIVE, SAPO_POSITIVE
@@ -15,7 +15,6 @@ from llm_rl.tools.arguments import EpisodeArguments
 ScaleRewards = Literal["group", "batch", "none"]
 ImportanceLevel = Literal["token", "sequence", "sequence_token"]
 Aggregation = Literal["sum_then_normalize", "normalize_then_sum"]
-GroupBaseline = Literal["mean", "leave_one_out"]
 KLIn = Literal["loss", "reward"]
 EntropyFilter = Literal["surrogate", "loss"]
 
@@ -44,7 +43,7 @@ class GroupRelativeArguments(ClippedArguments):
     scale_rewards: ScaleRewards = field(
         default="group", metadata={"help": "Advantages over the standard deviation of: group, batch or none."}
     )
-    advantage_baseline: GroupBaseline = field(
+    advantage_baseline: Baseline = field(
         default="mean", metadata={"help": "Rewards are compared with the group's mean, or leave_one_out."}
     )
 
@@ -53,7 +52,7 @@ class GroupRelativeArguments(ClippedArguments):
         check_choice("loss_type", self.loss_type, LossType)
         check_choice("importance_sampling_level", self.importance_sampling_level, ImportanceLevel)
         check_choice("scale_rewards", self.scale_rewards, ScaleRewards)
-        check_choice("advantage_baseline", self.advantage_baseline, GroupBaseline)
+        check_choice("advantage_baseline", self.advantage_baseline, Baseline)
         for name, default in (("sapo_temperature_pos", SAPO_POSITIVE), ("sapo_temperature_neg", SAPO_NEGATIVE)):
             check_positive(name, getattr(self, name))
             if self.loss_type != "sapo" and getattr(self, name) != default:

@@ -13,7 +13,6 @@ from dllm_rl.evaluate import evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftDataset, SftTrainer
-from dllm_rl.sudoku import EVERY_CELL
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.storage import save_arrays, write_text_whole
@@ -32,6 +31,7 @@ from scripts.propagation.settings import (
 )
 from scripts.propagation.task import Trace, TraceTask, draw_traces
 from scripts.study.arm import OUTCOMES, RESULT, training_arguments
+from scripts.study.config import EVERY_CELL
 
 
 def held_out() -> dict[str, list[Trace]]:

@@ -32,8 +32,9 @@ from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import save_arrays, write_text_whole
-from scripts.study.config import BASES, STANDARD_RULE, Arm, Decoding, Regime
+from scripts.study.config import BASES, EVERY_CELL, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_dllm.held_out import check_held_out
+from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.run_page.replays import chosen, replay_in
 from sudoku_env.order import random_order_floor
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
@@ -132,7 +133,8 @@ class ArmRun:
         return [pre_fill(prompt, self.tokenizer, self.regime.max_gen_length) for prompt in prompts]
 
     def _task(self, rule: str = STANDARD_RULE) -> SudokuTask:
-        return SudokuTask(pad_id=self.tokenizer.pad_token_id, tail_id=self.tokenizer.eos_token_id, rule=rule)
+        pad_id, tail_id = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
+        return PlaceboTask(pad_id, tail_id) if rule == EVERY_CELL else SudokuTask(pad_id, tail_id, rule=rule)
 
     def run(self, budget: Budget | None, *, machine: str) -> None:
         """Train unless the arm is a base, decode and write the result.

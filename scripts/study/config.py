@@ -12,9 +12,9 @@ from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sft import SftArguments
 from dllm_rl.strategies import check_limits, get_strategy
-from dllm_rl.sudoku import check_rule
 from llm_rl.training.budget import Budget, trapezoid
 from sudoku_env.errors import SudokuError
+from sudoku_env.logic import rule_index
 from sudoku_env.symmetries import Symmetries
 
 BASES = ("base", "base_unannealed")
@@ -27,6 +27,8 @@ OWN_ARGUMENTS = {
 """Training arguments that the study sets itself."""
 
 STANDARD_RULE = "singles"
+EVERY_CELL = "every_cell"
+"""In place of a rule: the placebo, in which every masked cell counts as definite."""
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Names of regimes and arms, which become folders and words of a command."""
@@ -145,8 +147,8 @@ class Arm:
         budget: What it may spend.
         arguments: Fields of `UnmaskArguments`, or of `SftArguments`.
         control: Whether the other arms are compared with this one.
-        rule: Cells definite under this rule are S1 in training, or all of them ("every_cell", a placebo). Tests are
-            judged by singles.
+        rule: Cells definite under this rule are S1 in training, or all of them (`EVERY_CELL`). Tests are judged by
+            singles.
     """
 
     kind: Literal["unmask", "sft"]
@@ -159,7 +161,8 @@ class Arm:
         if self.kind not in ("unmask", "sft"):
             raise ValueError(f"kind={self.kind!r} must be unmask or sft")
         try:
-            check_rule(self.rule)
+            if self.rule != EVERY_CELL:
+                rule_index(self.rule)
         except SudokuError as error:
             raise ValueError(str(error)) from error
         known = {item.name for item in fields(UnmaskArguments if self.kind == "unmask" else SftArguments)}

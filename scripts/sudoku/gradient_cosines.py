@@ -128,7 +128,7 @@ class Survival(Values):
 
 def gradients(term: str, record: Rollout, values: Values) -> Tensor:
     """The gradient of each puzzle in a roll-out, fp32 `(Q, P)`."""
-    if term == "f, placebo":  # rule every_cell
+    if term == "f, placebo":  # every open cell counts as definite
         open_ = record.responses == record.problems.mask_id
         record = replace(record, definite=open_ & record.problems.judged[record.problem_of])
     if term.startswith("log Z"):

@@ -26,7 +26,6 @@ from dllm_rl.decode import decode
 from dllm_rl.evaluate import Evaluation, evaluate
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import get_strategy
-from dllm_rl.sudoku import EVERY_CELL
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
@@ -93,8 +92,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
         args.rl_learning_rate = args.sft_learning_rate = None
     if arm == "ce":
         args.rl_weight, args.sft_weight, args.ce_on = 0.0, 0.0, "masked"
-    task = setting.task(EVERY_CELL if arm == "placebo" else None)
-    return UnmaskTrainer(model, args, setting.train, task)
+    return UnmaskTrainer(model, args, setting.train, setting.task(placebo=arm == "placebo"))
 
 
 def sft_arguments(setting: Setting, arm: str, seed: int, folder: Path) -> SftArguments:

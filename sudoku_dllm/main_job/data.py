@@ -9,6 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from dllm_rl.sudoku import SudokuTask
 from sudoku_dllm.held_out import check_held_out
 from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.placebo import PlaceboTask
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
@@ -63,10 +64,10 @@ class Setting:
         check_held_out(train, {**held_out, "--curve_data": curve})
         return cls(script, args, tokenizer, train, tests, curve)
 
-    def task(self, rule: str | None = None) -> SudokuTask:
-        """The task to train on; what is definite, unless a rule is given, is the script's."""
-        names = self.tokenizer
-        return SudokuTask(names.pad_token_id, names.eos_token_id, self.script.tail, rule or self.script.rule)
+    def task(self, *, placebo: bool = False) -> SudokuTask:
+        """The task to train on; cells are definite under the script's rule, or all of them in the placebo."""
+        kind = PlaceboTask if placebo else SudokuTask
+        return kind(self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, self.script.tail, self.script.rule)
 
     @property
     def judged_as(self) -> SudokuTask:

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,8 +75,6 @@ def test_cosines_are_those_of_the_two_halves(model: LladaForMaskedLM, record: Ro
 def test_a_roll_out_that_cannot_be_halved_is_refused(model: LladaForMaskedLM, record: Rollout) -> None:
     with pytest.raises(ValueError, match="two problems or more"):
         half_batch_cosines(model, record.select(torch.tensor([0])), config=CONFIG)
-    with pytest.raises(ValueError, match="leave_one_out"):
-        half_batch_cosines(model, record, config=replace(CONFIG, advantage_baseline="ema"))
 
 
 def test_trainer_logs_cosines_of_fresh_roll_outs(tmp_path: Path) -> None:

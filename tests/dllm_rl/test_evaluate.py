@@ -1,12 +1,11 @@
 import math
 from dataclasses import fields
 
-import numpy as np
 import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.evaluate import Evaluation, evaluate, paired_difference, paired_order_difference
+from dllm_rl.evaluate import Evaluation, evaluate, paired_difference
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import rollout
@@ -61,17 +60,6 @@ def test_paired_difference_by_hand() -> None:
     assert paired_difference(FIRST, FIRST) == (0.0, 0.0)
     with pytest.raises(ValueError, match="4 and 1 problems"):
         paired_difference(FIRST, evaluation([1], [1], [1], [1]))
-
-
-def test_paired_order_difference_by_hand() -> None:
-    """16 of 20 states against 5 of 10: the difference of the pooled shares, whatever the puzzles' own."""
-    difference, half_width = paired_order_difference(FIRST, SECOND)
-    assert difference == pytest.approx(16 / 20 - 5 / 10)
-    first = 0.8 + (np.array([4, 5, 6, 1]) - 0.8 * np.array([5, 5, 8, 2])) / 5
-    second = 0.5 + (np.array([3, 0, 1, 1]) - 0.5 * np.array([5, 1, 2, 2])) / 2.5
-    assert half_width == pytest.approx(1.959964 * (first - second).std(ddof=1) / 2)
-    with pytest.raises(ValueError, match="4 and 1 problems"):
-        paired_order_difference(FIRST, evaluation([1], [1], [1], [1]))
 
 
 def test_margin_decoding_against_loops(

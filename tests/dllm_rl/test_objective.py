@@ -219,19 +219,6 @@ def test_f_with_a_scored_tail_by_hand() -> None:
     torch.testing.assert_close(f, torch.tensor([0.5 * 0.9 + 0.5 * 0.3 * 0.4]))
 
 
-def test_advantages_over_a_moving_average_by_hand() -> None:
-    """γ = 1/2; returns after each action are (0.4, 0.4, 0) and (0.6, 0, 0), as above."""
-    visited = torch.tensor([[0.5, 0.2, 0.4], [0.1, 0.6, 0.0]])
-    ema = torch.tensor([[0.3, math.nan, 0.1]]).expand(2, 3)
-    config = ObjectiveConfig(gamma=0.5, advantage_baseline="ema", advantage_scale="none")
-    expected = torch.tensor([[0.1, 0.2, -0.1], [0.3, -0.2, -0.1]])
-    torch.testing.assert_close(rollout_advantages(visited, 2, config, ema), expected)
-    floored = ObjectiveConfig(gamma=0.5, advantage_baseline="ema", advantage_std_floor=0.15)
-    torch.testing.assert_close(
-        rollout_advantages(visited, 2, floored, ema)[:, :2], torch.tensor([[0.1 / 0.15, 1.0], [2.0, -1.0]])
-    )
-
-
 def test_incoming_ratio_is_shifted_and_carries_no_gradient() -> None:
     ratio = torch.tensor([[1.5, 0.5, 2.0], [0.9, 1.0, 1.1]], requires_grad=True)
     incoming = incoming_ratio(ratio)

@@ -29,10 +29,9 @@ COMMON = {
 WHOLE = {**COMMON, "per_device_train_batch_size": 8}
 DEALT = {**COMMON, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "max_tokens_per_pass": 150}
 CHANGES = [
-    {"max_grad_norm": 0.0, "num_iterations": 2, "advantage_baseline": "ema"},
+    {"max_grad_norm": 0.0, "num_iterations": 2, "advantage_baseline": "leave_one_out"},
     {"rl_learning_rate": 3e-3, "sft_learning_rate": 1e-3, "max_grad_norm": 0.05},
     {"objective": "closed", "advantage_scale": "std", "f_form": "log", "num_iterations": 2, "num_generations": 1},
-    {"objective": "closed", "advantage_scale": "std", "value": "critic"},
 ]
 
 

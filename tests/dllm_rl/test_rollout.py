@@ -32,16 +32,14 @@ def assert_replays(
     lam: float,
     *,
     corrected: bool = False,
-    threshold: float | None = None,
 ) -> None:
     """Play every trajectory again from its puzzle, one state at a time, and compare all that was recorded."""
     count = record.positions.shape[2]
-    drawn = None if threshold is None else 1
     for row in range(len(record.state_of)):
         puzzle = puzzles[row // record.num_generations]
         layout, state = puzzle.layout, list(puzzle.token_ids)
         right = dict(zip(layout.cell_positions.tolist(), layout.solution_ids.tolist(), strict=True))
-        assert int(record.decisions[row]) == -(-state.count(layout.mask_id) // (drawn or count))
+        assert int(record.decisions[row]) == -(-state.count(layout.mask_id) // count)
         errors = []
         for k in range(record.state_of.shape[1]):
             visited, actions = int(record.state_of[row, k]), actions_at(record, row, k)
@@ -55,13 +53,8 @@ def assert_replays(
             assert record.definite[visited].nonzero()[:, 0].tolist() == definite
             with torch.no_grad():
                 policy = policy_at(model, state, puzzle, POLICY)
-            if threshold is None:
-                assert len(actions) == min(count, state.count(layout.mask_id))
-            else:
-                sure = {ell: policy.confidence(ell, POLICY.token_temperature) for ell in policy.position}
-                others = sorted((p, ell) for ell, p in sure.items() if p >= threshold and ell != actions[0][0])
-                assert [ell for ell, _ in actions[1:]] == [ell for _, ell in others[::-1]][: count - 1]
-            log_prob = float(policy.log_prob(*actions, drawn=drawn))
+            assert len(actions) == min(count, state.count(layout.mask_id))
+            log_prob = float(policy.log_prob(*actions))
             assert float(record.old_logprobs[row, k]) == pytest.approx(log_prob, abs=5e-4)
             assert float(record.expected_reward[visited]) == pytest.approx(
                 float(f_of(policy, state, puzzle, lam)), abs=1e-5
@@ -125,22 +118,6 @@ def test_decisions_on_several_positions_by_definition(
     )
     assert_replays(model, record, puzzles, 0.3, corrected=on_error == "correct")
     assert bool(record.errors.any()) and int(record.live.sum(1).max()) == int(record.decisions.max())
-
-
-@pytest.mark.parametrize("count", [2, 50])
-def test_a_decision_fills_what_is_sure_beside_the_position_that_is_drawn(
-    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], count: int
-) -> None:
-    """The model is random: a threshold in the middle of its confidences lets decisions differ in size."""
-    options = {"num_generations": 8, "policy": POLICY, "tokens_per_step": count, "lam": 0.3, "max_tokens": 200}
-    record = rollout(model, batch, confidence_threshold=0.25, generator=torch.Generator().manual_seed(1), **options)  # type: ignore[arg-type]
-    assert_replays(model, record, puzzles, 0.3, threshold=0.25)
-    sizes = (record.positions >= 0).sum(2)[record.live]
-    assert len(set(sizes.tolist())) > 1
-
-    # Where nothing is as sure, decisions fill the one position that is drawn.
-    alone = rollout(model, batch, confidence_threshold=1.0, generator=torch.Generator().manual_seed(1), **options)  # type: ignore[arg-type]
-    assert (alone.positions[alone.live] >= 0).sum(1).unique().tolist() == [1]
 
 
 def test_what_a_roll_out_of_several_positions_refuses(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:

@@ -10,7 +10,6 @@ from dllm_rl.sft import (
     SftDataset,
     mask_tokens,
     masked_diffusion_loss,
-    planner_weights,
     weighted_masked_loss,
 )
 from dllm_rl.sudoku import SudokuTask
@@ -49,19 +48,6 @@ def test_positions_are_masked_at_the_rate_of_their_sequence() -> None:
     assert float(z.abs().max()) < 5 and float(z.std()) == pytest.approx(1, abs=0.2)
 
 
-def test_left_to_right_masks_are_the_ends_of_the_responses() -> None:
-    ids, maskable = tokens_and_maskable()
-    maskable[0, 6:8] = False
-    ids, maskable = ids.repeat(50, 1), maskable.repeat(50, 1)
-    corrupted, masked, ratio = mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(0), "left_to_right")
-    for row in range(len(ids)):
-        places = maskable[row].nonzero().flatten().tolist()
-        count = math.ceil(float(ratio[row]) * len(places) - 1e-6)
-        assert masked[row].nonzero().flatten().tolist() == places[len(places) - count :]
-    assert torch.equal(corrupted, ids.masked_fill(masked, MASK))
-    assert len(set(masked[::4].sum(1).tolist())) > 5
-
-
 def test_masking_depends_on_its_generator_alone() -> None:
     ids, maskable = tokens_and_maskable()
     first, second, third = (
@@ -80,20 +66,8 @@ def test_weighted_loss_by_hand() -> None:
     assert float(loss) == pytest.approx(expected, rel=1e-6)
 
 
-def test_planner_weights_by_hand() -> None:
-    """At τ = 1 they are the answers' probabilities over their sum; small τ leaves the surest position alone."""
-    logits = torch.tensor([[0.5, 0.5], [0.25, 0.75], [0.9, 0.1]]).log().requires_grad_()
-    targets, sequence = torch.tensor([0, 1, 1]), torch.tensor([0, 0, 2])
-    weights = planner_weights(logits, targets, sequence, 1.0)
-    assert weights.tolist() == pytest.approx([0.4, 0.6, 1.0]) and not weights.requires_grad
-    assert planner_weights(logits, targets, sequence, 0.5).tolist() == pytest.approx([4 / 13, 9 / 13, 1.0])
-    assert planner_weights(logits, targets, sequence, 1e-3).tolist() == pytest.approx([0.0, 1.0, 1.0])
-    assert not len(planner_weights(logits[:0], targets[:0], sequence[:0], 1.0))
-
-
-@pytest.mark.parametrize("planner_weight", [0.0, 2.0])
 @pytest.mark.parametrize("padded", [False, True])
-def test_loss_and_gradient_against_loops(padded: bool, planner_weight: float) -> None:
+def test_loss_and_gradient_against_loops(padded: bool) -> None:
     model = make_model()
     ids, maskable = tokens_and_maskable()
     attention_mask = None
@@ -108,8 +82,6 @@ def test_loss_and_gradient_against_loops(padded: bool, planner_weight: float) ->
         MASK,
         attention_mask=attention_mask,
         generator=torch.Generator().manual_seed(5),
-        planner_weight=planner_weight,
-        planner_temperature=0.5,
     )
     got = torch.autograd.grad(loss, list(model.parameters()))
 
@@ -120,11 +92,9 @@ def test_loss_and_gradient_against_loops(padded: bool, planner_weight: float) ->
         start = 0 if attention_mask is None else int((~attention_mask[row]).sum())
         logits = model(corrupted[row : row + 1, start:]).logits[0].double()
         open_ = masked[row].nonzero()[:, 0].tolist()
-        nll = [-logits[position - start].log_softmax(0)[ids[row, position]] for position in open_]
-        sure = [math.exp(-2 * float(one.detach())) for one in nll]
-        for one, probability in zip(nll, sure, strict=True):
-            weight = 1 + planner_weight * probability / sum(sure)
-            total = total + weight * one / float(ratio[row, 0]) / int(maskable[row].sum()) / len(ids)
+        for position in open_:
+            nll = -logits[position - start].log_softmax(0)[ids[row, position]]
+            total = total + nll / float(ratio[row, 0]) / int(maskable[row].sum()) / len(ids)
     assert float(loss.detach()) == pytest.approx(float(total.detach()), rel=1e-5)
     for left, right in zip(got, torch.autograd.grad(total, list(model.parameters())), strict=True):
         torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-4)

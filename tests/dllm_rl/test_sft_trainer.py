@@ -69,18 +69,6 @@ def test_loss_of_a_batch_with_padding(tmp_path):
     assert loss == expected
 
 
-@pytest.mark.parametrize("order", ["random", "left_to_right"])
-def test_masks_in_the_order_of_the_arguments(tmp_path, order):
-    data = SftDataset(TASK.batch(puzzles(4)))
-    batch = collate([data[row] for row in range(4)])
-    trainer = sft_trainer(tmp_path, data, kind=SftArguments, mask_order=order)
-    torch.manual_seed(0)
-    loss = trainer.compute_loss(trainer.model, batch)
-    torch.manual_seed(0)
-    ids, maskable = batch["input_ids"].long(), batch["maskable"]
-    assert loss == masked_diffusion_loss(trainer.model, ids, maskable, tokenizer().mask_token_id, order=order)
-
-
 def test_the_loss_on_definite_cells_alone_by_loops(tmp_path):
     """Each sequence by itself: which of its masked cells are singles of what is left, and the tail."""
     given = [*puzzles(3), *puzzles(3, seed=2, template="short")]
@@ -109,28 +97,6 @@ def test_the_loss_on_definite_cells_alone_by_loops(tmp_path):
             expected += float(nll / (ratio[row] * maskable[row].sum() * 4))
     assert float(loss) == pytest.approx(expected, rel=1e-5)
     assert any(0 < few < all_ for few, all_ in counts)
-
-
-def test_the_loss_of_planner_aware_path_learning(tmp_path):
-    data = SftDataset(TASK.batch(puzzles(3)))
-    batch = collate([data[row] for row in range(3)])
-    losses = []
-    for alpha in (0.0, 1.0, 2.0):
-        trainer = sft_trainer(tmp_path, data, kind=SftArguments, planner_weight=alpha, planner_temperature=0.3)
-        torch.manual_seed(2)
-        losses.append(float(trainer.compute_loss(trainer.model, batch)))
-    assert losses[1] > losses[0] and losses[2] - losses[1] == pytest.approx(losses[1] - losses[0], rel=1e-4)
-
-
-@pytest.mark.parametrize("changes", [{"planner_weight": -1.0}, {"planner_temperature": 0.0}])
-def test_planner_weights_without_meaning_are_refused(tmp_path, changes):
-    with pytest.raises(ValueError, match=r"planner_weight=.* at least 0 and planner_temperature=.* above 0"):
-        SftArguments(str(tmp_path), **changes)
-
-
-def test_unknown_order(tmp_path):
-    with pytest.raises(ValueError, match="mask_order is 'sorted'; choose one of 'random', 'left_to_right'"):
-        SftArguments(str(tmp_path), mask_order="sorted")
 
 
 def test_outputs_are_not_kept(tmp_path):

@@ -213,14 +213,6 @@ def test_threshold_on_the_probability_is_that_of_fast_dllm(found: StateScores, c
         ("random", {"entropy_bound": 0.1}, "entropy_bound=0.1 does not fit strategy 'random', which draws positions"),
         ("margin", {"tokens_per_step": 1, "threshold": 2.0}, "threshold=2.0 decides nothing at tokens_per_step=1"),
         ("margin", {"tokens_per_step": 1, "entropy_bound": 0.1}, "entropy_bound=0.1 decides nothing at tokens_per_"),
-        ("policy", {"confidence_threshold": 0.0}, "confidence_threshold=0.0 must be a probability above 0"),
-        ("policy", {"confidence_threshold": 1.1}, "confidence_threshold=1.1 must be a probability above 0"),
-        ("margin", {"confidence_threshold": 0.9}, "strategy 'margin' draws none; use threshold with it"),
-        (
-            "policy",
-            {"tokens_per_step": 1, "confidence_threshold": 0.9},
-            "decides nothing at tokens_per_step=1; set the",
-        ),
     ],
 )
 def test_limits_without_meaning_are_refused(name: str, limits: dict[str, float], message: str) -> None:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.baseline import EmaBaseline
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.reference import Reference
@@ -22,8 +21,7 @@ from tests.dllm_rl.helpers.policy_reference import further_terms, gradients, obj
 from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run
 
 ALL = ObjectiveConfig(
-    advantage_baseline="ema",
-    advantage_std_floor=0.2,
+    advantage_baseline="leave_one_out",
     f_weight="cumulative",
     kl_weight=0.4,
     kl_target="actions",
@@ -58,27 +56,16 @@ def record(model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrai
     return play(model, puzzles, tokenizer)
 
 
-@pytest.fixture
-def averages(record: Rollout) -> EmaBaseline:
-    """Averages for all numbers of decisions left but one."""
-    state = EmaBaseline(0.9, record.responses.shape[1])
-    state.values = torch.linspace(0.1, 1.5, len(state.values), dtype=torch.float64)
-    state.values[3] = torch.nan
-    return state
-
-
 def check_both_terms(
     model: LladaForMaskedLM,
     puzzles: list[PreFilled],
     record: Rollout,
     config: ObjectiveConfig,
-    averages: EmaBaseline | None = None,
 ) -> None:
-    given = averages.values.tolist() if averages else []
-    rl, sft, clipped = objective(model, puzzles[:3], record, POLICY, config, given)
+    rl, sft, clipped = objective(model, puzzles[:3], record, POLICY, config)
     for term, weights in ((rl, (1.0, 0.0)), (sft, (0.0, 1.0))):
         expected = gradients(term, model)
-        result, got = run(model, record, config, weights=weights, baseline=averages)
+        result, got = run(model, record, config, weights=weights)
         assert_same(got, expected)
         assert (result.rl, result.sft) == near((float(rl.detach()), float(sft.detach())))
         assert int(result.clipped.sum()) == clipped
@@ -116,20 +103,6 @@ def test_decisions_on_several_positions(
         check_both_terms(model, puzzles, record, config)
     result, _ = run(model, record, config)
     assert bool(result.clipped.any()) and result.logprobs.shape == record.old_logprobs.shape
-
-
-@pytest.mark.parametrize("scale", ["std", "none"])
-def test_moving_averages_as_baseline(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, averages: EmaBaseline, scale: str
-) -> None:
-    moved(model, 0.02)
-    config = ObjectiveConfig(advantage_baseline="ema", advantage_scale=scale, advantage_std_floor=0.05)  # type: ignore[arg-type]
-    check_both_terms(model, puzzles, record, config, averages)
-
-
-def test_a_floor_under_the_deviation(model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout) -> None:
-    moved(model, 0.02)
-    check_both_terms(model, puzzles, record, ObjectiveConfig(advantage_std_floor=0.3))
 
 
 def test_a_scored_tail(model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> None:
@@ -189,10 +162,10 @@ def test_a_prefilled_tail_has_no_reward_outside_the_map(
 
 
 def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, averages: EmaBaseline
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     record = play(model, puzzles, tokenizer, tail="scored")
-    options = {"reference": Reference(model), "baseline": averages}
+    options = {"reference": Reference(model)}
     moved(model, 0.02)
     length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
     whole, expected = run(model, record, ALL, **options)
@@ -208,7 +181,6 @@ def test_drawn_states_enumerated_give_the_full_gradient(
     model: LladaForMaskedLM,
     puzzles: list[PreFilled],
     tokenizer: PreTrainedTokenizerFast,
-    averages: EmaBaseline,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The mean over all 2^S draws, weighted by their probability, on a roll-out whose parameters have moved."""
@@ -220,7 +192,7 @@ def test_drawn_states_enumerated_give_the_full_gradient(
     count, fraction = len(record.responses), 0.3
     assert 4 <= count <= 7 < int(record.live.sum()) + 1
     config = replace(ALL, f_weight="none")
-    options = {"reference": Reference(model), "baseline": averages}
+    options = {"reference": Reference(model)}
     moved(model, 0.02)
     whole, expected = run(model, record, config, **options)
     mean, value = [torch.zeros_like(part) for part in expected], 0.0
@@ -256,10 +228,10 @@ def test_states_are_drawn_with_the_given_probability_and_from_the_generator(
 
 
 def test_the_whole_gradient_is_the_mean_over_equal_parts(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, averages: EmaBaseline
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     record = play(model, puzzles, tokenizer)
-    options = {"reference": Reference(model), "baseline": averages}
+    options = {"reference": Reference(model)}
     moved(model, 0.02)
     _, expected = run(model, record, ALL, **options)
     parts: list[list[Tensor]] = [run(model, record.select(torch.tensor([q])), ALL, **options)[1] for q in (2, 0, 1)]
@@ -269,5 +241,3 @@ def test_the_whole_gradient_is_the_mean_over_equal_parts(
 def test_what_an_option_needs_must_be_given(model: LladaForMaskedLM, record: Rollout) -> None:
     with pytest.raises(ValueError, match=r"kl_weight=0\.1 needs a reference"):
         run(model, record, ObjectiveConfig(kl_weight=0.1))
-    with pytest.raises(ValueError, match="baseline 'ema' needs ema"):
-        run(model, record, ObjectiveConfig(advantage_baseline="ema", advantage_scale="none"))

@@ -1,5 +1,7 @@
 """What a state that follows is worth."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -12,13 +14,11 @@ from dllm_rl.rollout import rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.values import (
     CellValues,
-    LookAhead,
     ScoredStates,
     returns_until_error,
     totals_by_masked,
 )
 from sudoku_env.prompts.tokens import PreFilled
-from tests.dllm_rl.helpers.policy_reference import after, f_of, policy_at, value
 from tests.dllm_rl.helpers.tiny_llada import make_model
 from tests.dllm_rl.helpers.update_checks import POLICY
 from tests.dllm_rl.test_update import MASK, toy
@@ -89,7 +89,7 @@ def scored(model: LladaForMaskedLM, puzzle: PreFilled, responses: Tensor) -> Sco
     problems = PuzzleBatch.collate([puzzle], pad_id=0)
     of = torch.zeros(len(responses), dtype=torch.int64)
     scores = score_states(model, *problems.prompts_of(of), responses, MASK, POLICY)
-    return ScoredStates(model, problems, responses, of, scores, POLICY)
+    return ScoredStates(problems, responses, of, scores)
 
 
 def test_cells_are_read_by_the_positions_left_after_the_decision() -> None:
@@ -102,68 +102,22 @@ def test_cells_are_read_by_the_positions_left_after_the_decision() -> None:
     assert found.dtype == torch.float32 and found[:, 0].tolist() == [2.0, 1.0]
 
 
-@pytest.fixture
-def toy_model() -> LladaForMaskedLM:
-    return make_model(vocab_size=5, mask_token_id=MASK, d_model=16, n_heads=2, n_kv_heads=1, mlp_hidden_size=16)
+def test_means_start_at_the_first_and_keep_what_is_not_seen() -> None:
+    means = CellValues(0.75, 2)
+    assert means.values.isnan().all()
+    means.update(torch.tensor([[8.0, 6.0, 0.0], [2.0, 3.0, 0.0]], dtype=torch.float64))
+    torch.testing.assert_close(means.values, torch.tensor([4.0, 2.0, math.nan]).double(), equal_nan=True)
+    means.update(torch.tensor([[0.0, 6.0, 9.0], [0.0, 1.0, 1.0]], dtype=torch.float64))
+    torch.testing.assert_close(means.values, torch.tensor([4.0, 3.0, 9.0]).double())
 
 
-@pytest.mark.parametrize("max_tokens", [17, 65536])
-def test_looking_ahead_is_exact_where_one_more_decision_ends_it(toy_model: LladaForMaskedLM, max_tokens: int) -> None:
-    puzzle = toy((0, 5), 0)
-    states = scored(toy_model, puzzle, torch.tensor([puzzle.token_ids[1:]]))._replace(max_tokens=max_tokens)
-    found = LookAhead(0.9, 16, successors=2, gamma=0.8, lam=0.5).at(states)
-    for ell in (0, 5):
-        following = after(puzzle.token_ids, (ell, int(puzzle.layout.solution_ids[ell])), puzzle)
-        expected = value(toy_model, following, puzzle, POLICY, 0.5, 0.8)
-        assert float(found[0, ell]) == pytest.approx(float(expected.detach()), rel=1e-5)
-
-
-def test_looking_ahead_adds_what_cells_give_behind(toy_model: LladaForMaskedLM) -> None:
-    """Three cells and a position of the tail; V(s') = f(s') + γ V̄(n' − 1) P(the decision in s' is right)."""
-    puzzle = toy((0, 5, 10), 1)
-    states = scored(toy_model, puzzle, torch.tensor([puzzle.token_ids[1:]]))
-    toy_model.train()
-    values = LookAhead(0.9, 17, successors=4, gamma=0.8, lam=0.5)
-    values.values[2] = 1.7
-    found = values.at(states)
-    assert toy_model.training
-    solution = dict(zip(puzzle.layout.cell_positions.tolist(), puzzle.layout.solution_ids.tolist(), strict=True))
-    start = policy_at(toy_model, puzzle.token_ids, puzzle, POLICY)
-    for ell in (0, 5, 10, 16):
-        token = solution.get(ell, int(start.token[ell].argmax()))
-        following = after(puzzle.token_ids, (ell, token), puzzle)
-        policy = policy_at(toy_model, following, puzzle, POLICY)
-        right = sum(
-            (log_prob + (policy.token[at][solution[at]] if at in solution else 0.0)).exp()
-            for at, log_prob in policy.position.items()
-        )
-        expected = f_of(policy, following, puzzle, 0.5) + 0.8 * 1.7 * right
-        assert float(found[0, ell]) == pytest.approx(float(expected.detach()), rel=1e-5)
-
-
-def test_positions_that_are_not_scored_take_the_mean_of_the_likeliest(toy_model: LladaForMaskedLM) -> None:
-    puzzle = toy((0, 5, 10), 0)
-    states = scored(toy_model, puzzle, torch.tensor([puzzle.token_ids[1:]]))
-    everything = LookAhead(0.9, 16, successors=16, gamma=0.8, lam=0.5).at(states)[0]
-    some = LookAhead(0.9, 16, successors=2, gamma=0.8, lam=0.5).at(states)[0]
-    order = states.scores.position_logprobs[0].argsort(descending=True)[:3]
-    torch.testing.assert_close(some[order[:2]], everything[order[:2]])
-    torch.testing.assert_close(some[order[2]], everything[order[:2]].mean())
-    assert not torch.isclose(everything[order[2]], some[order[2]])
-
-
-def test_states_in_one_batch_do_not_matter_to_each_other(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = rollout(model, batch, num_generations=3, policy=POLICY, generator=torch.Generator().manual_seed(2))
-    values = LookAhead(0.9, batch.responses.shape[1], successors=3, gamma=0.9, lam=0.5)
-    values.update(totals_by_masked(record, 0.9, batch.responses.shape[1] + 1))
-
-    def at(rows: Tensor) -> Tensor:
-        responses, of = record.responses[rows], record.problem_of[rows]
-        scores = score_states(model, *batch.prompts_of(of), responses, batch.mask_id, POLICY)
-        return values.at(ScoredStates(model, batch, responses, of, scores, POLICY))
-
-    rows = torch.arange(0, len(record.responses), 5)
-    torch.testing.assert_close(at(rows), torch.cat([at(row[None]) for row in rows]), rtol=1e-4, atol=1e-5)
+def test_a_state_goes_round_and_shares_no_memory() -> None:
+    means, other = CellValues(0.5, 1), CellValues(0.5, 1)
+    means.update(torch.ones(2, 2, dtype=torch.float64))
+    saved = means.state_dict()
+    other.load_state_dict(saved)
+    saved["values"].zero_()
+    assert other.values.tolist() == means.values.tolist() == [1.0, 1.0]
 
 
 def test_averages_of_another_length_are_refused() -> None:

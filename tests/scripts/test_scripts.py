@@ -12,13 +12,13 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
 from sudoku_env.board import to_string
 from sudoku_env.grids import canonical_grid
-from sudoku_env.logic import singles_rounds
 from sudoku_env.prompts.scoring import score_answer
 from sudoku_env.prompts.text import parse_puzzle
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.solver import count_solutions, solve
 from tests.helpers.warm_process import run_script
 from tests.scripts.helpers.started import ROOT, SPLITS, finish, start
+from tests.sudoku_env.helpers.singles import singles_rounds
 
 
 def contents(folder, pattern):

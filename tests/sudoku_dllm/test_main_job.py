@@ -20,6 +20,7 @@ from transformers import AutoModelForMaskedLM
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
 from dllm_rl.evaluate import evaluate
+from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.budget import Budget
 from llm_rl.training.errors import CheckpointError
 from sudoku_dllm.main_job.arguments import UPDATES, RecipeArguments, ScriptArguments
@@ -27,6 +28,7 @@ from sudoku_dllm.main_job.arm import new_trainer, read_evaluations, sft_argument
 from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.main_job.report import Outcomes, closing_text
 from sudoku_dllm.main_job.side_by_side import Job, budget_of
+from sudoku_dllm.placebo import PlaceboTask
 from tests.dllm_rl.helpers.evaluations import evaluation
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 from tests.scripts.helpers.page_data import page_data
@@ -200,7 +202,7 @@ def test_what_the_arms_are(tmp_path: Path) -> None:
         "f_form",
     }
     for arm, trainer in trainers.items():
-        assert trainer.task.rule == ("every_cell" if arm == "placebo" else "singles")
+        assert type(trainer.task) is (PlaceboTask if arm == "placebo" else SudokuTask)
         assert (trainer.args.sft_weight, trainer.args.ce_on) == ((0.0, "masked") if arm == "ce" else (1.0, "definite"))
         assert all(getattr(trainer.args, name) == getattr(kept.args, name) for name in shared)
         assert trainer.args.seed == 3 and trainer.args.rl_weight == 0

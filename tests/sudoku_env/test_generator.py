@@ -11,10 +11,11 @@ from sudoku_env.errors import BoardError
 from sudoku_env.generator import DEFAULT_CLUES, SYMMETRIES, generate
 from sudoku_env.kernels.generate import new_bench, thin_out
 from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, ladder_table, new_work
-from sudoku_env.logic import RULE_GROUPS, RULES, singles_rounds
+from sudoku_env.logic import RULE_GROUPS, RULES
 from sudoku_env.rating import rate
 from sudoku_env.solver import count_solutions, solve_batch
 from tests.sudoku_env.helpers import sudoku_reference as reference
+from tests.sudoku_env.helpers.singles import singles_rounds
 
 CLUES = {4: (4, 8), 6: (14, 18), 9: (26, 34), 16: (115, 140)}
 MIRRORS = {

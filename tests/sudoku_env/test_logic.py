@@ -12,13 +12,12 @@ from sudoku_env.logic import (
     candidates,
     definite_cells,
     definite_digits,
-    singles_rounds,
-    solve_by_singles,
 )
 from sudoku_env.solver import solve_batch
 from tests.sudoku_env.helpers import ladder_reference
 from tests.sudoku_env.helpers import sudoku_reference as reference
 from tests.sudoku_env.helpers.ladder_examples import exchange
+from tests.sudoku_env.helpers.singles import singles_rounds, solve_by_singles
 
 PUZZLES = {
     size: generate(10, size=size, clues=clues, rule="singles", seed=2)

@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 from sudoku_env.board import as_board
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
-from sudoku_env.logic import RULE_GROUPS, RULES, rule_index, solve_by_singles
+from sudoku_env.logic import RULE_GROUPS, RULES, rule_index
 from sudoku_env.rating import rate, rate_batch
 from sudoku_env.solver import count_solutions, solve, solve_batch
 from tests.sudoku_env.helpers import ladder_reference
 from tests.sudoku_env.helpers import sudoku_reference as reference
 from tests.sudoku_env.helpers.ladder_examples import exchange
+from tests.sudoku_env.helpers.singles import solve_by_singles
 
 EXCHANGE = np.concatenate([exchange(tier) for tier in ("easy", "medium", "hard", "diabolical")])
 SMALL = {size: generate(40, size=size, clues=clues, seed=8) for size, clues in [(4, (4, 6)), (6, (9, 12))]}

@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
-from dllm_rl.callbacks import HeldOutCurve
 from llm_rl.training.callbacks import MetricsWriter
-from tests.dllm_rl.helpers.tiny_training import new_model, puzzles, sudoku_task, trainer
+from tests.dllm_rl.helpers.tiny_training import new_model, trainer
 
 SETTINGS = {
     "max_steps": 8,
@@ -17,8 +16,6 @@ SETTINGS = {
     "gradient_accumulation_steps": 2,
     "rl_learning_rate": 2e-3,
     "sft_learning_rate": 5e-4,
-    "advantage_baseline": "ema",
-    "advantage_std_floor": 0.1,
     "state_fraction": 0.7,
     "f_weight": "none",
     "position_temperature_end": 0.5,
@@ -38,10 +35,7 @@ def play(folder: Path, weights: dict[str, torch.Tensor], file_limit: int = 0, **
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
     model = new_model()
     model.load_state_dict(weights)
-    callbacks = [
-        MetricsWriter(folder / "metrics.jsonl"),
-        HeldOutCurve(folder / "curve.jsonl", puzzles(2), sudoku_task(), every=4),
-    ]
+    callbacks = [MetricsWriter(folder / "metrics.jsonl")]
     run = trainer(folder, model, callbacks=callbacks, **{**SETTINGS, **changes})
     run.train(resume_from_checkpoint="last")
     run.save_model(str(folder / "final"))

@@ -27,19 +27,13 @@ class Policy(NamedTuple):
     token: dict[int, Tensor]
     margin: dict[int, Tensor]
 
-    def log_prob(self, *actions: Action, drawn: int | None = None) -> Tensor:
-        """Of choices made one after the other, each position drawn from those that are left, or the first `drawn`."""
+    def log_prob(self, *actions: Action) -> Tensor:
+        """Of choices made one after the other, each position drawn from those that are left."""
         total, left = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
-        for number, (ell, token) in enumerate(actions):
-            if drawn is None or number < drawn:
-                total = total + self.position[ell] - left.log()
-            total = total + self.token[ell][token]
+        for ell, token in actions:
+            total = total + self.position[ell] - left.log() + self.token[ell][token]
             left = left - self.position[ell].exp()
         return total
-
-    def confidence(self, ell: int, token_temperature: float) -> float:
-        """The probability of the surest token at a position, at temperature 1."""
-        return float((self.token[ell] * token_temperature).softmax(0).max())
 
 
 def policy_at(model: nn.Module, state: Sequence[int], puzzle: PreFilled, config: PolicyConfig) -> Policy:
@@ -195,12 +189,8 @@ def objective(
     record: Rollout,
     config: PolicyConfig,
     settings: ObjectiveConfig,
-    averages: Sequence[float] = (),
 ) -> tuple[Tensor, Tensor, int]:
-    """Both terms of J with their gradients and the number of clipped decisions, by loops over what was played.
-
-    `averages` holds the moving averages of returns by the number of decisions left.
-    """
+    """Both terms of J with their gradients and the number of clipped decisions, by loops over what was played."""
     scored_tail_id = _answer_at(record, record.problems.scored)
     per_group: list[list[list[float]]] = []
     steps = record.positions.shape[1]
@@ -234,7 +224,7 @@ def objective(
                 ratio = log_ratio.exp()
                 if k < decisions - 1:
                     column = np.array([member_returns[k] for member_returns in per_group[index]])
-                    advantage = _advantage(column, member, settings, averages[decisions - 1 - k : decisions - k])
+                    advantage = _advantage(column, member, settings)
                     bounded = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
                     clipped_count += bool(bounded * advantage < ratio * advantage)
                     rl = rl + weight * torch.minimum(ratio * advantage, bounded * advantage)
@@ -307,14 +297,12 @@ def _divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
     return (log_p[possible].exp() * (log_p[possible] - log_q[possible])).sum()
 
 
-def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig, average: Sequence[float]) -> float:
+def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig) -> float:
     baseline = column.mean() if settings.advantage_baseline != "leave_one_out" else np.delete(column, member).mean()
-    if settings.advantage_baseline == "ema" and not np.isnan(average[0]):
-        baseline = average[0]
     advantage = column[member] - baseline
     if settings.advantage_scale == "none":
         return float(advantage)
-    spread = max(column.std(), settings.advantage_std_floor)
+    spread = column.std()
     return 0.0 if spread < 1e-6 else float(advantage / spread)
 
 

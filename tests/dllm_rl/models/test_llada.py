@@ -131,6 +131,16 @@ def test_logits_at_chosen_positions_are_those_of_all_with_their_gradients(kv_hea
         assert float((one - other).abs().max()) < 1e-5 * max(1.0, float(other.abs().max()))
 
 
+def test_hidden_states_are_what_the_output_head_is_given() -> None:
+    model, tokens = make_model(), ids(2, 8)
+    chosen = torch.rand(2, 8, generator=torch.Generator().manual_seed(0)) < 0.5
+    output = model(tokens, logits_mask=chosen, output_hidden_states=True)
+    (hidden,) = output.hidden_states
+    torch.testing.assert_close(hidden, model.model(tokens).last_hidden_state[chosen], atol=1e-6, rtol=1e-5)
+    assert torch.equal(model.model.transformer.ff_out(hidden), output.logits)
+    assert model(tokens, logits_mask=chosen).hidden_states is None
+
+
 def test_where_nothing_is_chosen_nothing_comes() -> None:
     model, tokens = make_model(), ids(2, 8)
     none = torch.zeros(2, 8, dtype=torch.bool)

@@ -15,14 +15,15 @@ from transformers import AutoModelForMaskedLM
 from dllm_rl.decode import decode
 from dllm_rl.statistics import estimate, passes_needed
 from dllm_rl.strategies import get_strategy
-from dllm_rl.sudoku import EVERY_CELL, PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget
 from scripts.study.arm import ArmRun
-from scripts.study.config import BASES, Regime, StudyConfigError, load_study
+from scripts.study.config import BASES, EVERY_CELL, Regime, StudyConfigError, load_study
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults, by_tokens, jobs, read_result, result_folder, sweeps
 from scripts.study.tables import markdown_table
+from sudoku_dllm.placebo import PlaceboTask
 from sudoku_env.errors import SudokuError
 from sudoku_env.grids import canonical_grid
 from sudoku_env.order import ladder_rounds
@@ -230,13 +231,13 @@ def test_an_arm_trains_by_its_rule_and_is_judged_by_singles(
     seen = []
     monkeypatch.setattr(
         "scripts.study.arm.UnmaskTrainer",
-        lambda model, args, problems, task: seen.append(task.rule) or UnmaskTrainer(model, args, problems, task),
+        lambda model, args, problems, task: seen.append(type(task)) or UnmaskTrainer(model, args, problems, task),
     )
     arms = {"rl": replace(tiny.arms["rl"], rule=EVERY_CELL)}
     run = ArmRun(replace(tiny, arms=arms), "rl", 0, folder / "placebo")
-    assert run._task().rule == "singles"
+    assert run._task() == SudokuTask(run.tokenizer.pad_token_id, run.tokenizer.eos_token_id)
     run.run(Budget("steps", 1), machine="here")
-    assert seen == [EVERY_CELL]
+    assert seen == [PlaceboTask]
     settings = json.loads((folder / "placebo" / "result.json").read_text())["settings"]
     assert settings["rule"] == EVERY_CELL and "rule" not in tiny.settings("rl")
 

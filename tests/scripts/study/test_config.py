@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from dllm_rl.sudoku import EVERY_CELL
 from llm_rl.training.budget import Budget
-from scripts.study.config import ArmBudget, Decoding, StudyConfigError, load_study
+from scripts.study.config import EVERY_CELL, ArmBudget, Decoding, StudyConfigError, load_study
 from scripts.study.results import RegimeResults, by_tokens, sweeps
 from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
 from tests.scripts.helpers.tiny_study import UNMASK, regime, write_study

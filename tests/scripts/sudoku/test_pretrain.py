@@ -9,9 +9,13 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
+from dllm_rl.sft import SftArguments
+from llm_rl.training.identity import IDENTITY
+from llm_rl.training.manifest import check_manifest
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
+from tests.scripts.helpers.started import ROOT
 
 TINY: dict[str, Any] = {
     "size": 6, "clues_low": 20, "clues_high": 30, "hard_low": 16, "hard_high": 18, "puzzles": 0, "eval_puzzles": 2,
@@ -38,6 +42,13 @@ def test_a_run_without_an_end_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: p
     assert all(torch.equal(moments[key][name], same[key][name]) for key in moments for name in moments[key])
     lines = [[json.loads(line) for line in (folder / "curve.jsonl").open()] for folder in (whole, stopped)]
     assert lines[0] == lines[1] and [line["step"] for line in lines[0]] == [2, 4]
+
+
+def test_the_base_in_the_repository_is_whole_and_of_a_run_with_the_arguments_of_today(tmp_path: Path) -> None:
+    (checkpoint,) = (ROOT / "data" / "base9x9" / "checkpoints").iterdir()
+    check_manifest(checkpoint)
+    saved = json.loads((checkpoint / IDENTITY).read_text())["arguments"]
+    assert saved.keys() == SftArguments(str(tmp_path), use_cpu=True, report_to="none").to_dict().keys()
 
 
 def test_the_model_knows_its_layout_and_a_run_can_be_annealed_early(

@@ -12,12 +12,13 @@ from sudoku_env.envs.sources import PromptPool, PuzzlePool
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.generator import generate
-from sudoku_env.logic import definite_digits, singles_rounds
+from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import detect_definite, judge_error
 from sudoku_env.puzzles import default_puzzles
 from sudoku_env.solver import count_solutions
+from tests.sudoku_env.helpers.singles import singles_rounds
 from tests.sudoku_env.helpers.sources import fixed_pool
 
 ID = "sudoku_env:SudokuUnmask-v0"
