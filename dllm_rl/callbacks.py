@@ -9,7 +9,7 @@ from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
-from dllm_rl.evaluate import evaluate
+from dllm_rl.evaluation import evaluate
 from dllm_rl.task import UnmaskTask
 from llm_rl.training.callbacks import write_json_lines
 

@@ -136,7 +136,7 @@ def check_limits(
     entropy_bound: float | None,
     confidence_threshold: float | None = None,
 ) -> None:
-    """Look at what limits the positions of a step (`dllm_rl.decode.decode`, `dllm_rl.rollout.rollout`).
+    """Look at what limits the positions of a step (`dllm_rl.decode`, `dllm_rl.rollout`).
 
     Raises:
         ValueError: `tokens_per_step` or `entropy_bound` is too small; a threshold or a bound comes with the other

@@ -17,7 +17,7 @@ from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.reference import Reference
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.task import UnmaskBatch, UnmaskTask
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass

@@ -15,7 +15,7 @@ from dllm_rl.baseline import MovingMeans
 from dllm_rl.closed_form import log_expected_value_of
 from dllm_rl.objective import log_expected_reward_of
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, score_states
-from dllm_rl.rollout import Rollout
+from dllm_rl.rollouts import Rollout
 from dllm_rl.task import UnmaskBatch
 from dllm_rl.trajectories import micro_batches
 from llm_rl.training.modes import evaluation_mode

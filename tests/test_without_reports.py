@@ -45,8 +45,8 @@ def test_training_evaluating_and_puzzle_sets_work_without(tmp_path: Path) -> Non
     code = """
 from pathlib import Path
 from dllm_rl.callbacks import HeldOutCurve
-from dllm_rl.decode import decode
-from dllm_rl.evaluate import evaluate
+from dllm_rl.decoding import decode
+from dllm_rl.evaluation import evaluate
 from dllm_rl.order import ladder_order, mean_order
 from dllm_rl.strategies import get_strategy
 from llm_rl.training.callbacks import MetricsWriter

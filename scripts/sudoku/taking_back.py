@@ -28,8 +28,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decode import decode
-from dllm_rl.evaluate import Evaluation, evaluate
+from dllm_rl.decoding import decode
+from dllm_rl.evaluation import Evaluation, evaluate
 from dllm_rl.policy import logits_at
 from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import SudokuTask

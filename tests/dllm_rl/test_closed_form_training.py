@@ -10,7 +10,7 @@ import torch
 import dllm_rl.trainer
 from dllm_rl.critic import Critic
 from dllm_rl.models.adapter import LogitsAdapter
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.update import objective_pass
 from dllm_rl.values import CellValues, LookAhead, totals_by_masked

@@ -10,7 +10,7 @@ from dllm_rl.critic import Critic, make_values
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import score_states
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass
 from dllm_rl.values import CellValues, LookAhead, ScoredStates

@@ -5,7 +5,7 @@ import torch
 from transformers import TrainerCallback
 
 from dllm_rl.corruption import Corruption, with_own_mistakes
-from dllm_rl.decode import decode
+from dllm_rl.decoding import decode
 from dllm_rl.policy import PolicyConfig, logits_at
 from dllm_rl.self_correction import Decodes, SelfCorrectionArguments, SelfCorrectionTrainer
 from dllm_rl.sft import SftArguments, SftDataset, collate
