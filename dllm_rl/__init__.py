@@ -18,6 +18,7 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from dllm_rl.arguments import UnmaskArguments as UnmaskArguments
+    from dllm_rl.batch_check import check_batch as check_batch
     from dllm_rl.callbacks import HeldOutCurve as HeldOutCurve
     from dllm_rl.decoding import Decode as Decode
     from dllm_rl.decoding import decode as decode
@@ -71,6 +72,7 @@ _HOMES = {
     "UnmaskTask": "dllm_rl.task",
     "UnmaskTrainer": "dllm_rl.trainer",
     "as_policy_model": "dllm_rl.models.adapter",
+    "check_batch": "dllm_rl.batch_check",
     "decode": "dllm_rl.decoding",
     "evaluate": "dllm_rl.evaluation",
     "get_strategy": "dllm_rl.strategies",

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.batch_check import check_batch
 from dllm_rl.noise import inverse_cdf
 from dllm_rl.policy import PolicyConfig, logits_at, scores_of
 from dllm_rl.revision import expected_reward, revision_logprobs
-from dllm_rl.sft import SftArguments, SftTrainer, weighted_masked_loss
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, weighted_masked_loss
 from dllm_rl.strategies import best_positions
 from dllm_rl.taking_back import doubted
 from dllm_rl.task import UnmaskBatch, UnmaskTask, check_lam
@@ -185,6 +186,8 @@ class SelfCorrectionTrainer(SftTrainer):
 
     def __init__(self, *, args: SelfCorrectionArguments, task: UnmaskTask, **kwargs: Any) -> None:
         super().__init__(args=args, **kwargs)
+        if isinstance(self.train_dataset, SftDataset):
+            check_batch(self.train_dataset.problems, task=task, definite=args.objective_weight > 0)
         self.record_classes = (Decodes, *task.record_classes)
         self.policy = part_of(args, PolicyConfig)
         self.decodes: Decodes | None = None

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.baseline import EmaBaseline, totals_by_decisions_left
+from dllm_rl.batch_check import check_batch
 from dllm_rl.critic import Critic, make_values
 from dllm_rl.diagnostics import half_batch_cosines
 from dllm_rl.models.compiled import compile_body
@@ -49,7 +50,8 @@ class UnmaskTrainer(BufferedTrainer):
         **kwargs: Passed on, e.g. `callbacks`.
 
     Raises:
-        ValueError: Several processes come with FSDP or DeepSpeed, or one process with several devices.
+        ValueError: Several processes come with FSDP or DeepSpeed, or one process with several devices; or the task's
+            batches are not what `UnmaskBatch` says (`check_batch`).
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
@@ -67,11 +69,13 @@ class UnmaskTrainer(BufferedTrainer):
         task: UnmaskTask,
         **kwargs: Any,
     ) -> None:
+        start = task.batch(problems[: args.train_batch_size])
+        check_batch(start, task=task, model=model)
         super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)}, **kwargs)
         self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
         self.policy = args.policy_config()
         self.objective = args.objective_config()
-        length = task.batch(problems[:1]).responses.shape[1]
+        length = start.responses.shape[1]
         self.baseline_state = EmaBaseline(self.objective.advantage_ema_decay, length)
         self.values = make_values(self.objective, length, self.model)
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
