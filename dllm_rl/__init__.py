@@ -18,11 +18,17 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from dllm_rl.arguments import UnmaskArguments as UnmaskArguments
-    from dllm_rl.evaluate import Evaluation as Evaluation
+    from dllm_rl.batch_check import check_batch as check_batch
+    from dllm_rl.decoding import Decode as Decode
+    from dllm_rl.decoding import decode as decode
+    from dllm_rl.evaluation import Evaluation as Evaluation
+    from dllm_rl.evaluation import evaluate as evaluate
     from dllm_rl.models.adapter import LogitsAdapter as LogitsAdapter
     from dllm_rl.models.adapter import as_policy_model as as_policy_model
     from dllm_rl.objective import ObjectiveConfig as ObjectiveConfig
     from dllm_rl.policy import PolicyConfig as PolicyConfig
+    from dllm_rl.rollouts import Rollout as Rollout
+    from dllm_rl.rollouts import rollout as rollout
     from dllm_rl.sft import SftArguments as SftArguments
     from dllm_rl.sft import SftDataset as SftDataset
     from dllm_rl.sft import SftTrainer as SftTrainer
@@ -41,11 +47,13 @@ if TYPE_CHECKING:
     from dllm_rl.update import objective_pass as objective_pass
 
 _HOMES = {
-    "Evaluation": "dllm_rl.evaluate",
+    "Decode": "dllm_rl.decoding",
+    "Evaluation": "dllm_rl.evaluation",
     "LogitsAdapter": "dllm_rl.models.adapter",
     "ObjectiveConfig": "dllm_rl.objective",
     "PolicyConfig": "dllm_rl.policy",
     "PuzzleBatch": "dllm_rl.sudoku",
+    "Rollout": "dllm_rl.rollouts",
     "STRATEGIES": "dllm_rl.strategies",
     "SftArguments": "dllm_rl.sft",
     "SftDataset": "dllm_rl.sft",
@@ -58,10 +66,14 @@ _HOMES = {
     "UnmaskTask": "dllm_rl.task",
     "UnmaskTrainer": "dllm_rl.trainer",
     "as_policy_model": "dllm_rl.models.adapter",
+    "check_batch": "dllm_rl.batch_check",
+    "decode": "dllm_rl.decoding",
+    "evaluate": "dllm_rl.evaluation",
     "get_strategy": "dllm_rl.strategies",
     "load": "dllm_rl.shipped",
     "masked_diffusion_loss": "dllm_rl.sft",
     "objective_pass": "dllm_rl.update",
+    "rollout": "dllm_rl.rollouts",
     "shipped_models": "dllm_rl.shipped",
 }
 __all__ = ["LladaConfig", "LladaForMaskedLM", "LladaModel", *_HOMES]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.objective import ObjectiveConfig
-from dllm_rl.rollout import Rollout
+from dllm_rl.rollouts import Rollout
 from dllm_rl.update import objective_pass
 from dllm_rl.values import Values
 

@@ -6,7 +6,7 @@ import torch
 
 import llm_rl.training.failure
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout
+from dllm_rl.rollouts import Rollout
 from dllm_rl.task import UnmaskTask
 from llm_rl.training.failure import Failure
 

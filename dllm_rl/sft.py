@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 from transformers import TrainingArguments
 
+from dllm_rl.batch_check import check_batch
 from dllm_rl.task import Learned, UnmaskBatch
 from llm_rl.core._checks import check_choice
 from llm_rl.training.arguments import RunArguments
@@ -95,10 +96,12 @@ class SftDataset(Dataset[dict[str, Tensor]]):
             open at the start, since the others are never masked when decoding.
 
     Raises:
-        ValueError: The answer is not known at some open position.
+        ValueError: The answer is not known at some open position, or the problems are not what `UnmaskBatch` says
+            (`check_batch`).
     """
 
     def __init__(self, problems: UnmaskBatch, *, mask_prefilled: bool = False) -> None:
+        check_batch(problems, definite=False)
         answers = torch.where(problems.responses == problems.mask_id, problems.answers, problems.responses)
         if (answers == problems.mask_id).any():
             raise ValueError("the answer is not known at some open position; for Sudoku give the task a tail_id")
@@ -152,18 +155,28 @@ class SftTrainer(ExactTrainer):
         kwargs: The other arguments of `transformers.Trainer`.
 
     Raises:
-        ValueError: The model's configuration does not say which token is the mask.
+        ValueError: The model's configuration does not say which token is the mask, or the problems have another one
+            or tokens that it does not know (`check_batch`).
     """
 
     def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:
         args.remove_unused_columns = False  # rows are problems, of which no model's forward pass knows
         super().__init__(args=args, **{"data_collator": collate, **kwargs})
         config = getattr(self.model, "config", None)
-        if getattr(config, "mask_token_id", None) is None:
+        mask_id = getattr(config, "mask_token_id", None)
+        if mask_id is None:
             raise ValueError(
                 f"{type(config).__name__} has no mask_token_id; set model.config.mask_token_id to that of the tokenizer"
             )
         self.ce_on: Learned = args.ce_on if isinstance(args, SftArguments) else "masked"
+        if isinstance(self.train_dataset, SftDataset):
+            problems = self.train_dataset.problems
+            check_batch(problems, model=self.model, definite=self.ce_on != "masked")
+            if problems.mask_id != mask_id:
+                raise ValueError(
+                    f"the problems' mask_id is {problems.mask_id}, the model's mask_token_id {mask_id}; make them with "
+                    "the model's own tokenizer"
+                )
 
     def compute_loss(
         self,

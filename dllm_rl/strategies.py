@@ -134,7 +134,7 @@ def check_limits(
     threshold: float | None,
     entropy_bound: float | None,
 ) -> None:
-    """Look at what limits the positions of a step (`dllm_rl.decode.decode`).
+    """Look at what limits the positions of a step (`dllm_rl.decode`, `dllm_rl.rollout`).
 
     Raises:
         ValueError: `tokens_per_step` or `entropy_bound` is too small; or a threshold or a bound comes with the other

@@ -122,7 +122,7 @@ def taking_back_passes(
     """Decode problems to their ends, filling and taking back; one `Pass` for each forward pass.
 
     Args:
-        model: The model, as in `dllm_rl.decode.decode`.
+        model: The model, as in `dllm_rl.decode`.
         problems: The N problems.
         responses: int64 `(N, R)`, their responses, which are changed on the way.
         strategy: How masked positions are filled.

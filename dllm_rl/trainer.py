@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.batch_check import check_batch
 from dllm_rl.diagnostics import half_batch_cosines
 from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.reference import Reference
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.task import UnmaskBatch, UnmaskTask
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass
@@ -47,7 +48,8 @@ class UnmaskTrainer(BufferedTrainer):
         **kwargs: Passed on, e.g. `callbacks`.
 
     Raises:
-        ValueError: Several processes come with FSDP or DeepSpeed, or one process with several devices.
+        ValueError: Several processes come with FSDP or DeepSpeed, or one process with several devices; or the task's
+            batches are not what `UnmaskBatch` says (`check_batch`).
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
@@ -65,11 +67,13 @@ class UnmaskTrainer(BufferedTrainer):
         task: UnmaskTask,
         **kwargs: Any,
     ) -> None:
+        start = task.batch(problems[: args.train_batch_size])
+        check_batch(start, task=task, model=model)
         super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)}, **kwargs)
         self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
         self.policy = args.policy_config()
         self.objective = args.objective_config()
-        length = task.batch(problems[:1]).responses.shape[1]
+        length = start.responses.shape[1]
         closed = self.objective.objective == "closed" and self.objective.rl_weight != 0
         self.values = CellValues(self.objective.value_decay, length) if closed else None
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None

@@ -25,7 +25,7 @@ from dllm_rl.objective import (
 )
 from dllm_rl.policy import action_logprobs, score_states
 from dllm_rl.reference import Reference
-from dllm_rl.rollout import Rollout
+from dllm_rl.rollouts import Rollout
 from dllm_rl.state_terms import further_terms
 from dllm_rl.trajectories import micro_batches
 from dllm_rl.values import ScoredStates, Values

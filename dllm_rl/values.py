@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dllm_rl.policy import StateScores
-from dllm_rl.rollout import Rollout
+from dllm_rl.rollouts import Rollout
 from dllm_rl.task import UnmaskBatch
 from llm_rl.core.advantages import ema_update
 

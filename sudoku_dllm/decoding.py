@@ -5,7 +5,7 @@ import argparse
 import torch
 from transformers.utils import logging
 
-from dllm_rl.decode import decode as decode_problems
+from dllm_rl.decoding import decode as decode_problems
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.shipped import load, shipped_models
 from dllm_rl.strategies import STRATEGIES, get_strategy

@@ -1,6 +1,7 @@
 """What the three packages offer, and what importing them costs."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,19 @@ import pytest
 
 import dllm_rl
 import llm_rl
+import sudoku_dllm
 import sudoku_env
 
+ROOT = Path(__file__).parents[1]
 PACKAGES = [sudoku_env, dllm_rl, llm_rl]
+WITH_NAMES = [
+    ".".join(path.relative_to(ROOT).parent.parts)
+    for package in (*PACKAGES, sudoku_dllm)
+    for path in sorted((ROOT / package.__name__).rglob("__init__.py"))
+    if "__all__" in path.read_text(encoding="utf-8")
+]
+"""The packages that list their names, `llm_rl.core` among them."""
+FUNCTIONS = ("decode", "evaluate", "rollout")
 packages = pytest.mark.parametrize("package", PACKAGES, ids=[package.__name__ for package in PACKAGES])
 
 
@@ -43,6 +54,32 @@ def test_no_public_name_is_that_of_a_module(package: ModuleType) -> None:
     assert package.__file__
     folder = Path(package.__file__).parent
     assert not [name for name in package.__all__ if (folder / name).is_dir() or (folder / f"{name}.py").exists()]
+
+
+@pytest.mark.parametrize("name", WITH_NAMES)
+def test_a_public_name_is_no_module_once_all_modules_are_imported(name: str) -> None:
+    """An import of `package.name` puts the module into the package under its name, in the place of a function."""
+    try:
+        package = importlib.import_module(name)
+    except ImportError as error:
+        pytest.skip(str(error))
+    for path in Path(package.__path__[0]).glob("[!_]*.py"):
+        importlib.import_module(f"{name}.{path.stem}")
+    assert not [each for each in package.__all__ if isinstance(getattr(package, each), ModuleType)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "before",
+    [
+        "from dllm_rl import decode, evaluate, rollout",
+        "import dllm_rl.decoding, dllm_rl.evaluation, dllm_rl.rollouts",
+        "from dllm_rl.rollouts import rollout; from dllm_rl import evaluate; import dllm_rl.trainer, dllm_rl.decoding",
+    ],
+)
+def test_functions_of_dllm_rl_are_functions_in_every_order_of_imports(before: str) -> None:
+    code = f"{before}\nimport dllm_rl.callbacks, dllm_rl.order\nfrom dllm_rl import {', '.join(FUNCTIONS)}\n"
+    assert printed_by(f"{code}print(*[type(each).__name__ for each in ({', '.join(FUNCTIONS)})])") == ["function"] * 3
 
 
 @packages

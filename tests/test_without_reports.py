@@ -44,8 +44,8 @@ print(count)
 def test_training_evaluating_and_puzzle_sets_work_without(tmp_path: Path) -> None:
     code = """
 from pathlib import Path
-from dllm_rl.decode import decode
-from dllm_rl.evaluate import evaluate
+from dllm_rl.decoding import decode
+from dllm_rl.evaluation import evaluate
 from dllm_rl.order import ladder_order, mean_order
 from dllm_rl.strategies import get_strategy
 from llm_rl.training.callbacks import MetricsWriter

@@ -39,7 +39,6 @@ class RolloutArguments(RunArguments):
     _smallest_group: ClassVar = 2  # completions of a prompt that an advantage is made from
 
     learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
-    logging_steps: float = field(default=10, metadata={"help": "Log every so many steps; below 1: share of a run."})
     num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
     num_iterations: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
     mini_batches: int = field(default=1, metadata={"help": "Optimizer steps of a pass, each on a share of a roll-out."})

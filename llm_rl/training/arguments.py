@@ -37,6 +37,7 @@ def part_of(arguments: Any, kind: type[Config]) -> Config:
 class RunArguments(TrainingArguments):
     """What a run's folder, its checkpoints and its processes need; `transformers.TrainingArguments` is its parent."""
 
+    logging_steps: float = field(default=10, metadata={"help": "Log every so many steps; below 1: share of a run."})
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Start anew in a folder that holds a run; its checkpoints are deleted."}
     )

@@ -24,8 +24,8 @@ from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decode import Decode, decode
-from dllm_rl.evaluate import Evaluation, paired_difference
+from dllm_rl.decoding import Decode, decode
+from dllm_rl.evaluation import Evaluation, paired_difference
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.order import assess, known_mean, mean_order, rank_correlation
 from dllm_rl.policy import PolicyConfig

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.evaluate import evaluate
+from dllm_rl.evaluation import evaluate
 from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors

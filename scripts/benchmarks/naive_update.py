@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dllm_rl.objective import ObjectiveConfig, log_expected_reward, rollout_advantages, step_weights
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout
+from dllm_rl.rollouts import Rollout
 from dllm_rl.update import Backward
 from llm_rl.core._checks import promote
 from llm_rl.core.surrogate import clipped_surrogate

@@ -26,10 +26,10 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decode import decode
+from dllm_rl.decoding import decode
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import rollout
+from dllm_rl.rollouts import rollout
 from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass

@@ -9,7 +9,7 @@ from torch import nn
 from transformers import PrinterCallback, Trainer, set_seed
 
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.evaluate import evaluate
+from dllm_rl.evaluation import evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftDataset, SftTrainer

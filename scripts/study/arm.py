@@ -22,8 +22,8 @@ from transformers import (
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.decode import Decode, decode
-from dllm_rl.evaluate import Evaluation
+from dllm_rl.decoding import Decode, decode
+from dllm_rl.evaluation import Evaluation
 from dllm_rl.order import assess
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import get_strategy

@@ -40,7 +40,7 @@ class StudyConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Decoding:
-    """One way to decode, by `dllm_rl.decode.decode`.
+    """One way to decode, by `dllm_rl.decode`.
 
     Attributes:
         strategy: Name of a strategy.

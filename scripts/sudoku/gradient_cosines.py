@@ -23,7 +23,7 @@ import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.diagnostics import gradient_shares, objective_gradient
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.values import CellValues, ScoredStates, Values, totals_by_masked
 from llm_rl.training.command_line import (

@@ -26,7 +26,7 @@ from transformers import (
 )
 from transformers.trainer_callback import ExportableState
 
-from dllm_rl.evaluate import evaluate
+from dllm_rl.evaluation import evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer

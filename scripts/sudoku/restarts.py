@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from transformers.utils import logging
 
-from dllm_rl.evaluate import Evaluation, evaluate
+from dllm_rl.evaluation import Evaluation, evaluate
 from dllm_rl.shipped import load
 from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import SudokuTask

@@ -22,8 +22,8 @@ from transformers import (
 )
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decode import decode
-from dllm_rl.evaluate import Evaluation, evaluate
+from dllm_rl.decoding import decode
+from dllm_rl.evaluation import Evaluation, evaluate
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.strategies import get_strategy
 from dllm_rl.trainer import UnmaskTrainer

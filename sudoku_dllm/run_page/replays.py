@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from torch import nn
 
-from dllm_rl.decode import Decode, decode
+from dllm_rl.decoding import Decode, decode
 from dllm_rl.strategies import Strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_dllm.run_page.page import Replay

@@ -15,7 +15,7 @@ from dllm_rl.diagnostics import half_batch_cosines, term_gradients
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import NEG_INF
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.trajectories import OnError
 from dllm_rl.values import CellValues, ScoredStates, Values

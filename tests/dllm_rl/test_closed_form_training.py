@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import dllm_rl.trainer
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.update import objective_pass
 from dllm_rl.values import CellValues, totals_by_masked
 from llm_rl.training.errors import CheckpointError

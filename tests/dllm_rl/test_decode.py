@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decode import decode
+from dllm_rl.decoding import decode
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig

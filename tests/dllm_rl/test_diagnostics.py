@@ -8,7 +8,7 @@ from dllm_rl.diagnostics import gradient_shares, half_batch_cosines, objective_g
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass
 from tests.dllm_rl.helpers.tiny_training import logged, trainer

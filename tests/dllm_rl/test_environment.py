@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.trajectories import OnError
 from sudoku_env.envs.sources import PromptPool

@@ -5,10 +5,10 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.evaluate import Evaluation, evaluate, paired_difference
+from dllm_rl.evaluation import Evaluation, evaluate, paired_difference
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import rollout
+from dllm_rl.rollouts import rollout
 from dllm_rl.statistics import estimate
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask

@@ -5,8 +5,8 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decode import Decode, decode
-from dllm_rl.evaluate import Evaluation, evaluate
+from dllm_rl.decoding import Decode, decode
+from dllm_rl.evaluation import Evaluation, evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.order import assess, known_mean, ladder_order, mean_order, rank_correlation
 from dllm_rl.strategies import get_strategy

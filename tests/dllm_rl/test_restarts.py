@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decode import decode
+from dllm_rl.decoding import decode
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import inverse_cdf
 from dllm_rl.strategies import get_strategy

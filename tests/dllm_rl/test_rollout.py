@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decode import decode
+from dllm_rl.decoding import decode
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.trajectories import OnError, micro_batches

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from llm_rl.training.storage import load_record, save_record, whole_folder, write_text_whole
 from tests.dllm_rl.helpers.tiny_training import tokenizer

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, log_margins
-from dllm_rl.rollout import rollout
+from dllm_rl.rollouts import rollout
 from dllm_rl.strategies import (
     STRATEGIES,
     check_limits,

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decode import decode
-from dllm_rl.evaluate import Evaluation, evaluate
+from dllm_rl.decoding import decode
+from dllm_rl.evaluation import Evaluation, evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF
 from dllm_rl.strategies import get_strategy

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.decode import decode
-from dllm_rl.evaluate import evaluate
+from dllm_rl.decoding import decode
+from dllm_rl.evaluation import evaluate
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sft import SftDataset
 from dllm_rl.strategies import Strategy, get_strategy
 from dllm_rl.sudoku import PuzzleBatch

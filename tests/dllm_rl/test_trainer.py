@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from transformers import TrainerCallback
 
 import dllm_rl.trainer
-from dllm_rl.rollout import rollout
+from dllm_rl.rollouts import rollout
 from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.update import objective_pass
 from llm_rl.training.sampler import RepeatedBatchSampler

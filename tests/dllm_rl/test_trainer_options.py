@@ -9,7 +9,7 @@ import torch
 
 import dllm_rl.trainer
 from dllm_rl.reference import Reference
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import Tail
 from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.update import objective_pass

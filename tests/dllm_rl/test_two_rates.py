@@ -8,7 +8,7 @@ from torch.optim import SGD, AdamW
 from transformers import TrainerCallback
 
 import dllm_rl.trainer
-from dllm_rl.rollout import rollout
+from dllm_rl.rollouts import rollout
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import objective_pass
 from tests.dllm_rl.helpers.tiny_training import logged, trainer, warm_model

@@ -7,7 +7,7 @@ import torch
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout
 from tests.dllm_rl.helpers.policy_reference import as_rollout, gradients, objective, trajectories, value

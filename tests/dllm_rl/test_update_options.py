@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.reference import Reference
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch, Tail
 from dllm_rl.trajectories import OnError
 from sudoku_env.prompts.tokens import PreFilled

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import score_states
-from dllm_rl.rollout import rollout
+from dllm_rl.rollouts import rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.values import (
     CellValues,

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
-from dllm_rl.evaluate import evaluate
+from dllm_rl.evaluation import evaluate
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.budget import Budget
 from llm_rl.training.errors import CheckpointError

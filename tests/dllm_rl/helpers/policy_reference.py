@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout
+from dllm_rl.rollouts import Rollout
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout
+from dllm_rl.rollouts import Rollout
 from dllm_rl.update import UpdateResult, objective_pass
 
 POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)

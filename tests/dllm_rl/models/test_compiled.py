@@ -14,7 +14,7 @@ from dllm_rl.models.compiled import compilations, compile_body
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import UpdateResult, objective_pass
 from llm_rl.training.lora import add_lora

@@ -60,10 +60,6 @@ def test_every_row_is_looked_at_before_the_first_step(tmp_path: Path) -> None:
     assert seen == set(range(42))
 
 
-def test_log_lines_come_every_ten_steps_by_default(tmp_path: Path) -> None:
-    assert type(arguments(tmp_path))(str(tmp_path), use_cpu=True).logging_steps == 10
-
-
 def test_shuffled_completions_take_the_same_step_in_other_micro_batches(tmp_path: Path) -> None:
     """Normalizers are those of the whole step, so that only what stands together differs."""
     found = []

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from llm_rl import DPOArguments, GRPOArguments
+from dllm_rl import SelfCorrectionArguments, SftArguments, UnmaskArguments
+from llm_rl import DPOArguments, GRPOArguments, PPOArguments, RAROArguments, VAPORArguments
 from llm_rl.training.arguments import LARGEST_SEED, check_rate, check_seed
+
+DIFFUSION = (UnmaskArguments, SftArguments, SelfCorrectionArguments)
+CAUSAL = (GRPOArguments, PPOArguments, DPOArguments, VAPORArguments, RAROArguments)
 
 
 @pytest.mark.parametrize("kind", [GRPOArguments, DPOArguments])
@@ -25,6 +29,11 @@ def test_every_trainers_arguments_name_the_rate_or_seed_that_they_refuse(
 ) -> None:
     with pytest.raises(ValueError, match=f"{name}={value} must be a"):
         kind(str(tmp_path), use_cpu=True, report_to="none", **{name: value})
+
+
+@pytest.mark.parametrize("kind", [*DIFFUSION, *CAUSAL])
+def test_every_trainer_logs_every_ten_steps_by_default(kind: type, tmp_path: Path) -> None:
+    assert kind(str(tmp_path), use_cpu=True, report_to="none").logging_steps == 10
 
 
 def test_the_ends_of_the_ranges_are_taken() -> None:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.update import objective_pass
 from scripts.benchmarks.naive_update import naive_pass

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 from dllm_rl.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
-from dllm_rl.rollout import Rollout, rollout  # noqa: E402
+from dllm_rl.rollouts import Rollout, rollout  # noqa: E402
 from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
 from dllm_rl.update import Backward, objective_pass  # noqa: E402
 from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.evaluate import evaluate
+from dllm_rl.evaluation import evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollout import Rollout, rollout
+from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.storage import load_record, save_record

@@ -12,7 +12,7 @@ from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
-from dllm_rl.decode import decode
+from dllm_rl.decoding import decode
 from dllm_rl.statistics import estimate, passes_needed
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from dllm_rl.decode import Decode, decode
+from dllm_rl.decoding import Decode, decode
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.statistics import estimate
 from dllm_rl.strategies import STRATEGIES, Strategy
@@ -123,8 +123,8 @@ def evaluate(
         task: What kind of problems they are.
         strategy: How positions and tokens are chosen.
         tokens_per_step: Most positions to fill at each step; None is no bound.
-        threshold: Least score of the positions filled beside the best one (`dllm_rl.decode.decode`); None is none.
-        entropy_bound: Bound on the entropy of the positions of a step in nats (`dllm_rl.decode.decode`); None is none.
+        threshold: Least score of the positions filled beside the best one (`dllm_rl.decode`); None is none.
+        entropy_bound: Bound on the entropy of the positions of a step in nats (`dllm_rl.decode`); None is none.
         take_back: Which tokens are taken back (`dllm_rl.taking_back`), with `on_error="continue"`; None is none.
         on_error: "end" a decode after its first error, which saves time, or "continue" to the end.
         policy: Temperatures, for the strategies that draw.
@@ -133,7 +133,7 @@ def evaluate(
         device: Where the model is.
 
     Raises:
-        ValueError: There is no problem, or an option is one that `dllm_rl.decode.decode` refuses.
+        ValueError: There is no problem, or an option is one that `dllm_rl.decode` refuses.
     """
     if not problems:
         raise ValueError("cannot evaluate on no problems")

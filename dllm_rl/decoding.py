@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.batch_check import check_batch
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.strategies import Strategy
 from dllm_rl.taking_back import Pass, TakeBack, taking_back_passes
@@ -135,13 +136,15 @@ def decode(
     Raises:
         ValueError: `tokens_per_step`, `entropy_bound` or `max_tokens` is too small; a threshold or an entropy bound
             comes with the other one, with a strategy that draws positions or with one token a step; errors are to be
-            corrected; tokens are to be taken back although errors end a decode or the strategy draws; or the strategy
-            leaves a state without a position or chooses one that is not masked.
+            corrected; tokens are to be taken back although errors end a decode or the strategy draws; the strategy
+            leaves a state without a position or chooses one that is not masked; or the problems are not what
+            `UnmaskBatch` says (`check_batch`).
     """
     if on_error == "correct":
         raise ValueError("on_error='correct' is for roll-outs; a decode knows no answer, use 'end' or 'continue'")
     if take_back is not None and on_error == "end":
         raise ValueError("on_error='end' leaves no error to take back; use on_error='continue' with take_back")
+    check_batch(problems, model=model)
     trajectories, policy = Trajectories(problems), policy or PolicyConfig()
     passes: Iterator[Pass]
     if take_back is None:
