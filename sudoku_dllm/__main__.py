@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 COMMANDS = {
@@ -50,9 +51,14 @@ def parser_for(command: str | None) -> argparse.ArgumentParser:
 def train(words: Sequence[str]) -> int:
     """Run the main job, whose arguments are read from the process's own words; what is wrong ends the program.
 
+    The text of --help is one that `sudoku_dllm.main_job.help` wrote: the arguments' classes take seconds to import.
+
     Args:
         words: The words behind the command.
     """
+    if {"-h", "--help"} & set(words):
+        print(Path(__file__).with_name("main_job").joinpath("help.txt").read_text(encoding="utf-8"), end="")
+        return 0
     job = import_module(COMMANDS["train"][0])
     kept = sys.argv
     sys.argv = ["sudoku-dllm train", *words]

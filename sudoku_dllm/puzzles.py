@@ -61,7 +61,11 @@ def _boards_of_file(word: str) -> list[Board]:
     except UnicodeDecodeError as error:
         raise ValueError(f"{name} is no text in UTF-8 ({error.reason} at byte {error.start + 1}); {WANTED}") from None
     lines = [line.partition("#")[0] for line in text.removeprefix("\ufeff").splitlines()]
-    boards = [_board(line, f"{name}, line {number}, which must be a whole puzzle") for number, line in enumerate(lines, 1) if line.strip()]
+    boards = [
+        _board(line, f"{name}, line {number}, which must be a whole puzzle")
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
     if not boards:
         raise ValueError(f"{name} holds no puzzle; {WANTED}")
     return boards

@@ -43,7 +43,9 @@ def replay(args: argparse.Namespace) -> int:
     try:
         replays = read_replays(path)
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} is no page of a run, or is damaged; give the folder of a run that has ended") from None
+        raise ValueError(
+            f"{path} is no page of a run, or is damaged; give the folder of a run that has ended"
+        ) from None
     if not replays:
         raise ValueError(f"{path} holds no decodes; those of puzzles are kept by train and scripts.benchmarks.decoding")
     if args.number is not None and args.number > len(replays):
