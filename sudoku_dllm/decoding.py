@@ -77,7 +77,7 @@ def decode(args: argparse.Namespace) -> int:
     loaded = {name: load(name) for name in dict.fromkeys(names)}
     for name, (model, tokenizer) in loaded.items():
         wanted = [size for size, chosen in zip(sizes, names, strict=True) if chosen == name]
-        check_sizes(name, sizes_of(model.config, tokenizer), wanted)
+        check_sizes(name, sizes_of(name, model.config, tokenizer), wanted)
     filled = []
     for board, size, name in zip(boards, sizes, names, strict=True):
         tokenizer, prompt = loaded[name].tokenizer, build_prompt(board, args.template)

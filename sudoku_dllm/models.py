@@ -39,8 +39,10 @@ def model_for(size: int) -> str:
     for name, sizes in shipped.items():
         if size in sizes:
             return name
-    known = ", ".join(f"{name} ({words_for(sizes)})" for name, sizes in shipped.items())
-    raise ValueError(f"no model for {size}×{size} ships with the package, but {known}; name one of your own by --model")
+    others = ", ".join(f"{name} ({words_for(sizes)})" for name, sizes in shipped.items()) or "no other"
+    raise ValueError(
+        f"no model for {size}×{size} ships with the package, but {others}; name one of your own by --model"
+    )
 
 
 def words_for(sizes: Iterable[int]) -> str:
@@ -48,8 +50,13 @@ def words_for(sizes: Iterable[int]) -> str:
     return " and ".join(f"{size}×{size}" for size in sizes)
 
 
-def sizes_of(config: Any, tokenizer: Any) -> list[int] | None:
+def sizes_of(model: str, config: Any, tokenizer: Any) -> list[int] | None:
     """The board sizes that a model was trained on, or None where neither configuration nor tokenizer tells.
+
+    Args:
+        model: Its name or folder, for the message.
+        config: Its configuration.
+        tokenizer: Its tokenizer.
 
     Raises:
         ValueError: The configuration's entry is no list of numbers.
@@ -61,7 +68,7 @@ def sizes_of(config: Any, tokenizer: Any) -> list[int] | None:
         except TokenLayoutError:
             return None
     if not isinstance(sizes, list) or not all(isinstance(size, int) for size in sizes):
-        raise ValueError(f"{BOARD_SIZES} in the model's config.json must be a list of numbers, e.g. [6], not {sizes!r}")
+        raise ValueError(f"{BOARD_SIZES} in config.json of {model} must be a list of numbers, e.g. [6], not {sizes!r}")
     return sizes
 
 

@@ -82,9 +82,8 @@ def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
         (["solve", "123"], "3 cells do not make a board"),
         (["solve", "nowhere.txt"], "there is no file nowhere.txt"),
         (["generate", "--clues", "1", "2", "3"], "--clues 1 2 3: give one number, or the least and the most"),
-        (["generate", "--count", "-1"], "need n >= 0"),
         (["decode", "--model", "nothing", EASY], "there is no model 'nothing': choose one of ['llada-sudoku6x6'"),
-        (["decode", "--strategy", "best", EASY], "best"),
+        (["decode", "--strategy", "best", EASY], "--strategy: invalid choice: 'best'"),
     ],
 )
 def test_wrong_input_is_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
