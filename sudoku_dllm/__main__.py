@@ -58,7 +58,7 @@ def train(words: Sequence[str]) -> int:
     """
     if {"-h", "--help"} & set(words):
         print(Path(__file__).with_name("main_job").joinpath("help.txt").read_text(encoding="utf-8"), end="")
-        return 0
+        raise SystemExit(0)
     job = import_module(COMMANDS["train"][0])
     kept = sys.argv
     sys.argv = ["sudoku-dllm train", *words]

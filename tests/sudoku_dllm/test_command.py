@@ -107,7 +107,7 @@ def test_without_torch_the_remedy_is_told(name: str) -> None:
     run = [sys.executable, "-c"]
     solving = f"{block}from sudoku_dllm.__main__ import main; sys.exit(main(['solve', {EASY!r}]))"
     assert subprocess.run([*run, solving], capture_output=True, text=True, check=True).stdout.strip() == SOLVED
-    decoding = f"{block}from sudoku_dllm.__main__ import main; sys.exit(main(['decode', {EASY!r}]))"
+    decoding = f"{block}from sudoku_dllm.__main__ import main; sys.exit(main(['decode', '--model', 'x/y', {EASY!r}]))"
     failed = subprocess.run([*run, decoding], capture_output=True, text=True, check=False)
     assert failed.returncode == 2
     assert failed.stderr.strip() == f"sudoku-dllm decode needs {name}; install it with pip install 'sudoku-dllm[train]'"

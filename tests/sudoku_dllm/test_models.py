@@ -11,8 +11,12 @@ from safetensors.torch import load_file, save_file
 
 from dllm_rl import STRATEGIES, load, shipped_models
 from dllm_rl.shipped import model_folder
+from llm_rl.training.budget import Budget
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.demo.serve import page_server
+from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.main_job.arm import train_arm
+from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.models import STRATEGIES as STRATEGY_NAMES
 from sudoku_dllm.models import record_sizes, shipped_sizes, sizes_of
 from tests.sudoku_dllm.test_refused_words import refusal
@@ -183,3 +187,15 @@ def test_a_port_that_is_taken_or_none_is_named(tmp_path: Path) -> None:
             page_server(tmp_path, port)
     with pytest.raises(ValueError, match="--port 99999: ports are numbers from 0 to 65535"):
         page_server(tmp_path, 99999)
+
+
+def test_a_training_records_the_sizes_of_its_puzzles(folder: Path, tmp_path: Path) -> None:
+    """Of a base that tells none."""
+    configure(folder, board_sizes=None)
+    script = ScriptArguments(model=str(folder), max_puzzles=4, eval_puzzles=2, control_batch_size=4)
+    args = RecipeArguments(
+        output_dir=str(tmp_path), use_cpu=True, report_to="none", disable_tqdm=True, save_strategy="no"
+    )
+    kept = Setting.load(script, args)
+    train_arm(kept, "sft", 42, tmp_path / "run", Budget("steps", 1), lambda share: None, resume=False)
+    assert json.loads((tmp_path / "run" / "model" / CONFIG).read_text(encoding="utf-8"))["board_sizes"] == [6]
