@@ -4,6 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
 
 COMMANDS = {
     "solve": ("sudoku_dllm.puzzles", "the solution of puzzles, or that there is none or no single one"),
@@ -19,9 +21,17 @@ COMMANDS = {
 `train` has a `main()`, which reads the words by itself."""
 
 
+class Parser(argparse.ArgumentParser):
+    """Words that are wrong are a `ValueError`, so that they are told as all other input is: in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise it."""
+        raise ValueError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+
+
 def parser_for(command: str | None) -> argparse.ArgumentParser:
     """The parser, with the options of one command, so that no other one's module is imported."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="sudoku-dllm",
         description="Sudoku by logic and by diffusion language models.",
         epilog="`sudoku-dllm COMMAND --help` shows the options of a command.",
@@ -41,9 +51,14 @@ def parser_for(command: str | None) -> argparse.ArgumentParser:
 def train(words: Sequence[str]) -> int:
     """Run the main job, whose arguments are read from the process's own words; what is wrong ends the program.
 
+    The text of --help is one that `sudoku_dllm.main_job.help` wrote: the arguments' classes take seconds to import.
+
     Args:
         words: The words behind the command.
     """
+    if {"-h", "--help"} & set(words):
+        print(Path(__file__).with_name("main_job").joinpath("help.txt").read_text(encoding="utf-8"), end="")
+        raise SystemExit(0)
     job = import_module(COMMANDS["train"][0])
     kept = sys.argv
     sys.argv = ["sudoku-dllm train", *words]
@@ -68,20 +83,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["train"]:
             return train(words[1:])
-        parser = parser_for(command)
+        return run(words, command)
     except ModuleNotFoundError as error:
         name = str(error.name).split(".")[0]
         remedy = "install it with pip install 'sudoku-dllm[train]'"
         print(f"sudoku-dllm {command} needs {name}; {remedy}", file=sys.stderr)
         return 2
-    args = parser.parse_args(words)
+
+
+def run(words: Sequence[str], command: str | None) -> int:
+    """Run a command whose words are read here; what a user's words and files decide is told in one line.
+
+    Returns:
+        The exit status, as `main`.
+    """
     try:
+        args = parser_for(command).parse_args(words)
         return int(getattr(import_module(COMMANDS[args.command][0]), args.command)(args))
-    except (ValueError, OSError) as error:
-        print(f"sudoku-dllm: {error}", file=sys.stderr)
-        return 2
+    except OSError as error:
+        named = error.filename is not None and error.strerror is not None
+        told = f"{error.filename}: {error.strerror}" if named else str(error)
+    except (ValueError, FloatingPointError, MemoryError) as error:
+        told = str(error) or type(error).__name__
     except KeyboardInterrupt:
         return 130
+    print(f"sudoku-dllm: {' '.join(told.split())}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

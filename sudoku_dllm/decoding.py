@@ -2,20 +2,16 @@
 
 import argparse
 
-import torch
-from transformers.utils import logging
-
-from dllm_rl.decoding import decode as decode_problems
-from dllm_rl.policy import PolicyConfig
-from dllm_rl.shipped import load, shipped_models
-from dllm_rl.strategies import STRATEGIES, get_strategy
-from dllm_rl.sudoku import SudokuTask
 from sudoku_dllm.answers import TAIL, shortest_answer
+from sudoku_dllm.models import STRATEGIES, check_sizes, model_for, shipped_sizes, sizes_of
+from sudoku_dllm.options import LARGEST_SEED, not_empty, whole
 from sudoku_dllm.puzzles import add_puzzles, puzzles_in
 from sudoku_dllm.replaying import add_delay, show
 from sudoku_env.board import size_of
-from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.text import TEMPLATES, build_prompt
 from sudoku_env.prompts.tokens import pre_fill
+
+LONGEST_ANSWER = 1_000_000
 
 
 def add_decode(parser: argparse.ArgumentParser) -> None:
@@ -23,41 +19,85 @@ def add_decode(parser: argparse.ArgumentParser) -> None:
     add_puzzles(parser)
     parser.add_argument(
         "--model",
-        default=shipped_models()[0],
-        help=f"{', '.join(shipped_models())}, a folder that a training wrote, or owner/name on the hub (%(default)s)",
+        type=not_empty,
+        help=f"{', '.join(shipped_sizes())}, a folder that a training wrote, or owner/name on the hub "
+        "(the first of these for the puzzle's size)",
     )
-    parser.add_argument("--strategy", default="margin", help=f"one of {', '.join(STRATEGIES)} (%(default)s)")
     parser.add_argument(
-        "--tokens_per_step", type=int, default=1, help="positions filled from one forward pass (%(default)s)"
+        "--strategy",
+        default="margin",
+        choices=STRATEGIES,
+        metavar="STRATEGY",
+        help=f"one of {', '.join(STRATEGIES)} (%(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of strategies that draw (%(default)s)")
+    parser.add_argument(
+        "--tokens_per_step", type=whole(1), default=1, help="positions filled from one forward pass (%(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=whole(0, LARGEST_SEED), default=0, help="seed of strategies that draw (%(default)s)"
+    )
     add_delay(parser)
     parser.add_argument(
         "--max_gen_length",
-        type=int,
+        type=whole(1, LONGEST_ANSWER),
         help=f"tokens of the answer (what the grid takes, and {TAIL} more where the model has a prompt)",
     )
     parser.add_argument(
-        "--template", default="compact", help="wording of the prompt: rules, short or compact (%(default)s)"
+        "--template",
+        default="compact",
+        choices=TEMPLATES,
+        metavar="TEMPLATE",
+        help=f"wording of the prompt: {', '.join(TEMPLATES)} (%(default)s)",
     )
 
 
 def decode(args: argparse.Namespace) -> int:
-    """Print each pass of each decode, one over the other on a terminal, and whether the puzzle was solved."""
+    """Print each pass of each decode, one over the other on a terminal, and whether the puzzle was solved.
+
+    Raises:
+        ValueError: A puzzle is none, has another size than the model, or no model for its size ships; or the model
+            cannot be loaded. Nothing is printed then.
+    """
+    boards = puzzles_in(args.puzzles)
+    sizes = [size_of(board.size) for board in boards]
+    names = [args.model or model_for(size) for size in sizes]
+
+    # What follows needs torch, which takes seconds to import.
+    import torch
+    from transformers.utils import logging
+
+    from dllm_rl.decoding import decode as decode_problems
+    from dllm_rl.policy import PolicyConfig
+    from dllm_rl.shipped import load
+    from dllm_rl.strategies import get_strategy
+    from dllm_rl.sudoku import SudokuTask
+
+    logging.set_verbosity_error()
     logging.disable_progress_bar()
-    strategy, (model, tokenizer) = get_strategy(args.strategy), load(args.model)
-    task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
-    failed = False
-    for board in puzzles_in(args.puzzles):
-        prompt = build_prompt(board, args.template)
+    loaded = {name: load(name) for name in dict.fromkeys(names)}
+    for name, (model, tokenizer) in loaded.items():
+        wanted = [size for size, chosen in zip(sizes, names, strict=True) if chosen == name]
+        check_sizes(name, sizes_of(name, model.config, tokenizer), wanted)
+    filled = []
+    for board, size, name in zip(boards, sizes, names, strict=True):
+        tokenizer, prompt = loaded[name].tokenizer, build_prompt(board, args.template)
         if args.max_gen_length is None:
-            filled = shortest_answer(tokenizer, prompt, size_of(board.size))
+            filled.append(shortest_answer(tokenizer, prompt, size))
         else:
-            filled = pre_fill(prompt, tokenizer, args.max_gen_length)
-        batch = task.batch([filled])
+            filled.append(pre_fill(prompt, tokenizer, args.max_gen_length))
+
+    failed = False
+    for name, puzzle in zip(names, filled, strict=True):
+        model, tokenizer = loaded[name]
+        batch = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id).batch([puzzle])
         generator = torch.Generator().manual_seed(args.seed)
         record = decode_problems(
-            model, batch, strategy, tokens_per_step=args.tokens_per_step, policy=PolicyConfig(), generator=generator
+            model,
+            batch,
+            get_strategy(args.strategy),
+            tokens_per_step=args.tokens_per_step,
+            policy=PolicyConfig(),
+            generator=generator,
         )
         show(batch.boards(record.states_of(0)), batch.layout.solution, args.delay)
         failed |= not bool((record.right == record.judged).all())

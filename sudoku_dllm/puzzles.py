@@ -1,11 +1,13 @@
 """Commands that need the engine alone: `solve`, `generate`, `rate` and `explain`."""
 
 import argparse
+import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
+from sudoku_dllm.options import LARGEST_SEED, whole
 from sudoku_env.board import SIZES, Board, format_board, parse_board, to_string
+from sudoku_env.errors import BoardError
 from sudoku_env.explanation import explain as steps_of
 from sudoku_env.generator import SYMMETRIES
 from sudoku_env.generator import generate as new_puzzles
@@ -16,6 +18,9 @@ from sudoku_env.solver import solve as solution_of
 
 ANY_RULE = "backbone"
 """The rule of `rate` and `explain` that solves whatever has one solution."""
+WANTED = "give cells row by row with dots for blanks (53..7….), a file with one puzzle a line, or - for standard input"
+MOST_PUZZLES = 10_000_000
+"""Puzzles that `generate` makes at a time: they are kept until all are there."""
 
 
 def add_puzzles(parser: argparse.ArgumentParser) -> None:
@@ -24,27 +29,53 @@ def add_puzzles(parser: argparse.ArgumentParser) -> None:
         "puzzles",
         nargs="+",
         metavar="PUZZLE",
-        help="cells row by row with dots for blanks (53..7….), a file with one puzzle a line, or - for standard input",
+        help=WANTED.removeprefix("give "),
     )
 
 
-def puzzles_in(words: list[str]) -> Iterator[Board]:
-    """The boards that the arguments give, files line by line.
+def puzzles_in(words: list[str]) -> list[Board]:
+    """The boards that the arguments give, files line by line; a byte order mark at the beginning is passed over.
 
     Raises:
-        BoardError: A text is no board; the message says which cell or count is at fault.
+        ValueError: A word is empty, a file holds no puzzle or is no text.
+        BoardError: A text is no board; the message says where it stands, and which cell or count is at fault.
+        OSError: A file is a folder or cannot be read.
     """
+    boards = []
     for word in words:
-        if word == "-":
-            lines = sys.stdin.read().splitlines()
-        elif Path(word).is_file():
-            lines = Path(word).read_text(encoding="utf-8").splitlines()
-        elif Path(word).suffix and not set(Path(word).suffix) <= set(".0123456789ABCDEFG"):
-            raise FileNotFoundError(f"there is no file {word}")
+        if not word.strip():
+            raise ValueError(f"PUZZLE is {word!r}, which holds no cell; {WANTED}")
+        if word == "-" or os.path.exists(word):
+            boards += _boards_of_file(word)
         else:
-            lines = [word]
-        boards = (line.split("#")[0] for line in lines)
-        yield from (parse_board(text) for text in boards if text.strip())
+            boards.append(_board(word, f"there is no file {word}, and it is no board"))
+    return boards
+
+
+def _boards_of_file(word: str) -> list[Board]:
+    name = "standard input" if word == "-" else word
+    if os.path.isdir(word):
+        raise IsADirectoryError(f"{name} is a folder; {WANTED}")
+    try:
+        text = sys.stdin.read() if word == "-" else Path(word).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name} is no text in UTF-8 ({error.reason} at byte {error.start + 1}); {WANTED}") from None
+    lines = [line.partition("#")[0] for line in text.removeprefix("\ufeff").splitlines()]
+    boards = [
+        _board(line, f"{name}, line {number}, which must be a whole puzzle")
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
+    if not boards:
+        raise ValueError(f"{name} holds no puzzle; {WANTED}")
+    return boards
+
+
+def _board(text: str, where: str) -> Board:
+    try:
+        return parse_board(text)
+    except BoardError as error:
+        raise BoardError(f"{where}: {error}") from None
 
 
 def add_solve(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +101,7 @@ def solve(args: argparse.Namespace) -> int:
 
 def add_generate(parser: argparse.ArgumentParser) -> None:
     """Options of `generate`."""
-    parser.add_argument("--count", type=int, default=1, help="how many puzzles (%(default)s)")
+    parser.add_argument("--count", type=whole(1, MOST_PUZZLES), default=1, help="how many puzzles (%(default)s)")
     parser.add_argument("--size", type=int, default=9, choices=SIZES, help="rows of the board (%(default)s)")
     parser.add_argument(
         "--clues",
@@ -88,15 +119,20 @@ def add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--exact", action="store_true", help="a solution needs --rule")
     parser.add_argument("--minimal", action="store_true", help="no clue can go")
     parser.add_argument("--symmetry", choices=SYMMETRIES, help="symmetry of the pattern of clues")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same puzzles (%(default)s)")
-    parser.add_argument("--solutions", action="store_true", help="CSV with the columns puzzle and solution")
-    parser.add_argument("--grid", action="store_true", help="print grids instead of one line a puzzle")
+    parser.add_argument(
+        "--seed", type=whole(0, LARGEST_SEED), default=0, help="the same seed gives the same puzzles (%(default)s)"
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--solutions", action="store_true", help="CSV with the columns puzzle and solution")
+    shown.add_argument("--grid", action="store_true", help="print grids instead of one line a puzzle")
 
 
 def generate(args: argparse.Namespace) -> int:
     """Print new puzzles."""
     if args.clues is not None and len(args.clues) > 2:
         raise ValueError(f"--clues {' '.join(map(str, args.clues))}: give one number, or the least and the most")
+    if args.exact and args.rule is None:
+        raise ValueError("--exact needs --rule, the hardest rule that the puzzles need")
     made = new_puzzles(
         args.count,
         size=args.size,
@@ -134,7 +170,7 @@ def rate(args: argparse.Namespace) -> int:
 def add_explain(parser: argparse.ArgumentParser) -> None:
     """Options of `explain`."""
     add_puzzles(parser)
-    parser.add_argument("--steps", type=int, help="only the first so many (all)")
+    parser.add_argument("--steps", type=whole(1), help="only the first so many (all)")
 
 
 def explain(args: argparse.Namespace) -> int:

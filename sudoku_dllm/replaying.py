@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sudoku_dllm.options import seconds, whole
 from sudoku_dllm.run_page.page import PAGE, read_replays
 from sudoku_env.board import Board, cell_name, size_of
 from sudoku_env.envs.progress import BoardView
@@ -18,14 +19,14 @@ CLEAR = "\x1b[2J\x1b[H"
 def add_delay(parser: argparse.ArgumentParser) -> None:
     """The option that says how fast."""
     parser.add_argument(
-        "--delay", type=float, default=0.4, help="seconds between two passes, on a terminal (%(default)s)"
+        "--delay", type=seconds, default=0.4, help="seconds between two passes, on a terminal (%(default)s)"
     )
 
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
     """Options of `replay`."""
     parser.add_argument("run", type=Path, metavar="RUN", help=f"run folder that holds {PAGE}, or such a file")
-    parser.add_argument("--number", type=int, help="which decode, from 1; without it all are played")
+    parser.add_argument("--number", type=whole(1), help="which decode, from 1; without it all are played")
     add_delay(parser)
 
 
@@ -34,15 +35,20 @@ def replay(args: argparse.Namespace) -> int:
 
     Raises:
         FileNotFoundError: There is no page.
-        ValueError: It holds no decodes, or not so many.
+        ValueError: It is another file, or holds no decodes, or not so many.
     """
     path = args.run / PAGE if args.run.is_dir() else args.run
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}; give the folder of a run that has ended")
-    replays = read_replays(path)
+    try:
+        replays = read_replays(path)
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"{path} is no page of a run, or is damaged; give the folder of a run that has ended"
+        ) from None
     if not replays:
         raise ValueError(f"{path} holds no decodes; those of puzzles are kept by train and scripts.benchmarks.decoding")
-    if args.number is not None and not 1 <= args.number <= len(replays):
+    if args.number is not None and args.number > len(replays):
         raise ValueError(f"--number {args.number}: {path} holds decodes 1 to {len(replays)}")
     for number, one in enumerate(replays, start=1):
         if args.number in (None, number):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudoku_env.errors import BoardError
+from sudoku_env.invisible import invisible_characters
 
 Board = NDArray[np.uint8]
 BoardLike = str | Sequence[int] | Sequence[Sequence[int]] | NDArray[np.integer]
@@ -149,11 +150,23 @@ def parse_board(text: str, size: int | None = None) -> Board:
     for 10..16.
 
     All cells stand in one line or n in each of n lines. A line of nothing but `-` is a ruling, so a board with a blank
-    row needs another sign for its blanks.
+    row needs another sign for its blanks. Spaces of any width separate cells; a character that is not seen and no space
+    is none of a board.
 
     Raises:
-        BoardError: The text is no board; the message names the symbol, the line or the count at fault.
+        BoardError: The text is no board; the message names the symbol, the line or the count at fault, and characters
+            that are not seen.
+        TypeError: It is no text.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a text, got {text!r:.60}")
+    try:
+        return _parse_board(text, size)
+    except BoardError as error:
+        raise BoardError(f"{error}{invisible_characters(text)}") from None
+
+
+def _parse_board(text: str, size: int | None) -> Board:
     rows = [line for line in text.splitlines() if line.strip() and not _is_ruling(line)]
     lines = [row.replace("|", " ").replace(",", " ").replace(";", " ").split() for row in rows]
     separated = all(len(entry) <= 2 for line in lines for entry in line)

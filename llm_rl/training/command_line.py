@@ -15,9 +15,10 @@ from argparse import (
     ArgumentTypeError,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
 from inspect import get_annotations
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -155,16 +156,7 @@ def parse(*classes: Any, description: str | None = None, places: Sequence[str] =
         places: Options that the first words give, in this order and without a name, in place of a YAML file; the last
             one takes all that are left if it is a list.
     """
-    first = " ".join(places) if places else "[options.yaml]"
-    parser = _Parser(
-        classes,
-        usage=f"%(prog)s {first} [--option value ...]",
-        description=description,
-        epilog="A YAML file may set any option; the command line wins. --no_x is --x false." if not places else None,
-        allow_abbrev=False,
-        formatter_class=_HelpFormatter,
-    )
-    parser.add_argument("--help_all", action=_HelpAll, nargs=0, default=SUPPRESS, help="Show all options and exit.")
+    parser = _parser_of(classes, description, places)
     words = _named(sys.argv[1:], places, parser) if places else sys.argv[1:]
     if not places and words and words[0].endswith((".yaml", ".yml")):
         parser.set_defaults(**_recipe(Path(words.pop(0)), parser))
@@ -178,6 +170,36 @@ def parse(*classes: Any, description: str | None = None, places: Sequence[str] =
         return parser.parse_args_into_dataclasses(words, look_for_args_file=False)
     except (ImportError, ValueError) as error:
         parser.error(str(error))
+
+
+def help_text(*classes: Any, description: str | None, prog: str, shown: Callable[[str, Any], Any]) -> str:
+    """What --help prints after `parse` of these dataclasses, 80 columns wide, to be kept where importing them is slow.
+
+    Args:
+        classes: As in `parse`.
+        description: As in `parse`.
+        prog: Name of the program.
+        shown: Name and default of an option → the default that is printed, where it depends on the machine.
+    """
+    parser = _parser_of(classes, description, ())
+    parser.prog, parser.formatter_class = prog, partial(_HelpFormatter, width=78)  # argparse leaves two columns free
+    for action in parser._actions:
+        action.default = shown(action.dest, action.default)
+    return parser.format_help()
+
+
+def _parser_of(classes: Sequence[Any], description: str | None, places: Sequence[str]) -> _Parser:
+    first = " ".join(places) if places else "[options.yaml]"
+    parser = _Parser(
+        classes,
+        usage=f"%(prog)s {first} [--option value ...]",
+        description=description,
+        epilog="A YAML file may set any option; the command line wins. --no_x is --x false." if not places else None,
+        allow_abbrev=False,
+        formatter_class=_HelpFormatter,
+    )
+    parser.add_argument("--help_all", action=_HelpAll, nargs=0, default=SUPPRESS, help="Show all options and exit.")
+    return parser
 
 
 def _unknown(name: str, known: Sequence[str] | Mapping[str, Any]) -> str:

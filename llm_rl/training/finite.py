@@ -11,6 +11,12 @@ def gradient_norm(gradients: Iterable[Tensor | None]) -> Tensor:
     return torch.nn.utils.get_total_norm([gradient for gradient in gradients if gradient is not None])
 
 
+def all_finite(weight: Tensor) -> bool:
+    """Whether a tensor of any shape and type holds neither NaN nor infinity."""
+    # A sum is not finite where one of its terms is not; where only the sum overflows the terms are looked at.
+    return not weight.is_floating_point() or bool(torch.isfinite(weight.sum()) or torch.isfinite(weight).all())
+
+
 @torch.no_grad()
 def check_weights(model: nn.Module) -> None:
     """Look at all weights of a model.
@@ -19,8 +25,7 @@ def check_weights(model: nn.Module) -> None:
         FloatingPointError: One holds NaN or infinity; the message names it.
     """
     for name, weight in model.named_parameters():
-        # A sum is not finite where one of its terms is not; where only the sum overflows the terms are looked at.
-        if weight.is_floating_point() and not torch.isfinite(weight.sum()) and not torch.isfinite(weight).all():
+        if not all_finite(weight):
             raise FloatingPointError(
                 f"the model's weights are not finite, {name} among them; go back to an earlier checkpoint and lower "
                 "the learning rate"

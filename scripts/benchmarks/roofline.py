@@ -36,8 +36,8 @@ from dllm_rl.update import objective_pass
 from llm_rl.training.command_line import USER_ERRORS, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
 from sudoku_dllm.answers import shortest_answer
-from sudoku_dllm.demo.export import packed_chunks
 from sudoku_dllm.machine import machine
+from sudoku_dllm.models import packed_chunks
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 

@@ -34,6 +34,7 @@ from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import save_arrays, write_text_whole
 from scripts.study.config import BASES, EVERY_CELL, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_dllm.held_out import check_held_out
+from sudoku_dllm.models import record_sizes
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.run_page.replays import chosen, replay_in
 from sudoku_env.order import random_order_floor
@@ -201,6 +202,7 @@ class ArmRun:
         schedule = trapezoid(self.regime.warmup_share, self.regime.decay_share)
         train_to_budget(trainer, callback, schedule)
         if self.regime.save:
+            record_sizes(trainer.model, (puzzle.layout.size for puzzle in self.train))
             trainer.save_model(str(self.folder / "model"))
             self.tokenizer.save_pretrained(self.folder / "model")
         logged = trainer.state.log_history

@@ -41,6 +41,7 @@ from scripts.sudoku.endless import EndlessPuzzles
 from scripts.sudoku.hold_anneal import HoldThenAnneal
 from scripts.sudoku.model_card import write_card
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from sudoku_dllm.models import record_sizes
 from sudoku_env.board import Board
 from sudoku_env.errors import SudokuError
 from sudoku_env.generator import generate
@@ -217,6 +218,7 @@ def prepare(count: int, clues: tuple[int, int], split: str, seed: int) -> list[P
 def save(model: LladaForMaskedLM, name: str) -> Path:
     """Write the model and the tokenizer to a folder of the run; weights are rounded to `save_dtype`."""
     folder, dtype = output / name, getattr(torch, args.save_dtype)
+    record_sizes(model, [args.size])
     model.save_pretrained(folder, state_dict={key: value.to(dtype) for key, value in model.state_dict().items()})
     tokenizer.save_pretrained(folder)
     return folder

@@ -4,26 +4,28 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from transformers.utils import logging
-
-from dllm_rl.shipped import shipped_models
-from sudoku_dllm.demo.export import Arguments, export
-from sudoku_dllm.demo.serve import serve
+from sudoku_dllm.models import shipped_sizes
+from sudoku_dllm.options import not_empty, whole
 
 
 def add_demo(parser: argparse.ArgumentParser) -> None:
     """Options of `demo`."""
     parser.add_argument(
         "--models",
+        type=not_empty,
         nargs="+",
         metavar="MODEL",
-        help=f"folders of models, each as FOLDER or NAME=FOLDER ({', '.join(shipped_models())})",
+        help=f"shipped models or folders, each as FOLDER or NAME=FOLDER ({', '.join(shipped_sizes())})",
     )
     parser.add_argument(
-        "--port", type=int, default=8000, help="port on this machine; 0 is any that is free (%(default)s)"
+        "--port", type=whole(0, 65535), default=8000, help="port on this machine; 0 is any that is free (%(default)s)"
     )
     parser.add_argument("--no_browser", action="store_true", help="do not open the page in the browser")
-    parser.add_argument("--output_dir", help="write the page to this folder, to be put on a server, and serve nothing")
+    parser.add_argument(
+        "--output_dir",
+        type=not_empty,
+        help="write the page to this folder, to be put on a server, and serve nothing",
+    )
 
 
 def demo(args: argparse.Namespace) -> int:
@@ -33,6 +35,13 @@ def demo(args: argparse.Namespace) -> int:
         ValueError: A model is none that the page can compute.
         OSError: The port is taken, or the folder cannot be written.
     """
+    # What follows needs torch, which takes seconds to import.
+    from transformers.utils import logging
+
+    from sudoku_dllm.demo.export import Arguments, export
+    from sudoku_dllm.demo.serve import serve
+
+    logging.set_verbosity_error()
     logging.disable_progress_bar()
     if args.output_dir is not None:
         print(f"{export(Arguments(args.models, output_dir=args.output_dir))}: the page, for any server of files")

@@ -16,13 +16,13 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from dllm_rl import PolicyConfig
 from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.shipped import model_folder, shipped_models
+from dllm_rl.shipped import load, model_folder, shipped_models
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from sudoku_dllm.answers import TAIL, shortest_answer
+from sudoku_dllm.models import packed_chunks
 from sudoku_env import build_prompt, default_puzzles, to_string
 from sudoku_env.errors import TokenLayoutError
 from sudoku_env.logic import RULES
@@ -39,7 +39,7 @@ class Arguments:
 
     models: list[str] | None = field(
         default=None,
-        metadata={"help": "Folders of models, each as FOLDER or NAME=FOLDER; default: the shipped ones."},
+        metadata={"help": "Shipped models or folders, each as FOLDER or NAME=FOLDER; default: the shipped ones."},
     )
     tail: int = field(
         default=TAIL, metadata={"help": "Response tokens behind the grid, for models with a prompt; 3 for the shipped."}
@@ -54,30 +54,13 @@ def named(model: str) -> tuple[str, Path]:
         ValueError: The folder holds no model, or the name would not do as that of a file.
     """
     name, equals, folder = model.partition("=")
-    path = Path(folder if equals else model)
+    path = Path(model_folder(folder if equals else model))
     name = name if equals else path.name
     if not (path / "config.json").is_file():
         raise ValueError(f"{path} holds no config.json; name the folder of a model, as FOLDER or NAME=FOLDER")
     if not re.fullmatch(r"[\w.-]+", name):
         raise ValueError(f"the name {name!r} must be of letters, digits, '.', '-' and '_'; use NAME=FOLDER")
     return name, path
-
-
-def packed_chunks(tokenizer: Any) -> tuple[int, int]:
-    """Board size and cells of a chunk of a tokenizer that `scripts.sudoku.small_tokenizer` built.
-
-    Raises:
-        TokenLayoutError: The tokenizer is another one, so the page could not tokenize a puzzle for it.
-    """
-    rules = json.loads(tokenizer.backend_tokenizer.to_str())["pre_tokenizer"] or {}
-    for rule in rules.get("pretokenizers", []):
-        found = re.fullmatch(r"\[(\w+)\.\]\{(\d+)\}", rule.get("pattern", {}).get("Regex", ""))
-        if found:
-            return len(found[1]), int(found[2])
-    raise TokenLayoutError(
-        "the page tokenizes packed puzzles in chunks, and this tokenizer has none; "
-        "export a model whose tokenizer scripts.sudoku.small_tokenizer built"
-    )
 
 
 def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
@@ -128,30 +111,30 @@ def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
     }
 
 
-def export_model(name: str, folder: Path, output: Path, tail: int) -> dict[str, Any]:
-    """Write the weights of a model to `output/NAME.safetensors`, and describe it.
+def describe(name: str, folder: Path, tail: int) -> tuple[dict[str, Any], bytes]:
+    """A model as the page has it.
 
     Returns:
-        Name, title, number of parameters, configuration, layout and file of weights, as JSON.
+        Name, number of parameters, configuration, layout and file of weights, as JSON; and that file.
 
     Raises:
-        ValueError: It is no LLaDA.
+        ValueError: It is no LLaDA, or cannot be loaded.
         TokenLayoutError: Its tokenizer is none that the page could use.
     """
-    model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32)
+    model, tokenizer = load(str(folder), dtype=torch.float32)
     config = model.config
     if not isinstance(config, LladaConfig):
         raise ValueError(f"{folder} holds a {config.model_type}; the page computes LLaDA models alone")
     weights = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
-    (output / f"{name}.safetensors").write_bytes(save(weights))
     keys = ("d_model", "n_layers", "n_heads", "n_kv_heads", "mlp_hidden_size", "embedding_size")
-    return {
+    described = {
         "name": name,
         "parameters": sum(tensor.numel() for tensor in weights.values()),
         "weights": f"{name}.safetensors",
         "config": {key: getattr(config, key) for key in (*keys, "rope_theta", "rms_norm_eps")},
-        "layout": puzzle_layout(AutoTokenizer.from_pretrained(folder), tail),
+        "layout": puzzle_layout(tokenizer, tail),
     }
+    return described, save(weights)
 
 
 def examples() -> list[dict[str, Any]]:
@@ -172,11 +155,12 @@ def examples() -> list[dict[str, Any]]:
 
 
 def export(args: Arguments) -> Path:
-    """Write the page and return its folder.
+    """Write the page and return its folder; nothing is written before all models are loaded.
 
     Raises:
-        ValueError: A model is no LLaDA, a folder holds none, or two have one name.
+        ValueError: A model is no LLaDA or cannot be loaded, a folder holds none, or two have one name.
         TokenLayoutError: A tokenizer is none that the page could use.
+        OSError: The folder cannot be written to.
     """
     folders = args.models or [model_folder(name) for name in shipped_models()]
     models = [named(model) for model in folders]
@@ -184,10 +168,14 @@ def export(args: Arguments) -> Path:
     if len(set(names)) < len(names):
         raise ValueError(f"two models have one name: {names}; tell them apart by NAME=FOLDER")
     output = Path(args.output_dir)
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"--output_dir {output} is a file; name a folder")
+    described = [describe(name, folder, args.tail) for name, folder in models]
     output.mkdir(parents=True, exist_ok=True)
     shutil.copytree(PAGE, output, dirs_exist_ok=True)
-    described = [export_model(name, folder, output, args.tail) for name, folder in models]
-    content = {"policy": asdict(PolicyConfig()), "examples": examples(), "models": described}
+    for model, weights in described:
+        (output / model["weights"]).write_bytes(weights)
+    content = {"policy": asdict(PolicyConfig()), "examples": examples(), "models": [model for model, _ in described]}
     (output / "models.json").write_text(json.dumps(content) + "\n")
     return output
 

@@ -38,12 +38,17 @@ def page_server(folder: Path, port: int) -> ThreadingHTTPServer:
     """A server of a folder on the loopback interface; `serve_forever` runs it.
 
     Raises:
-        ValueError: The folder holds no page.
-        OSError: The port is taken.
+        ValueError: The folder holds no page, or there is no such port.
+        OSError: The port is taken, or not for this user.
     """
     if not (folder / "index.html").is_file():
         raise ValueError(f"{folder} holds no index.html; write the page there by `python -m sudoku_dllm.demo.export`")
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(PageHandler, directory=str(folder)))
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), partial(PageHandler, directory=str(folder)))
+    except OverflowError:
+        raise ValueError(f"--port {port}: ports are numbers from 0 to 65535") from None
+    except OSError as error:
+        raise OSError(f"--port {port}: {error.strerror}; choose another one, or 0 for any that is free") from error
 
 
 def serve(folder: Path, port: int, open_browser: bool) -> None:

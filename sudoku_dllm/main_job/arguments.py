@@ -37,7 +37,9 @@ CHANGEABLE = {
 class ScriptArguments:
     """What to train, on what, and how to judge it."""
 
-    model: str = field(default=model_folder("llada-sudoku6x6"), metadata={"help": "Folder of model and tokenizer."})
+    model: str = field(
+        default="llada-sudoku6x6", metadata={"help": "A shipped model, or the folder of a model and its tokenizer."}
+    )
     dtype: str = field(default="auto", metadata={"help": "Type of the weights: auto (as saved), bfloat16 or float32."})
     data: str = field(
         default=str(DATA / "sudoku6x6_train.jsonl"),
@@ -106,6 +108,7 @@ class ScriptArguments:
     control_batch_size: int = field(default=128, metadata={"help": "Puzzles in a batch of the two SFT arms."})
 
     def __post_init__(self) -> None:
+        self.model = model_folder(self.model)
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype={self.dtype!r} is unknown; use one of {', '.join(DTYPES)}")
         if self.prompt_template is not None and self.prompt_template not in TEMPLATES:

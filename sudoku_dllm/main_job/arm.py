@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import nn
 from transformers import (
-    AutoModelForMaskedLM,
     PreTrainedModel,
     PrinterCallback,
     ProgressCallback,
@@ -25,6 +24,7 @@ import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decoding import decode
 from dllm_rl.evaluation import Evaluation, evaluate
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.shipped import load
 from dllm_rl.strategies import get_strategy
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
@@ -35,6 +35,7 @@ from llm_rl.training.storage import save_arrays, write_text_whole
 from sudoku_dllm.machine import machine
 from sudoku_dllm.main_job.arguments import BASE
 from sudoku_dllm.main_job.data import Setting
+from sudoku_dllm.models import record_sizes
 from sudoku_env.envs.rendering import decode_gif
 
 RESULT, OUTCOMES, METRICS, CURVE, MODEL, GIF = (
@@ -58,7 +59,7 @@ def new_model(setting: Setting, seed: int) -> PreTrainedModel:
     """A fresh copy of the base model, with adapters that do nothing yet if LoRA is asked for."""
     set_seed(seed)
     script, args = setting.script, setting.args
-    model = AutoModelForMaskedLM.from_pretrained(script.model, dtype=script.dtype).to(args.device)
+    model = load(script.model, dtype=script.dtype).model.to(args.device)
     if not args.lora_r:
         return model
     return add_lora(
@@ -134,6 +135,7 @@ def train_arm(
     trainer.add_callback(ShareSpent(callback, progress))
     schedule = trapezoid(script.warmup_share, script.decay_share)
     train_to_budget(trainer, callback, schedule, resume_from_checkpoint=LAST if resume else None)
+    record_sizes(trainer.model, (puzzle.layout.size for puzzle in setting.train))
     trainer.save_model(str(folder / MODEL))
     setting.tokenizer.save_pretrained(folder / MODEL)
     if script.curve_points:

@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM
 
+from dllm_rl.models.folder import check_folder, named_model
 from llm_rl.training.command_line import (
     INTERRUPTED,
     USER_ERRORS,
@@ -61,8 +62,10 @@ def main() -> None:
     folder = RunFolder(args, inputs=[script.model, script.data, *script.eval_data])
     quiet_libraries()
     with user_errors(*USER_ERRORS, SudokuError, ValueError):
+        if Path(script.model).is_dir():
+            check_folder(Path(script.model))
         setting = Setting.load(script, args)
-        with torch.device("meta"):  # sizes without weights
+        with torch.device("meta"), named_model(script.model, "model"):  # sizes without weights
             shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(script.model))
     resume = args.resume_from_checkpoint is not None
     run = folder.open(recorded(script, args))

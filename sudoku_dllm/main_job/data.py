@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from dllm_rl.models.folder import named_model
 from dllm_rl.sudoku import SudokuTask
 from sudoku_dllm.held_out import check_held_out
 from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
@@ -43,11 +44,12 @@ class Setting:
         """Read everything.
 
         Raises:
-            OSError: A file or the tokenizer cannot be read.
+            OSError: A file cannot be read.
             SudokuError: A prompt is none, cannot be pre-filled, or is in words that images are not in.
-            ValueError: A held-out solution grid occurs in training.
+            ValueError: The tokenizer cannot be loaded, or a held-out solution grid occurs in training.
         """
-        tokenizer = AutoTokenizer.from_pretrained(script.model)
+        with named_model(script.model, "tokenizer"):
+            tokenizer = AutoTokenizer.from_pretrained(script.model)
 
         def filled(path: str, count: int, images: int = 1) -> list[PreFilled]:
             prompts = worded(read_prompts(path)[: count or None], script.prompt_template)

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from llm_rl.training.storage import write_text_whole
-
 TEMPLATE = Path(__file__).with_name("template.html")
 PLACE = "<!-- data -->"
 PAGE = "report.html"
@@ -118,6 +116,8 @@ class Page:
         Raises:
             OSError: It cannot be written.
         """
+        from llm_rl.training.storage import write_text_whole  # imports torch, which reading a page does without
+
         # A "<" in the data must not end the element that holds it.
         data = json.dumps(asdict(self), default=str, allow_nan=False).replace("<", "\\u003c")
         element = f'<script type="application/json" id="data">{data}</script>'

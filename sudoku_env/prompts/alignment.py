@@ -34,6 +34,18 @@ class Tokenizer(Protocol):
         ...
 
 
+def check_types(tokenizer: Tokenizer, *, texts: dict[str, Any], numbers: dict[str, Any]) -> None:
+    """Raises `TypeError` for the first argument of another type, by its name."""
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be a text, got {value!r:.60}")
+    for name, value in numbers.items():
+        if not hasattr(value, "__index__"):
+            raise TypeError(f"{name} must be a whole number, got {value!r:.60}")
+    if not (callable(getattr(tokenizer, "encode", None)) and callable(getattr(tokenizer, "decode", None))):
+        raise TypeError(f"tokenizer must have encode and decode, got {tokenizer!r:.60}")
+
+
 @dataclass(frozen=True, eq=False)
 class AnswerTokens:
     """The tokens of opening and grid, the same for every solution but for the cells; arrays are read-only.

@@ -21,6 +21,7 @@ from sudoku_env.board import (
     to_string,
 )
 from sudoku_env.errors import PuzzleParseError, SudokuError
+from sudoku_env.invisible import invisible_characters
 from sudoku_env.prompts.grids import (
     BOARD_CELLS,
     Grid,
@@ -144,15 +145,34 @@ def parse_puzzle(text: str) -> Board:
     A puzzle is n lines of n entries (also inside a table, a code fence, box rulings or brackets, or behind row labels
     such as `Row 1:`), or n² entries in one line, which may stand amid words. Blanks are `0 _ . x X * -`; entries are
     packed or separated by spaces, tabs, `|`, commas and the like; 16×16 takes 10..16 or A..G. A puzzle may be given
-    twice. A grid without any digit is no puzzle, numbers in prose are none either.
+    twice. A grid without any digit is no puzzle, numbers in prose are none either. Characters that are not seen
+    (zero-width ones, a byte order mark, a soft hyphen) do no harm amid words, and spaces of other widths separate
+    entries; where others stand in or at a grid it is not found, and the message names them.
 
     Returns:
         uint8 `(n²,)`, free of clashes; whether it has a solution is not looked at.
 
     Raises:
         PuzzleParseError: No puzzle, different puzzles, a wrong number of rows or entries, a digit out of range, or the
-            same digit twice in a unit. The message names the line, counted from 1.
+            same digit twice in a unit. The message names the line, counted from 1, and characters that are not seen by
+            code point and position.
+        TypeError: It is no text.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a text, got {text!r:.60}")
+    try:
+        grid, board = _only_grid(text)
+    except PuzzleParseError as error:
+        raise PuzzleParseError(f"{error}{invisible_characters(text)}") from None
+    clash = find_conflict(board)
+    if clash is not None:
+        size = size_of(board.size)
+        names = " and ".join(f"line {grid.lines[cell // size]} ({cell_name(cell, size)})" for cell in clash)
+        raise PuzzleParseError(f"a contradiction: {SYMBOLS[board[clash[0]] - 1]} stands twice in a unit, {names}")
+    return board
+
+
+def _only_grid(text: str) -> tuple[Grid, Board]:
     near_misses: list[str] = []
     found: list[tuple[Grid, Board]] = []
     for grid in _grids(text.splitlines(), near_misses):
@@ -165,13 +185,7 @@ def parse_puzzle(text: str) -> Board:
     if not found:
         hint = near_misses[0] if near_misses else "expected n lines of n entries, or n² symbols, for n in 4, 6, 9, 16"
         raise PuzzleParseError(f"no puzzle found: {hint}")
-    grid, board = found[0]
-    clash = find_conflict(board)
-    if clash is not None:
-        size = size_of(board.size)
-        names = " and ".join(f"line {grid.lines[cell // size]} ({cell_name(cell, size)})" for cell in clash)
-        raise PuzzleParseError(f"a contradiction: {SYMBOLS[board[clash[0]] - 1]} stands twice in a unit, {names}")
-    return board
+    return found[0]
 
 
 def _grids(lines: Sequence[str], near_misses: list[str]) -> Iterator[Grid]:

@@ -18,6 +18,7 @@ from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.alignment import (
     AnswerTokens,
     Tokenizer,
+    check_types,
     choose,
     decode_prompt,
     encode_prompt,
@@ -243,7 +244,8 @@ def pre_fill(
     givens, is left out: 93 tokens of a 9×9 puzzle where a digit is one.
 
     Args:
-        prompt: A text with one puzzle that `parse_puzzle` reads.
+        prompt: A text with one puzzle that `parse_puzzle` reads. It is tokenized as it is, characters that are not
+            seen included.
         tokenizer: Its chat template is applied where it has one; else the system prompt, the prompt and a line end go
             in as text, after the bos token if there is one.
         max_gen_length: Number of response tokens.
@@ -262,7 +264,13 @@ def pre_fill(
         PuzzleParseError: No puzzle, several, a malformed one, or one without exactly one solution.
         TokenLayoutError: No layout suits the tokenizer, the mask token is unknown or taken, or the response is longer
             than `max_gen_length`.
+        TypeError: An argument is of another type; the message names it.
     """
+    check_types(
+        tokenizer,
+        texts={"prompt": prompt, "system_prompt": system_prompt, "opening": opening, "layout": layout or ""},
+        numbers={"max_gen_length": max_gen_length, "mask_token_id": 0 if mask_token_id is None else mask_token_id},
+    )
     puzzle = parse_puzzle(prompt)
     size = size_of(puzzle.size)
     solution = _only_solution(puzzle)

@@ -82,9 +82,8 @@ def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
         (["solve", "123"], "3 cells do not make a board"),
         (["solve", "nowhere.txt"], "there is no file nowhere.txt"),
         (["generate", "--clues", "1", "2", "3"], "--clues 1 2 3: give one number, or the least and the most"),
-        (["generate", "--count", "-1"], "need n >= 0"),
         (["decode", "--model", "nothing", EASY], "there is no model 'nothing': choose one of ['llada-sudoku6x6'"),
-        (["decode", "--strategy", "best", EASY], "best"),
+        (["decode", "--strategy", "best", EASY], "--strategy: invalid choice: 'best'"),
     ],
 )
 def test_wrong_input_is_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +107,7 @@ def test_without_torch_the_remedy_is_told(name: str) -> None:
     run = [sys.executable, "-c"]
     solving = f"{block}from sudoku_dllm.__main__ import main; sys.exit(main(['solve', {EASY!r}]))"
     assert subprocess.run([*run, solving], capture_output=True, text=True, check=True).stdout.strip() == SOLVED
-    decoding = f"{block}from sudoku_dllm.__main__ import main; sys.exit(main(['decode', {EASY!r}]))"
+    decoding = f"{block}from sudoku_dllm.__main__ import main; sys.exit(main(['decode', '--model', 'x/y', {EASY!r}]))"
     failed = subprocess.run([*run, decoding], capture_output=True, text=True, check=False)
     assert failed.returncode == 2
     assert failed.stderr.strip() == f"sudoku-dllm decode needs {name}; install it with pip install 'sudoku-dllm[train]'"

@@ -10,7 +10,7 @@ from dllm_rl import PolicyConfig, SudokuTask, get_strategy
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.trajectories import Step, Trajectories, decoding_steps
 from sudoku_dllm.answers import shortest_answer
-from sudoku_dllm.demo.export import packed_chunks
+from sudoku_dllm.models import packed_chunks
 from sudoku_env import build_prompt, pre_fill, read_prompts, read_puzzles
 
 MODELS = ("llada-sudoku6x6", "llada-sudoku6x6-converged")

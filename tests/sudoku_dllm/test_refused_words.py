@@ -1,0 +1,138 @@
+"""What a user types, and the files that it names: one line says what is wrong, the status is 2, nothing is done."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sudoku_dllm.__main__ import COMMANDS, main
+from sudoku_dllm.main_job.help import HELP, current_help
+from sudoku_dllm.options import LARGEST_SEED
+
+EASY, SOLVED = "1..4..1221...3..", "1234341221434321"
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What is said of these words, with the right status, in one line, and without a word on standard output."""
+    capsys.readouterr()
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.startswith("sudoku-dllm: ") and told.err.count("\n") == 1
+    return told.err
+
+
+@pytest.mark.parametrize("command", ["solve", "rate", "explain", "decode"])
+def test_empty_input_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "comments.txt").write_text("# no puzzle\n\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    assert "PUZZLE is '', which holds no cell" in refusal(capsys, command, "")
+    assert "PUZZLE is ' ', which holds no cell" in refusal(capsys, command, EASY, " ")
+    assert "standard input holds no puzzle" in refusal(capsys, command, "-")
+    assert "comments.txt holds no puzzle" in refusal(capsys, command, str(tmp_path / "comments.txt"))
+    assert "/dev/null holds no puzzle" in refusal(capsys, command, "/dev/null")
+
+
+def test_files_that_hold_no_puzzles_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {
+        "binary": bytes(range(256)),
+        "utf16": EASY.encode("utf-16"),
+        "short": f"{EASY}\n{EASY}\n12345\n".encode(),
+        "seen": f"{EASY}\n\u200b{EASY}\n".encode(),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    assert f"{tmp_path} is a folder" in refusal(capsys, "solve", str(tmp_path))
+    assert "binary is no text in UTF-8 (invalid start byte at byte 129)" in refusal(
+        capsys, "solve", str(tmp_path / "binary")
+    )
+    assert "utf16 is no text in UTF-8" in refusal(capsys, "solve", str(tmp_path / "utf16"))
+    assert "short, line 3, which must be a whole puzzle: 5 cells" in refusal(capsys, "solve", str(tmp_path / "short"))
+    assert "invisible: U+200B ZERO WIDTH SPACE" in refusal(capsys, "solve", str(tmp_path / "seen"))
+    assert "there is no file a/b, and it is no board: 3 cells" in refusal(capsys, "solve", "a/b")
+
+
+def test_a_byte_order_mark_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "some.txt").write_text(EASY, encoding="utf-8-sig")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"\ufeff{EASY}\n"))
+    assert main(["solve", str(tmp_path / "some.txt"), "-"]) == 0
+    assert capsys.readouterr().out.split() == [SOLVED, SOLVED]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("explain --steps -2", "--steps: -2 is out of range; give a whole number 1 or larger"),
+        ("explain --steps 0", "--steps: 0 is out of range"),
+        ("explain --steps nan", "--steps: 'nan' is no whole number"),
+        ("generate --count -1", "--count: -1 is out of range; give a whole number from 1 to 10,000,000"),
+        ("generate --count 0", "--count: 0 is out of range"),
+        (f"generate --count {10**23}", f"--count: {10**23} is out of range"),
+        ("generate --count 1.5", "--count: '1.5' is no whole number"),
+        ("generate --seed -1", "--seed: -1 is out of range"),
+        (f"generate --seed {LARGEST_SEED + 1}", f"--seed: {LARGEST_SEED + 1} is out of range"),
+        ("generate --size 5", "--size: invalid choice: "),
+        ("generate --exact", "--exact needs --rule"),
+        ("generate --grid --solutions", "--solutions: not allowed with argument --grid"),
+        ("decode --tokens_per_step 0", "--tokens_per_step: 0 is out of range"),
+        ("decode --seed -1", "--seed: -1 is out of range"),
+        ("decode --delay -1", "--delay: -1 is out of range; give seconds from 0 to 3,600"),
+        ("decode --delay nan", "--delay: nan is out of range"),
+        ("decode --delay inf", "--delay: inf is out of range"),
+        ("decode --delay x", "--delay: 'x' is no number"),
+        ("decode --max_gen_length -1", "--max_gen_length: -1 is out of range"),
+        ("decode --template foo", "--template: invalid choice: 'foo'"),
+        ("decode --model=", "--model: it is empty"),
+        ("replay --number 0 x", "--number: 0 is out of range"),
+        ("replay --delay -1 x", "--delay: -1 is out of range"),
+        ("demo --port 99999", "--port: 99999 is out of range; give a whole number from 0 to 65,535"),
+        ("demo --port -1", "--port: -1 is out of range"),
+        ("demo --output_dir=", "--output_dir: it is empty"),
+        ("demo --models=", "--models: it is empty"),
+        ("nothing", "COMMAND: invalid choice: 'nothing'"),
+        ("", "the following arguments are required: COMMAND"),
+    ],
+)
+def test_values_that_an_option_does_not_take_are_named(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    puzzle = [EASY] if words.startswith(("explain", "decode")) else []
+    told = refusal(capsys, *words.split(), *puzzle)
+    assert message in told and (" --help" in told or "--exact" in words)
+
+
+def test_files_that_are_no_page_of_a_run_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = '<script type="application/json" id="data">{}</script>'
+    damaged = {
+        "binary": bytes(range(256)),
+        "text": b"1",
+        "damaged": page.encode(),
+        "cut": page.format("[")[:-1].encode(),
+    }
+    for name, content in damaged.items():
+        (tmp_path / name).write_bytes(content)
+        assert f"{name} is no page of a run, or is damaged" in refusal(capsys, "replay", str(tmp_path / name))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_needs_no_torch(command: str) -> None:
+    """Whose import takes seconds: it is as if it were not installed."""
+    run = (
+        "import sys; sys.modules['torch'] = sys.modules['transformers'] = None; from sudoku_dllm.__main__ import main; "
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{run}main([{command!r}, '--help'])"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"usage: sudoku-dllm {command} ") and not done.stderr
+
+
+def test_the_help_of_train_is_that_of_its_arguments() -> None:
+    """Words alone: where lines break is for argparse to say."""
+    written = HELP.read_text(encoding="utf-8")
+    remedy = "write it anew by python -m sudoku_dllm.main_job.help"
+    assert written.split() == current_help().split(), remedy
