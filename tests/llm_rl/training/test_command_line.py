@@ -114,6 +114,35 @@ def test_the_command_line_goes_over_the_recipe(command, tmp_path) -> None:
     assert on_command_line("steps") and on_command_line("learning_rate_end") and not on_command_line("learning_rate")
 
 
+@pytest.mark.parametrize(
+    ("words", "text", "expected"),
+    [
+        (["--steps", 5], "learning_rate: 0.5", Options(steps=5)),
+        (["--learning-rate=0.5"], "steps: 5", Options(0.5)),
+        ([], "steps: 5\nlearning_rate: null", Options(None, steps=5)),  # type: ignore[arg-type]
+        (["--name", "x"], "steps: 5", Options(steps=5, name="x")),
+    ],
+)
+def test_of_options_that_exclude_each_other_the_command_lines_has_a_say(
+    command, tmp_path, words: list[Any], text: str, expected: Options
+) -> None:
+    (tmp_path / "recipe.yaml").write_text(text)
+    command(tmp_path / "recipe.yaml", *words)
+    assert parse(Options, one_of=("learning_rate", "steps")) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"), [(["--steps", 5, "--learning_rate=0.5"], "kind: one"), ([], "steps: 5\nlearning_rate: 0.5")]
+)
+def test_two_options_that_exclude_each_other_are_refused(
+    command, capsys, tmp_path, words: list[Any], text: str
+) -> None:
+    (tmp_path / "recipe.yaml").write_text(text)
+    command(tmp_path / "recipe.yaml", *words)
+    found = refusal(capsys, lambda: parse(Options, one_of=("learning_rate", "steps")))
+    assert "--learning_rate and --steps exclude each other; give one of them" in found
+
+
 def test_first_words_may_have_places(command, capsys) -> None:
     command("study.yaml", "a", "b", "--jobs", 2)
     assert parse(Places, places=("config", "arms")) == (Places("study.yaml", ["a", "b"], 2),)
