@@ -212,7 +212,7 @@ def test_every_log_line_has_the_monitors(tmp_path: Path) -> None:
     for line in run.state.log_history[:4]:
         assert names <= line.keys()
         assert line["engine_logp_diff_max"] < 1e-4 and line["masked_frac"] == pytest.approx(0.5, abs=0.05)
-    # A half of the mean square of the log-ratio: rounding at the first use of a roll-out, and a step's size at the second.
+    # Half the mean square of the log-ratio: rounding at the first use of a roll-out, the size of a step at the second.
     assert [line["approx_kl"] > 1e-9 for line in run.state.log_history[:4]] == [False, True] * 2
     assert run.state.log_history[0]["reward_mean"] == run.state.log_history[1]["reward_mean"]
 
