@@ -1,7 +1,6 @@
 """How scripts parse, and how they end where the user made an error."""
 
 import runpy
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 from llm_rl.training.arguments import RunArguments  # noqa: E402
 from llm_rl.training.command_line import need_model, need_writable, on_command_line, parse, user_errors  # noqa: E402
+from tests.helpers.warm_process import run_script  # noqa: E402
 
 SUDOKU = ROOT / "data" / "sudoku6x6_test.jsonl"
 
@@ -261,9 +261,6 @@ def test_a_script_finds_an_error_of_the_user_before_it_loads_anything(
 
 
 def test_a_typo_on_a_command_line_trains_nothing(tmp_path) -> None:
-    words = ["--learning_rat", "1", "--output_dir", str(tmp_path / "run")]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "train_sudoku.py"), *words], capture_output=True, text=True
-    )
+    done = run_script(ROOT / "scripts" / "train_sudoku.py", ["--learning_rat", 1, "--output_dir", tmp_path / "run"])
     assert done.returncode == 2 and not done.stdout and not (tmp_path / "run").exists()
     assert done.stderr == "train_sudoku.py: --learning_rat is unknown; did you mean --learning_rate?\n"
