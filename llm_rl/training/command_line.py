@@ -145,7 +145,9 @@ class _Parser(HfArgumentParser):
         return next((base for base in bases if name in get_annotations(base)), None)
 
 
-def parse(*classes: Any, description: str | None = None, places: Sequence[str] = ()) -> tuple[Any, ...]:
+def parse(
+    *classes: Any, description: str | None = None, places: Sequence[str] = (), one_of: Sequence[str] = ()
+) -> tuple[Any, ...]:
     """Instances of dataclasses from the command line, over those of a YAML file if the first word names one.
 
     Whatever is wrong with the words, the file or a value that a class refuses with a `ValueError` ends the program.
@@ -155,11 +157,15 @@ def parse(*classes: Any, description: str | None = None, places: Sequence[str] =
         description: What --help says first, the script's docstring.
         places: Options that the first words give, in this order and without a name, in place of a YAML file; the last
             one takes all that are left if it is a list.
+        one_of: Options of which one alone has a say: the command line and the file give one of them at most, and where
+            the command line gives one, the file's is left out.
     """
     parser = _parser_of(classes, description, places)
     words = _named(sys.argv[1:], places, parser) if places else sys.argv[1:]
+    recipe = {}
     if not places and words and words[0].endswith((".yaml", ".yml")):
-        parser.set_defaults(**_recipe(Path(words.pop(0)), parser))
+        recipe = _recipe(Path(words.pop(0)), parser)
+    parser.set_defaults(**_without_rivals(recipe, one_of, parser))
     for word in words:
         name = word.partition("=")[0]
         if name.startswith("--") and name not in parser._option_string_actions and not set(name) & set(" \n"):
@@ -200,6 +206,15 @@ def _parser_of(classes: Sequence[Any], description: str | None, places: Sequence
     )
     parser.add_argument("--help_all", action=_HelpAll, nargs=0, default=SUPPRESS, help="Show all options and exit.")
     return parser
+
+
+def _without_rivals(recipe: dict[str, Any], one_of: Sequence[str], parser: HfArgumentParser) -> dict[str, Any]:
+    """The recipe without the options that one of the command line takes the place of."""
+    told = [name for name in one_of if on_command_line(name)]
+    for given in (told, [name for name in one_of if recipe.get(name) is not None]):
+        if len(given) > 1:
+            parser.error(f"{' and '.join(f'--{name}' for name in given)} exclude each other; give one of them")
+    return {name: value for name, value in recipe.items() if not told or name not in one_of}
 
 
 def _unknown(name: str, known: Sequence[str] | Mapping[str, Any]) -> str:

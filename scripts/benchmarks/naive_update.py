@@ -5,6 +5,9 @@ logits at every position, softmax over the full vocabulary at every response pos
 trajectories. The objective is that of `dllm_rl.objective`; only the work differs from `dllm_rl.update`.
 """
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +17,16 @@ from dllm_rl.rollouts import Rollout
 from dllm_rl.update import Backward
 from llm_rl.core._checks import promote
 from llm_rl.core.surrogate import clipped_surrogate
+
+
+def in_float64(record: Rollout) -> Rollout:
+    """A roll-out whose log-probabilities and rewards are float64."""
+    wide: dict[str, Any] = {
+        name: value.double()
+        for name, value in vars(record).items()
+        if isinstance(value, Tensor) and value.is_floating_point()
+    }
+    return replace(record, **wide)
 
 
 def naive_pass(

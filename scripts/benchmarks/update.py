@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,7 +52,7 @@ from dllm_rl.rollouts import Rollout, rollout  # noqa: E402
 from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
 from dllm_rl.update import objective_pass  # noqa: E402
 from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
-from scripts.benchmarks.naive_update import naive_pass  # noqa: E402
+from scripts.benchmarks.naive_update import in_float64, naive_pass  # noqa: E402
 from scripts.benchmarks.peak_memory import peak_of_update  # noqa: E402
 from sudoku_env.generator import generate  # noqa: E402
 from sudoku_env.prompts.text import build_prompt  # noqa: E402
@@ -184,16 +183,6 @@ def contenders(model: PreTrainedModel, record: Rollout) -> dict[str, Callable[[]
         "masked": partial(lean, model, alone),
         "lean": partial(lean, model, record),
     }
-
-
-def in_float64(record: Rollout) -> Rollout:
-    """A roll-out whose log-probabilities and rewards are float64."""
-    wide: dict[str, Any] = {
-        name: value.double()
-        for name, value in vars(record).items()
-        if isinstance(value, Tensor) and value.is_floating_point()
-    }
-    return replace(record, **wide)
 
 
 def gradient(model: PreTrainedModel, work: Callable[[], object]) -> Tensor:

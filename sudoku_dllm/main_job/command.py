@@ -47,7 +47,7 @@ from sudoku_env.errors import SudokuError
 
 def main() -> None:
     """Train, judge, report."""
-    script, args = parse(ScriptArguments, RecipeArguments, description=__doc__)
+    script, args = parse(ScriptArguments, RecipeArguments, description=__doc__, one_of=("max_steps", "train_seconds"))
     for option, path in {"data": script.data, **{f"eval_data, {n}": p for n, p in script.test_sets.items()}}.items():
         need_file(option, path)
     if script.curve_points:

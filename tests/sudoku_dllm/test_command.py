@@ -163,7 +163,7 @@ def test_the_wheel_works_elsewhere(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     described = json.loads((tmp_path / "page" / "models.json").read_text(encoding="utf-8"))
     assert [model["name"] for model in described["models"]] == shipped_models() and described["examples"]
-    small = ["--arms", "sft", "--cpu_seconds", "0.5", "--eval_puzzles", "3", "--eval_tokens", "4", "--jobs", "0"]
+    small = ["--arms", "sft", "--max_steps", "2", "--eval_puzzles", "3", "--eval_tokens", "4", "--jobs", "0"]
     done = subprocess.run([*command[:2], "train", *small, "--max_puzzles", "8"], **run)
     assert done.returncode == 0, done.stderr[-3000:]
     assert (tmp_path / "runs" / "train_sudoku" / "report.html").is_file()

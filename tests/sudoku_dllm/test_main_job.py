@@ -390,6 +390,7 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path: Path) -> None:
         (["--train_seconds", "0"], "train_seconds=0.0 must be positive and finite"),
         (["--train_seconds", "nan"], "train_seconds=nan must be positive and finite"),
         (["--max_steps", "0"], "max_steps=0 must be at least 1"),
+        (["--max_steps", "2", "--train_seconds", "9"], "--max_steps and --train_seconds exclude each other; give one"),
         (["--learning_rate", "-1"], "learning_rate=-1.0 must be a finite number, 0 or larger"),
         (["--learning_rate", "nan"], "learning_rate=nan must be a finite number, 0 or larger"),
         (["--sft_learning_rate", "inf"], "sft_learning_rate=inf must be a finite number, 0 or larger"),

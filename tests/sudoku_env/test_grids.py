@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from sudoku_env.board import SIZES, as_board, geometry, is_solved
 from sudoku_env.errors import BoardError
@@ -19,11 +20,11 @@ def grids(count, size, seed):
     return generate(count, size=size, clues=size * size, seed=seed).solutions
 
 
-def deviation(counts, expected):
-    """How far counts lie from what is expected: chi-square in standard deviations of a chi-square."""
+def as_expected(counts, expected):
+    """Whether counts lie no further from what is expected, and no nearer, than chance has them: but for two in 10⁶."""
     counts, expected = np.asarray(counts, float), np.broadcast_to(expected, len(counts))
-    freedom = len(counts) - 1
-    return (((counts - expected) ** 2 / expected).sum() - freedom) / (2 * freedom) ** 0.5
+    share = chi2.sf(((counts - expected) ** 2 / expected).sum(), len(counts) - 1)
+    return 1e-6 < share < 1 - 1e-6
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -70,7 +71,7 @@ def test_fill_all_finds_every_solution(size):
 def test_4x4_grids_are_equally_likely():
     counts = Counter(grid.tobytes() for grid in grids(28_800, 4, 3))
     assert len(counts) == 288
-    assert abs(deviation(list(counts.values()), 100)) < 3
+    assert as_expected(list(counts.values()), 100)
 
 
 def test_6x6_grids_fall_into_classes_by_their_size():
@@ -85,7 +86,7 @@ def test_6x6_grids_fall_into_classes_by_their_size():
     assert sum(sizes.values()) == 28_200_960
     expected = [size * 5000 / 28_200_960 for size in sizes.values()]
     assert min(expected) > 5
-    assert abs(deviation([counts[form] for form in sizes], expected)) < 3
+    assert as_expected([counts[form] for form in sizes], expected)
 
 
 def test_9x9_runs_succeed_as_often_as_there_are_grids():
@@ -95,13 +96,13 @@ def test_9x9_runs_succeed_as_often_as_there_are_grids():
     runs = sum(random_grid9(rng, places, grid) for _ in range(wanted))
     share = 6_670_903_752_021_072_936_960 / (factorial(9) * 56**4 * 6**12 * 2**6)
     spread = (wanted * (1 - share)) ** 0.5 / share
-    assert abs(runs - wanted / share) < 3 * spread
+    assert abs(runs - wanted / share) < 5 * spread
 
 
 def test_9x9_grids_prefer_no_place():
     """Boxes are drawn one after the other; yet bands and stacks, and pairs of boxes, have to look alike."""
     made = grids(20_000, 9, 5).reshape(-1, 9, 9)
-    assert abs(deviation(np.bincount(made[:, 4, 7], minlength=10)[1:], 20_000 / 9)) < 3
+    assert as_expected(np.bincount(made[:, 4, 7], minlength=10)[1:], 20_000 / 9)
     # A band is pure if each row of its first box has, in some order, the digits of a row of its second.
     sets = (np.int64(1) << made).reshape(-1, 9, 3, 3).sum(3)  # (N, row, stack)
     pure = []
@@ -109,10 +110,10 @@ def test_9x9_grids_prefer_no_place():
         for band in range(3):
             rows = np.sort(turned[:, 3 * band : 3 * band + 3], axis=1)
             pure.append((rows[:, :, 0] == rows[:, :, 1]).all(1).sum())
-    assert abs(deviation(pure, np.mean(pure))) < 3
+    assert as_expected(pure, np.mean(pure))
     # Two digits that swap places between two rows: the same share for every pair of bands and of stacks.
     swaps = [intercalates(made[:, rows][:, :, columns]).sum() for rows, columns in product(PAIRS, repeat=2)]
-    assert abs(deviation(swaps, np.mean(swaps))) < 3
+    assert as_expected(swaps, np.mean(swaps))
 
 
 PAIRS = [[0, 3], [1, 7], [5, 8]]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_rl.core import MetricAccumulator
+from tests.helpers.warm_process import SERVER
 
 
 def test_by_hand() -> None:
@@ -132,7 +132,12 @@ def _rank(rank: int, folder: str) -> None:
 
 
 def test_reduce_over_two_processes(tmp_path: Path) -> None:
-    mp.spawn(_rank, args=(str(tmp_path),), nprocs=2)
+    ranks = [SERVER.Process(target=_rank, args=(rank, str(tmp_path))) for rank in range(2)]
+    for process in ranks:
+        process.start()
+    for process in ranks:
+        process.join(300)
+    assert [process.exitcode for process in ranks] == [0, 0]
     for rank in range(2):
         result = json.loads((tmp_path / f"{rank}.json").read_text())
         assert result["first"] == {"loss": 2.0, "clip_frac": 0.5, "peak": -1.0, "only_on_0": 0.0, "only_on_1": 1.0}

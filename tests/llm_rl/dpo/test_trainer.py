@@ -72,9 +72,11 @@ def test_gradients_equal_a_slow_loop_over_pairs(tmp_path: Path, changes: dict[st
 
 
 def test_what_is_logged_by_hand(tmp_path: Path) -> None:
+    """The last pair is the first one turned around, so that one of both margins is positive and not both are."""
     model, reference = new_model(), new_model(seed=5)
     given = {"ref_model": copy.deepcopy(reference), "eval_dataset": pairs(5)}
-    run = trainer(tmp_path, copy.deepcopy(model), given=given, per_device_train_batch_size=8, beta=0.2)
+    data = [*pairs(7), {**pairs(1)[0], "chosen": pairs(1)[0]["rejected"], "rejected": pairs(1)[0]["chosen"]}]
+    run = trainer(tmp_path, copy.deepcopy(model), data=data, given=given, per_device_train_batch_size=8, beta=0.2)
     with torch.no_grad():
         expected = []
         for item in run.train_dataset.items:

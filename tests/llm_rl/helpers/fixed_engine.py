@@ -28,3 +28,13 @@ class FixedEngine:
                 ids[-1] = params.eos_token_ids[0]
             result.append(Completion(ids, None))
         return result
+
+
+def every_second_ends(completions: Sequence[Completion], end: int) -> list[Completion]:
+    """The first, the third and so on never end, the others do after one to five tokens, whatever was sampled."""
+    result = []
+    for number, (ids, logprobs) in enumerate(completions):
+        kept = len(ids) if number % 2 == 0 else 1 + number % 5
+        going_on = [token if token != end else 1 for token in ids[:kept]]
+        result.append(Completion(going_on if number % 2 == 0 else [*going_on[:-1], end], logprobs and logprobs[:kept]))
+    return result

@@ -1,10 +1,10 @@
 """Tiny random models of other architectures than Llama, and samples of all lengths to score with them."""
 
 import torch
-from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
+from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaForCausalLM
 
 from llm_rl.rollout.data import Sample
-from tests.llm_rl.helpers.tiny_grpo import tokenizer
+from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
 
 SIZE = len(tokenizer())
 SAMPLES = [
@@ -13,6 +13,18 @@ SAMPLES = [
     Sample({"prompt": ""}, [17, 18], [], truncated=True),
     Sample({"prompt": ""}, [19, 20, 21], [0], truncated=False),
 ]
+
+
+def graded(prompt_ids: list[int]) -> tuple[LlamaForCausalLM, torch.Tensor]:
+    """A tiny Llama with known logits after a prompt, neither peaked nor uniform, float32 `(V,)`.
+
+    A cut after the best tokens, a least probability or a penalty would move the counts of what is sampled.
+    """
+    model, logits = new_model(), torch.linspace(0, 2, SIZE)
+    with torch.no_grad():
+        hidden = model.model(torch.tensor([prompt_ids])).last_hidden_state[0, -1]
+        model.lm_head.weight.copy_(torch.outer(logits, hidden / hidden.square().sum()))
+    return model, logits
 
 
 def gpt2() -> GPT2LMHeadModel:

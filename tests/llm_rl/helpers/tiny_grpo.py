@@ -86,6 +86,11 @@ def small_ids(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
     return [sum(token < 20 for token in ids) / max(1, len(ids)) for ids in completion_ids]
 
 
+def least_at_two(completion_ids: list[list[int]], trainer_state: Any, **kwargs: Any) -> list[float]:
+    """`small_ids`, and 2 more at all steps but the second: whatever is drawn, the second has the least."""
+    return [share + 2.0 * (trainer_state.global_step != 2) for share in small_ids(completion_ids)]
+
+
 def length(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
     return [len(ids) / 10 for ids in completion_ids]
 

@@ -2,8 +2,10 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
@@ -57,9 +59,18 @@ def fixed_player() -> Player:
     return Player(lambda prompt, count: hashlib.sha256(repr((prompt, count)).encode()).digest()[0])
 
 
-def drawing_player() -> Player:
-    """Its turns come from torch's global generator."""
-    return Player(lambda prompt, count: int(torch.randint(len(TURNS), ())))
+class DrawingPlayer(Player):
+    """At each call goes round `TURNS` in an order that torch's global generator decides: eight prompts have all."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda prompt, count: next(self._order))
+        self._order: Iterator[int] = iter(())
+        self.drawn: list[int] = []
+
+    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        self.drawn.append(int(torch.randint(2**62, ())))
+        self._order = cycle(Random(self.drawn[-1]).sample(range(len(TURNS)), len(TURNS)))
+        return super().generate(prompts, params)
 
 
 def trainer(kind: str, folder: Path, player: Player, callbacks: list[Any] | None = None, **changes: Any) -> Any:
@@ -88,4 +99,4 @@ RESUMED: dict[str, dict[str, Any]] = {
 def play(folder: Path, name: str, kill_after: int = 0) -> None:
     """Train from the last checkpoint, if there is one, and write down what came out."""
     changes = {**SAVING, **RESUMED[name], "max_steps": 6, "logging_steps": 3, "save_total_limit": 2}
-    finish(folder, trainer(changes.pop("kind"), folder, drawing_player(), [KillAfter(kill_after)], **changes))
+    finish(folder, trainer(changes.pop("kind"), folder, DrawingPlayer(), [KillAfter(kill_after)], **changes))

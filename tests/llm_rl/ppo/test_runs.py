@@ -14,7 +14,7 @@ from llm_rl.training.errors import CheckpointError
 from tests.helpers.warm_process import SERVER, run_in_two_processes
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.killable_ppo import play
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, untimed
+from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, least_at_two, untimed
 from tests.llm_rl.helpers.tiny_ppo import trainer
 
 HELPERS = Path(__file__).parents[1] / "helpers"
@@ -65,9 +65,11 @@ def test_a_checkpoint_without_its_value_function_is_refused(tmp_path: Path) -> N
 def test_the_best_value_function_is_found_again(tmp_path: Path) -> None:
     each_step = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1, "max_steps": 3}
     best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_reward_mean", "greater_is_better": False}
-    run = trainer(tmp_path, learning_rate=1e-2, given={"eval_dataset": distinct_rows(6)}, **each_step, **best)
+    given = {"eval_dataset": distinct_rows(6)}
+    run = trainer(tmp_path, learning_rate=1e-2, reward_funcs=least_at_two, given=given, **each_step, **best)
     run.train()
-    found = load_file(Path(str(run.state.best_model_checkpoint)) / "value_function.safetensors")
+    assert run.state.best_model_checkpoint == str(tmp_path / "checkpoint-2")
+    found = load_file(tmp_path / "checkpoint-2" / "value_function.safetensors")
     assert torch.equal(found["head.weight"], run.value_function.head.weight)
 
 

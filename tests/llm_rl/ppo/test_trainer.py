@@ -9,11 +9,11 @@ from transformers import TrainerCallback
 
 from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
-from llm_rl.rollout.generation import Completion, SamplingParams
-from tests.llm_rl.helpers.fixed_engine import FixedEngine
+from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
+from tests.llm_rl.helpers.fixed_engine import FixedEngine, every_second_ends
 from tests.llm_rl.helpers.grpo_reference import token_logps
 from tests.llm_rl.helpers.small_models import gemma2
-from tests.llm_rl.helpers.tiny_grpo import distinct_rows, keep_samples, new_model, rows, small_ids, tokenizer
+from tests.llm_rl.helpers.tiny_grpo import distinct_rows, keep_samples, new_model, rows, small_ids
 from tests.llm_rl.helpers.tiny_ppo import arguments, slow_loss, slow_roll_out, slow_values, trainer
 
 
@@ -30,12 +30,11 @@ class Keep(TrainerCallback):
         self.gradients.append({name: p.grad.clone() for name, p in found if p.grad is not None})
 
 
-def some_end(dtype: torch.dtype = torch.float64) -> Any:
-    """A model of which some completions end."""
-    model = new_model(dtype=dtype)
-    with torch.no_grad():
-        model.lm_head.weight[tokenizer().eos_token_id] += 0.4
-    return model
+class EndingEngine(TransformersEngine):
+    """Samples from the model, but ends every second completion early, and no other one."""
+
+    def generate(self, prompts: Any, params: SamplingParams) -> list[Completion]:
+        return every_second_ends(super().generate(prompts, params), params.eos_token_ids[0])
 
 
 @pytest.mark.parametrize(
@@ -60,9 +59,10 @@ def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
         "max_grad_norm": 0.0,
         **changes,
     }
-    kept, start, reference = Keep(), some_end(), new_model(seed=5, dtype=torch.float64)
-    given = {"callbacks": [kept]} | ({"ref_model": copy.deepcopy(reference)} if "beta" in changes else {})
-    run = trainer(tmp_path, copy.deepcopy(start), given=given, **settings)
+    kept, start, reference = Keep(), new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
+    given = {"callbacks": [kept], "engine": EndingEngine()}
+    given |= {"ref_model": copy.deepcopy(reference)} if "beta" in changes else {}
+    run = trainer(tmp_path, copy.deepcopy(start), data=rows(6), given=given, **settings)
     torch.nn.init.normal_(run.value_function.head.weight, std=0.3)
     head = copy.deepcopy(run.value_function.head)
     samples, args = keep_samples(run), run.args
@@ -95,9 +95,9 @@ def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
 
 def test_without_values_and_discount_it_is_reinforce(tmp_path: Path) -> None:
     """γ = λ = 1 and V = 0: the gradient of −mean over tokens of reward · log π."""
-    kept, start = Keep(), some_end()
+    kept, start = Keep(), new_model(dtype=torch.float64)
     settings = {"lam": 1.0, "whiten_advantages": False, "num_ppo_epochs": 1, "vf_coef": 0.0, "max_grad_norm": 0.0}
-    run = trainer(tmp_path, copy.deepcopy(start), given={"callbacks": [kept]}, **settings)
+    run = trainer(tmp_path, copy.deepcopy(start), given={"callbacks": [kept], "engine": EndingEngine()}, **settings)
     samples = keep_samples(run)
     run.train()
     total, count = torch.zeros((), dtype=torch.float64), 0
@@ -168,7 +168,8 @@ def test_a_truncated_completion_goes_on_with_the_value_of_its_last_state(tmp_pat
 
 
 def test_each_log_line_has_the_monitors(tmp_path: Path) -> None:
-    run = trainer(tmp_path, max_steps=4, num_ppo_epochs=2, beta=0.1, per_device_train_batch_size=4, mini_batches=2)
+    changes = {"max_steps": 4, "num_ppo_epochs": 2, "beta": 0.1, "per_device_train_batch_size": 4, "mini_batches": 2}
+    run = trainer(tmp_path, data=distinct_rows(), given={"engine": FixedEngine()}, **changes)
     run.train()
     names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "kl", "ratio_mean"}
     names |= {"policy_loss", "value_loss", "value_clip_frac", "value_mean", "explained_variance"}

@@ -1,4 +1,5 @@
 import copy
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -7,31 +8,26 @@ import torch
 
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import SamplingParams, TransformersEngine
+from tests.helpers.draws import near_share
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.grpo_reference import token_logps
-from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer, trainer, untimed
+from tests.llm_rl.helpers.small_models import graded
+from tests.llm_rl.helpers.tiny_grpo import tokenizer, trainer, untimed
 
 EOS = tokenizer().eos_token_id
 AHEAD: dict[str, Any] = {"rollouts_ahead": 1, "importance_correction_cap": 2.0, "learning_rate": 5e-3}
 
 
 def test_a_generator_of_its_own_draws_as_the_probabilities_say() -> None:
-    model = new_model(initializer_range=0.3)
-    draws, params = 6000, SamplingParams(1, 0.8, (EOS,), EOS)
-    counts = torch.zeros(len(tokenizer()))
-    kept = torch.get_rng_state()
+    model, logits = graded([5, 6])
+    draws, kept = 6000, torch.get_rng_state()
     engine = TransformersEngine(generator=torch.Generator().manual_seed(0))
     engine.load_weights(model)
-    found = engine.generate([[5, 6]] * draws, params)
+    found = engine.generate([[5, 6]] * draws, SamplingParams(1, 0.8, (EOS,), EOS))
     assert torch.equal(torch.get_rng_state(), kept)
-    for ids, _ in found:
-        counts[ids[0]] += 1
-    with torch.no_grad():
-        logps = (model(torch.tensor([[5, 6]])).logits[0, -1] / 0.8).log_softmax(-1)
-    expected = logps.exp()
-    deviation = (counts - draws * expected) / (draws * expected * (1 - expected)).sqrt()
-    assert deviation.abs().max() < 4.5
-    assert all(row == pytest.approx([float(logps[ids[0]])], abs=1e-4) for ids, row in found)
+    counts, expected = Counter(ids[0] for ids, _ in found), (logits / 0.8).log_softmax(-1)
+    assert all(near_share(counts[token], draws, float(logp.exp())) for token, logp in enumerate(expected))
+    assert all(row == pytest.approx([float(expected[ids[0]])], abs=1e-4) for ids, row in found)
 
 
 def test_each_roll_out_is_sampled_by_the_policy_one_roll_out_before(tmp_path: Path) -> None:

@@ -1,15 +1,20 @@
+import copy
 import itertools
 import math
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_rl.core import MetricAccumulator
+from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.evaluation import pass_at_k, record_passes
-from tests.llm_rl.helpers.tiny_grpo import rows, small_ids, trainer
+from tests.helpers.draws import first_seed
+from tests.llm_rl.helpers.tiny_grpo import new_model, rows, small_ids, trainer
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=6), st.data())
@@ -31,15 +36,32 @@ def test_passes_by_hand() -> None:
 
 def test_several_completions_of_each_row(tmp_path: Path) -> None:
     settings = {"num_generations_eval": 4, "eval_pass_reward": 0.5, "per_device_eval_batch_size": 6}
-    run = trainer(tmp_path, given={"eval_dataset": rows(5)}, **settings)
-    found = run.evaluate()
-    assert found == run.evaluate()
-    assert found["eval_mean@4"] == pytest.approx(found["eval_reward_mean"])
-    assert 0 < found["eval_pass@1"] < found["eval_pass@2"] < found["eval_pass@4"]
+    noted: list[float] = []
+
+    def noting(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
+        noted.extend(rewards := small_ids(completion_ids))
+        return rewards
+
+    def evaluated(seed: int) -> tuple[GRPOTrainer, dict[str, float]]:
+        noted.clear()
+        run = trainer(tmp_path, new_model(seed), reward_funcs=noting, given={"eval_dataset": rows(5)}, **settings)
+        return run, run.evaluate()
+
+    def passes(k: int) -> list[bool]:
+        groups = [[reward >= 0.5 for reward in noted[start : start + 4]] for start in range(0, 20, 4)]
+        return [any(subset) for group in groups for subset in itertools.combinations(group, k)]
+
+    # A seed with which one completion, two and four of a row pass in different shares.
+    run, found = evaluated(first_seed(lambda seed: evaluated(seed) and 0 < np.mean(passes(1)) < np.mean(passes(2)) < 1))
+    assert len(noted) == 20 and found["eval_mean@4"] == pytest.approx(np.mean(noted))
+    for k in (1, 2, 4):
+        assert found[f"eval_pass@{k}"] == pytest.approx(np.mean(passes(k)))
+    assert found == run.evaluate() and found["eval_mean@4"] == pytest.approx(found["eval_reward_mean"])
+    del noted[:]
     greedy = run.evaluate(greedy=True)
-    assert greedy["eval_reward_mean"] != found["eval_reward_mean"] and not any("@" in name for name in greedy)
+    assert len(noted) == 5 and not any("@" in name for name in greedy)
     assert not run.sampling.greedy
-    always = trainer(tmp_path, given={"eval_dataset": rows(5)}, eval_greedy=True)
+    always = trainer(tmp_path, copy.deepcopy(run.model), given={"eval_dataset": rows(5)}, eval_greedy=True)
     assert always.evaluate()["eval_reward_mean"] == greedy["eval_reward_mean"]
     with pytest.raises(ValueError, match="num_generations_eval is 4 with eval_greedy"):
         trainer(tmp_path, eval_greedy=True, **settings)

@@ -17,6 +17,7 @@ from llm_rl.testing.moments import Rhythm, draw_moments
 from llm_rl.testing.processes import Started
 from llm_rl.testing.resume import ResumeReport, ResumeTestError, check_resume, main
 from tests.helpers import warm_process  # noqa: F401  (functions then start in processes that have imported what they need)
+from tests.helpers.draws import first_seed
 from tests.llm_rl.helpers.small_training import train
 
 COMMAND = [sys.executable, str(Path(__file__).parents[1] / "helpers" / "small_training.py"), "{folder}"]
@@ -33,8 +34,18 @@ def test_a_program_that_resumes_exactly_passes_from_the_command_line(
     assert record["passed"] and record["interrupted"]["kills"] and record["comparison"]["parts"]["log"]["files"] == 8
 
 
-def faulty(folder: Path, fault: str, kills: int = 4) -> ResumeReport:
-    report = check_resume([*COMMAND, fault], folder, kills=kills, seed=22)
+def seed_of(kills: int, phase: str = "training") -> int:
+    """The first seed of which a kill comes after a checkpoint, in a phase of the run."""
+    rhythm = Rhythm(10.0, {step: 0.6 * step for step in range(2, 17, 2)}, 0.5, frozenset(), frozenset())
+
+    def suits(seed: int) -> bool:
+        return any(moment.after and moment.phase == phase for moment in draw_moments(rhythm, kills, seed))
+
+    return first_seed(suits, seed=22)
+
+
+def faulty(folder: Path, fault: str, kills: int = 4, phase: str = "training") -> ResumeReport:
+    report = check_resume([*COMMAND, fault], folder, kills=kills, seed=seed_of(kills, phase))
     assert not report.passed and f"{report}\n" == (folder / "report.txt").read_text()
     return report
 
@@ -57,7 +68,7 @@ def test_a_forgotten_buffer_fails_within_the_buffer(tmp_path: Path) -> None:
 
 
 def test_half_a_checkpoint_stops_the_next_start_and_spoils_the_verdict(tmp_path: Path) -> None:
-    report = faulty(tmp_path, "in_place")
+    report = faulty(tmp_path, "in_place", phase="saving")
     assert report.same and report.interrupted.finished
     failure = report.failures[0]
     kill = report.kills[failure.after_kills - 1]
@@ -93,7 +104,7 @@ def test_what_cannot_be_tested_is_said_before_or_at_once(tmp_path: Path, capsys:
 
 
 def test_a_function_runs_in_processes_of_its_own(tmp_path: Path) -> None:
-    report = check_resume(partial(train, fault="momentum"), tmp_path, kills=2, seed=22)
+    report = check_resume(partial(train, fault="momentum"), tmp_path, kills=2, seed=seed_of(2))
     assert report.kills and report.comparison is not None and report.comparison.first is not None
 
 
@@ -114,7 +125,7 @@ def test_a_start_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     """It hangs the first time that there is a checkpoint to go on from."""
     hanging = '[ -d "$1/checkpoint-2" ] && [ ! -e "$1.hung" ] && touch "$1.hung" && sleep 60; exec "$0" "$2" "$1"'
     command = ["sh", "-c", hanging, sys.executable, "{folder}", COMMAND[1]]
-    report = check_resume(command, tmp_path, kills=2, seed=22, timeout=6)
+    report = check_resume(command, tmp_path, kills=2, seed=seed_of(2), timeout=6)
     assert "took too long" in report.verdict and report.failures[0].exit_code is None
 
 

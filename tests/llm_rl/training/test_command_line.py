@@ -1,7 +1,6 @@
 """How scripts parse, and how they end where the user made an error."""
 
 import runpy
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 from llm_rl.training.arguments import RunArguments  # noqa: E402
 from llm_rl.training.command_line import need_model, need_writable, on_command_line, parse, user_errors  # noqa: E402
+from tests.helpers.warm_process import run_script  # noqa: E402
 
 SUDOKU = ROOT / "data" / "sudoku6x6_test.jsonl"
 
@@ -112,6 +112,35 @@ def test_the_command_line_goes_over_the_recipe(command, tmp_path) -> None:
     command(recipe, "--steps", 5, "--learning-rate-end=1e-5")
     assert parse(Options) == (Options(1e-4, 1e-5, 5, "one", False, [1, 2], None),)
     assert on_command_line("steps") and on_command_line("learning_rate_end") and not on_command_line("learning_rate")
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "expected"),
+    [
+        (["--steps", 5], "learning_rate: 0.5", Options(steps=5)),
+        (["--learning-rate=0.5"], "steps: 5", Options(0.5)),
+        ([], "steps: 5\nlearning_rate: null", Options(None, steps=5)),  # type: ignore[arg-type]
+        (["--name", "x"], "steps: 5", Options(steps=5, name="x")),
+    ],
+)
+def test_of_options_that_exclude_each_other_the_command_lines_has_a_say(
+    command, tmp_path, words: list[Any], text: str, expected: Options
+) -> None:
+    (tmp_path / "recipe.yaml").write_text(text)
+    command(tmp_path / "recipe.yaml", *words)
+    assert parse(Options, one_of=("learning_rate", "steps")) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"), [(["--steps", 5, "--learning_rate=0.5"], "kind: one"), ([], "steps: 5\nlearning_rate: 0.5")]
+)
+def test_two_options_that_exclude_each_other_are_refused(
+    command, capsys, tmp_path, words: list[Any], text: str
+) -> None:
+    (tmp_path / "recipe.yaml").write_text(text)
+    command(tmp_path / "recipe.yaml", *words)
+    found = refusal(capsys, lambda: parse(Options, one_of=("learning_rate", "steps")))
+    assert "--learning_rate and --steps exclude each other; give one of them" in found
 
 
 def test_first_words_may_have_places(command, capsys) -> None:
@@ -232,9 +261,6 @@ def test_a_script_finds_an_error_of_the_user_before_it_loads_anything(
 
 
 def test_a_typo_on_a_command_line_trains_nothing(tmp_path) -> None:
-    words = ["--learning_rat", "1", "--output_dir", str(tmp_path / "run")]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "train_sudoku.py"), *words], capture_output=True, text=True
-    )
+    done = run_script(ROOT / "scripts" / "train_sudoku.py", ["--learning_rat", 1, "--output_dir", tmp_path / "run"])
     assert done.returncode == 2 and not done.stdout and not (tmp_path / "run").exists()
     assert done.stderr == "train_sudoku.py: --learning_rat is unknown; did you mean --learning_rate?\n"
