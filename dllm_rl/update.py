@@ -115,8 +115,8 @@ def objective_pass(
     if not closed:
         ema = None if baseline is None else baseline.at(rollout.decisions, rollout.live.shape[1])
         advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config, ema)
-    weights = step_weights(rollout.live, rollout.decisions, config.reduction) / config.state_fraction  # (T, K)
-    weights = weights.to(rollout.old_logprobs.dtype)
+    weights = step_weights(rollout.live, rollout.decisions, config.reduction, rollout.old_logprobs.dtype)  # (T, K)
+    weights = weights / config.state_fraction
 
     # For values that learn: the returns of the states that decisions led to, and where there is one.
     returns = torch.zeros_like(rollout.old_logprobs)  # (T, K)
