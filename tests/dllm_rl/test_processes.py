@@ -29,16 +29,16 @@ COMMON = {
 WHOLE = {**COMMON, "per_device_train_batch_size": 8}
 DEALT = {**COMMON, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "max_tokens_per_pass": 150}
 CHANGES = [
-    {"max_grad_norm": 0.0, "num_iterations": 2, "advantage_baseline": "ema"},
+    {"max_grad_norm": 0.0, "num_iterations": 2},
     {"rl_learning_rate": 3e-3, "sft_learning_rate": 1e-3, "max_grad_norm": 0.05},
     {"objective": "closed", "advantage_scale": "std", "f_form": "log", "num_iterations": 2, "num_generations": 1},
-    {"objective": "closed", "advantage_scale": "std", "value": "critic"},
 ]
 
 
 def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> None:
+    """Equal within a few roundings of float32, in which losses and rewards are kept."""
     for one, other in zip(untimed(ours), untimed(theirs), strict=True):
-        assert one == pytest.approx(other, abs=1e-9, rel=1e-9)
+        assert one == pytest.approx(other, abs=1e-9, rel=1e-6)
 
 
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
