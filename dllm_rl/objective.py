@@ -223,7 +223,7 @@ def rollout_advantages(visited_rewards: Tensor, num_generations: int, config: Ob
     return advantages.reshape(returns.shape)
 
 
-def step_weights(live: Tensor, decisions: Tensor, reduction: str) -> Tensor:
+def step_weights(live: Tensor, decisions: Tensor, reduction: str, dtype: torch.dtype = torch.float32) -> Tensor:
     """Weight `(T, K)` of each live step in J: 1/T, and with `reduction="mean"` also 1/K of its puzzle; 0 elsewhere.
 
     The mean over the G trajectories of a puzzle and then over Q puzzles is 1/T with T = Q·G.
@@ -232,8 +232,9 @@ def step_weights(live: Tensor, decisions: Tensor, reduction: str) -> Tensor:
         live: bool `(T, K)`, where a decision was taken.
         decisions: int64 `(T,)`, K of each trajectory's puzzle.
         reduction: "sum" or "mean".
+        dtype: Of the weights.
     """
-    weights = loss_weights(live, "seq_mean_token_sum")
+    weights = loss_weights(live, "seq_mean_token_sum", dtype)
     return weights / decisions[:, None] if reduction == "mean" else weights
 
 

@@ -35,7 +35,7 @@ class Rollout:
         state_of: int64 `(T, K)`, the state before decision k, -1 where the trajectory has ended.
         positions: int64 `(T, K, k)`, the positions filled, in the order of choice, -1 where there is none.
         tokens: int64 `(T, K, k)`, the tokens chosen, -1 where there is none.
-        old_logprobs: fp32 `(T, K)`, log π(a|s) when acting, 0 where ended.
+        old_logprobs: fp32 `(T, K)` (float64 of a model in float64, as f), log π(a|s) when acting, 0 where ended.
         rewards: fp32 `(T, K)`, the rewards of a decision's positions (`unmask_rewards`) in all, 0 where ended.
         wrong: bool `(T, K)`, whether a wrong token was chosen at a judged position.
         decisions: int64 `(T,)`, decisions of a full trajectory: the masked positions at the start, over k, rounded up.
@@ -264,7 +264,9 @@ class _Record:
         self.tokens[chosen, step.number, step.ranks] = tokens
         at = step.trajectories, step.number
         self.state_of[at] = self.seen + step.states
-        self.old_logprobs[at] = action_logprobs(scores, step.states, self.positions[at], self.tokens[at], self.policy)
+        logprobs = action_logprobs(scores, step.states, self.positions[at], self.tokens[at], self.policy)
+        self.old_logprobs = self.old_logprobs.to(logprobs.dtype)  # float64 of a model in float64
+        self.old_logprobs[at] = logprobs
 
         # The rewards and errors of a decision are those of its positions, all judged by the state before it.
         states = step.states[rows]

@@ -109,8 +109,8 @@ def objective_pass(
     advantages = torch.zeros_like(rollout.old_logprobs)  # (T, K)
     if not closed:
         advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config)
-    weights = step_weights(rollout.live, rollout.decisions, config.reduction) / config.state_fraction  # (T, K)
-    weights = weights.to(rollout.old_logprobs.dtype)
+    weights = step_weights(rollout.live, rollout.decisions, config.reduction, rollout.old_logprobs.dtype)  # (T, K)
+    weights = weights / config.state_fraction
 
     # The states of this update, and the decisions that were taken in them.
     drawn, decided = _draw_states(rollout, config.state_fraction, generator)  # (D,), (E,) each

@@ -29,7 +29,7 @@ from tests.dllm_rl.helpers.policy_reference import (
     trajectories,
     value,
 )
-from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run
+from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run, uneven_rollout
 from tests.dllm_rl.test_update import EXACT, MASK, toy
 
 CLOSED = ObjectiveConfig(objective="closed", f_weight="none")
@@ -154,9 +154,9 @@ def test_with_exact_values_the_gradient_is_that_of_the_sampled_expectation(
     model = Table(17 + tail, blind_from=17)
     puzzle = toy(blanks, tail)
     expected = sampled_gradient(model, puzzle, gamma)
-    assert_same(closed_gradient(model, puzzle, gamma), expected, 1e-6)
+    assert_same(closed_gradient(model, puzzle, gamma), expected)
     if gamma == 1.0:
-        assert_same(gradients(value(model, puzzle.token_ids, puzzle, POLICY, CLOSED.lam), model), expected, 1e-6)
+        assert_same(gradients(value(model, puzzle.token_ids, puzzle, POLICY, CLOSED.lam), model), expected)
 
 
 def test_it_is_that_of_the_library_s_sampled_objective_too() -> None:
@@ -173,7 +173,7 @@ def test_it_is_that_of_the_library_s_sampled_objective_too() -> None:
             weight = math.exp(sum(played[i][1]) + sum(played[j][1]))
             _, found = run(model, pair, replace(EXACT, gamma=0.8), weights=(weight, weight))
             total = [sum_ + gradient for sum_, gradient in zip(total, found, strict=True)]
-    assert_same(closed_gradient(model, puzzle, 0.8), total, 1e-6)
+    assert_same(closed_gradient(model, puzzle, 0.8), total)
 
 
 def test_with_other_values_it_is_not() -> None:
@@ -255,8 +255,7 @@ def test_both_terms_agree_with_loops_after_the_parameters_moved(
 ) -> None:
     options = {"pad_id": tokenizer.pad_token_id, "tail_id": tokenizer.eos_token_id, "tail": tail}
     batch = PuzzleBatch.collate(puzzles[:3], **options)
-    generator = torch.Generator().manual_seed(11)
-    record = rollout(model, batch, num_generations=2, policy=POLICY, generator=generator)
+    record = uneven_rollout(model, batch, seed=11, num_generations=2)
     check_against_loops(model, puzzles, record, replace(CLOSED, **changes), values)
 
 
@@ -309,7 +308,7 @@ def test_half_batch_cosines_of_both_forms(model: LladaForMaskedLM, batch: Puzzle
     apart = term_gradients(model, record, config=config, values=values)
     _, whole = run(model, record, config, values=values)
     torch.testing.assert_close(
-        0.5 * apart["rl"] + apart["sft"], torch.cat([part.flatten() for part in whole]), rtol=1e-4, atol=1e-6
+        0.5 * apart["rl"] + apart["sft"], torch.cat([part.flatten() for part in whole]), rtol=1e-9, atol=1e-9
     )
     together = term_gradients(model, record, config=replace(config, f_form="log"), values=values)
     assert not bool(together["rl"].any()) and bool(together["sft"].any())

@@ -70,11 +70,11 @@ def test_values_are_the_moving_means_of_the_roll_outs_before(tmp_path: Path, rol
 def test_both_terms_have_rates_of_their_own(tmp_path: Path, rollouts: list[Rollout]) -> None:
     gradients = KeepGradients()
     rates: dict[str, Any] = {"rl_learning_rate": 2e-3, "sft_learning_rate": 5e-4, "max_grad_norm": 0.0}
-    run = trainer(tmp_path, callbacks=[gradients], max_steps=1, **CLOSED, **rates)
+    run = trainer(tmp_path, warm_model().double(), callbacks=[gradients], max_steps=1, **CLOSED, **rates)
     assert isinstance(run.values, CellValues)
     run.values.values[1:] = torch.linspace(0.5, 3.0, len(run.values.values) - 1)
     values = run.values
-    model, kept = warm_model(), []
+    model, kept = warm_model().double(), []
 
     def backward(rl: torch.Tensor, sft: torch.Tensor) -> None:
         for term in (-rl, -sft):
@@ -84,8 +84,8 @@ def test_both_terms_have_rates_of_their_own(tmp_path: Path, rollouts: list[Rollo
     run.train()
     values.values = before
     objective_pass(model, rollouts[0], backward, config=run.objective, values=values)
-    torch.testing.assert_close(gradients.first[0], list(kept[0]), atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(gradients.second[0], list(kept[1]), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(gradients.first[0], list(kept[0]), atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(gradients.second[0], list(kept[1]), atol=1e-9, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,18 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.trajectories import OnError
 from sudoku_env.envs.sources import PromptPool
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
-from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
+from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_llada import make_model
+from tests.dllm_rl.helpers.update_checks import POLICY, uneven, uneven_rollout
 
 LENGTH, LAM, GROUP = 19, 0.25, 6
-POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
-BOARDS = generate(6, size=4, clues=(8, 11), rule="singles", seed=3).boards  # those that the model `fitted` has seen
-PROMPTS = [build_prompt(board, ("compact", "short")[number % 2]) for number, board in enumerate(BOARDS)]
 
 
 def actions_of(record: Rollout, step: int) -> NDArray[np.int64]:
@@ -60,7 +57,7 @@ def assert_replays_alone(env: UnmaskEnv, record: Rollout) -> None:
 def assert_replays_together(envs: SudokuUnmaskVectorEnv, record: Rollout) -> None:
     """All trajectories at once in the vector environment; those that have ended play anything in new episodes."""
     problems = np.arange(len(record.state_of)) // GROUP
-    for problem in range(len(PROMPTS)):
+    for problem in range(len(record.problems)):
         obs, infos = envs.reset(options={"index": problem, "reset_mask": problems == problem})
     for step in range(record.state_of.shape[1]):
         live, states = record.live[:, step].numpy(), record.state_of[:, step]
@@ -84,12 +81,16 @@ def assert_replays_together(envs: SudokuUnmaskVectorEnv, record: Rollout) -> Non
 def test_roll_outs_replay_in_the_environments(
     fitted: LladaForMaskedLM,
     tokenizer: PreTrainedTokenizerFast,
+    puzzles: list[PreFilled],
     count: int,
     on_error: OnError,
 ) -> None:
     """With a random model and one that has half learned the puzzles: the same states, rewards, errors and ends."""
+    prompts = [
+        build_prompt(puzzle.layout.puzzle, ("compact", "short")[number % 2]) for number, puzzle in enumerate(puzzles)
+    ]
     options = {
-        "source": PromptPool(PROMPTS),
+        "source": PromptPool(prompts),
         "tokenizer": tokenizer,
         "max_gen_length": LENGTH,
         "lam": LAM,
@@ -98,27 +99,20 @@ def test_roll_outs_replay_in_the_environments(
     }
     env = gymnasium.make("sudoku_env:SudokuUnmask-v0", disable_env_checker=True, **options).unwrapped
     assert isinstance(env, UnmaskEnv)
-    envs = SudokuUnmaskVectorEnv(len(PROMPTS) * GROUP, autoreset_mode=AutoresetMode.SAME_STEP, **options)
-    puzzles = [env.responses.start(number) for number in range(len(PROMPTS))]
-    batch = PuzzleBatch.collate(puzzles, pad_id=env.responses.pad_id)
+    envs = SudokuUnmaskVectorEnv(len(prompts) * GROUP, autoreset_mode=AutoresetMode.SAME_STEP, **options)
+    starts = [env.responses.start(number) for number in range(len(prompts))]
+    batch = PuzzleBatch.collate(starts, pad_id=env.responses.pad_id)
     blind = make_model(vocab_size=len(tokenizer), mask_token_id=tokenizer.mask_token_id)
-    seen = {"errors": 0, "solved": 0, "paid": 0, "fewer": 0}
-    for model in (blind, fitted):
-        record = rollout(
-            model,
-            batch,
-            num_generations=GROUP,
-            policy=POLICY,
-            tokens_per_step=count,
-            on_error=on_error,
-            lam=LAM,
-            generator=torch.Generator().manual_seed(count),
-        )
-        assert_replays_alone(env, record)
-        assert_replays_together(envs, record)
-        seen["errors"] += int(record.errors.sum())
-        seen["solved"] += int(record.solved.sum())
-        seen["paid"] += int((record.rewards >= 1).sum())
-        seen["fewer"] += int((record.live & (record.positions < 0).any(2)).sum())
-    assert min(seen["errors"], seen["solved"], seen["paid"]) > 0, seen
-    assert (seen["fewer"] > 0) == (count > 1), seen
+
+    def of_every_kind(record: Rollout) -> bool:
+        """Errors, solved puzzles, rewards, and decisions on fewer positions than others where there are several."""
+        fewer = bool((record.live & (record.positions < 0).any(2)).any())
+        return uneven(record) and bool((record.rewards >= 1).any()) and fewer == (count > 1)
+
+    options = {"tokens_per_step": count, "on_error": on_error, "lam": LAM}
+    record = uneven_rollout(fitted, batch, seed=count, has=of_every_kind, num_generations=GROUP, **options)
+    generator = torch.Generator().manual_seed(count)
+    of_chance = rollout(blind, batch, num_generations=GROUP, policy=POLICY, generator=generator, **options)
+    for played in (record, of_chance):
+        assert_replays_alone(env, played)
+        assert_replays_together(envs, played)

@@ -6,15 +6,17 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.evaluation import Evaluation, evaluate, paired_difference
+from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import rollout
 from dllm_rl.statistics import estimate
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error
 from tests.dllm_rl.helpers.evaluations import FIRST, SECOND, evaluation
 from tests.dllm_rl.helpers.policy_reference import after, is_over, policy_at
+from tests.dllm_rl.helpers.update_checks import uneven_rollout
+from tests.dllm_rl.test_decode import Eos
 
 
 def test_summary_by_hand() -> None:
@@ -89,19 +91,17 @@ def test_margin_decoding_against_loops(
             strict=True,
         )
         assert list(got) == expected
-    assert sum(row[3] for row in expected) > sum(row[2] for row in expected) / 2 > 0
+    assert sum(row[2] for row in expected) > 0  # the last cell of a solved puzzle, at least
 
 
-def test_an_untrained_model_solves_nothing_and_says_when_it_failed(
-    puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, model: LladaForMaskedLM
+def test_a_model_without_digits_solves_nothing_and_fails_at_once(
+    puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(-1.0)
-    result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), strategy=get_strategy("definite_first"))
+    model, first = as_policy_model(Eos()), get_strategy("definite_first")
+    result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), strategy=first)
     assert not result.solved.any()
     assert result.summary()["solved"] == 0.0
-    assert bool((result.steps_before_error >= 0).all()) and result.steps_before_error.max() < 9
+    assert not result.steps_before_error.any()
 
 
 def test_a_seed_decides_the_strategies_that_draw(
@@ -117,10 +117,8 @@ def test_a_seed_decides_the_strategies_that_draw(
 
 
 def test_definite_greedy_positions_are_counted_in_live_states_only(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    torch.manual_seed(0)
-    record = rollout(model, batch, num_generations=6, policy=PolicyConfig(1.0, 1.0))
+    record = uneven_rollout(model, batch, seed=0, num_generations=6, policy=PolicyConfig(1.0, 1.0))
     definite, judged = record.greedy_definite, record.greedy_judged
-    assert not bool(record.live.all())
     for row in range(len(record.state_of)):
         for k, state in enumerate(record.state_of[row].tolist()):
             ell = int(record.greedy[state])

@@ -128,10 +128,10 @@ def test_f_is_the_environments_reward_averaged_over_all_actions(
         logprobs = scores.position_logprobs[state, action_positions]
         logprobs = logprobs + token_logprobs[torch.arange(count), action_tokens]
         probabilities = logprobs.double().exp()
-        assert float(probabilities.sum()) == pytest.approx(1, abs=1e-5)
+        assert float(probabilities.sum()) == pytest.approx(1, abs=1e-12)
         mean_reward = float((probabilities * torch.from_numpy(outcome.rewards)).sum())
         assert 0 < mean_reward < 1
-        assert float(f[state]) == pytest.approx(mean_reward, abs=1e-6)
+        assert float(f[state]) == pytest.approx(mean_reward, abs=1e-12)
 
 
 def test_f_agrees_with_the_definition(model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
@@ -142,7 +142,7 @@ def test_f_agrees_with_the_definition(model: LladaForMaskedLM, batch: PuzzleBatc
         assert detect_definite(state, puzzle.layout)
         with torch.no_grad():
             expected = f_of(policy_at(model, state, puzzle, POLICY), state, puzzle, 0.5)
-        assert float(f[index]) == pytest.approx(float(expected), abs=1e-6)
+        assert float(f[index]) == pytest.approx(float(expected), abs=1e-12)
 
 
 def test_advantages_by_hand() -> None:

@@ -30,8 +30,9 @@ def test_decodes_that_go_on_after_an_error_are_judged_like_those_that_end(
     assert (order.chosen_tiers == 0).sum() == expected.chosen_definite.sum()
     if name == "margin":
         assert sorted(order.greedy_tiers) == sorted(order.chosen_tiers)
+    # The model decodes some of the puzzles, and errs before the last pass in others.
     assert 0 < metrics.solved.sum() < len(puzzles)
-    assert metrics.right.sum() > expected.right.sum() and metrics.forward_passes.sum() > expected.forward_passes.sum()
+    assert metrics.right.sum() >= expected.right.sum() and metrics.forward_passes.sum() > expected.forward_passes.sum()
 
 
 @pytest.mark.parametrize(("name", "count"), [("random", 1), ("margin", 2), ("definite_first", 3)])

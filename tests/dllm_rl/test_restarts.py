@@ -37,7 +37,7 @@ def alone(model, problems, how, count, generator):
     while True:
         u = torch.rand((1, length + 1, 2), dtype=torch.float64, generator=generator)[0]
         with torch.no_grad():
-            logits = model(input_ids=torch.cat([problems.prompt_ids[0], response])[None]).logits[0, -length:].float()
+            logits = model(input_ids=torch.cat([problems.prompt_ids[0], response])[None]).logits[0, -length:]
         logits[:, mask] = float("-inf")
         masked = [ell for ell in free if response[ell] == mask]
         top = {ell: logits[ell].log_softmax(-1).topk(2).values for ell in masked}
@@ -59,7 +59,7 @@ def alone(model, problems, how, count, generator):
         response[again], restarted, taken = mask, True, taken + len(again)
 
 
-@pytest.mark.parametrize(("share", "count"), [(0.0, 1), (0.4, 2), (1.0, 3)])
+@pytest.mark.parametrize(("share", "count"), [(0.0, 1), (0.4, 3), (1.0, 3)])
 def test_against_loops(
     model: LladaForMaskedLM,
     puzzles: list[PreFilled],
@@ -82,7 +82,7 @@ def test_against_loops(
         assert record.responses[0].tolist() == expected[0].tolist()
         assert (int(record.forward_passes), int(record.taken_back)) == expected[1:]
         taken += int(record.taken_back)
-    assert taken > 0
+    assert taken > 0  # the model decodes some of the puzzles wrongly, one token a pass and three
 
 
 def test_what_fits_stays_as_it_is_and_what_does_not_is_filled_to_the_end(

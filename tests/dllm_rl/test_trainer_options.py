@@ -13,7 +13,9 @@ from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import Tail
 from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.update import objective_pass
+from sudoku_env.logic import definite_cells
 from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, new_model, sudoku_task, trainer, warm_model
+from tests.helpers.drawn import first_with
 
 TWO_RATES = {"rl_learning_rate": 2e-3, "sft_learning_rate": 5e-4}
 FURTHER = {"kl_weight": 0.5, "entropy_weight": 0.2, "ce_weight": 0.3}
@@ -58,11 +60,16 @@ def test_position_temperature_falls_linearly_and_stays_for_all_updates_on_a_roll
 
 def test_decisions_on_several_positions_reach_roll_outs_and_updates(tmp_path, rollouts, passes):
     changes = {"tokens_per_step": 3, "on_error": "correct", "f_form": "log", "ce_weight": 1.0, "ce_on": "definite"}
-    run = trainer(tmp_path, max_steps=4, num_iterations=2, **changes)
-    run.train()
+
+    def draw(seed: int) -> UnmaskTrainer:
+        rollouts.clear()
+        run = trainer(tmp_path, max_steps=4, num_iterations=2, seed=seed, **changes)
+        run.train()
+        return run
+
+    run = first_with(lambda _: any(bool(record.errors.any()) for record in rollouts), draw, seed=7)
     assert len(rollouts) == 2 and all(record.positions.shape[2] == 3 for record in rollouts)
     assert all(torch.equal(record.live.sum(1), record.decisions) for record in rollouts)
-    assert any(bool(record.errors.any()) for record in rollouts)
     assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-3
     assert all(math.isfinite(value) for value in logged(run, "objective_sft"))
     steps = [float(record.steps_before_error.double().mean()) for record in rollouts]
@@ -91,11 +98,11 @@ def test_mini_batches_deal_the_puzzles_of_a_rollout_anew_in_each_pass(tmp_path, 
 @pytest.mark.parametrize("rates", [{}, TWO_RATES])
 def test_further_terms_go_with_the_second(tmp_path, rollouts, rates):
     gradients = KeepGradients()
-    run = trainer(tmp_path, callbacks=[gradients], max_grad_norm=0.0, max_steps=2, **FURTHER, **rates)
-    start = warm_model()
+    start, model = warm_model().double(), warm_model().double()
+    settings = {"max_grad_norm": 0.0, "max_steps": 2, **FURTHER, **rates}
+    run = trainer(tmp_path, warm_model().double(), callbacks=[gradients], **settings)
     run.train()
     first, second = [], []
-    model = warm_model()
     reference = Reference(start)
 
     def backward(rl: torch.Tensor, sft: torch.Tensor) -> None:
@@ -113,11 +120,11 @@ def test_further_terms_go_with_the_second(tmp_path, rollouts, rates):
     none = [torch.zeros_like(parameter) for parameter in model.parameters()]
     first_parts = [zero if part is None else part for part, zero in zip(first_parts, none, strict=True)]
     if rates:
-        torch.testing.assert_close(gradients.first[0], first_parts, atol=1e-6, rtol=1e-5)
-        torch.testing.assert_close(gradients.second[0], list(second_parts), atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(gradients.first[0], first_parts, atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(gradients.second[0], list(second_parts), atol=1e-9, rtol=1e-9)
     else:
         both = [left + right for left, right in zip(first_parts, second_parts, strict=True)]
-        torch.testing.assert_close(gradients.first[0], both, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(gradients.first[0], both, atol=1e-9, rtol=1e-9)
 
 
 def test_the_reference_runs_in_the_precision_of_the_model(tmp_path):
@@ -158,17 +165,17 @@ def test_the_tail_reaches_the_rollout(tmp_path, rollouts, tail):
 
 def test_rule_and_pass_size_reach_the_rollout_and_the_update(tmp_path, rollouts, passes):
     naked = sudoku_task(rule="naked_single")
-    whole = trainer(tmp_path, task=naked)
+    whole = trainer(tmp_path, warm_model().double(), task=naked)
     whole.train()
-    parts = trainer(tmp_path, task=naked, max_masked_per_pass=12)
+    parts = trainer(tmp_path, warm_model().double(), task=naked, max_masked_per_pass=12)
     parts.train()
     assert passes[1][1]["max_masked"] == 12
     assert torch.equal(rollouts[0].definite, rollouts[1].definite)
-    assert logged(parts, "loss") == pytest.approx(logged(whole, "loss"), abs=1e-5)
-    singles = trainer(tmp_path)
-    singles.train()
-    start = slice(0, 2)
-    assert int(rollouts[2].definite[start].sum()) > int(rollouts[0].definite[start].sum())
+    assert logged(parts, "loss") == pytest.approx(logged(whole, "loss"))
+    trainer(tmp_path).train()
+    for record, rule in ((rollouts[0], "naked_single"), (rollouts[2], "singles")):
+        cells = torch.from_numpy(definite_cells(record.problems.boards(record.responses), rule) > 0)
+        assert torch.equal(record.definite[:, torch.tensor(record.problems.layout.cell_positions)], cells)
 
 
 def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from dllm_rl.rollouts import rollout
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import objective_pass
 from tests.dllm_rl.helpers.tiny_training import logged, trainer, warm_model
+from tests.helpers.drawn import first_with
 
 RATES = (0.3, 0.05)
 
@@ -155,38 +156,49 @@ def keep_rollouts(monkeypatch):
 
 @pytest.mark.parametrize("accumulated", [1, 2])
 def test_trainer_step_is_plain_sgd_on_the_weighted_sum(tmp_path, monkeypatch, accumulated):
+    """In float64, on roll-outs in which both terms move the parameters."""
     kept = keep_rollouts(monkeypatch)
-    run = trainer(
-        tmp_path,
-        rl_learning_rate=RATES[0],
-        sft_learning_rate=RATES[1],
-        optim="sgd",
-        max_grad_norm=0.0,
-        gradient_accumulation_steps=accumulated,
-        max_tokens_per_pass=150,  # several micro-batches
-    )
-    run.train()
-    assert len(kept) == accumulated
 
-    model = warm_model()
-    start = copy.deepcopy(model)
-    terms = []
-    for record in kept:
+    def draw(seed):
+        kept.clear()
+        run = trainer(
+            tmp_path,
+            warm_model().double(),
+            rl_learning_rate=RATES[0],
+            sft_learning_rate=RATES[1],
+            optim="sgd",
+            max_grad_norm=0.0,
+            gradient_accumulation_steps=accumulated,
+            max_tokens_per_pass=150,  # several micro-batches
+            seed=seed,
+        )
+        run.train()
+        assert len(kept) == accumulated
+        return run, [steps_of_one_term(record, run.objective, RATES, accumulated) for record in kept]
 
-        def backward(rl, sft):
-            terms.append((rl.item(), sft.item()))
-            (-(RATES[0] * rl + RATES[1] * sft) / accumulated).backward()
+    def both_terms_move(case):
+        _, found = case
+        return all(max(step.abs().max() for step in term) > 1e-3 for terms in found for term in terms)
 
-        objective_pass(model, record, backward, config=run.objective)
-    SGD(model.parameters(), lr=1.0).step()
-    assert all(rl != 0 and sft != 0 for rl, sft in terms)
-    for after, expected in zip(run.model.parameters(), model.parameters(), strict=True):
-        torch.testing.assert_close(after, expected, atol=1e-6, rtol=0)
-    moved = max(
-        (after - before).abs().max().item()
-        for after, before in zip(run.model.parameters(), start.parameters(), strict=True)
-    )
-    assert moved > 1e-2
+    run, found = first_with(both_terms_move, draw, seed=7)
+    for start, after, *steps in zip(
+        warm_model().parameters(), run.model.parameters(), *(term for terms in found for term in terms), strict=True
+    ):
+        torch.testing.assert_close(after, start.double() + sum(steps), atol=1e-12, rtol=0)
+
+
+def steps_of_one_term(record, config, rates, accumulated):
+    """What plain SGD adds to the parameters for each of both terms of one roll-out, at its rate."""
+    model, steps = warm_model().double(), []
+
+    def backward(rl, sft):
+        for term, rate in zip((rl, sft), rates, strict=True):
+            gradients = torch.autograd.grad(term, list(model.parameters()), retain_graph=True, allow_unused=True)
+            steps.append([torch.zeros(()) if part is None else rate * part / accumulated for part in gradients])
+
+    objective_pass(model, record, backward, config=config)
+    assert len(steps) == 2  # one pass
+    return steps
 
 
 class LearningRates(TrainerCallback):

@@ -1,3 +1,4 @@
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -7,12 +8,12 @@ import torch
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import Rollout, rollout
+from dllm_rl.rollouts import Rollout
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout
 from tests.dllm_rl.helpers.policy_reference import as_rollout, gradients, objective, trajectories, value
 from tests.dllm_rl.helpers.tiny_llada import make_model
-from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run
+from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run, uneven, uneven_rollout
 
 MILD = PolicyConfig(position_temperature=2.0, token_temperature=2.0)
 EXACT = ObjectiveConfig(
@@ -43,12 +44,12 @@ def toy(blanks: tuple[int, ...], tail: int) -> PreFilled:
 
 @pytest.fixture
 def toy_model() -> LladaForMaskedLM:
-    """Small, with margins and probabilities that differ clearly from position to position."""
+    """Small and in float64, with margins and probabilities that differ clearly from position to position."""
     model = make_model(vocab_size=5, mask_token_id=MASK, d_model=16, n_heads=2, n_kv_heads=1, mlp_hidden_size=16)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.5)
-    return model
+    return model.double()
 
 
 # The exact policy gradient.
@@ -64,8 +65,8 @@ def test_gradient_is_that_of_the_enumerated_expectation(
     expected = gradients(expectation, toy_model)
     played = list(trajectories(toy_model, puzzle, POLICY))
     probability = np.exp([sum(log_probs) for _, log_probs in played])
-    assert probability.sum() == pytest.approx(1, abs=1e-6)
-    one_each = as_rollout(toy_model, puzzle, played, 1, POLICY, EXACT.lam)
+    assert probability.sum() == pytest.approx(1, abs=1e-9)
+    one_each = as_rollout(toy_model, puzzle, played, 1, POLICY, EXACT.lam, torch.float64)
     total = [torch.zeros_like(parameter) for parameter in toy_model.parameters()]
     for i in range(len(played)):
         for j in range(i, len(played)):
@@ -94,12 +95,11 @@ def test_gradient_by_importance_weights_where_the_first_state_forces_nothing(toy
     expected = gradients(expectation, toy_model)
     played = list(trajectories(toy_model, puzzle, MILD))
     count = len(played)
-    log_probability = torch.tensor([sum(log_probs) for _, log_probs in played])
-    one_each = as_rollout(toy_model, puzzle, played, 1, MILD, EXACT.lam)
+    log_probability = torch.tensor([sum(log_probs) for _, log_probs in played], dtype=torch.float64)
+    one_each = as_rollout(toy_model, puzzle, played, 1, MILD, EXACT.lam, torch.float64)
     assert float(one_each.expected_reward[0]) == 0.0 and not bool(one_each.definite[0].any())
     pairs = torch.cartesian_prod(torch.arange(count), torch.arange(count)).flatten()
     log_weight = log_probability[pairs].reshape(-1, 2).sum(1).repeat_interleave(2) + 2 * np.log(count)
-    assert float(log_weight.abs().max()) < 20
     repeated = {name: getattr(one_each, name)[pairs] for name in ("state_of", "positions", "tokens", "rewards")}
     old_logprobs = one_each.old_logprobs[pairs] - log_weight[:, None] * (repeated["state_of"] >= 0)
     record = replace(
@@ -111,8 +111,8 @@ def test_gradient_by_importance_weights_where_the_first_state_forces_nothing(toy
         **repeated,
     )
     result, got = run(toy_model, record, EXACT)
-    assert result.sft == pytest.approx(float(expectation.detach()), abs=1e-4)
-    assert_same(got, expected, 2e-5)
+    assert result.sft == near(float(expectation.detach()))
+    assert_same(got, expected)
 
 
 def test_one_term_alone_is_not_the_gradient(toy_model: LladaForMaskedLM) -> None:
@@ -120,8 +120,8 @@ def test_one_term_alone_is_not_the_gradient(toy_model: LladaForMaskedLM) -> None
     puzzle = toy((0, 5), 0)
     expected = gradients(value(toy_model, puzzle.token_ids, puzzle, POLICY, EXACT.lam), toy_model)
     played = list(trajectories(toy_model, puzzle, POLICY))
-    log_weight = torch.tensor([sum(log_probs) for _, log_probs in played]) + np.log(len(played))
-    record = as_rollout(toy_model, puzzle, played, 1, POLICY, EXACT.lam)
+    log_weight = torch.tensor([sum(log_probs) for _, log_probs in played], dtype=torch.float64) + np.log(len(played))
+    record = as_rollout(toy_model, puzzle, played, 1, POLICY, EXACT.lam, torch.float64)
     record = replace(record, old_logprobs=record.old_logprobs - log_weight[:, None] * record.live)
     _, second = run(toy_model, record, replace(EXACT, advantage_baseline="mean"), weights=(0.0, 1.0))
     difference = max(float((left - right).abs().max()) for left, right in zip(second, expected, strict=True))
@@ -131,17 +131,23 @@ def test_one_term_alone_is_not_the_gradient(toy_model: LladaForMaskedLM) -> None
 # Against loops, with real puzzles, a real model and parameters that moved since the roll-out.
 
 
-@pytest.fixture
-def record(model: LladaForMaskedLM, batch: PuzzleBatch) -> Rollout:
-    torch.manual_seed(11)
-    return rollout(model, batch, num_generations=4, policy=POLICY)
-
-
 CONFIGS = [
     ObjectiveConfig(),
     ObjectiveConfig(advantage_baseline="leave_one_out", advantage_scale="none", reduction="mean", lam=0.2, gamma=0.8),
     ObjectiveConfig(clip_low=0.1, clip_high=0.3, rl_weight=0.3, sft_weight=2.0),
 ]
+
+
+@pytest.fixture
+def record(model: LladaForMaskedLM, batch: PuzzleBatch) -> Rollout:
+    """An uneven roll-out of which, once the parameters have moved, each of the settings cuts some decisions."""
+    after = copy.deepcopy(model)
+    moved(after, 0.02)
+
+    def cut(record: Rollout) -> bool:
+        return uneven(record) and all(bool(run(after, record, config)[0].clipped.any()) for config in CONFIGS)
+
+    return uneven_rollout(model, batch, seed=11, has=cut, num_generations=4)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -167,7 +173,7 @@ def test_the_second_term_is_weighted_by_the_ratio_of_the_decision_before(
     moved(model, 0.02)
     result, _ = run(model, record, ObjectiveConfig())
     ratio = torch.where(record.live, (result.logprobs - record.old_logprobs).exp(), 1.0)
-    assert float((ratio - 1).abs().max()) > 0.2
+    assert float((ratio - 1).abs().max()) > 0.2  # some are cut
     with_f = []
     one = torch.ones(())
     for row in range(len(ratio)):
@@ -196,7 +202,7 @@ def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
             state_of=only,
             positions=record.positions[row, step][None, None],
             tokens=record.tokens[row, step][None, None],
-            old_logprobs=torch.zeros(only.shape),
+            old_logprobs=torch.zeros(only.shape, dtype=torch.float64),
             decisions=record.decisions[row : row + 1],
         )
         values.append(run(model, alone, ObjectiveConfig())[0].sft)
@@ -211,11 +217,7 @@ def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, 
     length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
     result, _ = run(model, record, ObjectiveConfig(), max_tokens=sequences * length)
     difference = (result.logprobs - record.old_logprobs).abs()
-    if sequences == 1000:
-        # The passes of the roll-out had other numbers of rows, and some processors' products round by that.
-        assert float(difference[record.live].median()) < 5e-7
-    # Logits over their temperature reach 10, where floats are 1e-6 apart: twenty of those, two on average.
-    assert float(difference[record.live].max()) < 2e-5 and float(difference[record.live].mean()) < 2e-6
+    assert float(difference[record.live].max()) < 1e-12
     assert not bool(result.clipped.any())
     assert bool((result.logprobs[~record.live] == 0).all())
 
@@ -235,24 +237,23 @@ def test_all_live_decisions_but_the_last_of_a_full_trajectory_are_in_the_first_s
     model: LladaForMaskedLM, record: Rollout
 ) -> None:
     result, _ = run(model, record, ObjectiveConfig())
-    assert len(set(record.decisions.tolist())) > 1
+    assert len(set(record.decisions.tolist())) > 1  # as the puzzles differ in their blanks
     counts = []
     for row, decisions in enumerate(record.decisions.tolist()):
         taken = int(record.live[row].sum())
         counts.append(taken - 1 if taken == decisions else taken)
         assert result.in_rl_sum[row].tolist() == [k < counts[-1] for k in range(record.live.shape[1])]
-    assert bool(record.errors.any()) and bool(record.solved.any())
 
 
 def test_the_first_term_rises_along_its_gradient(model: LladaForMaskedLM, record: Rollout) -> None:
     config = ObjectiveConfig(clip_high=10.0, clip_low=1.0)
     before, ascent = run(model, record, config, weights=(1.0, 0.0))
-    step = 2e-3 / sum(float(gradient.square().sum()) for gradient in ascent)
+    step = 1e-6 / sum(float(gradient.square().sum()) for gradient in ascent)
     with torch.no_grad():
         for parameter, gradient in zip(model.parameters(), ascent, strict=True):
             parameter.add_(step * gradient)
     after, _ = run(model, record, config)
-    assert after.rl - before.rl == pytest.approx(2e-3, rel=0.1)
+    assert after.rl - before.rl == pytest.approx(1e-6, rel=1e-3)  # what is left falls with the step
 
 
 def test_a_pass_that_holds_no_sequence_is_refused(model: LladaForMaskedLM, record: Rollout) -> None:

@@ -13,12 +13,12 @@ from transformers import PreTrainedTokenizerFast
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.reference import Reference
-from dllm_rl.rollouts import Rollout, rollout
+from dllm_rl.rollouts import Rollout
 from dllm_rl.sudoku import PuzzleBatch, Tail
 from dllm_rl.trajectories import OnError
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import further_terms, gradients, objective
-from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run
+from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run, uneven, uneven_rollout
 
 ALL = ObjectiveConfig(
     advantage_baseline="leave_one_out",
@@ -47,8 +47,7 @@ def play(
         tail_id=tokenizer.eos_token_id if known else None,
         tail=tail,
     )
-    generator = torch.Generator().manual_seed(11)
-    return rollout(model, batch, num_generations=num_generations, policy=POLICY, generator=generator)
+    return uneven_rollout(model, batch, seed=11, num_generations=num_generations)
 
 
 @pytest.fixture
@@ -93,16 +92,19 @@ def test_decisions_on_several_positions(
     model: LladaForMaskedLM, puzzles: list[PreFilled], batch: PuzzleBatch, on_error: OnError
 ) -> None:
     """The ratio is that of the whole decision; at an update after the first it is not 1, and some are cut."""
-    generator = torch.Generator().manual_seed(4)
-    record = rollout(
-        model, batch, num_generations=4, policy=POLICY, tokens_per_step=3, on_error=on_error, generator=generator
-    )
-    moved(model, 0.02)
     config = ObjectiveConfig(advantage_scale="none", f_weight="cumulative", reduction="mean")
+    after = copy.deepcopy(model)
+    moved(after, 0.02)
+
+    def cut(record: Rollout) -> bool:
+        return uneven(record) and bool(run(after, record, config)[0].clipped.any())
+
+    options = {"num_generations": 4, "tokens_per_step": 3, "on_error": on_error}
+    record = uneven_rollout(model, batch, seed=4, has=cut, **options)
     if on_error == "end":
-        check_both_terms(model, puzzles, record, config)
-    result, _ = run(model, record, config)
-    assert bool(result.clipped.any()) and result.logprobs.shape == record.old_logprobs.shape
+        check_both_terms(after, puzzles, record, config)
+    result, _ = run(after, record, config)
+    assert result.logprobs.shape == record.old_logprobs.shape
 
 
 def test_a_scored_tail(model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> None:
@@ -143,7 +145,7 @@ def test_further_terms(
     for name, term in terms.items():
         assert getattr(result, name) == near(float(term.detach()))
     assert result.objective == near(float(total.detach()))
-    assert (result.rl, result.sft) == (0.0, 0.0) and abs(result.objective) > 1e-3
+    assert (result.rl, result.sft) == (0.0, 0.0) and result.objective != 0
 
 
 def test_a_prefilled_tail_has_no_reward_outside_the_map(
@@ -174,7 +176,7 @@ def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
         assert_same(got, expected)
         for name in ("rl", "sft", "kl", "entropy", "ce", "objective"):
             assert getattr(parts, name) == near(getattr(whole, name))
-            assert abs(getattr(whole, name)) > 1e-3
+            assert getattr(whole, name) != 0
 
 
 def test_drawn_states_enumerated_give_the_full_gradient(
@@ -187,10 +189,13 @@ def test_drawn_states_enumerated_give_the_full_gradient(
     batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id)
     cells = (batch.responses == batch.layout.mask_id) & batch.judged[0]
     filled = torch.where(cells & (cells.cumsum(1) > 2), batch.answers, batch.responses)
-    generator = torch.Generator().manual_seed(2)
-    record = rollout(model, replace(batch, responses=filled), num_generations=2, policy=POLICY, generator=generator)
+
+    def lasting(record: Rollout) -> bool:
+        """Of the at most eight visits of two trajectories some are to the same state, and there are not too few."""
+        return 4 <= len(record.responses) < int(record.live.sum())
+
+    record = uneven_rollout(model, replace(batch, responses=filled), seed=2, has=lasting, num_generations=2)
     count, fraction = len(record.responses), 0.3
-    assert 4 <= count <= 7 < int(record.live.sum()) + 1
     config = replace(ALL, f_weight="none")
     options = {"reference": Reference(model)}
     moved(model, 0.02)
@@ -213,6 +218,7 @@ def test_states_are_drawn_with_the_given_probability_and_from_the_generator(
     model: LladaForMaskedLM, record: Rollout
 ) -> None:
     config = ObjectiveConfig(state_fraction=0.5)
+    record = record.select(torch.tensor([0]))
     visits = torch.zeros(len(record.responses))
     for seed in range(60):
         result, _ = run(model, record, config, generator=torch.Generator().manual_seed(seed))

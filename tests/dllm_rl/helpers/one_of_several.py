@@ -1,4 +1,4 @@
-"""Started by torchrun: trains once for each set of arguments and writes down gradients and logs of this process."""
+"""Started by torchrun: trains in float64 for each set of arguments; writes down this process's gradients and logs."""
 
 import json
 import sys
@@ -7,13 +7,13 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from tests.dllm_rl.helpers.tiny_training import KeepGradients, trainer
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, trainer, warm_model
 
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
 for index, changes in enumerate(json.loads(sys.argv[2])):
     kept = KeepGradients()
-    run = trainer(folder / str(index), callbacks=[kept], **changes)
+    run = trainer(folder / str(index), warm_model().double(), callbacks=[kept], **changes)
     run.train()
     stem = folder / f"{index}-rank{run.args.process_index}"
     save_file(kept.tensors(), stem.with_suffix(".safetensors"))

@@ -1,5 +1,7 @@
-"""One pass of the objective with its gradient, and comparisons of gradients."""
+"""One pass of the objective with its gradient, comparisons of gradients in float64, and roll-outs that suit them."""
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +11,10 @@ from torch import Tensor, nn
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import Rollout
+from dllm_rl.rollouts import Rollout, rollout
+from dllm_rl.task import UnmaskBatch
 from dllm_rl.update import UpdateResult, objective_pass
+from tests.helpers.drawn import first_with
 
 POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
 
@@ -39,7 +43,7 @@ def run(
     ]
 
 
-def assert_same(got: list[Tensor], expected: list[Tensor], tolerance: float = 1e-5) -> None:
+def assert_same(got: list[Tensor], expected: list[Tensor], tolerance: float = 1e-9) -> None:
     """Equal within the tolerance, relative to the largest entry where that exceeds 1."""
     scale = max(1.0, max(float(gradient.abs().max()) for gradient in expected))
     assert max(float(gradient.abs().max()) for gradient in expected) > 1e-3
@@ -48,8 +52,46 @@ def assert_same(got: list[Tensor], expected: list[Tensor], tolerance: float = 1e
 
 
 def near(expected: Any) -> Any:
-    """Equal within 1e-5, or for a larger sum within the error of the log-probabilities that its terms follow."""
-    return pytest.approx(expected, rel=5e-6, abs=1e-5)
+    """Equal within 1e-9: a million times the error of a float64 number near 1, for sums of a thousand such terms."""
+    return pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def spread(record: Rollout) -> Tensor:
+    """By how much what its trajectories earn differs within each group, `(Q,)`."""
+    earned = record.visited_rewards.sum(1).reshape(-1, record.num_generations)
+    return earned.amax(1) - earned.amin(1)
+
+
+def uneven(record: Rollout) -> bool:
+    """Whether some trajectories solve and some end with an error, and those of some group earn different amounts."""
+    return bool(record.solved.any() and record.errors.any() and (spread(record) > 0.01).any())
+
+
+def uneven_rollout(
+    model: nn.Module,
+    problems: UnmaskBatch,
+    *,
+    seed: int,
+    has: Callable[[Rollout], bool] = uneven,
+    policy: PolicyConfig = POLICY,
+    **options: Any,
+) -> Rollout:
+    """The first roll-out with a property, of those drawn from a seed and the seeds after it."""
+
+    def draw(number: int) -> Rollout:
+        generator = torch.Generator().manual_seed(number)
+        return rollout(model, problems, policy=policy, generator=generator, **options)
+
+    return first_with(has, draw, seed=seed)
+
+
+def beside(model: LladaForMaskedLM, seed: int) -> LladaForMaskedLM:
+    """A model near another, drawn from a seed."""
+    other, generator = copy.deepcopy(model), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+    return other
 
 
 def moved(model: LladaForMaskedLM, size: float) -> None:

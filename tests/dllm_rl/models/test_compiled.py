@@ -63,24 +63,23 @@ def updated(model: nn.Module, record: Rollout) -> tuple[torch.Tensor, torch.Tens
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_roll_outs_and_updates_equal_the_eager_ones_without_recompilation(backend: str) -> None:
-    eager, model = warm_model(), warm_model()
+    """In float64: batches of 4, 6 and 8 puzzles, passes of many sizes, and parameters that change between them."""
+    eager, model = warm_model().double(), warm_model().double()
     compile_body(model, 5, backend)
-    started, sizes = compilations(), set()
+    started = compilations()
     for seed, count in enumerate((3, 5, 7)):
         record, expected_record = (played(one, count, seed) for one in (model, eager))
         assert torch.equal(record.positions, expected_record.positions)
         assert torch.equal(record.tokens, expected_record.tokens)
-        assert (record.old_logprobs - expected_record.old_logprobs).abs().max() < 1e-5
-        sizes.add(len(record.responses))
+        assert (record.old_logprobs - expected_record.old_logprobs).abs().max() < 1e-12
         (logprobs, gradient), (expected, expected_gradient) = (updated(one, record) for one in (model, eager))
-        assert (logprobs - expected).abs().max() < 1e-5
-        assert (gradient - expected_gradient).abs().max() < 1e-5 * expected_gradient.abs().max()
+        assert (logprobs - expected).abs().max() < 1e-12
+        assert (gradient - expected_gradient).abs().max() < 1e-12 * expected_gradient.abs().max()
         with torch.no_grad():
             for parameters in zip(model.parameters(), eager.parameters(), strict=True):
                 for parameter in parameters:
                     parameter.mul_(1.01)
         assert compilations() - started == 2, f"after roll-out {seed}: one for each mode"
-    assert len(sizes) == 3
 
 
 def test_without_a_mask_of_padding_and_without_logits_mask() -> None:

@@ -119,11 +119,12 @@ def test_logits_at_chosen_positions_are_those_of_all_with_their_gradients(kv_hea
     tokens = ids(4, 8)
     real = torch.ones(4, 8, dtype=torch.bool)
     real[1, :3], real[2, 6:] = False, False
-    chosen = (torch.rand(4, 8, generator=torch.Generator().manual_seed(0)) < 0.4) & real
-    chosen[3] = False
+    chosen = torch.zeros(4, 8, dtype=torch.bool)
+    for row, places in enumerate(([0, 3, 4, 7], [3, 6], [0, 1, 5])):  # none in the last row
+        chosen[row, places] = True
     keep = {"attention_mask": real} if padded else {}
     full, some = model(tokens, **keep).logits[chosen], model(tokens, logits_mask=chosen, **keep).logits
-    assert some.shape == (int(chosen.sum()), 105) and len(some) > 4
+    assert some.shape == (int(chosen.sum()), 105)
     torch.testing.assert_close(some, full, atol=1e-6, rtol=1e-6)
     parameters = [value for value in model.parameters() if value.requires_grad]
     found, expected = (torch.autograd.grad(each.sin().sum(), parameters) for each in (some, full))
