@@ -273,7 +273,8 @@ class SftTrainer(ExactTrainer):
         args.remove_unused_columns = False  # rows are problems, of which no model's forward pass knows
         super().__init__(args=args, **{"data_collator": collate, **kwargs})
         config = getattr(self.model, "config", None)
-        if getattr(config, "mask_token_id", None) is None:
+        mask_id = getattr(config, "mask_token_id", None)
+        if mask_id is None:
             raise ValueError(
                 f"{type(config).__name__} has no mask_token_id; set model.config.mask_token_id to that of the tokenizer"
             )
@@ -286,9 +287,9 @@ class SftTrainer(ExactTrainer):
         if isinstance(self.train_dataset, SftDataset):
             problems = self.train_dataset.problems
             check_batch(problems, model=self.model, definite=self.ce_on != "masked")
-            if problems.mask_id != config.mask_token_id:
+            if problems.mask_id != mask_id:
                 raise ValueError(
-                    f"the problems' mask_id is {problems.mask_id}, the model's mask_token_id {config.mask_token_id}; "
+                    f"the problems' mask_id is {problems.mask_id}, the model's mask_token_id {mask_id}; "
                     "make them with the model's own tokenizer"
                 )
 
