@@ -100,7 +100,8 @@ def _check_answers(problems: UnmaskBatch) -> None:
         problems,
         written & known & (problems.responses != problems.answers),
         "responses",
-        "what is written at the start must be the answer's token; open the position with mask_id, or mend answers",
+        f"what is written at the start must be the answer's token; open the position with mask_id, which is "
+        f"{problems.mask_id} here, or mend answers",
     )
 
 

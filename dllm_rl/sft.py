@@ -174,8 +174,8 @@ class SftTrainer(ExactTrainer):
             check_batch(problems, model=self.model, definite=self.ce_on != "masked")
             if problems.mask_id != mask_id:
                 raise ValueError(
-                    f"the problems' mask_id is {problems.mask_id}, the model's mask_token_id {mask_id}; make them with "
-                    "the model's own tokenizer"
+                    f"the problems' mask_id is {problems.mask_id}, the model's mask_token_id {mask_id}; "
+                    "make them with the model's own tokenizer"
                 )
 
     def compute_loss(

@@ -1,19 +1,19 @@
 """The examples in docs/environments.md run as they stand."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text()
+from tests.helpers.pages import ROOT, blocks
+
 ADAPTED = {"reasoning_gym": "reasoning_gym", "trl": "datasets", "verifiers": "verifiers.v1", "openenv": "openenv.core"}
-ALL_BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-BLOCKS = [block for block in ALL_BLOCKS if "sudoku_env.integrations" not in block and "Mine" not in block]
+ALL_BLOCKS = blocks(ROOT / "docs" / "environments.md")
+BLOCKS = [block for block in ALL_BLOCKS if "sudoku_env.integrations" not in block]
 
 
 def test_examples_run_one_after_the_other(capsys):
     assert len(BLOCKS) >= 5
-    names = {}
+    names = {"__name__": "example"}
     for block in BLOCKS:
         exec(compile(block, "docs/environments.md", "exec"), names)
         printed = capsys.readouterr().out.splitlines()

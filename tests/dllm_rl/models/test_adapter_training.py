@@ -17,7 +17,7 @@ from dllm_rl.rollouts import rollout
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from llm_rl.training.lora import add_lora
 from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, tokenizer, trainer, untimed, warm_model
-from tests.llm_rl.helpers.doc_examples import run_example
+from tests.helpers.pages import run_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "decoding.md"
 Make = Callable[..., LogitsAdapter]
@@ -259,6 +259,7 @@ def test_supervised_training_asks_for_the_mask_token(tmp_path: Path) -> None:
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = run_example(PAGE, "UnmaskTrainer", bert_model(), tokenizer(), tmp_path, monkeypatch)["trainer"]
+    names = run_page(PAGE, tmp_path, monkeypatch, model=bert_model(), tokenizer=tokenizer())
+    run = names["trainer"]
     assert run.state.global_step == 2
     assert PeftModel.from_pretrained(bert_model(), str(tmp_path / "runs" / "my_run" / "end")) is not None

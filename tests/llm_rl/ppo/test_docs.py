@@ -5,14 +5,14 @@ import pytest
 
 import llm_rl.core
 from llm_rl.ppo.arguments import PPOArguments
-from tests.llm_rl.helpers.doc_examples import run_example
+from tests.helpers.pages import run_page
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
 
 PAGE = Path(__file__).parents[3] / "docs" / "ppo.md"
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = run_example(PAGE, "PPOTrainer", new_model(), tokenizer(), tmp_path, monkeypatch)["trainer"]
+    trainer = run_page(PAGE, tmp_path, monkeypatch, model=new_model(), tokenizer=tokenizer())["trainer"]
     assert trainer.state.global_step == 4 and "value_loss" in trainer.state.log_history[0]
 
 

@@ -7,7 +7,7 @@ from transformers import HfArgumentParser
 
 from llm_rl.grpo.arguments import GroupRelativeArguments
 from llm_rl.raro import RAROArguments
-from tests.llm_rl.helpers.doc_examples import run_example
+from tests.helpers.pages import run_page
 from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
 
 ROOT = Path(__file__).parents[3]
@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "raro.md"
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tag_model(max_position_embeddings=1024)
-    trainer = run_example(PAGE, "RAROTrainer", model, tag_tokenizer(), tmp_path, monkeypatch)["trainer"]
+    trainer = run_page(PAGE, tmp_path, monkeypatch, model=model, tokenizer=tag_tokenizer())["trainer"]
     assert trainer.state.global_step == 2
 
 

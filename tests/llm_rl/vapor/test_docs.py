@@ -5,7 +5,7 @@ import pytest
 
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.vapor import VAPORArguments
-from tests.llm_rl.helpers.doc_examples import run_example
+from tests.helpers.pages import run_page
 from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
 
 PAGE = Path(__file__).parents[3] / "docs" / "vapor.md"
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "vapor.md"
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tag_model(max_position_embeddings=256)
-    trainer = run_example(PAGE, "VAPORTrainer", model, tag_tokenizer(), tmp_path, monkeypatch)["trainer"]
+    trainer = run_page(PAGE, tmp_path, monkeypatch, model=model, tokenizer=tag_tokenizer())["trainer"]
     assert trainer.state.global_step == 2
     assert trainer.state.log_history[0].keys() >= {"preference_margin", "verifiable_failure_frac"}
 
