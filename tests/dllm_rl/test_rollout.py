@@ -269,6 +269,10 @@ def test_bad_sizes_and_finished_puzzles_are_refused(model: LladaForMaskedLM, bat
         rollout(model, done)
 
 
+def most_blanks(batch: PuzzleBatch) -> int:
+    return int((batch.responses == batch.mask_id).sum(1).max())
+
+
 def decisions_of(record: Rollout) -> list[Tensor]:
     return [record.positions, record.tokens, record.rewards, record.errors]
 
@@ -277,7 +281,7 @@ def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: Puzzl
     length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
 
     def draw(seed: int) -> tuple[Tensor, Rollout]:
-        noise = puzzle_noise(seed, 2, range(3), 6, 10)
+        noise = puzzle_noise(seed, 2, range(3), 6, most_blanks(batch))
         return noise, rollout(model, batch, num_generations=6, policy=POLICY, noise=noise)
 
     torch.manual_seed(0)
@@ -296,8 +300,8 @@ def test_puzzles_decode_alike_wherever_they_are_dealt(
 ) -> None:
     def play(numbers: list[int]) -> Rollout:
         batch = PuzzleBatch.collate([puzzles[number] for number in numbers], pad_id=tokenizer.pad_token_id)
-        steps = int((batch.responses == batch.layout.mask_id).sum(1).max())
-        return rollout(model, batch, num_generations=4, policy=POLICY, noise=puzzle_noise(5, 0, numbers, 4, steps))
+        noise = puzzle_noise(5, 0, numbers, 4, most_blanks(batch))
+        return rollout(model, batch, num_generations=4, policy=POLICY, noise=noise)
 
     whole = play([0, 1, 2, 3, 4, 5])
     for numbers in ([0, 2, 4], [5, 3, 1], [2]):
@@ -310,16 +314,17 @@ def test_puzzles_decode_alike_wherever_they_are_dealt(
 
 def test_trajectories_of_one_state_do_not_share_their_noise(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     """At a high temperature each position is about as likely as another: that 32 draws agree is out of the question."""
-    noise, policy = puzzle_noise(0, 0, range(3), 32, 10), PolicyConfig(position_temperature=1e3)
+    noise, policy = puzzle_noise(0, 0, range(3), 32, most_blanks(batch)), PolicyConfig(position_temperature=1e3)
     record = rollout(model, batch, num_generations=32, policy=policy, noise=noise)
     assert all(len(group.unique()) > 1 for group in record.positions[:, 0].reshape(3, 32))
 
 
 def test_noise_of_another_shape_or_beside_a_generator_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    noise = puzzle_noise(0, 0, range(3), 2, 10)
-    with pytest.raises(ValueError, match=r"torch\.float64 \(6, 10, 2\); give float64 \(3, 10, 2\)"):
+    most = most_blanks(batch)
+    noise = puzzle_noise(0, 0, range(3), 2, most)
+    with pytest.raises(ValueError, match=rf"torch\.float64 \(6, {most}, 2\); give float64 \(3, {most}, 2\)"):
         rollout(model, batch, num_generations=1, noise=noise)
-    with pytest.raises(ValueError, match=r"torch\.float32 \(6, 10, 2\)"):
+    with pytest.raises(ValueError, match=rf"torch\.float32 \(6, {most}, 2\)"):
         rollout(model, batch, num_generations=2, noise=noise.float())
     with pytest.raises(ValueError, match="a generator or noise, not both"):
         rollout(model, batch, num_generations=2, noise=noise, generator=torch.Generator())
