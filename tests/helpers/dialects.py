@@ -49,9 +49,7 @@ DIALECTS = {
     "no_vectors": Dialect(instructions("default", "SSE4_2", "SSE41")),
     "two_threads": Dialect({"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}),
     "other_seeds": Dialect(shift=1),
-    "generic_kernels": Dialect(
-        {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}, folders=("tests/sudoku_env/kernels",)
-    ),
+    "generic_kernels": Dialect({"NUMBA_CPU_NAME": "generic"}, folders=("tests/sudoku_env/kernels",)),
 }
 """By name. The processor as it is, with one thread, is what `make test` runs; `test-ci` has avx2 in full."""
 IN_TURN = [name for name in DIALECTS if name != "avx2"]
