@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from dllm_rl.decode import decode
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import puzzle_noise
+from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollout import Rollout, rollout
 from dllm_rl.strategies import STRATEGIES, get_strategy
@@ -21,7 +22,7 @@ from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error, pre_fill
 from tests.dllm_rl.helpers.policy_reference import actions_at, after, f_of, is_over, policy_at
 from tests.dllm_rl.helpers.tiny_llada import make_model
-from tests.dllm_rl.helpers.update_checks import POLICY, uneven, uneven_rollout
+from tests.dllm_rl.helpers.update_checks import POLICY, run, uneven, uneven_rollout
 from tests.helpers.drawn import first_with
 
 
@@ -234,6 +235,19 @@ def test_chunked_sampling_replays(model: LladaForMaskedLM, batch: PuzzleBatch, p
     length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
     torch.manual_seed(4)
     assert_replays(model, rollout(model, batch, num_generations=2, policy=POLICY, max_tokens=2 * length), puzzles, 0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_roll_out_is_in_the_precision_of_its_model(
+    model: LladaForMaskedLM, batch: PuzzleBatch, dtype: torch.dtype
+) -> None:
+    record = rollout(model.to(dtype), batch, num_generations=2, policy=POLICY)
+    for name in ("old_logprobs", "expected_reward", "entropy", "top_prob"):
+        assert getattr(record, name).dtype == dtype, name
+    result, _ = run(model, record, ObjectiveConfig())
+    assert result.logprobs.dtype == dtype
+    # As many roundings of numbers up to 10 as a log-probability has steps, at most.
+    assert float((result.logprobs - record.old_logprobs).abs().max()) < 100 * torch.finfo(dtype).eps * 10
 
 
 def test_a_generator_decides_alone(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
