@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 STAMP_DOCS := $(VENV)/.installed-docs
 
-.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-avx2 test-integrations test-all test-ci test-page demo demo-build lint bench clean
+.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-dialects test-integrations test-all test-ci test-page demo demo-build lint bench clean
 
 setup: $(STAMP)
 
@@ -70,11 +70,11 @@ test: $(STAMP)
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or long"
 
-# What is computed with torch, as on a processor without AVX-512: sums are added up in another order there.
-MARKS ?= not slow and not long
-test-avx2: $(STAMP)
-	ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 \
-		$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(MARKS)" --durations 10 tests/dllm_rl tests/llm_rl
+# The fast numerical tests as other processors would run them, and with other seeds; before a release. DIALECTS names some of
+# them; continuous integration runs a part of one in turn, with DIALECTS=--turn.
+DIALECTS ?=
+test-dialects: $(STAMP)
+	$(BIN)/python -m tests.helpers.dialects $(DIALECTS)
 
 # The adapters of sudoku_env.integrations, each against the package that it adapts to in an environment of its own, which sees what
 # $(VENV) has: verifiers and openenv do not install together.
@@ -92,15 +92,16 @@ test-integrations: $(STAMP)
 			"tests/sudoku_env/test_docs.py::test_examples_of_adapters_run_where_their_packages_are[$$module]"; \
 	done
 
-# Every test with all extras; scripts in interpreters and torchrun of their own. Those of the trainers run as without AVX-512
-# (test-avx2), and the fast ones of them with what the machine has in `make test`. Continuous integration leaves out the long
-# ones, and its scripts start in children of a process that has torch imported.
+# Every test with all extras; scripts in interpreters and torchrun of their own. Those of the trainers run as without AVX-512,
+# and the fast ones of them with what the machine has in `make test`. Continuous integration leaves out the long ones, and its
+# scripts start in children of a process that has torch imported.
 test-all: export FRESH_INTERPRETERS := 1
 test-all: MARKS := slow or not slow
 test-ci: MARKS := not long
 test-all test-ci: export LLM_RL_CACHE := $(CURDIR)/$(VENV)/models
 test-all test-ci: export SUDOKU_PROMPTS := $(CURDIR)/data/sudoku6x6_test.jsonl
-test-all test-ci: $(STAMP_ALL) test-avx2
+test-all test-ci: $(STAMP_ALL)
+	$(BIN)/python -m tests.helpers.dialects avx2 -- -q -n 2 --dist worksteal -m "$(MARKS)" --durations 10
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(MARKS)" --durations 20 --ignore tests/dllm_rl --ignore tests/llm_rl
 
 # A page where the shipped models solve Sudoku in the browser. MODELS are those it has: FOLDER or NAME=FOLDER.

@@ -34,13 +34,15 @@ def tokenizer() -> PreTrainedTokenizerFast:
 def puzzles(tokenizer: PreTrainedTokenizerFast) -> list[PreFilled]:
     """4×4 puzzles of 8 to 11 clues with two positions after the map; prompts of two lengths.
 
-    The blanks of the first three are both odd and even in number, and not all singles among them are naked singles.
+    The blanks of the first three are both odd and even in number; not all are singles, nor all singles naked singles.
     """
 
     def varied(boards: NDArray[np.uint8]) -> bool:
         first = boards[:3]
         naked, singles = (definite_cells(first, rule) > 0 for rule in ("naked_single", "singles"))
-        return len({*((first == 0).sum(1) % 2).tolist()}) == 2 and bool(naked.sum() < singles.sum())
+        return len({*((first == 0).sum(1) % 2).tolist()}) == 2 and bool(
+            naked.sum() < singles.sum() < (first == 0).sum()
+        )
 
     def draw(seed: int) -> NDArray[np.uint8]:
         return generate(6, size=4, clues=(8, 11), rule="singles", seed=seed).boards

@@ -44,7 +44,7 @@ def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     """Same global batch, dealt to two processes with two accumulated batches of several passes each, in float64."""
     dealt = json.dumps([{**DEALT, **changes} for changes in CHANGES])
-    done = run_in_two_processes(HELPERS / "one_of_several.py", [tmp_path, dealt], fresh=True)
+    done = run_in_two_processes(HELPERS / "one_of_several.py", [tmp_path, dealt])
     assert done.returncode == 0, done.stderr[-4000:]
     for index, changes in enumerate(CHANGES):
         kept = KeepGradients()

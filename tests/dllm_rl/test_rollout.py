@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from dllm_rl.decoding import decode
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import puzzle_noise
+from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.strategies import STRATEGIES, get_strategy
@@ -21,7 +22,7 @@ from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error, pre_fill
 from tests.dllm_rl.helpers.policy_reference import actions_at, after, f_of, is_over, policy_at
 from tests.dllm_rl.helpers.tiny_llada import make_model
-from tests.dllm_rl.helpers.update_checks import POLICY, uneven, uneven_rollout
+from tests.dllm_rl.helpers.update_checks import POLICY, run, uneven, uneven_rollout
 from tests.helpers.drawn import first_with
 
 
@@ -209,6 +210,19 @@ def test_chunked_sampling_replays(model: LladaForMaskedLM, batch: PuzzleBatch, p
     assert_replays(model, rollout(model, batch, num_generations=2, policy=POLICY, max_tokens=2 * length), puzzles, 0.5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_roll_out_is_in_the_precision_of_its_model(
+    model: LladaForMaskedLM, batch: PuzzleBatch, dtype: torch.dtype
+) -> None:
+    record = rollout(model.to(dtype), batch, num_generations=2, policy=POLICY)
+    for name in ("old_logprobs", "expected_reward", "entropy", "top_prob"):
+        assert getattr(record, name).dtype == dtype, name
+    result, _ = run(model, record, ObjectiveConfig())
+    assert result.logprobs.dtype == dtype
+    # As many roundings of numbers up to 10 as a log-probability has steps, at most.
+    assert float((result.logprobs - record.old_logprobs).abs().max()) < 100 * torch.finfo(dtype).eps * 10
+
+
 def test_a_generator_decides_alone(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     records = []
     for global_seed, seed in ((0, 5), (1, 5), (0, 6)):
@@ -242,6 +256,10 @@ def test_bad_sizes_and_finished_puzzles_are_refused(model: LladaForMaskedLM, bat
         rollout(model, done)
 
 
+def most_blanks(batch: PuzzleBatch) -> int:
+    return int((batch.responses == batch.mask_id).sum(1).max())
+
+
 def decisions_of(record: Rollout) -> list[Tensor]:
     return [record.positions, record.tokens, record.rewards, record.errors]
 
@@ -250,7 +268,7 @@ def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: Puzzl
     length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
 
     def draw(seed: int) -> tuple[Tensor, Rollout]:
-        noise = puzzle_noise(seed, 2, range(3), 6, 10)
+        noise = puzzle_noise(seed, 2, range(3), 6, most_blanks(batch))
         return noise, rollout(model, batch, num_generations=6, policy=POLICY, noise=noise)
 
     torch.manual_seed(0)
@@ -269,8 +287,8 @@ def test_puzzles_decode_alike_wherever_they_are_dealt(
 ) -> None:
     def play(numbers: list[int]) -> Rollout:
         batch = PuzzleBatch.collate([puzzles[number] for number in numbers], pad_id=tokenizer.pad_token_id)
-        steps = int((batch.responses == batch.layout.mask_id).sum(1).max())
-        return rollout(model, batch, num_generations=4, policy=POLICY, noise=puzzle_noise(5, 0, numbers, 4, steps))
+        noise = puzzle_noise(5, 0, numbers, 4, most_blanks(batch))
+        return rollout(model, batch, num_generations=4, policy=POLICY, noise=noise)
 
     whole = play([0, 1, 2, 3, 4, 5])
     for numbers in ([0, 2, 4], [5, 3, 1], [2]):
@@ -283,16 +301,17 @@ def test_puzzles_decode_alike_wherever_they_are_dealt(
 
 def test_trajectories_of_one_state_do_not_share_their_noise(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     """At a high temperature each position is about as likely as another: that 32 draws agree is out of the question."""
-    noise, policy = puzzle_noise(0, 0, range(3), 32, 10), PolicyConfig(position_temperature=1e3)
+    noise, policy = puzzle_noise(0, 0, range(3), 32, most_blanks(batch)), PolicyConfig(position_temperature=1e3)
     record = rollout(model, batch, num_generations=32, policy=policy, noise=noise)
     assert all(len(group.unique()) > 1 for group in record.positions[:, 0].reshape(3, 32))
 
 
 def test_noise_of_another_shape_or_beside_a_generator_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    noise = puzzle_noise(0, 0, range(3), 2, 10)
-    with pytest.raises(ValueError, match=r"torch\.float64 \(6, 10, 2\); give float64 \(3, 10, 2\)"):
+    most = most_blanks(batch)
+    noise = puzzle_noise(0, 0, range(3), 2, most)
+    with pytest.raises(ValueError, match=rf"torch\.float64 \(6, {most}, 2\); give float64 \(3, {most}, 2\)"):
         rollout(model, batch, num_generations=1, noise=noise)
-    with pytest.raises(ValueError, match=r"torch\.float32 \(6, 10, 2\)"):
+    with pytest.raises(ValueError, match=rf"torch\.float32 \(6, {most}, 2\)"):
         rollout(model, batch, num_generations=2, noise=noise.float())
     with pytest.raises(ValueError, match="a generator or noise, not both"):
         rollout(model, batch, num_generations=2, noise=noise, generator=torch.Generator())

@@ -95,7 +95,7 @@ def test_rewards_are_those_of_the_environment_for_any_state_and_action(puzzles: 
         seen["tail"] += int((~judged & torch.from_numpy(expected > 0)).sum())
         seen["unpaid tail"] += int((~judged & torch.from_numpy(expected == 0)).sum())
         seen["complete"] += int(outcome.complete.sum())
-    assert min(seen.values()) > 50, seen
+    assert min(seen.values()) > 10, seen
 
 
 class Knowing(nn.Module):

@@ -1,5 +1,6 @@
 """A training run in a process of its own, to be killed and resumed."""
 
+import os
 import resource
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ SETTINGS = {
 
 def play(folder: Path, weights: dict[str, torch.Tensor], file_limit: int = 0, **changes: Any) -> None:
     """Train, from the last checkpoint if there is one; `file_limit` bounds the bytes of every file."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     if file_limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
     model = new_model()

@@ -8,7 +8,7 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 
 
-def make_model(**changes: Any) -> LladaForMaskedLM:
+def make_model(*, seed: int = 0, **changes: Any) -> LladaForMaskedLM:
     """A tiny LLaDA with grouped-query attention; `changes` go to the configuration."""
     sizes: dict[str, Any] = {
         "d_model": 32,
@@ -20,5 +20,5 @@ def make_model(**changes: Any) -> LladaForMaskedLM:
         "max_sequence_length": 128,
         "mask_token_id": 2,
     }
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     return LladaForMaskedLM(LladaConfig(**{**sizes, **changes})).eval()
