@@ -1,27 +1,67 @@
 """Importing, training and evaluating need no library of tables and pictures; what needs one names its extra."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-BLOCK = """
-import sys
+SERVER = """
+import json, os, sys, traceback
 # Importing them raises, as where they are not installed; datasets, which TRL and verl bring, needs pandas itself.
 for name in ("pandas", "matplotlib", "tensorboard", "tensorboardX", "datasets"):
     sys.modules[name] = None
+import torch, transformers
+# Each piece of code that is asked for runs in a fork of its own.
+for line in sys.stdin:
+    code, sys.argv[1:], output, errors = json.loads(line)
+    child = os.fork()
+    if child:
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(status, flush=True)
+        continue
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, path in enumerate((output, errors), start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+    status = 0
+    try:
+        exec(code, {"__name__": "__main__", "sys": sys})
+    except SystemExit as end:
+        status = end.code
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status or 0)
 """
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def run(code: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code, with what the test's process can import, in an interpreter that has none of the libraries."""
-    command = [sys.executable, "-c", BLOCK + code, *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Run Python code, with what the test's process can import, where there are none of the libraries."""
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    server = subprocess.Popen([sys.executable, "-c", SERVER], cwd=ROOT, text=True, **pipes)
+    assert server.stdin and server.stdout
+
+    def ask(code: str, *words: str) -> subprocess.CompletedProcess[str]:
+        folder = tmp_path_factory.mktemp("outputs")
+        outputs = [folder / "output", folder / "errors"]
+        print(json.dumps([code, words, *map(str, outputs)]), file=server.stdin, flush=True)
+        status = int(server.stdout.readline())  # type: ignore[union-attr]
+        return subprocess.CompletedProcess([code, *words], status, *(path.read_text() for path in outputs))
+
+    yield ask
+    server.stdin.close()
+    assert server.wait(60) == 0
 
 
-def test_every_module_of_the_packages_is_imported_without() -> None:
+def test_every_module_of_the_packages_is_imported_without(run: Run) -> None:
     code = """
 import pkgutil
 from importlib import import_module
@@ -41,7 +81,7 @@ print(count)
     assert int(done.stdout) > 100
 
 
-def test_training_evaluating_and_puzzle_sets_work_without(tmp_path: Path) -> None:
+def test_training_evaluating_and_puzzle_sets_work_without(run: Run, tmp_path: Path) -> None:
     code = """
 from pathlib import Path
 from dllm_rl.decoding import decode
@@ -82,7 +122,7 @@ CALLS = {
 }
 
 
-def test_what_needs_one_names_the_extra() -> None:
+def test_what_needs_one_names_the_extra(run: Run) -> None:
     code = f"""
 for call in {list(CALLS)}:
     try:
@@ -96,7 +136,7 @@ for call in {list(CALLS)}:
 
 
 @pytest.mark.parametrize("script", ["train_sudoku.py", "raro/game.py"])
-def test_scripts_that_need_them_end_before_they_start(script: str, tmp_path: Path) -> None:
+def test_scripts_that_need_them_end_before_they_start(run: Run, script: str, tmp_path: Path) -> None:
     code = f"import runpy; sys.argv[0] = {script!r}; runpy.run_path('scripts/{script}', run_name='__main__')"
     done = run(code, "--output_dir", str(tmp_path / "run"))
     assert done.returncode == 2 and "sudoku-dllm[reports]" in done.stderr and "Traceback" not in done.stderr

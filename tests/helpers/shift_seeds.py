@@ -145,10 +145,12 @@ def copy_shifted(folder: Path, by: int) -> int:
     changed = 0
     for name in listed.splitlines():
         source, target = ROOT / name, folder / name
-        if not source.is_file():
+        if not source.is_symlink() and not source.is_file():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        if name.startswith("tests/") and name.endswith(".py") and source != Path(__file__).resolve():
+        if source.is_symlink():  # to a folder, or to a file
+            target.symlink_to(source.readlink())
+        elif name.startswith("tests/") and name.endswith(".py") and source != Path(__file__).resolve():
             text = source.read_text(encoding="utf-8")
             target.write_text(moved := shifted(text, by), encoding="utf-8")
             changed += moved != text

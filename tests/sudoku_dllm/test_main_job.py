@@ -30,6 +30,7 @@ from sudoku_dllm.main_job.report import Outcomes, closing_text
 from sudoku_dllm.main_job.side_by_side import Job, budget_of
 from sudoku_dllm.placebo import PlaceboTask
 from tests.dllm_rl.helpers.evaluations import evaluation
+from tests.helpers.warm_process import FRESH
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 from tests.scripts.helpers.page_data import page_data
 from tests.scripts.helpers.started import ROOT, start
@@ -42,6 +43,8 @@ TINY = {
     "save_steps": 2,
     "logging_steps": 1,
 }
+SCRIPT = "train_sudoku.py" if FRESH else str(Path(__file__).with_name("forked_arms.py"))
+"""What is started where arms need no interpreters of their own; Ctrl-C and kills are tested with those that have."""
 ARMS = ["sft", "sft_definite", "ce", "placebo", "objective"]
 TIMES = {"seconds", "cpu_seconds", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
 
@@ -64,7 +67,7 @@ def setting(tmp_path: Path, **options: Any) -> Setting:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """All arms with CPU seconds alike, two processes at a time."""
     folder = tmp_path_factory.mktemp("main") / "run"
-    process = start("train_sudoku.py", folder, fresh=True, **TINY, train_seconds=1.5, jobs=2, arms=ARMS)
+    process = start(SCRIPT, folder, **TINY, train_seconds=1.5, jobs=2, arms=ARMS)
     output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-3000:] + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
     return folder, output, errors
@@ -332,16 +335,8 @@ def _alive(process: int) -> bool:
 
 
 def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path: Path) -> None:
-    process = start(
-        "train_sudoku.py",
-        tmp_path / "run",
-        fresh=True,
-        **TINY,
-        train_seconds=1,
-        jobs=1,
-        arms="sft",
-        control_learning_rate="1e9",
-    )
+    words = {**TINY, "train_seconds": 1, "jobs": 1, "arms": "sft", "control_learning_rate": "1e9"}
+    process = start(SCRIPT, tmp_path / "run", **words)
     output, errors = process.communicate(timeout=300)
     folder = tmp_path / "run/sft/seed42"
     assert process.returncode == 2 and "1 of 2 did not finish" in errors and "Traceback" not in errors

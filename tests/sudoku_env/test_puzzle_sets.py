@@ -17,12 +17,13 @@ SMALL = {
     6: (Tier("singles", (6, 2, 2), (12, 16)), Tier("wings", (3, 1, 2))),
     9: (Tier("locked", (3, 1, 1)),),
 }
+SEED, OTHER = 1, 2
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("sets")
-    write_sets(path, SMALL, seed=1)
+    write_sets(path, SMALL, seed=SEED)
     return path
 
 
@@ -47,7 +48,7 @@ def test_sets_are_as_asked_for(folder):
 
 def test_sets_depend_on_the_seed_alone(folder, tmp_path):
     one = {4: SMALL[4]}
-    for name, seed, threads in (("again", 1, 2), ("other", 2, 1)):
+    for name, seed, threads in (("again", SEED, 2), ("other", OTHER, 1)):
         write_sets(tmp_path / name, one, seed=seed, threads=threads)
     for split in SPLITS:
         file = f"sudoku4x4_{split}.csv"

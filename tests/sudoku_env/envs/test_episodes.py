@@ -6,8 +6,9 @@ from sudoku_env.envs.episodes import Streams
 
 def test_a_stream_is_begun_by_its_generator_and_goes_on():
     streams, twin = Streams(1), Streams(3)
-    streams.follow(seeding.np_random(5)[0])
-    twin.seed(2, 5)
+    seed, row = 5, 2
+    streams.follow(seeding.np_random(seed)[0])
+    twin.seed(row, seed)
     assert twin.states[2] == streams.states[0] != 0 and twin.states[0] == 0
     first = streams.draw(1000).tolist() + streams.draw(1000).tolist()
     rows = np.array([False, False, True])

@@ -1,0 +1,11 @@
+"""The main job as a script, with its arms in forks of its process, which has imported what each of them needs."""
+
+import multiprocessing
+from types import SimpleNamespace
+
+from sudoku_dllm.main_job import side_by_side
+from sudoku_dllm.main_job.command import main
+
+if __name__ == "__main__":
+    side_by_side.multiprocessing = SimpleNamespace(get_context=lambda _: multiprocessing.get_context("fork"))
+    main()
