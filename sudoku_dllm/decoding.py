@@ -23,8 +23,8 @@ def add_decode(parser: argparse.ArgumentParser) -> None:
     add_puzzles(parser)
     parser.add_argument(
         "--model",
-        default=shipped_models()[0],
-        help=f"{', '.join(shipped_models())}, a folder that a training wrote, or owner/name on the hub (%(default)s)",
+        default="llada-sudoku6x6",
+        help=", ".join((*shipped_models(), "a folder that a training wrote, or owner/name on the hub (%(default)s)")),
     )
     parser.add_argument("--strategy", default="margin", help=f"one of {', '.join(STRATEGIES)} (%(default)s)")
     parser.add_argument(

@@ -20,7 +20,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from dllm_rl import PolicyConfig
 from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.shipped import model_folder, shipped_models
+from dllm_rl.shipped import NOT_INSTALLED, model_folder, shipped_models
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from sudoku_dllm.answers import TAIL, shortest_answer
 from sudoku_env import build_prompt, default_puzzles, to_string
@@ -175,10 +175,12 @@ def export(args: Arguments) -> Path:
     """Write the page and return its folder.
 
     Raises:
-        ValueError: A model is no LLaDA, a folder holds none, or two have one name.
+        ValueError: A model is no LLaDA, a folder holds none, two have one name, or there is none at all.
         TokenLayoutError: A tokenizer is none that the page could use.
     """
     folders = args.models or [model_folder(name) for name in shipped_models()]
+    if not folders:
+        raise ValueError(NOT_INSTALLED)
     models = [named(model) for model in folders]
     names = [name for name, _ in models]
     if len(set(names)) < len(names):
