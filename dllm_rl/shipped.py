@@ -1,5 +1,6 @@
-"""The models that come with the package, by name."""
+"""The trained models of this project, by name: those of a clone, or of the distribution sudoku-dllm-models."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,12 @@ from llm_rl.training.command_line import HUB_NAME
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-FOLDER = Path(__file__).parent / "shipped_weights"
+CLONE = Path(__file__).parents[1] / "data" / "models"
+DISTRIBUTION = "sudoku_dllm_models"
+NOT_INSTALLED = (
+    "the trained models are not installed; get them with pip install 'sudoku-dllm[models]', "
+    "or from a clone with pip install ./data/models"
+)
 
 
 class Loaded(NamedTuple):
@@ -22,14 +28,35 @@ class Loaded(NamedTuple):
     tokenizer: "PreTrainedTokenizerBase"
 
 
+def _folders() -> dict[str, Path]:
+    """Name → folder, of a clone where this is one, else of the distribution; none where it is not installed."""
+    if (CLONE / "pyproject.toml").is_file():
+        places = [str(CLONE)]
+    else:
+        spec = find_spec(DISTRIBUTION)
+        places = list(spec.submodule_search_locations or ()) if spec else []
+    found = {path.parent.name: path.parent for place in places for path in Path(place).glob("*/config.json")}
+    return dict(sorted(found.items()))
+
+
 def shipped_models() -> list[str]:
-    """The names that `load` knows."""
-    return sorted(path.parent.name for path in FOLDER.glob("*/config.json"))
+    """The names that `load` knows; none where the models are not installed."""
+    return list(_folders())
 
 
 def model_folder(model: str) -> str:
     """The folder of a shipped model; anything else is given back as it is."""
-    return str(FOLDER / model) if model in shipped_models() else model
+    return str(_folders().get(model, model))
+
+
+def unknown(model: str) -> str | None:
+    """Why `load` has no such model, and the remedy; None where it is shipped, a folder, or may be on the hub."""
+    folder = Path(model_folder(model))
+    if folder.is_dir() or (HUB_NAME.fullmatch(model) and not folder.exists()):
+        return None
+    names = shipped_models()
+    remedy = f"choose one of {names}, a folder, or owner/name on the hub" if names else NOT_INSTALLED
+    return f"there is no model {model!r}: {remedy}"
 
 
 def load(model: str, **options: Any) -> Loaded:
@@ -41,16 +68,15 @@ def load(model: str, **options: Any) -> Loaded:
         **options: Further arguments of `from_pretrained` for the model.
 
     Raises:
-        ValueError: There is no such model, a file of it is missing, damaged or a pickle, weights are missing, NaN or
-            infinite or of other shapes than the configuration says, or the tokenizer is another model's.
+        ValueError: There is no such model or it is not installed, a file of it is missing, damaged or a pickle, weights
+            are missing, NaN or infinite or of other shapes than the configuration says, or the tokenizer is another
+            model's.
     """
+    if problem := unknown(model):
+        raise ValueError(problem)
     folder = model_folder(model)
     if Path(folder).is_dir():
         check_folder(Path(folder))
-    elif Path(folder).exists() or not HUB_NAME.fullmatch(model):
-        raise ValueError(
-            f"there is no model {model!r}: choose one of {shipped_models()}, a folder, or owner/name on the hub"
-        )
     kept: dict[str, Any] = {"use_safetensors": True, "ignore_mismatched_sizes": True, "output_loading_info": True}
     with named_model(folder, "model"):
         network, found = AutoModelForMaskedLM.from_pretrained(folder, **options, **kept)

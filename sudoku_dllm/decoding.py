@@ -20,8 +20,8 @@ def add_decode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         type=not_empty,
-        help=f"{', '.join(shipped_sizes())}, a folder that a training wrote, or owner/name on the hub "
-        "(the first of these for the puzzle's size)",
+        help=", ".join([*shipped_sizes(), "a folder that a training wrote, or owner/name on the hub "])
+        + "(the first of these for the puzzle's size)",
     )
     parser.add_argument(
         "--strategy",

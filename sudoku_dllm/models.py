@@ -22,24 +22,32 @@ STRATEGIES = (
 
 
 def shipped_sizes() -> dict[str, list[int]]:
-    """Name → board sizes of the models that `dllm_rl.shipped` knows, by name."""
+    """Name → board sizes of the models that `dllm_rl.shipped` knows, by name; none where they are not installed."""
     package = find_spec("dllm_rl")
     assert package is not None and package.origin is not None
-    configs = sorted((Path(package.origin).parent / "shipped_weights").glob("*/config.json"))
+    clone = Path(package.origin).parents[1] / "data" / "models"
+    if (clone / "pyproject.toml").is_file():
+        places = [str(clone)]
+    else:
+        models = find_spec("sudoku_dllm_models")
+        places = list(models.submodule_search_locations or ()) if models else []
+    configs = sorted(path for place in places for path in Path(place).glob("*/config.json"))
     return {path.parent.name: json.loads(path.read_text(encoding="utf-8"))[BOARD_SIZES] for path in configs}
 
 
 def model_for(size: int) -> str:
-    """The first shipped model for a board size.
+    """The first shipped model for a board size; where none is installed a name, of which `load` then says so.
 
     Raises:
         ValueError: There is none.
     """
     shipped = shipped_sizes()
+    if not shipped:
+        return f"llada-sudoku{size}x{size}"
     for name, sizes in shipped.items():
         if size in sizes:
             return name
-    others = ", ".join(f"{name} ({words_for(sizes)})" for name, sizes in shipped.items()) or "no other"
+    others = ", ".join(f"{name} ({words_for(sizes)})" for name, sizes in shipped.items())
     raise ValueError(
         f"no model for {size}×{size} ships with the package, but {others}; name one of your own by --model"
     )

@@ -19,7 +19,7 @@ from safetensors.torch import save
 
 from dllm_rl import PolicyConfig
 from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.shipped import load, model_folder, shipped_models
+from dllm_rl.shipped import NOT_INSTALLED, load, model_folder, shipped_models
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from sudoku_dllm.answers import TAIL, shortest_answer
 from sudoku_dllm.models import packed_chunks
@@ -158,11 +158,13 @@ def export(args: Arguments) -> Path:
     """Write the page and return its folder; nothing is written before all models are loaded.
 
     Raises:
-        ValueError: A model is no LLaDA or cannot be loaded, a folder holds none, or two have one name.
+        ValueError: A model is no LLaDA or cannot be loaded, a folder holds none, two have one name, or there is none.
         TokenLayoutError: A tokenizer is none that the page could use.
         OSError: The folder cannot be written to.
     """
     folders = args.models or [model_folder(name) for name in shipped_models()]
+    if not folders:
+        raise ValueError(NOT_INSTALLED)
     models = [named(model) for model in folders]
     names = [name for name, _ in models]
     if len(set(names)) < len(names):

@@ -22,6 +22,7 @@ import torch
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from dllm_rl.models.folder import check_folder, named_model
+from dllm_rl.shipped import unknown
 from llm_rl.training.command_line import (
     INTERRUPTED,
     USER_ERRORS,
@@ -52,6 +53,8 @@ def main() -> None:
         need_file(option, path)
     if script.curve_points:
         need_file("curve_data", script.curve_data)
+    if script.model == ScriptArguments.model and (problem := unknown(script.model)):
+        fail(problem)
     need_model("model", script.model)
     need_reports()
     if args.resume_from_checkpoint not in (None, LAST):

@@ -1,12 +1,7 @@
 import io
-import json
-import os
-import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from huggingface_hub import ModelCard
@@ -18,8 +13,6 @@ from sudoku_env import count_solutions, parse_board, rate, solve, to_string
 
 EASY, SOLVED = "1..4..1221...3..", "1234341221434321"
 SEVERAL, NONE = "................", "123............4"
-PACKAGES = ("sudoku_env", "dllm_rl", "llm_rl", "sudoku_dllm")
-ROOT = Path(__file__).parents[2]
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> list[str]:
@@ -121,7 +114,7 @@ def test_shipped_models_are_found_by_name() -> None:
     assert shipped_models() == ["llada-sudoku6x6", "llada-sudoku6x6-converged", *arms, "llada-sudoku9x9"]
     model, tokenizer = load("llada-sudoku6x6")
     assert model.num_parameters() == 218_560 and not model.training and tokenizer.mask_token_id == 2
-    with pytest.raises(ValueError, match="there is no model 'llada'"):
+    with pytest.raises(ValueError, match="there is no model 'llada': choose one of"):
         load("llada")
 
 
@@ -131,42 +124,3 @@ def test_shipped_models_have_a_card_that_hubs_read(name: str) -> None:
     assert card.data.license == "apache-2.0" and card.data.library_name == "transformers"
     assert card.data.model_name == name and card.text.strip().startswith(f"# {name}\n")
     assert all(0 <= result.metric_value <= 100 for result in card.data.eval_results)
-
-
-@pytest.mark.slow
-def test_the_wheel_works_elsewhere(tmp_path: Path) -> None:
-    """Built from a copy of the tree and installed into a folder of its own, with the shipped models in it."""
-    tree = tmp_path / "tree"
-    for name in (*PACKAGES, "data"):
-        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "study"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tree / name)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(tree)], check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0].split("-")[0] for name in names} == set(PACKAGES)
-    assert "dllm_rl/shipped_weights/llada-sudoku6x6/model.safetensors" in names
-    assert not [name for name in names if "study" in name or name.endswith(".sha256")]
-    site = tmp_path / "site"
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
-    assert (site / "bin" / "sudoku-dllm").is_file()
-    command = [sys.executable, str(site / "bin" / "sudoku-dllm"), "decode", "43265165123..243163..42524516..6.5.2"]
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    run: dict[str, Any] = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "check": False}
-    done = subprocess.run(command, **run)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines()[-1].startswith("solved in ")
-
-    # The page, and the main job in small, from what the wheel holds alone.
-    done = subprocess.run([*command[:2], "demo", "--output_dir", "page"], **run)
-    assert done.returncode == 0, done.stderr[-3000:]
-    described = json.loads((tmp_path / "page" / "models.json").read_text(encoding="utf-8"))
-    assert [model["name"] for model in described["models"]] == shipped_models() and described["examples"]
-    small = ["--arms", "sft", "--max_steps", "2", "--eval_puzzles", "3", "--eval_tokens", "4", "--jobs", "0"]
-    done = subprocess.run([*command[:2], "train", *small, "--max_puzzles", "8"], **run)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert (tmp_path / "runs" / "train_sudoku" / "report.html").is_file()
-    where = [sys.executable, "-c", "import dllm_rl; print(dllm_rl.__file__)"]
-    found = subprocess.run(where, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
-    assert found.startswith(str(site))

@@ -1,0 +1,1 @@
+"""The trained models of sudoku-dllm, a folder each, for `dllm_rl.load`."""
