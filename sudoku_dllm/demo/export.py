@@ -18,12 +18,14 @@ import torch
 from safetensors.torch import save
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from dllm_rl import PolicyConfig
+from dllm_rl import PolicyConfig, SudokuTask, get_strategy
+from dllm_rl.decode import decode
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.shipped import model_folder, shipped_models
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from sudoku_dllm.answers import TAIL, shortest_answer
-from sudoku_env import build_prompt, default_puzzles, to_string
+from sudoku_env import build_prompt, default_puzzles, parse_board, to_string
+from sudoku_env.board import size_of
 from sudoku_env.errors import TokenLayoutError
 from sudoku_env.logic import RULES
 
@@ -128,29 +130,45 @@ def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
     }
 
 
+@torch.no_grad()
+def solves(model: Any, tokenizer: Any, puzzle: str, tail: int) -> bool:
+    """Whether a model solves a puzzle, decoded as the page decodes until it is told otherwise."""
+    board = parse_board(puzzle)
+    answer = shortest_answer(tokenizer, build_prompt(board, "compact"), size_of(board.size), tail)
+    # What is definite is not asked, so no rule of logic need be compiled for it.
+    problem = SudokuTask(tokenizer.pad_token_id, rule="every_cell").batch([answer])
+    found = decode(model, problem, get_strategy("margin"), on_error="end")
+    return bool((found.right == found.judged).all())
+
+
 def export_model(name: str, folder: Path, output: Path, tail: int) -> dict[str, Any]:
     """Write the weights of a model to `output/NAME.safetensors`, and describe it.
 
     Returns:
-        Name, title, number of parameters, configuration, layout and file of weights, as JSON.
+        Name, number of parameters, configuration, layout, file of weights, and whether it solves the first example of
+        its board size, as JSON.
 
     Raises:
         ValueError: It is no LLaDA.
         TokenLayoutError: Its tokenizer is none that the page could use.
     """
-    model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32)
+    model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
     config = model.config
     if not isinstance(config, LladaConfig):
         raise ValueError(f"{folder} holds a {config.model_type}; the page computes LLaDA models alone")
     weights = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
     (output / f"{name}.safetensors").write_bytes(save(weights))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    layout = puzzle_layout(tokenizer, tail)
+    example = next(each["puzzle"] for each in examples() if each["size"] == layout["size"])
     keys = ("d_model", "n_layers", "n_heads", "n_kv_heads", "mlp_hidden_size", "embedding_size")
     return {
         "name": name,
         "parameters": sum(tensor.numel() for tensor in weights.values()),
         "weights": f"{name}.safetensors",
         "config": {key: getattr(config, key) for key in (*keys, "rope_theta", "rms_norm_eps")},
-        "layout": puzzle_layout(AutoTokenizer.from_pretrained(folder), tail),
+        "layout": layout,
+        "solvesExample": solves(model, tokenizer, example, tail),
     }
 
 
