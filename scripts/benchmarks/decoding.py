@@ -262,7 +262,7 @@ page = Page(
     title=f"{folder.name}: decoding {Path(args.data).name}",
     facts={
         "model": args.model,
-        "puzzles": f"{len(prefilled)} of {args.data}",
+        "puzzles": f"{len(prefilled)} of {Path(args.data).name}",
         "machine": machine(),
         "seed": str(args.seed),
         "decoding": f"{sum(row['seconds'] for row in rows):.1f} s in all",

@@ -17,13 +17,15 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from dllm_rl import PolicyConfig
+from dllm_rl import PolicyConfig, decode, get_strategy
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.shipped import NOT_INSTALLED, load, model_folder, shipped_models
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from sudoku_dllm.answers import TAIL, shortest_answer
 from sudoku_dllm.models import packed_chunks
-from sudoku_env import build_prompt, default_puzzles, to_string
+from sudoku_dllm.placebo import PlaceboTask
+from sudoku_env import build_prompt, default_puzzles, parse_board, to_string
+from sudoku_env.board import size_of
 from sudoku_env.errors import TokenLayoutError
 from sudoku_env.logic import RULES
 
@@ -111,11 +113,23 @@ def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
     }
 
 
+@torch.no_grad()
+def solves(model: Any, tokenizer: Any, puzzle: str, tail: int) -> bool:
+    """Whether a model solves a puzzle, decoded as the page decodes until it is told otherwise."""
+    board = parse_board(puzzle)
+    answer = shortest_answer(tokenizer, build_prompt(board, "compact"), size_of(board.size), tail)
+    # What is definite is not asked, so no rule of logic need be compiled for it.
+    problem = PlaceboTask(tokenizer.pad_token_id).batch([answer])
+    found = decode(model, problem, get_strategy("margin"), on_error="end")
+    return bool((found.right == found.judged).all())
+
+
 def describe(name: str, folder: Path, tail: int) -> tuple[dict[str, Any], bytes]:
     """A model as the page has it.
 
     Returns:
-        Name, number of parameters, configuration, layout and file of weights, as JSON; and that file.
+        Name, number of parameters, configuration, layout, file of weights, and whether it solves the first example of
+        its board size, as JSON; and that file.
 
     Raises:
         ValueError: It is no LLaDA, or cannot be loaded.
@@ -126,13 +140,16 @@ def describe(name: str, folder: Path, tail: int) -> tuple[dict[str, Any], bytes]
     if not isinstance(config, LladaConfig):
         raise ValueError(f"{folder} holds a {config.model_type}; the page computes LLaDA models alone")
     weights = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
+    layout = puzzle_layout(tokenizer, tail)
+    example = next(each["puzzle"] for each in examples() if each["size"] == layout["size"])
     keys = ("d_model", "n_layers", "n_heads", "n_kv_heads", "mlp_hidden_size", "embedding_size")
     described = {
         "name": name,
         "parameters": sum(tensor.numel() for tensor in weights.values()),
         "weights": f"{name}.safetensors",
         "config": {key: getattr(config, key) for key in (*keys, "rope_theta", "rms_norm_eps")},
-        "layout": puzzle_layout(tokenizer, tail),
+        "layout": layout,
+        "solvesExample": solves(model, tokenizer, example, tail),
     }
     return described, save(weights)
 

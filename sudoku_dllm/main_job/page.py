@@ -42,7 +42,7 @@ def _facts(outcomes: Outcomes, jobs: Sequence[Job]) -> dict[str, str]:
     spent = sum(result["seconds"] for result in results.values())
     return {
         "base": setting.script.model,
-        "trained on": f"{len(setting.train):,} puzzles of {setting.script.data}",
+        "trained on": f"{len(setting.train):,} puzzles of {Path(setting.script.data).name}",
         "arms": ", ".join(outcomes.arms),
         "seeds": ", ".join(str(seed) for seed in dict.fromkeys(job.seed for job in jobs)),
         "machine": "; ".join(dict.fromkeys(str(result["machine"]) for result in results.values())),

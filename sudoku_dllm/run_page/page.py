@@ -11,6 +11,8 @@ TEMPLATE = Path(__file__).with_name("template.html")
 PLACE = "<!-- data -->"
 PAGE = "report.html"
 """Its name in the folder of a run."""
+ABSOLUTE = re.compile(r"(?<![^\s'\"=(\[{,])(?:/[^\s/'\",;:)\]}]+){2,}/?")
+"""An absolute path within a text."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,9 @@ class Page:
 
     Attributes:
         title: The name of the run.
-        facts: Name → value: command, versions, machine, seeds, duration …
-        arguments: The arguments of the run, folded away.
+        facts: Name → value: command, versions, machine, seeds, duration …; see `arguments` for paths in them.
+        arguments: The arguments of the run, folded away. The page is made to be passed on: of an absolute path it
+            shows the last part alone.
         tables: Tables, the most important first.
         curves: Curves.
         replays: Decodes.
@@ -119,10 +122,24 @@ class Page:
         from llm_rl.training.storage import write_text_whole  # imports torch, which reading a page does without
 
         # A "<" in the data must not end the element that holds it.
-        data = json.dumps(asdict(self), default=str, allow_nan=False).replace("<", "\\u003c")
+        content = asdict(self) | {"facts": without_places(self.facts), "arguments": without_places(self.arguments)}
+        data = json.dumps(content, default=str, allow_nan=False).replace("<", "\\u003c")
         element = f'<script type="application/json" id="data">{data}</script>'
         write_text_whole(path, TEMPLATE.read_text(encoding="utf-8").replace(PLACE, element))
         return path
+
+
+def without_places(value: Any) -> Any:
+    """A value as JSON has it whose texts show the last part alone of each absolute path."""
+    if isinstance(value, Mapping):
+        return {key: without_places(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_places(one) for one in value]
+    if isinstance(value, Path):
+        value = str(value)
+    if not isinstance(value, str):
+        return value
+    return Path(value).name if Path(value).is_absolute() else ABSOLUTE.sub(lambda path: Path(path[0]).name, value)
 
 
 def read_replays(path: Path) -> list[Replay]:

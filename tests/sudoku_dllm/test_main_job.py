@@ -192,6 +192,7 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
     data = page_data(folder / "report.html")
     assert [row[0] for row in data["tables"][0]["rows"]] == ["base", *ARMS] and len(data["replays"]) >= 2
     assert set(data["curves"][0]["lines"]) == set(ARMS) and data["facts"]["seeds"] == "42"
+    assert not re.findall(r"[\"' =]/\w[^\"' ]*/", json.dumps(data)) and data["arguments"]["output_dir"] == folder.name
 
 
 def test_what_the_arms_are(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from sudoku_dllm.run_page.page import Curve, Page, Replay, Table, Text, read_rep
 from sudoku_dllm.run_page.replays import chosen, replays_of
 from sudoku_env import definite_cells, parse_board, pre_fill, read_prompts
 from tests.scripts.helpers.page_data import page_data
+from tests.sudoku_dllm.demo.browser import chromium
 
 ROOT = Path(__file__).parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -43,6 +45,72 @@ def test_the_page_is_one_file_that_fetches_nothing(tmp_path: Path) -> None:
     text = PAGE.write(tmp_path / "report.html").read_text(encoding="utf-8")
     assert page_data(tmp_path / "report.html")["title"] == PAGE.title and "<b>& more" not in text
     assert not re.findall(r"(?:src|href)=", text) and "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_no_path_of_the_machine_is_in_the_page(tmp_path: Path) -> None:
+    facts = {
+        "base": "/home/me/my models/llada",
+        "command": "python -m run '/home/me/a.yaml' --out=/tmp/here/runs, 1/2 of it; see data/x.jsonl",
+    }
+    arguments = {
+        "data": Path("/home/me/train.jsonl"),
+        "eval_data": ["/home/me/few.jsonl", "data/test.jsonl"],
+        "report": "['/home/me/log']",
+        "arms": {"sft": {"output_dir": "/srv/runs/sft/", "learning_rate": 1e-3, "steps": None}},
+    }
+    data = page_data(Page("a run", facts, arguments).write(tmp_path / "report.html"))
+    assert data["facts"] == {
+        "base": "llada",
+        "command": "python -m run 'a.yaml' --out=runs, 1/2 of it; see data/x.jsonl",
+    }
+    assert data["arguments"] == {
+        "data": "train.jsonl",
+        "eval_data": ["few.jsonl", "data/test.jsonl"],
+        "report": "['log']",
+        "arms": {"sft": {"output_dir": "sft", "learning_rate": 1e-3, "steps": None}},
+    }
+
+
+WIDE = replace(
+    PAGE,
+    facts={"versions": "package-of-some-length 1.2.3, " * 8, "base": "a" * 80},
+    tables=[
+        Table("solved", ["arm", *("tokens a step" for _ in range(8))], [["an arm", *["18.0 ± 2.4"] * 8]], "a note")
+    ],
+    curves=[
+        Curve("small", "updates", {"sft": [(1.4, 2.09e-4), (97, 0.6)]}),
+        Curve("tiny", "updates", {"sft": [(0, 1.5e-7), (3e6, 2.5e-7)]}),
+        Curve("large", "updates", {"sft": [(0, -123456.7), (1, 7654321.0)]}),
+        Curve("level", "updates", {"sft": [(0, 0.0), (1, 0.0)]}),
+        Curve("one point", "updates", {"sft": [(5, 3.0)]}),
+    ],
+    replays=[replace(REPLAY, title="an arm of some length, sudoku6x6_few_test: 12 clues, 27 passes, 11 cells wrong")],
+)
+SIZES = """() => {
+  const drawings = [...document.querySelectorAll("svg")].map((svg) => {
+    const [texts, of] = [[...svg.querySelectorAll("text")], svg.getBoundingClientRect()];
+    const boxes = [...texts, ...svg.querySelectorAll("path")].map((each) => each.getBoundingClientRect());
+    const fits = ({ left, right, top, bottom }) =>
+      left >= of.left && right <= of.right && top >= of.top && bottom <= of.bottom;
+    const scale = of.width / svg.viewBox.baseVal.width;
+    return { labels: texts.length, whole: boxes.every(fits),
+      size: parseFloat(getComputedStyle(texts[0]).fontSize) * scale };
+  });
+  return { width: document.documentElement.scrollWidth, drawings };
+}"""
+"""How wide a page is, and of each drawing whether its labels and lines lie within it and how large its text is."""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_is_as_wide_as_the_screen_and_shows_its_labels_whole(tmp_path: Path, width: int) -> None:
+    page = WIDE.write(tmp_path / "report.html")
+    with chromium() as browser:
+        visitor = browser.new_page(viewport={"width": width, "height": 844}, is_mobile=width < 500)
+        visitor.goto(page.as_uri())
+        found = visitor.evaluate(SIZES)
+    assert found["width"] == width and len(found["drawings"]) == len(WIDE.curves)
+    for drawing in found["drawings"]:
+        assert drawing["whole"] and drawing["labels"] >= 4 and drawing["size"] >= 11, drawing
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs a browser: apt-get install chromium")

@@ -11,6 +11,7 @@ import { Player } from "./player.js";
 import { uniformsOf } from "./random.js";
 import { Run } from "./run.js";
 import { judge } from "./solver.js";
+import { element } from "./view.js";
 
 const VERDICTS = {
   invalid: "Invalid: a digit stands twice in a row, column or box (red).",
@@ -23,7 +24,7 @@ const byId = (id) => document.getElementById(id);
 
 const models = await Models.load();
 const panels = [];
-let settings = readAddress(location.hash, models.names);
+let settings;
 let board = [];
 let runs = [];
 let focused = 0;
@@ -49,12 +50,11 @@ function save() {
 function restart() {
   player.stop();
   const verdict = judge(board);
-  const chosen = [settings.model, settings.other].filter((name, at) => name && (at === 0 || name !== settings.model));
-  const fitting = chosen.filter((name) => models.ofSize(sizeOf(board)).includes(name));
   const decodable = verdict.kind === "unique" || verdict.kind === "ambiguous";
-  runs = fitting.map((name) => new Run(models.entries.get(name), board, verdict));
+  const chosen = [settings.model, settings.other].filter((name) => name);
+  runs = chosen.map((name) => new Run(models.entries.get(name), board, verdict));
   if (!runs.length) runs = [new Run(null, board, verdict)];
-  showVerdict(verdict.kind, fitting.length ? "" : `The page has no model for ${sizeOf(board)}×${sizeOf(board)}.`);
+  showVerdict(verdict.kind, chosen.length ? "" : `The page has no model for ${sizeOf(board)}×${sizeOf(board)}.`);
 
   while (panels.length > runs.length) panels.pop().remove();
   while (panels.length < runs.length) panels.push(new Panel(byId("panels"), `Board ${panels.length + 1}`));
@@ -107,14 +107,22 @@ function readPuzzle(text, step = 0) {
   }
   focused = Math.min(focused, board.length - 1);
   const fitting = models.ofSize(sizeOf(board));
-  const model = fitting.includes(settings.model) ? settings.model : (fitting[0] ?? settings.model);
-  change({ puzzle: toText(board), model, step });
+  const model = fitting.includes(settings.model) ? settings.model : models.opening(sizeOf(board));
+  const other = fitting.includes(settings.other) && settings.other !== model ? settings.other : "";
+  change({ puzzle: toText(board), model, other, step });
   fillForm(settings, models);
 }
 
 function change(changed) {
   settings = { ...settings, ...changed };
+  byId("ignored").replaceChildren();
   restart();
+}
+
+/** Take a model, and an example where the board is of another size. */
+function chooseModel(name) {
+  settings = { ...settings, model: name };
+  writePuzzle(models.sizeOf(name) === sizeOf(board) ? toText(board) : models.exampleOf(models.sizeOf(name)));
 }
 
 function writeCell(digit) {
@@ -132,16 +140,21 @@ function focusCell(cell, panel) {
   panel?.querySelector(`[data-cell="${cell}"]`).focus();
 }
 
+/** Show what the address holds, and tell what in it is ignored. */
 function showAddress() {
-  settings = readAddress(location.hash, models.names);
-  const text = settings.puzzle || models.examples.find(({ size }) => models.ofSize(size).length)?.puzzle;
-  byId("puzzle").value = text;
-  readPuzzle(text, settings.step);
+  const { settings: read, ignored } = readAddress(location.hash, models);
+  settings = read;
+  byId("puzzle").value = settings.puzzle;
+  readPuzzle(settings.puzzle, settings.step);
+  if (!ignored.length) return;
+  const list = element("ul");
+  list.append(...ignored.map((text) => element("li", "", text)));
+  byId("ignored").replaceChildren(element("b", "", "Ignored in the address:"), list);
 }
 
 const blank = () => ".".repeat(board.length);
 const drawn = () => toText(generate(sizeOf(board), Math.random));
-listenToForm({ change, writePuzzle, readPuzzle, blank, drawn, models });
+listenToForm({ change, chooseModel, writePuzzle, readPuzzle, blank, drawn, models });
 player.listen();
 byId("panels").addEventListener("click", (event) => {
   const [cell, item] = [clickedCell(event), event.target.closest("[data-step]")];

@@ -1,25 +1,21 @@
 /** The form of settings. */
 
-import { isNumber, isWhole } from "./address.js";
+import { NUMBERS } from "./address.js";
 import { STRATEGIES } from "./strategies.js";
 
+const FIELDS = ["tokens", "threshold", "bound", "seed"];
 const byId = (id) => document.getElementById(id);
 
-/** Field → what a text in it must be, and what it is told otherwise. */
-const FIELDS = {
-  tokens: [(text) => text === "" || isWhole(text, 1), "1 or more, or nothing for no limit"],
-  threshold: [(text) => text === "" || isNumber(text), "a number, e.g. -0.01, or nothing"],
-  bound: [(text) => text === "" || (isNumber(text) && Number(text) >= 0), "0 nats or more, e.g. 0.1, or nothing"],
-  seed: [(text) => isWhole(text, 0), "a whole number, 0 or more"],
-};
-
-/** Show settings in the form. */
+/** Show settings in the form; beside a model it offers the others of the same board size. */
 export function fillForm(settings, models) {
   const title = (name) => new Option(name, name);
-  byId("model").replaceChildren(...models.names.map(title));
-  byId("other").replaceChildren(new Option("none", ""), ...models.names.map(title));
+  const size = Math.sqrt(settings.puzzle.length);
+  const others = models.ofSize(size).filter((name) => name !== settings.model);
+  const none = settings.model && !others.length ? `none, no other for ${size}×${size}` : "none";
+  byId("model").replaceChildren(...(settings.model ? [] : [new Option("none", "")]), ...models.names.map(title));
+  byId("other").replaceChildren(new Option(none, ""), ...others.map(title));
   byId("strategy").replaceChildren(...Object.keys(STRATEGIES).map((name) => new Option(name.replaceAll("_", " "), name)));
-  for (const key of ["model", "other", "strategy", ...Object.keys(FIELDS)]) byId(key).value = settings[key];
+  for (const key of ["model", "other", "strategy", ...FIELDS]) byId(key).value = settings[key];
   const limited = settings.threshold !== "" || settings.bound !== "" || settings.seed !== 0;
   if (limited) byId("settings").querySelector("details").open = true;
 }
@@ -27,11 +23,12 @@ export function fillForm(settings, models) {
 /**
  * Answer what is entered.
  *
- * @param {{change: function(object), writePuzzle: function(string), readPuzzle: function(string), blank: function(): string,
- *     drawn: function(): string, models: object}} page `change` takes changed settings, `writePuzzle` and `readPuzzle` a
- *     puzzle; `blank` and `drawn` give a blank board and a new puzzle of the size shown.
+ * @param {{change: function(object), chooseModel: function(string), writePuzzle: function(string),
+ *     readPuzzle: function(string), blank: function(): string, drawn: function(): string, models: object}} page `change`
+ *     takes changed settings, `chooseModel` a model, `writePuzzle` and `readPuzzle` a puzzle; `blank` and `drawn` give a
+ *     blank board and a new puzzle of the size shown.
  */
-export function listenToForm({ change, writePuzzle, readPuzzle, blank, drawn, models }) {
+export function listenToForm({ change, chooseModel, writePuzzle, readPuzzle, blank, drawn, models }) {
   byId("settings").addEventListener("submit", (event) => event.preventDefault());
   byId("puzzle").addEventListener("input", (event) => readPuzzle(event.target.value));
   byId("clear").addEventListener("click", () => writePuzzle(blank()));
@@ -47,12 +44,9 @@ export function listenToForm({ change, writePuzzle, readPuzzle, blank, drawn, mo
   for (const key of ["other", "strategy"]) {
     byId(key).addEventListener("change", ({ target }) => change({ [key]: target.value, step: 0 }));
   }
-  byId("model").addEventListener("change", ({ target }) => {
-    const { size } = models.entries.get(target.value).layout;
-    change({ model: target.value, step: 0 });
-    if (blank().length !== size * size) writePuzzle(models.examples.find((example) => example.size === size).puzzle);
-  });
-  for (const [key, [fits, advice]] of Object.entries(FIELDS)) {
+  byId("model").addEventListener("change", ({ target }) => chooseModel(target.value));
+  for (const key of FIELDS) {
+    const [fits, advice] = NUMBERS[key];
     byId(key).addEventListener("change", ({ target }) => {
       const text = target.value.trim();
       target.setCustomValidity(fits(text) ? "" : advice);

@@ -26,7 +26,29 @@ export class Models {
 
   /** The names of the models of a board size. */
   ofSize(size) {
-    return this.names.filter((name) => this.entries.get(name).layout.size === size);
+    return this.names.filter((name) => this.sizeOf(name) === size);
+  }
+
+  /** The board size of a model. */
+  sizeOf(name) {
+    return this.entries.get(name).layout.size;
+  }
+
+  /** The board size that the page opens with: that of the first example for which there is a model. */
+  openingSize() {
+    return this.examples.find(({ size }) => this.ofSize(size).length).size;
+  }
+
+  /** The first example of a board size. */
+  exampleOf(size) {
+    return this.examples.find((example) => example.size === size).puzzle;
+  }
+
+  /** The model that a board size opens with, if possible one that solves the example and not `other`; "" if there is none. */
+  opening(size, other = "") {
+    const fitting = this.ofSize(size);
+    const free = fitting.filter((name) => name !== other);
+    return free.find((name) => this.entries.get(name).solvesExample) ?? free[0] ?? fitting[0] ?? "";
   }
 
   /** The model of a name, ready to run. */

@@ -4,13 +4,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from sudoku_dllm.demo.serve import page_server
 from sudoku_env import default_puzzles, to_string
 from tests.sudoku_dllm.demo.browser import chromium, visit, wait_for_decodes
-from tests.sudoku_dllm.demo.reference import MODELS, boards, load, of_trajectories, problems, python_steps
+from tests.sudoku_dllm.demo.reference import MODELS, NINE, boards, load, of_trajectories, problems, python_steps
 
 FOUR, NINE_BY_NINE = (to_string(default_puzzles(size).boards[0]) for size in (4, 9))
 SIX = "31.5244521.3......1.42...6....2.1..."
@@ -142,6 +143,84 @@ def test_a_fragment_restores_what_was_sent(browser: Any, address: str) -> None:
         page.locator("#bound").fill("0.1")
         page.locator("#bound").press("Enter")
         assert "leave one out" in page.locator(".passes").inner_text()
+
+
+def test_a_model_that_solves_its_puzzle_opens_the_page(browser: Any, address: str) -> None:
+    with visit(browser, address, "#step=999") as page:
+        wait_for_decodes(page)
+        assert "Solved." in page.locator(".passes").inner_text()
+        page.locator("#puzzle").fill(NINE_BY_NINE)
+        page.locator("#puzzle").fill(SIX)
+        assert page.locator("#model").input_value() == "llada-sudoku6x6-converged"
+
+
+WRONG = {
+    "puzzle": ("31.52", "5 cells do not make a board; 16, 36 or 81 do"),
+    "model": ("gpt", "it must be one of llada-sudoku6x6"),
+    "other": (NINE, "it solves 9×9, and the board is 6×6"),
+    "strategy": ("luck", "it must be one of margin"),
+    "tokens": ("-3", "it must be 1 or more"),
+    "threshold": ("high", "it must be a number"),
+    "bound": ("-1", "it must be 0 nats or more"),
+    "seed": ("x", "it must be a whole number"),
+    "step": ("two", "it must be a whole number"),
+    "tokns": ("4", "there is no such setting"),
+}
+"""Of each field, and of one that is none, a value that cannot be, and what is said of it."""
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_field_of_an_address_is_told_and_the_others_are_kept(browser: Any, address: str, wrong: str) -> None:
+    right = {
+        "puzzle": SIX,
+        "model": "llada-sudoku6x6-sft",
+        "other": MODELS[0],
+        "strategy": "probability",
+        "tokens": "2",
+        "threshold": "-0.5",
+        "bound": "",
+        "seed": "4",
+        "step": "1",
+    }
+    text, why = WRONG[wrong]
+    with visit(browser, address, f"#{urlencode({**right, wrong: text})}") as page:
+        said = page.locator("#ignored li").all_inner_texts()
+        assert len(said) == 1 and said[0].startswith(f"{wrong}={text}: {why}")
+        for field in right.keys() - {wrong, "step"}:
+            assert page.locator(f"#{field}").input_value() == right[field]
+        page.locator("#strategy").select_option("margin")
+        assert page.locator("#ignored").inner_text() == ""
+
+
+def test_an_address_without_a_fault_says_nothing_and_a_model_brings_its_board(browser: Any, address: str) -> None:
+    with visit(browser, address, f"#model={NINE}&tokens=8") as page:
+        assert page.locator("#ignored").inner_text() == "" and page.locator("[data-cell]").count() == 81
+        assert page.locator("#model").input_value() == NINE
+    with visit(browser, address, f"#puzzle={FOUR}&model={NINE}") as page:
+        assert "it solves 9×9, and the board is 4×4" in page.locator("#ignored").inner_text()
+        assert page.locator("#model").input_value() == "" and page.locator("[data-cell]").count() == 16
+
+
+def test_beside_a_model_stand_others_of_its_size_alone(browser: Any, address: str) -> None:
+    def offered(page: Any) -> list[str]:
+        return page.locator("#other option").all_inner_texts()
+
+    with visit(browser, address, f"#puzzle={SIX}&model={MODELS[0]}&other={MODELS[1]}") as page:
+        assert offered(page)[0] == "none" and MODELS[1] in offered(page)
+        assert not {MODELS[0], NINE} & set(offered(page))
+        page.locator("#model").select_option(MODELS[1])
+        assert page.locator("#other").input_value() == "" and page.locator(".panel").count() == 1
+        page.locator("#other").select_option(MODELS[0])
+        page.locator("#model").select_option(NINE)
+        assert offered(page) == ["none, no other for 9×9"] and page.locator("[data-cell]").count() == 81
+
+
+@pytest.mark.parametrize("fragment", ["", f"#puzzle={NINE_BY_NINE}", f"#puzzle={SIX}&other={MODELS[0]}&step=3"])
+def test_the_board_is_on_the_first_screen_of_a_phone(browser: Any, address: str, fragment: str) -> None:
+    with visit(browser, address, fragment, viewport={"width": 390, "height": 844}, is_mobile=True) as page:
+        for part in ("#play", ".board"):
+            box = page.locator(part).first.bounding_box()
+            assert box["y"] >= 0 and box["y"] + box["height"] <= 844, part
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
