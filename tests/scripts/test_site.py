@@ -1,4 +1,4 @@
-"""The documentation as a site: every public name, no dead link, nothing from other hosts."""
+"""The documentation as a site: every public name, no dead link, nothing from other hosts, search from its folder."""
 
 import re
 import subprocess
@@ -12,6 +12,7 @@ pytest.importorskip("mkdocs", reason="the site needs mkdocs: pip install 'sudoku
 pytest.importorskip("mkdocstrings", reason="the site needs mkdocstrings: pip install 'sudoku-dllm[docs]'")
 
 from scripts.site.hooks import PACKAGES, on_page_markdown
+from tests.sudoku_dllm.demo.browser import chromium
 
 ROOT = Path(__file__).parents[2]
 LOADED = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"(https?:)?//", re.IGNORECASE)
@@ -22,15 +23,41 @@ def test_links_that_leave_the_site_become_paths() -> None:
     assert on_page_markdown(text) == "See the examples (`examples`), a/b.py and [here](objective.md#x)."
 
 
-@pytest.mark.slow
-def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built without a warning."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    pages = list(tmp_path.rglob("*.html"))
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_has_every_public_name_and_loads_nothing_from_other_hosts(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
     assert len(pages) > 25 and not [page for page in pages if LOADED.search(page.read_text(encoding="utf-8"))]
     for package in PACKAGES:
-        text = (tmp_path / "api" / f"{package}.html").read_text(encoding="utf-8")
+        text = (site / "api" / f"{package}.html").read_text(encoding="utf-8")
         module = import_module(package)
         homes = {name: module._HOMES.get(name) or getattr(module, name).__module__ for name in module.__all__}
         assert not [name for name, home in homes.items() if f'id="{home}.{name}"' not in text]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["index.html", "api/sudoku_env.html"])
+def test_the_site_is_searched_in_a_browser_that_opened_its_folder(site: Path, start: str) -> None:
+    with chromium() as browser:
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((site / start).as_uri())
+        page.locator("input[name=query]").click()
+        page.get_by_text("Type to start searching").wait_for(timeout=60_000)  # the index is loaded
+        page.locator("input[name=query]").press_sequentially("policy's own states")
+        found = page.locator(".md-search-result__link[href*='glossary.html']").first
+        found.wait_for(timeout=60_000)
+        found.click()
+        page.wait_for_url("**/glossary.html*")
+        assert "Glossary" in page.title()
+    assert [url for url in asked if not url.startswith(("file:", "data:", "about:"))] == []
