@@ -48,6 +48,9 @@ def test_the_script_knows_every_key(recipe: Path) -> None:
 def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> None:
     """Sizes and steps are overridden, nothing else: bfloat16, adapters, checkpointing and accumulation stay."""
     write_sudoku_checkpoint(tmp_path / "published")
+    values = yaml.safe_load((ROOT / "configs" / "llada_8b_6x6.yaml").read_text())
+    del values["train_seconds"]  # before which max_steps would mean nothing
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(values))
     sizes = {
         "model": tmp_path / "published",
         "output_dir": tmp_path / "run",
@@ -69,9 +72,9 @@ def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> Non
         "disable_tqdm": True,
     }
     words = [str(word) for name, value in sizes.items() for word in (f"--{name}", value)]
-    result = script(ROOT / "configs" / "llada_8b_6x6.yaml", *words)
+    result = script(tmp_path / "recipe.yaml", *words)
     assert result.returncode == 0, result.stderr[-3000:]
-    assert "\nobjective " in result.stdout and "\nsft " in result.stdout and "for 2 updates" in result.stdout
+    assert "\nobjective " in result.stdout and "\nsft " in result.stdout and "2 updates on 8 puzzles" in result.stdout
     objective, sft = (tmp_path / "run" / arm / "seed0" for arm in ("objective", "sft"))
     metrics = [json.loads(line) for line in (objective / "metrics.jsonl").read_text().splitlines()]
     ratios = [line["max_log_ratio_at_update_0"] for line in metrics if "max_log_ratio_at_update_0" in line]
