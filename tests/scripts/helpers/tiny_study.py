@@ -78,7 +78,7 @@ def regime(folder: Path) -> dict[str, Any]:
         **{name: str(folder / f"{name}.jsonl") for name in dict.fromkeys(PARTS)},
         "max_gen_length": LENGTH,
         "evaluation": EVALUATION,
-        "seeds": [0, 1],
+        "seeds": [0, 1],  # golden: tests name folders and results after them
         "select": "validation",
         "eval_share": 0.5,
         "passes": [4, 100],

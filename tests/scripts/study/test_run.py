@@ -35,7 +35,7 @@ def regime(**changes: Any) -> dict[str, Any]:
         "validation_puzzles": 5,
         "test_puzzles": 20,
         "evaluation": [{"strategy": "margin", "tokens_per_step": count} for count in (4, 8)],
-        "seeds": [3],
+        "seeds": [3],  # golden: folders are named after it
         "save": False,
         "arms": arms,
         **changes,

@@ -59,8 +59,9 @@ def test_the_kinds_of_boards_are_those_of_the_solver(node: Callable[..., Any]) -
 
 @pytest.mark.parametrize(("size", "clues"), [(4, 5), (6, 11), (9, 28)])
 def test_new_puzzles_have_one_solution_and_few_clues(node: Callable[..., Any], size: int, clues: int) -> None:
-    found = node("generate", size=size, seeds=list(range(12)))
-    assert found[0] == node("generate", size=size, seeds=[0])[0]
+    numbers = list(range(12))
+    found = node("generate", size=size, seeds=numbers)
+    assert found[0] == node("generate", size=size, seeds=numbers[:1])[0]
     assert len({tuple(board) for board in found}) == 12
     assert len({tuple(solve(board)) for board in found}) == 12
     for board in found:
