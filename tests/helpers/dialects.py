@@ -20,7 +20,7 @@ from sudoku_env.kernels.cache_folder import cache_folder
 from tests.helpers.shift_seeds import ROOT, copy_shifted
 
 TORCH = ("tests/dllm_rl", "tests/llm_rl")
-PARTS = 3
+PARTS = 2
 """Parts of a dialect in turns, of about two minutes each on two cores."""
 
 
