@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dllm_rl.evaluation import Evaluation
+from dllm_rl.shipped import model_folder
 from dllm_rl.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
@@ -204,7 +205,7 @@ def expected_minutes(setting: Setting, jobs: Sequence[Job], processes: int, para
     """Whole minutes on CPU; None on an accelerator, and where updates of another base are counted."""
     script = setting.script
     seconds = script.train_seconds
-    if seconds is None and script.model == ScriptArguments.model:
+    if seconds is None and script.model == model_folder(ScriptArguments.model):
         seconds = REFERENCE_SECONDS * setting.args.max_steps / UPDATES["objective"]
     if seconds is None or not setting.args.use_cpu:
         return None

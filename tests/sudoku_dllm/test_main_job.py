@@ -26,7 +26,7 @@ from llm_rl.training.errors import CheckpointError
 from sudoku_dllm.main_job.arguments import UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.main_job.arm import new_trainer, read_evaluations, sft_arguments, train_arm, write_evaluations
 from sudoku_dllm.main_job.data import Setting
-from sudoku_dllm.main_job.report import Outcomes, closing_text
+from sudoku_dllm.main_job.report import Outcomes, closing_text, expected_minutes
 from sudoku_dllm.main_job.side_by_side import Job, budget_of
 from sudoku_dllm.placebo import PlaceboTask
 from tests.dllm_rl.helpers.evaluations import evaluation
@@ -231,6 +231,9 @@ def test_budgets_are_updates_in_one_proportion_or_equal_times(counted: Path, tmp
         share = UPDATES[arm] / UPDATES["objective"]
         assert abs(budget_of(few, arm).amount - 4 * share) <= 0.5 and budget_of(least, arm).amount >= 1
     assert budget_of(few, "objective") == Budget("steps", 4) and budget_of(whole, "base") is None
+    job = [Job("objective", 42)]
+    assert expected_minutes(whole, job, 1, 218_560) == 2  # 70 seconds, and a moment for 12 decodes of each set
+    assert expected_minutes(few, job, 1, 218_560) == 1
     timed = setting(tmp_path, train_seconds=2.5)
     assert {budget_of(timed, arm) for arm in ARMS} == {Budget("cpu_seconds", 2.5)}
     assert json.loads((counted / "objective" / "seed42" / "result.json").read_text())["updates"] == 4
