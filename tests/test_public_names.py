@@ -78,7 +78,7 @@ def test_a_public_name_is_no_module_once_all_modules_are_imported(name: str) -> 
     ],
 )
 def test_functions_of_dllm_rl_are_functions_in_every_order_of_imports(before: str) -> None:
-    code = f"{before}\nimport dllm_rl.callbacks, dllm_rl.order\nfrom dllm_rl import {', '.join(FUNCTIONS)}\n"
+    code = f"{before}\nimport dllm_rl.decoding, dllm_rl.order\nfrom dllm_rl import {', '.join(FUNCTIONS)}\n"
     assert printed_by(f"{code}print(*[type(each).__name__ for each in ({', '.join(FUNCTIONS)})])") == ["function"] * 3
 
 

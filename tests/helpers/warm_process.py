@@ -25,7 +25,6 @@ SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
     [
         "dllm_rl.trainer",
-        "dllm_rl.callbacks",
         "dllm_rl.sft",
         "llm_rl.training.budget",
         "llm_rl.grpo.trainer",
