@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from scripts.release.lock import CONSTRAINTS, CUDA_LOCK, LOCK, OF_CUDA, needed, pins, versions
+from tests.helpers.dialects import DIALECTS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -86,9 +87,9 @@ def test_the_workflow_calls_the_script_of_continuous_integration() -> None:
     assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step)
 
 
-def test_one_job_computes_as_make_test_avx2() -> None:
+def test_one_job_computes_as_the_dialect_avx2() -> None:
     (held,) = {job["arithmetic"] for job in jobs()} - {""}
-    assert set(held.split()) <= set((ROOT / "Makefile").read_text(encoding="utf-8").split())
+    assert dict(word.split("=") for word in held.split()).items() <= DIALECTS["avx2"].environment.items()
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.stem)

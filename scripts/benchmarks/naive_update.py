@@ -55,7 +55,7 @@ def naive_pass(
     count, steps = live.shape
     visited = torch.where(live, rollout.expected_reward[rollout.state_of.clamp_min(0)], 0.0)
     advantages = rollout_advantages(visited, rollout.num_generations, config)
-    weights = step_weights(live, rollout.decisions, config.reduction)
+    weights = step_weights(live, rollout.decisions, config.reduction, rollout.old_logprobs.dtype)
     owner = torch.arange(len(problems)).repeat_interleave(rollout.num_generations)
     last_visit = rollout.state_of[:, 0]
     incoming = torch.ones_like(rollout.old_logprobs[:, 0])

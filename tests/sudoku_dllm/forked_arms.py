@@ -7,5 +7,9 @@ from sudoku_dllm.main_job import side_by_side
 from sudoku_dllm.main_job.command import main
 
 if __name__ == "__main__":
-    side_by_side.multiprocessing = SimpleNamespace(get_context=lambda _: multiprocessing.get_context("fork"))
+    side_by_side.multiprocessing = SimpleNamespace(
+        get_all_start_methods=lambda: ["fork"],
+        get_context=lambda _: multiprocessing.get_context("fork"),
+        parent_process=multiprocessing.parent_process,
+    )
     main()
