@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from dllm_rl import SelfCorrectionArguments, SftArguments, UnmaskArguments
+from dllm_rl import SftArguments, UnmaskArguments
 from llm_rl import DPOArguments, GRPOArguments, PPOArguments, RAROArguments, VAPORArguments
 from llm_rl.training.arguments import LARGEST_SEED, check_rate, check_seed
 
-DIFFUSION = (UnmaskArguments, SftArguments, SelfCorrectionArguments)
+DIFFUSION = (UnmaskArguments, SftArguments)
 CAUSAL = (GRPOArguments, PPOArguments, DPOArguments, VAPORArguments, RAROArguments)
 
 
