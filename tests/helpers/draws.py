@@ -15,7 +15,7 @@ def first_seed(holds: Callable[[int], bool], seed: int = 0) -> int:
     return next(other for other in range(seed, seed + 100) if holds(other))
 
 
-def near_share(count: int, draws: int, share: float) -> bool:
+def near_share(count: float, draws: float, share: float) -> bool:
     """Whether so many of independent draws are within five standard deviations of a share of them.
 
     Of 1.7 million counts one is not.

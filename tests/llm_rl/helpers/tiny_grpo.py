@@ -86,6 +86,11 @@ def small_ids(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
     return [sum(token < 20 for token in ids) / max(1, len(ids)) for ids in completion_ids]
 
 
+def uneven(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
+    """`small_ids`, and 2 more for every second completion: no group is without spread, whatever is drawn."""
+    return [share + 2.0 * (number % 2) for number, share in enumerate(small_ids(completion_ids))]
+
+
 def least_at_two(completion_ids: list[list[int]], trainer_state: Any, **kwargs: Any) -> list[float]:
     """`small_ids`, and 2 more at all steps but the second: whatever is drawn, the second has the least."""
     return [share + 2.0 * (trainer_state.global_step != 2) for share in small_ids(completion_ids)]
@@ -176,8 +181,9 @@ def keep_samples(run: RolloutTrainer) -> list[Sample]:
     original = run._generate_completions
 
     def keeping(*args: Any, **kwargs: Any) -> list[Sample]:
-        samples.extend(original(*args, **kwargs))
-        return samples
+        drawn = original(*args, **kwargs)
+        samples.extend(drawn)
+        return drawn
 
     run._generate_completions = keeping  # type: ignore[method-assign]
     return samples
