@@ -85,11 +85,15 @@ def random_walks(count: int, longest: int) -> tuple[torch.Tensor, torch.Tensor, 
 
 @pytest.mark.parametrize("lam", [0.0, 0.8, 1.0])
 def test_the_values_of_a_random_walk_are_found(lam: float) -> None:
-    """V(i) = i / 6 (Sutton and Barto, example 6.2), from repeated fits to the returns that the last values give."""
-    states, rewards, mask = random_walks(1500, 80)
+    """V(i) = i / 6 (Sutton and Barto, example 6.2), from repeated fits to the returns that the last values give.
+
+    Each fit to returns of λ = 0 leaves cos(π/6) of the error, so 0.0025 after 40. Drawn values deviate most at λ = 1:
+    by 0.0228 with 1,500 walks and so by 0.0099 with 8,000, a fifth of the bound.
+    """
+    states, rewards, mask = random_walks(8000, 80)
     at = [mask & (states == place) for place in range(7)]
     values = torch.zeros(7, dtype=torch.float64)
-    for _ in range(2 if lam == 1 else 20):
+    for _ in range(2 if lam == 1 else 40):
         returns = generalized_advantage(rewards, values[states], gamma=1.0, lam=lam, mask=mask).returns
         # The least square of a table is the mean of its targets, where the gradient of the loss is 0.
         values = torch.stack([returns[here].mean() if here.any() else values[0] for here in at]).requires_grad_()

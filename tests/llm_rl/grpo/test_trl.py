@@ -72,7 +72,7 @@ def our_gradients(folder: Path, model: Any, reward_funcs: Any, **settings: Any) 
 @pytest.mark.parametrize("case", CASES)
 def test_the_steps_are_those_of_trl(tmp_path: Path, case: str) -> None:
     common, ours, theirs = CASES[case]
-    model, rewards = new_model(), [small_ids, length]
+    model, rewards = new_model(dtype=torch.float64), [small_ids, length]
     expected = trl_gradients(tmp_path / "trl", copy.deepcopy(model), rewards, **common, **theirs)
     found = our_gradients(tmp_path / "ours", model, rewards, **common, **ours)
     assert len(found) == len(expected) == common.get("max_steps", 1)

@@ -3,12 +3,13 @@
 import json
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
-from llm_rl.rollout.generation import TransformersEngine
+from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
 from llm_rl.rollout.trainer import RolloutTrainer
 from tests.llm_rl.helpers import tiny_vapor
 from tests.llm_rl.helpers.tiny_grpo import new_model, small_ids, tokenizer, trainer, untimed
@@ -61,9 +62,20 @@ def play(folder: Path, kill_after: int = 0) -> None:
     finish(folder, trainer(folder, model, reward_funcs=small_ids, given=given, **SETTINGS))
 
 
+class TaggingEngine(TransformersEngine):
+    """Samples, but the first completion of each call has both tags and the second none, whatever is sampled."""
+
+    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        found = super().generate(prompts, params)
+        for place, text in enumerate(("e red o", "sky")):
+            ids = tiny_vapor.tag_tokenizer()(text)["input_ids"]
+            found[place] = Completion(ids, [-1.0] * len(ids))
+        return found
+
+
 def play_vapor(folder: Path, kill_after: int = 0) -> None:
     """Train with VAPOR as `play` does with GRPO."""
-    given = {"callbacks": [KillAfter(kill_after)], "engine": TransformersEngine()}
+    given = {"callbacks": [KillAfter(kill_after)], "engine": TaggingEngine()}
     finish(folder, tiny_vapor.trainer(folder, reward_funcs=lengths, given=given, **VAPOR_SETTINGS))
 
 
