@@ -228,7 +228,7 @@ def test_a_group_without_spread_teaches_nothing_and_the_log_says_so(tmp_path: Pa
 
 
 def test_every_log_line_has_the_monitors(tmp_path: Path) -> None:
-    changes = {"max_steps": 4, "num_iterations": 2, "top_entropy_quantile": 0.5, "beta": 0.1}
+    changes: dict[str, Any] = {"max_steps": 4, "num_iterations": 2, "top_entropy_quantile": 0.5, "beta": 0.1}
     run = trainer(tmp_path, reward_funcs=uneven, data=rows(2), **changes)
     samples = keep_samples(run)
     run.train()
