@@ -31,6 +31,7 @@ from sudoku_env.kernels.ladder_state import (
     load,
     new_work,
 )
+from sudoku_env.kernels.search_state import LEFT, PIECE, UNFINISHED, new_search
 from sudoku_env.logic import rule_index
 from sudoku_env.rating import check_no_clash
 
@@ -90,12 +91,15 @@ def iterate_steps(board: BoardLike, rule: str = "patterns") -> Iterator[Step]:
     flat = check_no_clash(board)
     size = size_of(flat.size)
     ceiling = rule_index(rule)
-    table, work = ladder_table(size), new_work(size)
+    table, work, search = ladder_table(size), new_work(size), new_search(size)
     load(flat, table, work)
     while True:
         found = next_single(table, work, ceiling)
         if found < 0:
-            found = find_pattern(table, work, ceiling)
+            found = UNFINISHED
+        while found == UNFINISHED:
+            search.state[LEFT] = PIECE
+            found = find_pattern(table, work, ceiling, search)
         if found < 0:
             return
         yield describe_step(int(found), work, size)

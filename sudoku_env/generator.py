@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import cache
 from operator import index
+from threading import Event
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,9 @@ from tqdm import tqdm
 from sudoku_env.board import geometry
 from sudoku_env.errors import BoardError
 from sudoku_env.grids import reduced_grids
-from sudoku_env.kernels.generate import Recipe, generate_range
+from sudoku_env.kernels.generate import FEWEST, GIVEN_UP, PUZZLE, Recipe, generate_range, new_bench
 from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, ladder_table, new_work
+from sudoku_env.kernels.search_state import new_search
 from sudoku_env.logic import RULE_GROUPS, rule_index
 from sudoku_env.puzzles import Puzzles
 
@@ -22,6 +24,8 @@ DEFAULT_CLUES: dict[int, tuple[int, int]] = {4: (5, 7), 6: (14, 18), 9: (30, 36)
 SYMMETRIES = ("rotational", "quarter", "horizontal", "vertical", "diagonal", "antidiagonal")
 BAR_DELAY = 3.0
 CHUNK_SECONDS = 0.1
+GUESSES = 20_000
+"""What the searches of one attempt may use up (`LEFT` in `kernels.search_state`) before it is given up."""
 
 
 def generate(
@@ -67,14 +71,15 @@ def generate(
         first: Number of the first puzzle, in [0, 2⁶²).
         threads: Threads to share the work.
         progress: Show a bar; None: only where it takes long and standard error is a terminal.
-        attempts: Grids to try for a puzzle before giving up.
+        attempts: Grids to try for a puzzle before giving up. One is passed over where the solver needs more than
+            `GUESSES` guesses for its proofs, which happens on 16×16 below about 100 clues.
 
     Returns:
         The puzzles, not deduplicated.
 
     Raises:
         BoardError: An argument is out of range, arguments contradict each other, or `attempts` grids did not give such
-            a puzzle.
+            a puzzle; the message says how few clues were reached.
         TypeError: A number is not an integer.
     """
     table = geometry(size)
@@ -96,22 +101,35 @@ def generate(
         orbits=orbits,
         reduced=reduced_grids(size),
         attempts=attempts,
+        guesses=GUESSES,
     )
     with_ladder = floor > 0 or ceiling not in (HIDDEN_SINGLE, BACKBONE)
     boards = np.zeros((n, table.cells), dtype=np.uint8)
     solutions = np.zeros_like(boards)
 
+    interrupted = Event()
+
     def work(begin: int, end: int) -> None:
         ladder = new_work(size) if with_ladder else None
-        failed = generate_range(
-            np.uint64(seed), first + begin, recipe, ladder_table(size), ladder, boards[begin:end], solutions[begin:end]
+        bench, search, part = new_bench(size, len(orbits)), new_search(size), slice(begin, end)
+        given = (np.uint64(seed), first + begin, recipe, ladder_table(size), ladder, bench, search)
+        turns, done = end - begin, False
+        while not done and not interrupted.is_set():
+            started = time.perf_counter()
+            done = generate_range(turns, *given, boards[part], solutions[part])
+            turns = _next_chunk(turns, time.perf_counter() - started)
+        if done and bench.progress[PUZZLE] < end - begin:
+            raise BoardError(failure(first + begin + bench.progress[PUZZLE], bench.progress))
+
+    def failure(number: int, progress: NDArray[np.int64]) -> str:
+        reached = f"the fewest clues that one came to were {progress[FEWEST]}"
+        if given_up := progress[GIVEN_UP]:
+            reached += f", and {given_up} attempts were given up, each after {GUESSES:,} guesses of the solver"
+        return (
+            f"no {size}×{size} puzzle in {attempts} attempts (puzzle {number}, clues {clues!r}, minimal {minimal}, "
+            f"rule {rule!r}, exact {exact}, symmetry {symmetry!r}): {reached}; "
+            "ask for more clues or less else, or raise attempts"
         )
-        if failed >= 0:
-            raise BoardError(
-                f"no {size}×{size} puzzle in {attempts} attempts (puzzle {first + begin + failed}, clues {clues!r}, "
-                f"minimal {minimal}, rule {rule!r}, exact {exact}, symmetry {symmetry!r}); "
-                "ask for more clues or less else, or raise attempts"
-            )
 
     with tqdm(
         total=n,
@@ -119,7 +137,11 @@ def generate(
         delay=BAR_DELAY if progress is None else 0,
         disable=None if progress is None else not progress,
     ) as bar:
-        _work_in_chunks(work, n, threads, bar.update)
+        try:
+            _work_in_chunks(work, n, threads, bar.update)
+        except BaseException:
+            interrupted.set()
+            raise
     return Puzzles(boards, solutions)
 
 

@@ -23,7 +23,8 @@ from sudoku_env.board import Board, as_boards, geometry, size_of
 from sudoku_env.errors import BoardError
 from sudoku_env.kernels.general import candidates_batch, find_definite_batch
 from sudoku_env.kernels.ladder import definite_batch
-from sudoku_env.kernels.ladder_state import RULES, ladder_table
+from sudoku_env.kernels.ladder_state import RULES, ladder_table, new_work
+from sudoku_env.kernels.search_state import in_pieces, new_search
 from sudoku_env.kernels.singles import definite9_batch
 
 RULE_GROUPS: dict[str, str] = {
@@ -123,5 +124,7 @@ def definite_cells(boards: NDArray[np.integer], rule: str = "singles") -> Board:
     size = size_of(flat.shape[-1])
     batch = flat.reshape(-1, size * size)
     definite = np.zeros_like(batch)
-    definite_batch(batch, ladder_table(size), rule_index(rule), definite)
+    search = new_search(size)
+    rest = (batch, ladder_table(size), rule_index(rule), definite, new_work(size), search)
+    in_pieces(definite_batch, search.state, len(batch), *rest)
     return definite.reshape(flat.shape)

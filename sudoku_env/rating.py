@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from sudoku_env.board import BoardLike, as_board, as_boards, cell_name, find_conflict, size_of
 from sudoku_env.errors import BoardError
 from sudoku_env.kernels.ladder import grade_batch
-from sudoku_env.kernels.ladder_state import RULES, ladder_table
+from sudoku_env.kernels.ladder_state import RULES, ladder_table, new_work
+from sudoku_env.kernels.search_state import in_pieces, new_search
 from sudoku_env.logic import rule_index
 
 
@@ -70,7 +71,10 @@ def rate_batch(boards: NDArray[np.integer], rule: str = "backbone") -> tuple[NDA
         raise BoardError(f"rate_batch needs boards of shape (N, n²), got {flat.shape}; use rate for one board")
     hardest = np.zeros(len(flat), dtype=np.int64)
     uses = np.zeros((len(flat), len(RULES)), dtype=np.int64)
-    grade_batch(flat, ladder_table(size_of(flat.shape[1])), rule_index(rule), hardest, uses)
+    size, ceiling = size_of(flat.shape[1]), rule_index(rule)
+    search = new_search(size)
+    rest = (flat, ladder_table(size), ceiling, hardest, uses, new_work(size), search)
+    in_pieces(grade_batch, search.state, len(flat), *rest)
     return hardest, uses
 
 

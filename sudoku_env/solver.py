@@ -1,9 +1,11 @@
 """Sudoku solver: one solution, the number of solutions up to a limit, and both for many boards at once.
 
-9×9 boards take a search on bit planes (`kernels.nine`), the other sizes a general one (`kernels.general`).
+9×9 boards take a search on bit planes (`kernels.nine`), the other sizes a general one (`kernels.general`). Both return
+to Python now and then, so that Ctrl-C ends them, and go on.
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +13,9 @@ from numpy.typing import NDArray
 from sudoku_env.board import Board, BoardLike, as_board, as_boards, geometry, size_of
 from sudoku_env.errors import BoardError
 from sudoku_env.kernels.general import search_batch
-from sudoku_env.kernels.nine import BAD_BOARD, count9_batch, count9_text, count9_values
+from sudoku_env.kernels.nine import NO_COUNT, count9_batch, count9_text, count9_values
 from sudoku_env.kernels.random import Int
+from sudoku_env.kernels.search_state import in_pieces, new_search
 
 _SMALLEST_SHARE = 512
 _SHARES_PER_THREAD = 8
@@ -74,21 +77,29 @@ def solve_batch(boards: NDArray[np.integer], *, limit: int = 1, threads: int = 1
     solutions = np.zeros_like(flat)
     counts = np.zeros(len(flat), dtype=np.int64)
 
-    def work(start: int, stop: int) -> None:
+    def work(start: int, end: int) -> None:
+        search = new_search(size)
+        part, solved, counted = flat[start:end], solutions[start:end], counts[start:end]
         if size == 9:
-            count9_batch(flat[start:stop], limit, solutions[start:stop], counts[start:stop])
+            rest: tuple[object, ...] = (part, limit, solved, counted, search.words, search.state)
+            in_pieces(count9_batch, search.state, len(part), *rest, stop=interrupted)
         else:
             table = geometry(size)
-            part = slice(start, stop)
-            search_batch(flat[part], table.units, table.units_of, limit, solutions[part], counts[part])
+            rest = (part, table.units, table.units_of, limit, solved, counted, search)
+            in_pieces(search_batch, search.state, len(part), *rest, stop=interrupted)
 
-    if threads == 1:
+    interrupted = Event() if threads > 1 else None
+    if interrupted is None:
         work(0, len(flat))
     else:
         share = max(_SMALLEST_SHARE, len(flat) // (threads * _SHARES_PER_THREAD))
         starts = range(0, len(flat), share)
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, starts, [start + share for start in starts]))
+            try:
+                list(pool.map(work, starts, [start + share for start in starts]))
+            except BaseException:
+                interrupted.set()
+                raise
     return solutions, counts
 
 
@@ -96,13 +107,13 @@ def _solve_one(board: BoardLike, limit: int, size: int | None) -> tuple[Board, I
     """The first solution and the number of solutions up to the limit; the usual forms of 9×9 without conversions."""
     if size is None or size == 9:
         solution = np.zeros(_CELLS_OF_NINE, dtype=np.uint8)
-        count: Int = BAD_BOARD
+        count: Int = NO_COUNT
         if isinstance(board, np.ndarray):
             if board.dtype == np.uint8 and board.shape in ((81,), (9, 9)) and board.flags.c_contiguous:
                 count = count9_values(board.reshape(_CELLS_OF_NINE).view(np.uint8), limit, solution)
         elif isinstance(board, str) and len(board) == _CELLS_OF_NINE and board.isascii():
             count = count9_text(np.frombuffer(board.encode("ascii"), dtype=np.uint8), limit, solution)
-        if count != BAD_BOARD:
+        if count != NO_COUNT:
             return solution, count
     solutions, counts = solve_batch(as_board(board, size)[None], limit=limit)
     return solutions[0], counts[0]

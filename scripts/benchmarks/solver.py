@@ -28,6 +28,7 @@ from scripts.benchmarks.timing import Contender, race, report
 from sudoku_env.board import parse_board, to_string
 from sudoku_env.generator import generate
 from sudoku_env.kernels.nine import count9_batch
+from sudoku_env.kernels.search_state import LEFT, new_search
 from sudoku_env.logic import definite_digits
 from sudoku_env.solver import count_solutions, solve, solve_batch
 
@@ -116,7 +117,17 @@ def run_bare_kernels(many: np.ndarray) -> None:
     """The compiled loop in each of the threads, started already, on a part of the boards: what they can do at most."""
     parts = np.array_split(many, args.threads)
     outputs = [(np.zeros_like(part), np.zeros(len(part), dtype=np.int64)) for part in parts]
-    list(started_threads.map(lambda part, output: count9_batch(part, 2, *output), parts, outputs))
+    searches = [new_search(9) for _ in parts]
+    for search in searches:
+        search.state[LEFT] = np.iinfo(np.int64).max
+    list(
+        started_threads.map(
+            lambda part, output, search: count9_batch(0, part, 2, *output, search.words, search.state),
+            parts,
+            outputs,
+            searches,
+        )
+    )
 
 
 rows = []

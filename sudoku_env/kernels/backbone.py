@@ -1,63 +1,56 @@
-"""The digits that stand in every solution of a board.
-
-Constants are passed on as `np.int64(…)`: for a literal numba compiles the function that it is passed to once more.
-"""
+"""The digits that stand in every solution of a board."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sudoku_env.board import Board
 from sudoku_env.kernels.compiling import kernel
-from sudoku_env.kernels.general import find_candidates, search
-from sudoku_env.kernels.nine import WORK, count9, other_solution9
 from sudoku_env.kernels.random import Ints
+from sudoku_env.kernels.search import begin, begin_beside, run
+from sudoku_env.kernels.search_state import CELL, PHASE, UNFINISHED, Search
+
+# Phases of a search for the backbone
+NOT_BEGUN, COUNTING, BETWEEN_CELLS, IN_A_CELL = range(4)
 
 
 @kernel
-def find_backbone(board: Board, units: Ints, units_of: Ints, out: Board) -> None:
+def find_backbone(board: Board, units: Ints, units_of: Ints, out: Board, search: Search) -> bool:
     """Fill `out`, uint8 `(n²,)`, with the digit that each blank cell has in every solution.
 
     It is 0 where solutions differ, in filled cells, and throughout if there is no solution.
+
+    Returns:
+        False where what was left is used up; the next call, with the same arguments, goes on.
     """
-    out[:] = 0
-    if units.shape[1] == 9:
-        words = np.empty(WORK, np.uint32)
-        count = count9(board, np.int64(2), out, words)
-        if count > 1:
-            keep_common_digits9(board, out, words)
-    else:
-        count = search(board, units, units_of, np.int64(2), np.int64(0), np.empty(0, np.uint64), out)
-        if count > 1:
-            keep_common_digits(board, units, units_of, out)
+    state = search.state
+    if state[PHASE] == NOT_BEGUN:
+        begin(board, units_of, search)
+        state[PHASE] = COUNTING
+    if state[PHASE] == COUNTING:
+        count = run(units, units_of, 2, out, search)
+        if count == UNFINISHED:
+            return False
+        if count == 0:
+            out[:] = 0
+        state[PHASE], state[CELL] = BETWEEN_CELLS, 0 if count > 1 else board.size
+    # A cell keeps its digit of the first solution if no solution has another one there.
+    while state[CELL] < board.size:
+        cell = state[CELL]
+        if board[cell] == 0 and out[cell]:
+            if state[PHASE] == BETWEEN_CELLS:
+                begin_beside(board, cell, np.int64(out[cell]), units_of, search)
+                state[PHASE] = IN_A_CELL
+            count = run(units, units_of, 1, search.other, search)
+            if count == UNFINISHED:
+                return False
+            state[PHASE] = BETWEEN_CELLS
+            if count:
+                zero_differences(out, search.other)
+        state[CELL] += 1
     for cell in range(board.size):
-        if count == 0 or board[cell]:
+        if board[cell]:
             out[cell] = 0
-
-
-@kernel
-def keep_common_digits9(board: Board, out: Board, words: NDArray[np.uint32]) -> None:
-    """`keep_common_digits` for 9×9; `words` is work space of `kernels.nine`."""
-    other = np.empty_like(board)
-    for cell in range(board.size):
-        if board[cell] == 0 and out[cell] and other_solution9(board, cell, np.int64(out[cell]), other, words):
-            zero_differences(out, other)
-
-
-@kernel
-def keep_common_digits(board: Board, units: Ints, units_of: Ints, out: Board) -> None:
-    """Zero the cells of a solution `out` that have another digit in another solution of the board."""
-    no_rng = np.empty(0, np.uint64)
-    trial, other = board.copy(), np.empty_like(board)
-    used, masks = np.empty(units.shape[0], np.int64), np.empty(board.size, np.int64)
-    find_candidates(board, units_of, used, masks)
-    for cell in range(board.size):
-        for digit in range(1, units.shape[1] + 1):
-            if out[cell] in (0, digit) or not (masks[cell] >> (digit - 1)) & 1:
-                continue
-            trial[cell] = digit
-            if search(trial, units, units_of, np.int64(1), np.int64(0), no_rng, other):
-                zero_differences(out, other)
-            trial[cell] = board[cell]
+    state[PHASE] = NOT_BEGUN
+    return True
 
 
 @kernel

@@ -48,7 +48,8 @@ def smallest_image(grid: Board, column_orders: Ints, places: Ints, box_rows: Int
                 if sign < 0:
                     for k in range(size):
                         best[r, k] = place[source[rows[r], order[k]]] + 1
-    best[0] = np.arange(1, size + 1)
+    for column in range(size):
+        best[0, column] = column + 1
 
 
 @kernel(nogil=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import event
+from numba.core import event, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.serialize import dumps
 
@@ -41,6 +41,9 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if function is None:
         return lambda function: kernel(function, **options)
     dispatcher = numba.njit(**options)(function)
+    template = dispatcher.get_call_template
+    # A constant is passed on as any other number: for its value numba would compile the function called once more.
+    dispatcher.get_call_template = lambda args, kws: template([types.unliteral(one) for one in args], kws)
     if cache_folder() is not None:
         dispatcher._cache = _KernelCache(function)
     return dispatcher

@@ -10,6 +10,22 @@ import numpy as np
 from sudoku_env.board import Board
 from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.random import Int, Ints, State, random_below
+from sudoku_env.kernels.search_state import (
+    BEGUN,
+    BRANCH_CELLS,
+    BRANCH_LENGTHS,
+    BRANCH_MASKS,
+    COUNT,
+    DEFINITE,
+    DEPTH,
+    LEFT,
+    LENGTH,
+    MASKS,
+    PHASE,
+    TRAIL,
+    UNFINISHED,
+    Search,
+)
 
 
 @kernel
@@ -152,62 +168,83 @@ def pick_bit(mask: Int, rng: State) -> Int:
 
 
 @kernel
-def search(
-    board: Board, units: Ints, units_of: Ints, limit: Int, max_branches: Int, rng: State, solution: Board
-) -> Int:
+def begin_search(board: Board, units_of: Ints, search: Search) -> None:
+    """Prepare `run_search` for all solutions of a board, uint8 `(n²,)`, which is left as it is."""
+    state, trial = search.state, search.trial
+    for cell in range(board.size):
+        trial[cell] = board[cell]
+    # A board with a clash counts as looked at, without a guess left.
+    state[BEGUN] = not mark_used(trial, units_of, search.used)
+    state[COUNT] = state[LENGTH] = state[DEPTH] = 0
+    state[LEFT] -= 1
+
+
+@kernel
+def begin_other(board: Board, cell: Int, digit: Int, units_of: Ints, search: Search) -> None:
+    """Prepare `run_search` for the solutions of a board that have another digit than `digit` in its blank `cell`."""
+    begin_search(board, units_of, search)
+    state, stacks = search.state, search.stacks
+    find_candidates(board, units_of, search.used, stacks[MASKS])
+    # That is a guess in the cell of which the digit has been tried.
+    stacks[BRANCH_CELLS, 0] = cell
+    stacks[BRANCH_MASKS, 0] = stacks[MASKS, cell] & ~(np.int64(1) << (digit - 1))
+    stacks[BRANCH_LENGTHS, 0] = 0
+    state[DEPTH] = not state[BEGUN]
+    state[BEGUN] = 1
+
+
+@kernel
+def run_search(units: Ints, units_of: Ints, limit: Int, rng: State, solution: Board, search: Search) -> Int:
     """Depth-first search for solutions: singles first, then a guess in the cell with the fewest candidates.
 
     Args:
-        board: uint8 `(n²,)`; left as it is.
         units: int64 `(3n, n)`, the cells of each unit.
         units_of: int64 `(n², 3)`, the units of each cell.
         limit: Stop after that many solutions.
-        max_branches: Give up after that many guesses; 0 for never.
         rng: uint64 `(1,)` state for random cells and digits, `(0,)` for the fixed order.
         solution: uint8 `(n²,)`, gets the first solution, if there is one.
+        search: What `begin_search` or `begin_other` prepared, or what the last call left.
 
     Returns:
-        Number of solutions found, or −1 if it gave up.
+        Number of solutions found, or UNFINISHED after as many guesses as were left.
     """
-    cells = board.size
-    board = board.copy()
-    used = np.empty(units.shape[0], np.int64)
-    masks = np.empty(cells, np.int64)
-    definite = np.empty(cells, np.int64)
-    trail = np.empty(cells, np.int64)
-    branch_cell = np.empty(cells, np.int64)
-    branch_mask = np.empty(cells, np.int64)
-    branch_length = np.empty(cells, np.int64)
-    length: Int = 0
-    depth, count, branches = 0, 0, 0
-    if not mark_used(board, units_of, used):
-        return count
+    state, stacks, used, board = search.state, search.stacks, search.used, search.trial
+    masks, definite, trail = stacks[MASKS], stacks[DEFINITE], stacks[TRAIL]
+    branch_cells, branch_masks, branch_lengths = stacks[BRANCH_CELLS], stacks[BRANCH_MASKS], stacks[BRANCH_LENGTHS]
+    length, depth, left, count = state[LENGTH], state[DEPTH], state[LEFT], state[COUNT]
+    looked = state[BEGUN] != 0
     while True:
-        length, possible = fill_singles(board, units, units_of, used, masks, definite, trail, length)
-        if possible:
-            cell = pick_cell(masks, rng)
-            if cell >= 0:
-                branch_cell[depth], branch_mask[depth], branch_length[depth] = cell, masks[cell], length
-                depth += 1
-            else:
-                count += 1
-                if count == 1:
-                    solution[:] = board
-                if count == limit:
-                    return count
-        while depth and branch_mask[depth - 1] == 0:
+        if not looked:
+            length, possible = fill_singles(board, units, units_of, used, masks, definite, trail, length)
+            if possible:
+                cell = pick_cell(masks, rng)
+                if cell >= 0:
+                    branch_cells[depth], branch_masks[depth], branch_lengths[depth] = cell, masks[cell], length
+                    depth += 1
+                else:
+                    count += 1
+                    if count == 1:
+                        for k in range(board.size):
+                            solution[k] = board[k]
+                    if count == limit:
+                        break
+        looked = False
+        while depth and branch_masks[depth - 1] == 0:
             depth -= 1
         if depth == 0:
-            return count
-        branches += 1
-        if branches == max_branches:
-            return -1
-        length = undo(board, trail, length, branch_length[depth - 1])
-        bit = pick_bit(branch_mask[depth - 1], rng)
-        branch_mask[depth - 1] ^= bit
-        board[branch_cell[depth - 1]] = digit_of(bit)
-        trail[length] = branch_cell[depth - 1]
+            break
+        if left <= 0:
+            state[LENGTH], state[DEPTH], state[LEFT], state[COUNT], state[BEGUN] = length, depth, left, count, 1
+            return UNFINISHED
+        left -= 1
+        length = undo(board, trail, length, branch_lengths[depth - 1])
+        bit = pick_bit(branch_masks[depth - 1], rng)
+        branch_masks[depth - 1] ^= bit
+        board[branch_cells[depth - 1]] = digit_of(bit)
+        trail[length] = branch_cells[depth - 1]
         length += 1
+    state[LEFT] = left
+    return count
 
 
 @kernel
@@ -219,11 +256,26 @@ def undo(board: Board, trail: Ints, length: Int, target: Int) -> Int:
 
 
 @kernel(nogil=True)
-def search_batch(boards: Board, units: Ints, units_of: Ints, limit: Int, solutions: Board, counts: Ints) -> None:
-    """`search` for each of `(N, n²)` boards; fills `solutions` `(N, n²)` and `counts` `(N,)`."""
-    no_rng = np.empty(0, np.uint64)
-    for k in range(boards.shape[0]):
-        counts[k] = search(boards[k], units, units_of, limit, 0, no_rng, solutions[k])
+def search_batch(
+    first: Int, boards: Board, units: Ints, units_of: Ints, limit: Int, solutions: Board, counts: Ints, search: Search
+) -> Int:
+    """Count the solutions of `(N, n²)` boards from `first` on; fills `solutions` `(N, n²)` and `counts` `(N,)`.
+
+    Returns:
+        N, or the board to go on with in another call, where what was left is used up.
+    """
+    state = search.state
+    for k in range(first, boards.shape[0]):
+        if state[PHASE] == 0:
+            if state[LEFT] <= 0:
+                return k
+            begin_search(boards[k], units_of, search)
+        count = run_search(units, units_of, limit, search.no_rng, solutions[k], search)
+        state[PHASE] = count == UNFINISHED
+        if count == UNFINISHED:
+            return k
+        counts[k] = count
+    return boards.shape[0]
 
 
 @kernel(nogil=True)

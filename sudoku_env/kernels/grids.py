@@ -9,8 +9,10 @@ import numpy as np
 
 from sudoku_env.board import Board
 from sudoku_env.kernels.compiling import kernel
-from sudoku_env.kernels.general import search
+from sudoku_env.kernels.general import begin_search, run_search
 from sudoku_env.kernels.random import Int, Ints, State, random_below, shuffle
+from sudoku_env.kernels.search import choose
+from sudoku_env.kernels.search_state import LEFT, Search
 
 ORDERS = np.array(list(permutations(range(3))), dtype=np.int64)
 ORDERS_OF_LINES = np.array([np.ravel(orders) for orders in product(ORDERS, repeat=3)], dtype=np.int64)
@@ -28,8 +30,13 @@ BELOW = TURNED[BESIDE[:, TURNED]]
 """uint8 `(56 · 6³, 9)`: the same for a box below box 0."""
 
 
-@kernel(nogil=True)
-def random_grid(rng: State, units: Ints, units_of: Ints, reduced: Board, places: Ints, grid: Board) -> None:
+GUESSES_PER_CELL = 50
+"""A search for a random grid begins anew before it makes so many guesses for each cell."""
+
+
+def random_grid(
+    rng: State, units: Ints, units_of: Ints, reduced: Board, places: Ints, grid: Board, search: Search
+) -> None:
     """A random filled grid.
 
     Args:
@@ -39,18 +46,35 @@ def random_grid(rng: State, units: Ints, units_of: Ints, reduced: Board, places:
         reduced: uint8 `(M, n²)`, all reduced grids of the size (see `random_image`), `(0, n²)` for 9×9 and 16×16.
         places: int64 `(2, 9, 9)`, work space for 9×9.
         grid: uint8 `(n²,)`, gets the grid.
+        search: `new_search(n)`.
     """
+    raise NotImplementedError("for kernels only")
+
+
+choose(
+    random_grid,
+    lambda rng, units, units_of, reduced, places, grid, search: random_grid9(rng, places, grid),
+    lambda rng, units, units_of, reduced, places, grid, search: random_other_grid(
+        rng, units, units_of, reduced, grid, search
+    ),
+)
+
+
+@kernel
+def random_other_grid(rng: State, units: Ints, units_of: Ints, reduced: Board, grid: Board, search: Search) -> None:
+    """`random_grid` for the other sizes."""
     if reduced.shape[0]:
         random_image(rng, reduced, grid)
-    elif grid.size == 81:
-        random_grid9(rng, places, grid)
-    else:
-        empty = np.zeros(grid.size, np.uint8)
-        while search(empty, units, units_of, 1, 50 * grid.size, rng, grid) != 1:
-            pass
+        return
+    found = 0
+    while found != 1:
+        grid[:] = 0
+        begin_search(grid, units_of, search)
+        search.state[LEFT] = GUESSES_PER_CELL * grid.size - 1
+        found = run_search(units, units_of, 1, rng, grid, search)
 
 
-@kernel(nogil=True)
+@kernel
 def random_image(rng: State, reduced: Board, grid: Board) -> None:
     """A uniform grid of a size with two stacks: a reduced grid, its digits relabeled, its first stack reordered.
 
@@ -61,16 +85,17 @@ def random_image(rng: State, reduced: Board, grid: Board) -> None:
     cells = grid.size
     size = np.int64(np.sqrt(cells))
     width = size // 2
-    labels = np.arange(1, size + 1)
+    labels, columns = np.empty(size, np.int64), np.empty(size, np.int64)
+    for k in range(size):
+        labels[k], columns[k] = k + 1, k
     shuffle(labels, rng)
-    columns = np.arange(size)
     shuffle(columns[:width], rng)
     chosen = reduced[random_below(rng, reduced.shape[0])]
     for cell in range(cells):
         grid[cell] = labels[np.int64(chosen[cell - cell % size + columns[cell % size]]) - 1]
 
 
-@kernel(nogil=True)
+@kernel
 def fill_all(board: Board, units_of: Ints, used: Ints, out: Board) -> Int:
     """Write all solutions of a board into `out`, uint8 `(M, n²)`, cell by cell in order; returns how many there are.
 
@@ -93,7 +118,8 @@ def fill_all(board: Board, units_of: Ints, used: Ints, out: Board) -> Int:
     while cell >= 0:
         if cell == cells:
             if count < out.shape[0]:
-                out[count] = board
+                for k in range(cells):
+                    out[count, k] = board[k]
             count += 1
             cell, step = cell - 1, -1
         elif given[cell]:
@@ -122,7 +148,7 @@ def fill_all(board: Board, units_of: Ints, used: Ints, out: Board) -> Int:
     return count
 
 
-@kernel(nogil=True)
+@kernel
 def random_grid9(rng: State, places: Ints, grid: Board) -> Int:
     """A uniform 9×9 grid, by choosing box after box uniformly and beginning anew whenever that goes wrong.
 
@@ -156,7 +182,9 @@ def random_grid9(rng: State, places: Ints, grid: Board) -> Int:
         and draw_last(row, column)
     ):
         runs += 1
-    labels = np.arange(1, 10)
+    labels = np.empty(9, np.int64)
+    for d in range(9):
+        labels[d] = d + 1
     shuffle(labels, rng)
     for box in range(9):
         corner = 27 * (box // 3) + 3 * (box % 3)
@@ -165,7 +193,7 @@ def random_grid9(rng: State, places: Ints, grid: Board) -> Int:
     return runs
 
 
-@kernel(nogil=True)
+@kernel
 def draw_corner(rng: State, row: Ints, column: Ints) -> bool:
     """Steps 1 and 2 of `random_grid9`; False if they fail."""
     beside, below = BESIDE[random_below(rng, 12096)], BELOW[random_below(rng, 12096)]
@@ -184,7 +212,7 @@ def draw_corner(rng: State, row: Ints, column: Ints) -> bool:
     return True
 
 
-@kernel(nogil=True)
+@kernel
 def draw_rest(
     rng: State,
     first: Ints,
@@ -216,7 +244,7 @@ def draw_rest(
     return order_lines_around(rng, sixth, place, place_below)
 
 
-@kernel(nogil=True)
+@kernel
 def draw_last(row: Ints, column: Ints) -> bool:
     """Step 5 of `random_grid9`; False if it fails."""
     seen = 0
@@ -227,7 +255,7 @@ def draw_last(row: Ints, column: Ints) -> bool:
     return seen == 511
 
 
-@kernel(nogil=True)
+@kernel
 def order_lines(rng: State, line: Ints, place: Ints) -> None:
     """Give the three digits of each line places 0..2 in a random order."""
     order = ORDERS_OF_LINES[random_below(rng, 216)]
@@ -245,7 +273,7 @@ def order_lines(rng: State, line: Ints, place: Ints) -> None:
             third += 1
 
 
-@kernel(nogil=True)
+@kernel
 def order_lines_around(rng: State, line: Ints, taken: Ints, place: Ints) -> bool:
     """Give the digits of each line places 0..2 other than `taken`, one of two ways; False if a line has none."""
     bits = random_below(rng, 8)

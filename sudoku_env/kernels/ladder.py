@@ -6,7 +6,7 @@ A rule is its index in `RULES`, from easy to hard; `ceiling` is the hardest rule
 import numpy as np
 
 from sudoku_env.board import Board
-from sudoku_env.kernels.backbone import find_backbone
+from sudoku_env.kernels.backbone import NOT_BEGUN, find_backbone
 from sudoku_env.kernels.compiling import kernel
 from sudoku_env.kernels.general import digit_of
 from sudoku_env.kernels.ladder_state import (
@@ -41,12 +41,12 @@ from sudoku_env.kernels.ladder_state import (
     find_places,
     index_of,
     load,
-    new_work,
     once_only,
     place,
 )
 from sudoku_env.kernels.patterns import fish, hidden_subset, locked, naked_subset
 from sudoku_env.kernels.random import Int, Ints
+from sudoku_env.kernels.search_state import LEFT, PHASE, UNFINISHED, Search
 from sudoku_env.kernels.wings import turbot_fish, w_wing, xy_wing, xyz_wing
 
 
@@ -167,24 +167,30 @@ def eliminate(table: Table, work: Work, rule: Int) -> bool:
 
 
 @kernel
-def backbone(table: Table, work: Work) -> bool:
-    """Backbone: the first blank cell that has the same digit in every solution. Record: the cell and the digit."""
+def backbone(table: Table, work: Work, search: Search) -> Int:
+    """Backbone: the first blank cell that has the same digit in every solution. Record: the cell and the digit.
+
+    Returns:
+        BACKBONE, −1 if there is none, or UNFINISHED.
+    """
     if not work.state[SEARCHED]:
-        find_backbone(work.board, table.units, table.units_of, work.backbone)
+        if not find_backbone(work.board, table.units, table.units_of, work.backbone, search):
+            return UNFINISHED
         work.state[SEARCHED] = 1
     for cell in range(work.board.size):
         if work.board[cell] == 0 and work.backbone[cell]:
             begin_step(work, np.int64(1) << (np.int64(work.backbone[cell]) - 1))
             add_cell(work, cell)
-            return True
-    return False
+            return BACKBONE
+    return -1
 
 
 @kernel
-def find_pattern(table: Table, work: Work, ceiling: Int) -> Int:
+def find_pattern(table: Table, work: Work, ceiling: Int, search: Search) -> Int:
     """Find the next step where `next_single` finds none: its rule, the easiest one up to `ceiling`, or −1.
 
     The step record gets its digits, cells and units, and `work.removed` what it eliminates if it is not a placement.
+    UNFINISHED where the search for the backbone used up what was left; the next call goes on with it.
     """
     if work.state[BROKEN] or work.state[BLANKS] == 0 or ceiling < POINTING:
         return -1
@@ -193,9 +199,7 @@ def find_pattern(table: Table, work: Work, ceiling: Int) -> Int:
     for rule in range(POINTING, min(ceiling, TURBOT_FISH) + 1):
         if eliminate(table, work, rule):
             return rule
-    if ceiling == BACKBONE and backbone(table, work):
-        return BACKBONE
-    return -1
+    return backbone(table, work, search) if ceiling == BACKBONE else -1
 
 
 @kernel
@@ -218,7 +222,7 @@ def apply_step(table: Table, work: Work, rule: Int) -> None:
 
 
 @kernel
-def grade(board: Board, table: Table, ceiling: Int, work: Work) -> Int:
+def grade(board: Board, table: Table, ceiling: Int, work: Work, search: Search) -> Int:
     """Solve a board by logic and tell the hardest rule that it took.
 
     The easiest rule that makes progress is applied, then the search for a step starts again from the easiest. The
@@ -226,25 +230,36 @@ def grade(board: Board, table: Table, ceiling: Int, work: Work) -> Int:
 
     Args:
         board: uint8 `(n²,)`; left as it is. Any board, contradictory ones included.
-        table: `ladder_table(n)`, fetched outside the kernel and passed in.
+        table: `ladder_table(n)`.
         ceiling: Index in `RULES` of the hardest rule allowed, 0..`BACKBONE`.
-        work: `new_work(n)`, made once per thread, inside a kernel or outside; what it held does not matter.
+        work: `new_work(n)`; what it held does not matter.
+        search: `new_search(n)`; what it held does not matter.
 
     Returns:
         Index in `RULES` of the hardest rule used; −1 if the rules up to `ceiling` do not solve the board (so always, if
         it has not exactly one solution); 0 for a full board without a clash. Afterwards `work.board` holds the board as
         far as it was filled, `work.masks` the candidates left and `work.uses` how often each rule was used.
+        UNFINISHED where the backbone took more than was left: `continue_grade` goes on.
     """
     load(board, table, work)
+    search.state[PHASE] = NOT_BEGUN
+    return continue_grade(table, ceiling, work, search)
+
+
+@kernel
+def continue_grade(table: Table, ceiling: Int, work: Work, search: Search) -> Int:
+    """`grade` from where it is."""
     while True:
         fill_singles(table, work, ceiling)
-        rule = find_pattern(table, work, ceiling)
+        rule = find_pattern(table, work, ceiling, search)
+        if rule == UNFINISHED:
+            return UNFINISHED
         if rule < 0:
             break
         apply_step(table, work, rule)
     if work.state[BROKEN] or work.state[BLANKS]:
         return -1
-    hardest: Int = np.int64(0)
+    hardest = 0
     for rule in range(work.uses.size):
         if work.uses[rule]:
             hardest = rule
@@ -252,33 +267,64 @@ def grade(board: Board, table: Table, ceiling: Int, work: Work) -> Int:
 
 
 @kernel(nogil=True)
-def grade_batch(boards: Board, table: Table, ceiling: Int, hardest: Ints, uses: Ints) -> None:
-    """`grade` for each of `(N, n²)` boards; fills `hardest` int64 `(N,)` and `uses` int64 `(N, len(RULES))`."""
-    work = new_work(table.units.shape[1])
-    for k in range(boards.shape[0]):
-        hardest[k] = grade(boards[k], table, ceiling, work)
-        uses[k] = work.uses
+def grade_batch(
+    first: Int, boards: Board, table: Table, ceiling: Int, hardest: Ints, uses: Ints, work: Work, search: Search
+) -> Int:
+    """`grade` for `(N, n²)` boards from `first` on; fills `hardest` int64 `(N,)` and `uses` int64 `(N, len(RULES))`.
+
+    Returns:
+        N, or the board to go on with in another call, where what was left is used up.
+    """
+    state = search.state
+    for k in range(first, boards.shape[0]):
+        if state[PHASE] != NOT_BEGUN:
+            hardest[k] = continue_grade(table, ceiling, work, search)
+        elif state[LEFT] > 0:
+            hardest[k] = grade(boards[k], table, ceiling, work, search)
+        else:
+            return k
+        if hardest[k] == UNFINISHED:
+            return k
+        steps = 1
+        for rule in range(work.uses.size):
+            uses[k, rule] = work.uses[rule]
+            steps += work.uses[rule] if rule > HIDDEN_SINGLE else 0
+        state[LEFT] -= steps * boards.shape[1]
+    return boards.shape[0]
 
 
 @kernel(nogil=True)
-def definite_batch(boards: Board, table: Table, ceiling: Int, out: Board) -> None:
-    """Fill `out`, uint8 `(N, n²)`, with the digits that are single after eliminations, for `logic.definite_cells`."""
-    work = new_work(table.units.shape[1])
-    for k in range(boards.shape[0]):
+def definite_batch(
+    first: Int, boards: Board, table: Table, ceiling: Int, out: Board, work: Work, search: Search
+) -> Int:
+    """Fill `out`, uint8 `(N, n²)`, from board `first` on, with the digits that are single after eliminations.
+
+    That is `logic.definite_cells`.
+
+    Returns:
+        N, or the board to go on with in another call, where what was left is used up.
+    """
+    state = search.state
+    for k in range(first, boards.shape[0]):
+        if state[LEFT] <= 0:
+            return k
         if ceiling == BACKBONE:
-            find_backbone(boards[k], table.units, table.units_of, out[k])
+            if not find_backbone(boards[k], table.units, table.units_of, out[k], search):
+                return k
             continue
         load(boards[k], table, work)
-        rule = np.int64(POINTING)
+        rule = POINTING
         while rule <= ceiling:
             if rule == POINTING:
                 find_places(table, work)
+                state[LEFT] -= boards.shape[1]
             if eliminate(table, work, rule):
                 apply_removed(table, work)
-                rule = np.int64(POINTING)
+                rule = POINTING
             else:
                 rule += 1
-        note_singles(table.units, work.masks, bool(ceiling >= HIDDEN_SINGLE), out[k])
+        note_singles(table.units, work.masks, ceiling >= HIDDEN_SINGLE, out[k])
+    return boards.shape[0]
 
 
 @kernel

@@ -133,8 +133,7 @@ def ladder_table(size: int) -> Table:
     return Table(plain.units, plain.units_of, plain.peers, sees, unit_bits, shared, crossings)
 
 
-@kernel
-def new_work(size: Int) -> Work:
+def new_work(size: int) -> Work:
     """Working state for boards of a size; a thread needs one of its own."""
     cells = size * size
     return Work(
@@ -161,7 +160,8 @@ def new_work(size: Int) -> Work:
 def load(board: Board, table: Table, work: Work) -> None:
     """Start on a board, uint8 `(n²,)`: its candidates, no step found, no rule used."""
     state, masks, queue = work.state, work.masks, work.queue
-    work.board[:] = board
+    for cell in range(board.size):
+        work.board[cell] = board[cell]
     work.removed[:] = 0
     work.uses[:] = 0
     state[:] = 0

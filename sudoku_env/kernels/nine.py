@@ -1,6 +1,7 @@
 """Search on 9×9 boards: counting solutions, and whether a clue can go.
 
-`work` is uint32 `(WORK,)`, work space for one thread: a stack of states (see `kernels.planes`).
+`work` is uint32 `(WORK,)`, work space for one thread: a stack of states (see `kernels.planes`); `state` is int64
+`(STATE,)`, what the search notes (see `kernels.search_state`).
 """
 
 import numpy as np
@@ -23,10 +24,23 @@ from sudoku_env.kernels.planes import (
     word_of,
     write_board,
 )
-from sudoku_env.kernels.random import Int
+from sudoku_env.kernels.random import Int, Ints
+from sudoku_env.kernels.search_state import (
+    BEGUN,
+    COUNT,
+    LEFT,
+    LUCKY,
+    PHASE,
+    PIECE,
+    ROWS,
+    START,
+    STATE,
+    UNFINISHED,
+    WORK,
+)
 
 # What `count9_values` and `count9_text` return instead of a count.
-BAD_BOARD = -1
+NO_COUNT = -1
 # Of that many cells with two candidates the best is guessed; more cost more time than they save.
 _SCORED = 12
 # After that many guesses without a dead end several are made at once, and from the start on a board that has more
@@ -36,9 +50,6 @@ _LOOSE = 276
 _MOST_AT_ONCE = 9
 _U1, _U3, _U4, _U7, _U8 = (np.uint64(number) for number in (1, 3, 4, 7, 8))
 _BAND = np.uint64(27)
-# A state on the stack for each cell that may have been guessed, and one more; then eight words for the rows of a digit.
-_ROWS = 82 * STATE_WORDS
-WORK = _ROWS + 8
 
 
 def _peer_planes() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -124,10 +135,10 @@ def _choose_place(work: Words, start: Int, upper_twos: np.uint64, lower_twos: np
     at = np.uint64(start)
     best_cell, best_digit, best = np.int64(-1), np.int64(0), np.int64(0)
     for group in range(4):
-        store(work, _ROWS, rows_with_two(load(work, start + 8 * group)))
+        store(work, ROWS, rows_with_two(load(work, start + 8 * group)))
         for lane in range(8 if group < 3 else 3):
             band, digit = (group, lane) if group < 3 else (lane, 8)
-            rows = work[_ROWS + lane]
+            rows = work[ROWS + lane]
             while rows:
                 shift = np.uint32(lowest_bit(rows) - 8)
                 rows = np.uint32(rows & (rows - ONE))
@@ -206,7 +217,7 @@ def _guess(work: Words, start: Int, most: Int) -> Int:
     if cell < 0:
         cell, digit = _choose_place(work, start, upper_twos, lower_twos)
     if cell < 0:
-        return _guess_several(work, start, np.int64(1), _upper(more0, more1), np.uint64(more2))
+        return _guess_several(work, start, 1, _upper(more0, more1), np.uint64(more2))
     _assume(work, start, cell, digit)
     return np.int64(1)
 
@@ -221,27 +232,49 @@ def _is_loose(work: Words) -> bool:
 
 
 @kernel
-def search_planes(work: Words, limit: Int, solution: Board) -> Int:
-    """Depth-first search from the state at the start of `work`.
+def begin9(board: Board, work: Words, state: Ints) -> None:
+    """Prepare `search_planes` for all solutions of a board, uint8 `(81,)` of 0..9."""
+    read_board(board, work)
+    state[COUNT] = state[START] = state[LUCKY] = state[BEGUN] = 0
+
+
+@kernel
+def begin_other9(board: Board, cell: Int, digit: Int, work: Words, state: Ints) -> None:
+    """Prepare `search_planes` for the solutions of a board that have another digit than `digit` in its blank `cell`.
+
+    A unique puzzle stays unique without the clue `digit` in `cell` exactly if it then has none; that takes one search
+    which mostly ends at once, where counting to two takes a search that finds the known solution first.
+    """
+    begin9(board, work, state)
+    work[word_of(cell // 27, digit - 1)] &= ~np.uint32(ONE << np.uint32(cell % 27))
+
+
+@kernel
+def search_planes(work: Words, state: Ints, limit: Int, solution: Board) -> Int:
+    """Depth-first search from what `begin9` or `begin_other9` prepared, or from what the last call left.
 
     Args:
         work: uint32 `(WORK,)`, the stack of states.
+        state: int64 `(7,)`, as in `Search`.
         limit: Stop after that many solutions.
         solution: uint8 `(81,)`, gets the first solution, if there is one.
 
     Returns:
-        Number of solutions found.
+        Number of solutions found, or UNFINISHED after as many states as were left to look at.
     """
-    count = 0
-    start = 0
-    lucky, guessed = 0, False  # guesses without a dead end; whether there was one at all
+    start, count, left = state[START], state[COUNT], state[LEFT]
+    lucky, guessed = state[LUCKY], state[BEGUN] != 0  # guesses without a dead end; whether there was one at all
     while start >= 0:
+        if left <= 0:
+            state[START], state[COUNT], state[LEFT], state[LUCKY], state[BEGUN] = start, count, left, lucky, guessed
+            return UNFINISHED
+        left -= 1
         status = propagate(work, start)
         if status == STUCK:
             if not guessed:
                 lucky, guessed = _TRUSTED if _is_loose(work) else 0, True
             most = 1 if lucky < _TRUSTED else min(_MOST_AT_ONCE, lucky - _TRUSTED + 2)
-            start += STATE_WORDS * _guess(work, start, np.int64(most))
+            start += STATE_WORDS * _guess(work, start, most)
             lucky += 1
             continue
         if status == SOLVED:
@@ -253,55 +286,52 @@ def search_planes(work: Words, limit: Int, solution: Board) -> Int:
         else:
             lucky = lucky // 2 - 1
         start -= STATE_WORDS
+    state[LEFT] = left
     return count
 
 
-@kernel
-def count9(board: Board, limit: Int, solution: Board, work: Words) -> Int:
-    """Number of solutions of a board, uint8 `(81,)` of 0..9, up to `limit`; the first one goes to `solution`."""
-    read_board(board, work)
-    return search_planes(work, limit, solution)
-
-
-@kernel
-def other_solution9(board: Board, cell: Int, digit: Int, scratch: Board, work: Words) -> bool:
-    """Whether a board has a solution with another digit than `digit`, 1..9, in the blank `cell`.
-
-    A unique puzzle stays unique without the clue `digit` in `cell` exactly if it then has none; that takes one search
-    which mostly ends at once, where counting to two takes a search that finds the known solution first.
-
-    Args:
-        board: uint8 `(81,)` of 0..9, without the clue.
-        cell: The clue's cell.
-        digit: The clue's digit.
-        scratch: uint8 `(81,)`, gets the other solution.
-        work: uint32 `(WORK,)`, work space.
-    """
-    read_board(board, work)
-    work[word_of(cell // 27, digit - 1)] &= ~np.uint32(ONE << np.uint32(cell % 27))
-    return search_planes(work, np.int64(1), scratch) != 0
-
-
 @kernel(nogil=True)
-def count9_batch(boards: Board, limit: Int, solutions: Board, counts: NDArray[np.int64]) -> None:
-    """`count9` for each of `(N, 81)` boards; fills `solutions` `(N, 81)` and `counts` `(N,)`."""
-    work = np.empty(WORK, np.uint32)
-    for k in range(boards.shape[0]):
-        counts[k] = count9(boards[k], limit, solutions[k], work)
+def count9_batch(
+    first: Int, boards: Board, limit: Int, solutions: Board, counts: Ints, work: Words, state: Ints
+) -> Int:
+    """Count the solutions of `(N, 81)` boards from `first` on; fills `solutions` `(N, 81)` and `counts` `(N,)`.
+
+    Returns:
+        N, or the board to go on with in another call, where what was left is used up.
+    """
+    for k in range(first, boards.shape[0]):
+        if state[PHASE] == 0:
+            begin9(boards[k], work, state)
+        count = search_planes(work, state, limit, solutions[k])
+        state[PHASE] = count == UNFINISHED
+        if count == UNFINISHED:
+            return k
+        counts[k] = count
+    return boards.shape[0]
+
+
+@kernel
+def count9(board: Board, limit: Int, solution: Board) -> Int:
+    """The number of solutions of one board, up to `limit`, with work space of its own; NO_COUNT if it takes long."""
+    work, state = np.empty(WORK, np.uint32), np.empty(STATE, np.int64)
+    begin9(board, work, state)
+    state[LEFT] = PIECE
+    count = search_planes(work, state, limit, solution)
+    return NO_COUNT if count == UNFINISHED else count
 
 
 @kernel
 def count9_values(board: Board, limit: Int, solution: Board) -> Int:
-    """`count9` with work space of its own; BAD_BOARD if a cell of the board is not one of 0..9."""
+    """`count9`, and NO_COUNT if a cell of the board is not one of 0..9."""
     for cell in range(81):
         if board[cell] > 9:
-            return BAD_BOARD
-    return count9(board, limit, solution, np.empty(WORK, np.uint32))
+            return NO_COUNT
+    return count9(board, limit, solution)
 
 
 @kernel
 def count9_text(text: Board, limit: Int, solution: Board) -> Int:
-    """`count9_values` for 81 ASCII codes, digits and dots; BAD_BOARD if there is any other."""
+    """`count9_values` for 81 ASCII codes, digits and dots; NO_COUNT if there is any other."""
     board = np.empty(81, np.uint8)
     for cell in range(81):
         code = text[cell]
@@ -310,5 +340,5 @@ def count9_text(text: Board, limit: Int, solution: Board) -> Int:
         elif 48 <= code <= 57:
             board[cell] = code - 48
         else:
-            return BAD_BOARD
-    return count9(board, limit, solution, np.empty(WORK, np.uint32))
+            return NO_COUNT
+    return count9(board, limit, solution)

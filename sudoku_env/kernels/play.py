@@ -102,8 +102,8 @@ def deal(rows: NDArray[np.bool_], choice: Int, deck: Plain, state: Plain) -> Non
         if dealt.shuffled:
             shuffle_puzzle(first, second, board, solution, size, dealt.box_rows, dealt.box_columns, rng, work)
         else:
-            board[:] = first
-            solution[:] = second
+            for cell in range(cells):
+                board[cell], solution[cell] = first[cell], second[cell]
         held.orders[b] = 0
         held.status[b] = 0
         held.status[b, BLANKS] = find_actions(board, dealt.units_of, used, held.candidates[b], held.masks[b])

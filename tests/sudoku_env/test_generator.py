@@ -11,6 +11,7 @@ from sudoku_env.errors import BoardError
 from sudoku_env.generator import DEFAULT_CLUES, SYMMETRIES, generate
 from sudoku_env.kernels.generate import new_bench, thin_out
 from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, ladder_table, new_work
+from sudoku_env.kernels.search_state import LEFT, new_search
 from sudoku_env.logic import RULE_GROUPS, RULES
 from sudoku_env.rating import rate
 from sudoku_env.solver import count_solutions, solve_batch
@@ -185,7 +186,8 @@ def test_symmetry_limits_the_numbers_of_clues():
 def test_thinning_many_at_once_is_thinning_one_by_one(size, ceiling):
     table, cells = ladder_table(size), size * size
     orbits = np.arange(cells)[:, None].copy()
-    bench, rng = new_bench(size, cells), np.random.default_rng(size)
+    bench, search, rng = new_bench(size, cells), new_search(size), np.random.default_rng(size)
+    search.state[LEFT] = 10**9
     for solution in generate(3, size=size, clues=cells, seed=size).solutions:
         bench.order[:] = rng.permutation(cells)
         board, expected = solution.copy(), solution.copy()
@@ -193,7 +195,7 @@ def test_thinning_many_at_once_is_thinning_one_by_one(size, ceiling):
             expected[cell] = 0
             if count_solutions(expected) > 1 or not rate(expected, RULES[ceiling]).solved:
                 expected[cell] = solution[cell]
-        clues = thin_out(board, solution, 0, ceiling, orbits, table, new_work(size), bench)
+        clues = thin_out(board, solution, 0, ceiling, orbits, table, new_work(size), bench, search)
         assert (board == expected).all() and clues == (expected > 0).sum()
 
 

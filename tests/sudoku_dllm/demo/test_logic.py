@@ -22,6 +22,7 @@ from sudoku_env.kernels.ladder_state import (
     load,
     new_work,
 )
+from sudoku_env.kernels.search_state import new_search
 from sudoku_env.logic import candidates, definite_cells
 
 IMPOSSIBLE = ".....5.8....6.1.43..........1.5........1.6...3.......553.....61........4........."
@@ -134,9 +135,9 @@ def test_sentences_of_patterns_are_those_of_explain(node: Callable[..., Any]) ->
 def pattern_sentences(board: np.ndarray) -> list[str]:
     """The eliminations by rules up to fish, one after the other, no digit being placed."""
     size = int(board.size**0.5)
-    table, work, found = ladder_table(size), new_work(size), []
+    table, work, search, found = ladder_table(size), new_work(size), new_search(size), []
     load(board, table, work)
-    while (rule := int(find_pattern(table, work, JELLYFISH))) >= 0:
+    while (rule := int(find_pattern(table, work, JELLYFISH, search))) >= 0:
         found.append(str(describe_step(rule, work, size)))
         apply_step(table, work, rule)
     return found

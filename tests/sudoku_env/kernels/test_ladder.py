@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sudoku_env.generator import generate
 from sudoku_env.kernels.ladder import apply_step, eliminate, find_pattern, grade, next_single
 from sudoku_env.kernels.ladder_state import BACKBONE, BLANKS, FIRST, RULES, find_places, ladder_table, load, new_work
+from sudoku_env.kernels.search_state import LEFT, new_search
 from sudoku_env.solver import solve_batch
 from tests.sudoku_env.helpers import ladder_examples, ladder_reference
 from tests.sudoku_env.helpers.ladder_examples import exchange, set_candidates
@@ -22,6 +23,12 @@ PUZZLES = {
 }
 PUZZLES[9] = np.concatenate([exchange("hard"), exchange("diabolical")])
 SOLUTIONS = {size: solve_batch(boards)[0] for size, boards in PUZZLES.items()}
+
+
+def search_without_end(size):
+    search = new_search(size)
+    search.state[LEFT] = 10**9
+    return search
 
 
 def options_of(work):
@@ -70,11 +77,12 @@ def test_rules_in_the_middle_of_a_solution(size, seed):
     rng = np.random.default_rng(seed)
     k = rng.integers(len(PUZZLES[size]))
     table, work = ladder_table(size), new_work(size)
+    search = search_without_end(size)
     load(PUZZLES[size][k], table, work)
     for _ in range(rng.integers(90)):
         rule = next_single(table, work, BACKBONE)
         if rule < 0:
-            rule = find_pattern(table, work, BACKBONE)
+            rule = find_pattern(table, work, BACKBONE, search)
         if rule >= 0:
             apply_step(table, work, rule)
     check_against_reference(size, work, SOLUTIONS[size][k])
@@ -116,14 +124,14 @@ def test_rules_of_16(share):
 @pytest.mark.parametrize("tier", ["easy", "medium", "hard", "diabolical"])
 def test_every_step_on_real_puzzles_is_sound(tier):
     table, work = ladder_table(9), new_work(9)
-    boards = exchange(tier)
+    boards, search = exchange(tier), search_without_end(9)
     for board, solution in zip(boards, solve_batch(boards)[0], strict=True):
         load(board, table, work)
         own = np.int64(1) << (solution.astype(np.int64) - 1)
         while work.state[BLANKS]:
             rule = next_single(table, work, BACKBONE)
             if rule < 0:
-                rule = find_pattern(table, work, BACKBONE)
+                rule = find_pattern(table, work, BACKBONE, search)
             assert rule >= 0 and not (work.removed & own).any()
             apply_step(table, work, rule)
             assert ((work.board == solution) | (work.masks & own != 0)).all()
@@ -133,10 +141,10 @@ def test_every_step_on_real_puzzles_is_sound(tier):
 def test_grade_leaves_the_board_alone_and_work_holds_the_result():
     table, work = ladder_table(9), new_work(9)
     board = exchange("hard")[0]
-    before = board.copy()
-    rule = grade(board, table, BACKBONE, work)
+    before, search = board.copy(), search_without_end(9)
+    rule = grade(board, table, BACKBONE, work, search)
     assert (board == before).all() and (work.board == solve_batch(board[None])[0][0]).all()
     assert rule == np.flatnonzero(work.uses).max() and not work.masks.any()
     uses = work.uses.copy()
-    assert grade(board, table, rule - 1, work) == -1 and (work.board == 0).any()
-    assert grade(board, table, BACKBONE, work) == rule and (work.uses == uses).all()
+    assert grade(board, table, rule - 1, work, search) == -1 and (work.board == 0).any()
+    assert grade(board, table, BACKBONE, work, search) == rule and (work.uses == uses).all()
