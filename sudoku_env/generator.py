@@ -137,16 +137,17 @@ def generate(
         delay=BAR_DELAY if progress is None else 0,
         disable=None if progress is None else not progress,
     ) as bar:
-        try:
-            _work_in_chunks(work, n, threads, bar.update)
-        except BaseException:
-            interrupted.set()
-            raise
+        _work_in_chunks(work, n, threads, bar.update, interrupted)
     return Puzzles(boards, solutions)
 
 
-def _work_in_chunks(work: Callable[[int, int], None], n: int, threads: int, report: Callable[[int], object]) -> None:
-    """Call `work(begin, end)` on ranges that make up 0..n, of about `CHUNK_SECONDS` each; report their sizes."""
+def _work_in_chunks(
+    work: Callable[[int, int], None], n: int, threads: int, report: Callable[[int], object], interrupted: Event
+) -> None:
+    """Call `work(begin, end)` on ranges that make up 0..n, of about `CHUNK_SECONDS` each; report their sizes.
+
+    Where one of several threads fails, or Ctrl-C ends the call, `interrupted` is set for what still runs.
+    """
 
     def timed(begin: int, end: int) -> tuple[int, float]:
         started = time.perf_counter()
@@ -163,16 +164,20 @@ def _work_in_chunks(work: Callable[[int, int], None], n: int, threads: int, repo
         return
     with ThreadPoolExecutor(threads) as pool:
         running: set[Future[tuple[int, float]]] = set()
-        while begin < n or running:
-            while begin < n and len(running) < threads:
-                end = min(begin + chunk, n)
-                running.add(pool.submit(timed, begin, end))
-                begin = end
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                count, seconds = future.result()
-                chunk = _next_chunk(count, seconds)
-                report(count)
+        try:
+            while begin < n or running:
+                while begin < n and len(running) < threads:
+                    end = min(begin + chunk, n)
+                    running.add(pool.submit(timed, begin, end))
+                    begin = end
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    count, seconds = future.result()
+                    chunk = _next_chunk(count, seconds)
+                    report(count)
+        except BaseException:
+            interrupted.set()
+            raise
 
 
 def _next_chunk(count: int, seconds: float) -> int:

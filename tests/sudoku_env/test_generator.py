@@ -1,4 +1,5 @@
 from itertools import islice, pairwise
+from threading import Event
 
 import numpy as np
 import pytest
@@ -233,7 +234,7 @@ def test_chunks_cover_everything_once(monkeypatch, threads, seconds):
     ticks = iter(np.arange(0, 10_000) * seconds)
     monkeypatch.setattr(generator.time, "perf_counter", lambda: next(ticks))
     seen, reported = [], []
-    generator._work_in_chunks(lambda begin, end: seen.extend(range(begin, end)), 50, threads, reported.append)
+    generator._work_in_chunks(lambda begin, end: seen.extend(range(begin, end)), 50, threads, reported.append, Event())
     assert sorted(seen) == list(range(50)) and sum(reported) == 50
     assert (max(reported) == 1) == (seconds > 0)
 
