@@ -157,7 +157,7 @@ def singles_fill(board: Board, cell: Int, table: Table, bench: Bench, search: Se
     return True
 
 
-@kernel
+@kernel(inline="always")
 def holds(board: Board, ceiling: Int, table: Table, ladder: Work | None, bench: Bench, search: Search) -> bool:
     """Whether the rules up to the ceiling solve a board that has a solution."""
     if ceiling == HIDDEN_SINGLE:
@@ -169,7 +169,7 @@ def holds(board: Board, ceiling: Int, table: Table, ladder: Work | None, bench: 
     return True
 
 
-@kernel
+@kernel(inline="always")
 def holds_without(
     board: Board,
     cell: Int,
@@ -273,7 +273,7 @@ def begin_puzzle(seed: np.uint64, number: Int, recipe: Recipe, bench: Bench) -> 
     progress[FEWEST], progress[GIVEN_UP] = bench.scratch.size, 0
 
 
-@kernel
+@kernel(inline="always")
 def make_attempt(
     recipe: Recipe,
     table: Table,

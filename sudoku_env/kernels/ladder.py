@@ -221,7 +221,7 @@ def apply_step(table: Table, work: Work, rule: Int) -> None:
         apply_removed(table, work)
 
 
-@kernel
+@kernel(inline="always")
 def grade(board: Board, table: Table, ceiling: Int, work: Work, search: Search) -> Int:
     """Solve a board by logic and tell the hardest rule that it took.
 
