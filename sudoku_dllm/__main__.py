@@ -12,6 +12,10 @@ COMMANDS = {
     "generate": ("sudoku_dllm.puzzles", "new puzzles with one solution, by size, clues and difficulty"),
     "rate": ("sudoku_dllm.puzzles", "the hardest rule that a solution by logic needs"),
     "explain": ("sudoku_dllm.puzzles", "a solution by logic, a sentence a step"),
+    "compile": (
+        "sudoku_dllm.compiling",
+        "what the engine computes with, once after installing, so that no first call waits",
+    ),
     "decode": ("sudoku_dllm.decoding", "watch a masked-diffusion model fill a puzzle"),
     "replay": ("sudoku_dllm.replaying", "play the decodes that a run has kept, in the terminal"),
     "train": ("sudoku_dllm.main_job.command", "one small LLaDA, taught 6×6 Sudoku in several ways at equal cost"),

@@ -9,8 +9,6 @@ import hashlib
 import logging
 import os
 import pickle  # nosec B403 # own files in a folder of the user's, see SECURITY.md
-import sys
-import threading
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,17 +24,15 @@ from numba.core.serialize import dumps
 from sudoku_env.kernels.cache_folder import cache_folder, sources_key
 
 logger = logging.getLogger(__name__)
-PATIENCE = 2.0
-"""Seconds of one compilation after which it is announced."""
 CHECKSUM = hashlib.sha256().digest_size
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function when it is called first, and keep it on disk; with or without `njit`'s options.
 
-    The folder is `cache_folder`. A file that is damaged is removed and compiled again. Where compiling takes a
-    noticeable time, that is said once: in a line on stderr where that is a terminal, else as an info of this module's
-    logger.
+    The folder is `cache_folder`. A file that is damaged is removed and compiled again. When a process compiles its
+    first kernel, this module's logger says so in a warning, which Python writes to stderr where nobody has set up
+    logging; `logging.getLogger("sudoku_env").setLevel(logging.ERROR)` silences it.
     """
     if function is None:
         return lambda function: kernel(function, **options)
@@ -86,6 +82,11 @@ class _KernelCache(FunctionCache):
             self.disable()
 
 
+def be_quiet() -> None:
+    """Announce nothing in this process: the caller says that kernels are being compiled."""
+    _announcer.said = True
+
+
 class _Files:
     """The files of one function, one for each of its types, in the place of numba's index and numbered files."""
 
@@ -129,35 +130,24 @@ class _Files:
 
 
 class _Announcer(event.Listener):
-    """Says once a process that kernels are being compiled, when one of them takes longer than `PATIENCE`."""
+    """Says once a process that kernels are being compiled, when the first one is about to be."""
 
     def __init__(self) -> None:
-        self._depth, self._said = 0, False
-        self._timer: threading.Timer | None = None
+        self.said = False
 
     def on_start(self, event: Any) -> None:
-        if self._said or not event.data["dispatcher"].py_func.__module__.startswith(__package__):
+        if self.said or not event.data["dispatcher"].py_func.__module__.startswith(__package__):
             return
-        self._depth += 1
-        if self._depth == 1:
-            self._timer = threading.Timer(PATIENCE, self._say)
-            self._timer.daemon = True
-            self._timer.start()
+        self.said = True
+        kept = "once for each process" if cache_folder() is None else f"once, and kept in {cache_folder()}"
+        logger.warning(
+            "sudoku_env: compiling kernels, which takes seconds, up to half a minute for all that a call may need; %s. "
+            "`sudoku-dllm compile` does it all in advance",
+            kept,
+        )
 
     def on_end(self, event: Any) -> None:
-        if self._depth and event.data["dispatcher"].py_func.__module__.startswith(__package__):
-            self._depth -= 1
-            if self._depth == 0 and self._timer is not None:
-                self._timer.cancel()
-
-    def _say(self) -> None:
-        self._said = True
-        kept = "once for each process" if cache_folder() is None else f"once, and kept in {cache_folder()}"
-        line = f"sudoku_env: kernels are being compiled, which takes up to a minute; {kept}"
-        if sys.stderr is not None and sys.stderr.isatty():
-            sys.stderr.write(f"{line}\n")
-        else:
-            logger.info(line)
+        pass
 
 
 @cache

@@ -95,7 +95,9 @@ def test_an_interrupt_ends_the_command_with_its_status():
 
 
 def test_what_cannot_be_had_is_refused_with_what_was_reached(monkeypatch):
-    with pytest.raises(BoardError, match=r"fewest clues that one came to were \d+, and 4 attempts were given up") as bound:
+    with pytest.raises(
+        BoardError, match=r"fewest clues that one came to were \d+, and 4 attempts were given up"
+    ) as bound:
         generate(1, size=16, clues=60, seed=0, attempts=4)
     assert 60 < int(str(bound.value).split("came to were ")[1].split(",")[0]) < 130
     with pytest.raises(BoardError, match=r"fewest clues that one came to were \d+; ask for more clues"):

@@ -1,6 +1,4 @@
 import ast
-import io
-import logging
 import os
 import shutil
 import subprocess
@@ -182,34 +180,33 @@ def test_folders_of_other_sources_do_not_pile_up(tmp_path, monkeypatch):
     assert {other.name for other in made.parent.iterdir()} == {made.name, "old_0", "old_1", "old_2"}
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
-def test_compiling_is_announced_once_while_it_happens(folder, monkeypatch, caplog, stream):
-    shown = stream()
-    monkeypatch.setattr(sys, "stderr", shown)
-    monkeypatch.setattr(compiling, "PATIENCE", 0.0)
+def test_the_first_compilation_of_a_process_is_announced_once(folder, monkeypatch, caplog):
     monkeypatch.setattr(doubled, "__module__", "sudoku_env.kernels.tiny")
-    caplog.set_level(logging.INFO, compiling.__name__)
-    monkeypatch.setattr(compiling._announcer, "_said", False)
+    monkeypatch.setattr(compiling._announcer, "said", False)
+    said = []
+    monkeypatch.setattr(compiling.logger, "warning", lambda *words: said.append((words[0] % words[1:], hits(function))))
     function = compiling.kernel(doubled)
     assert [function(4), function(0.5), function(1j)] == [8, 1.0, 2j]
-    said = shown.getvalue() if stream is Terminal else caplog.text
-    assert said.count("being compiled") == 1 and str(folder) in said
-    assert "being compiled" not in (caplog.text if stream is Terminal else shown.getvalue())
+    ((line, loaded),) = said
+    assert str(folder) in line and "sudoku-dllm compile" in line and not loaded
 
 
-def test_loading_and_short_compilations_are_not_announced(folder, monkeypatch):
-    shown = Terminal()
-    monkeypatch.setattr(sys, "stderr", shown)
+def test_other_compilations_and_loading_are_not_announced(folder, monkeypatch, caplog):
+    monkeypatch.setattr(compiling._announcer, "said", False)
+    assert compiling.kernel(doubled)(4) == 8  # not a kernel of the package
     monkeypatch.setattr(doubled, "__module__", "sudoku_env.kernels.tiny")
-    monkeypatch.setattr(compiling._announcer, "_said", False)
-    for _ in range(2):
-        assert compiling.kernel(doubled)(4) == 8
-    assert shown.getvalue() == ""
+    loaded = compiling.kernel(doubled)
+    assert loaded(4) == 8 and hits(loaded) == 1 and not caplog.text
+
+
+def test_a_person_sees_one_line_when_compiling_begins_and_can_silence_it(tmp_path):
+    install = small_install(tmp_path)
+    seen = [use(install)[1], use(install)[1]]
+    assert [errors.count("\n") for errors in seen] == [1, 0] and "compiling kernels" in seen[0]
+    silence = "import logging; logging.getLogger('sudoku_env').setLevel(logging.ERROR); "
+    process = begin(install, silence + USE.format(argument=0.5))
+    output, errors = process.communicate(timeout=300)
+    assert output.split() == ["1.0", "0"] and errors == ""
 
 
 @pytest.mark.slow
