@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sudoku_env.board import Board
-from sudoku_env.kernels.planes import STATE_WORDS, Words
-from sudoku_env.kernels.random import Ints, State
+from sudoku_env.kernels.planes import STATE_WORDS
+from sudoku_env.kernels.random import Ints
 
 UNFINISHED = -2
 """What a search returns instead of a count where nothing was left in `state[LEFT]`."""
@@ -52,11 +52,12 @@ class Search(NamedTuple):
 
     state: Ints
     other: Board
-    words: Words | None
-    stacks: Ints | None
-    used: Ints | None
-    trial: Board | None
-    no_rng: State | None
+    # Any: None or an array, which a kernel knows by the size that it is compiled for.
+    words: Any
+    stacks: Any
+    used: Any
+    trial: Any
+    no_rng: Any
 
 
 _NO_RNG = np.empty(0, np.uint64)
