@@ -46,7 +46,7 @@ def rate(board: BoardLike, rule: str = "backbone") -> Rating:
         BoardError: A wrong shape, a value out of range, a clash on the board, or an unknown rule.
     """
     flat = check_no_clash(board)
-    hardest, uses = rate_batch(flat[None], rule)
+    hardest, uses = _rate_rows(flat[None], rule)
     counts = {name: int(count) for name, count in zip(RULES, uses[0], strict=True) if count}
     solved = bool(hardest[0] >= 0)
     return Rating(RULES[hardest[0]] if solved else None, counts, solved, sum(counts.values()))
@@ -69,6 +69,11 @@ def rate_batch(boards: NDArray[np.integer], rule: str = "backbone") -> tuple[NDA
     flat = as_boards(boards)
     if flat.ndim != 2:
         raise BoardError(f"rate_batch needs boards of shape (N, n²), got {flat.shape}; use rate for one board")
+    return _rate_rows(flat, rule)
+
+
+def _rate_rows(flat: NDArray[np.uint8], rule: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What `rate_batch` returns, of boards that have been looked at."""
     hardest = np.zeros(len(flat), dtype=np.int64)
     uses = np.zeros((len(flat), len(RULES)), dtype=np.int64)
     size, ceiling = size_of(flat.shape[1]), rule_index(rule)

@@ -73,6 +73,11 @@ def solve_batch(boards: NDArray[np.integer], *, limit: int = 1, threads: int = 1
     flat = as_boards(boards)
     if flat.ndim != 2:
         raise BoardError(f"solve_batch needs boards of shape (N, n²), got {flat.shape}; use solve for one board")
+    return _solve_rows(flat, limit, threads)
+
+
+def _solve_rows(flat: Board, limit: int, threads: int) -> tuple[Board, NDArray[np.int64]]:
+    """What `solve_batch` returns, of boards, a limit and threads that have been looked at."""
     size = size_of(flat.shape[1])
     solutions = np.zeros_like(flat)
     counts = np.zeros(len(flat), dtype=np.int64)
@@ -115,7 +120,7 @@ def _solve_one(board: BoardLike, limit: int, size: int | None) -> tuple[Board, I
             count = count9_text(np.frombuffer(board.encode("ascii"), dtype=np.uint8), limit, solution)
         if count != NO_COUNT:
             return solution, count
-    solutions, counts = solve_batch(as_board(board, size)[None], limit=limit)
+    solutions, counts = _solve_rows(as_board(board, size)[None], limit, 1)
     return solutions[0], counts[0]
 
 
