@@ -1,4 +1,4 @@
-"""Cases that are drawn until one has what a test is about.
+"""Cases that are drawn until one has what a test is about, and counts within five deviations.
 
 What a seed gives depends on how a processor rounds: a test must not count on an error in a roll-out, on a group with
 spread or on a term that is not 0 because a seed gave it once. It asks for a case that has it, and asserts what holds of
@@ -27,3 +27,21 @@ def first_with(has: Callable[[Case], bool], draw: Callable[[int], Case], *, seed
         if has(case := draw(number)):
             return case
     raise AssertionError(f"no case of seeds {seed} to {seed + tries - 1} has what the test is about")
+
+
+def first_seed(holds: Callable[[int], bool], seed: int = 0) -> int:
+    """The first of a hundred seeds with which a drawn case has a property; it raises what `first_with` does.
+
+    Args:
+        holds: Whether the case of a seed has the property.
+        seed: The first one that is tried.
+    """
+    return first_with(holds, int, seed=seed, tries=100)
+
+
+def near_share(count: float, draws: float, share: float) -> bool:
+    """Whether so many of independent draws are within five standard deviations of a share of them.
+
+    Of 1.7 million counts one is not.
+    """
+    return bool(abs(count - draws * share) <= 5 * (draws * share * (1 - share)) ** 0.5)

@@ -5,7 +5,7 @@ from llm_rl.raro.labels import Label, parse_label
 from llm_rl.raro.prompts import Prompts, RoleTemplate
 from llm_rl.raro.start import blended, expert_reasoning, start_rows
 from scripts.smollm2.word_problems import word_problem_sets
-from tests.helpers.draws import near_share
+from tests.helpers.drawn import near_share
 from tests.llm_rl.helpers.tiny_raro import rows
 
 PROMPTS = Prompts(RoleTemplate("", "Q {question}"), RoleTemplate("", "{question}|{answer_1}|{answer_2}"), "text")

@@ -13,7 +13,7 @@ from llm_rl.raro import RAROTrainer, RewardMatrix, extract_answer, parse_label
 from llm_rl.raro.batches import TokenBudgetEngine
 from llm_rl.raro.critic import Critique
 from llm_rl.testing.comparison import compare_runs
-from tests.helpers.draws import near_share
+from tests.helpers.drawn import near_share
 from tests.helpers.warm_process import SERVER, run_in_two_processes
 from tests.llm_rl.helpers.killable_raro import play
 from tests.llm_rl.helpers.raro_reference import slow_joint_loss

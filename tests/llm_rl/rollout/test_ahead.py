@@ -8,7 +8,7 @@ import torch
 
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import SamplingParams, TransformersEngine
-from tests.helpers.draws import near_share
+from tests.helpers.drawn import near_share
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.grpo_reference import token_logps
 from tests.llm_rl.helpers.small_models import graded

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from llm_rl.core import MetricAccumulator
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.evaluation import pass_at_k, record_passes
-from tests.helpers.draws import first_seed
+from tests.helpers.drawn import first_seed
 from tests.llm_rl.helpers.tiny_grpo import new_model, rows, small_ids, trainer
 
 

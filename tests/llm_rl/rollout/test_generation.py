@@ -6,7 +6,7 @@ import torch
 from transformers import GenerationConfig
 
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine, cut_at_eos
-from tests.helpers.draws import near_share
+from tests.helpers.drawn import near_share
 from tests.llm_rl.helpers.small_models import graded
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
 

@@ -17,7 +17,7 @@ from llm_rl.testing.moments import Rhythm, draw_moments
 from llm_rl.testing.processes import Started
 from llm_rl.testing.resume import ResumeReport, ResumeTestError, check_resume, main
 from tests.helpers import warm_process  # noqa: F401  (functions then start in processes that have imported what they need)
-from tests.helpers.draws import first_seed
+from tests.helpers.drawn import first_seed
 from tests.llm_rl.helpers.small_training import train
 
 COMMAND = [sys.executable, str(Path(__file__).parents[1] / "helpers" / "small_training.py"), "{folder}"]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from tests.helpers.draws import first_seed
+from tests.helpers.drawn import first_seed
 from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]

@@ -3,7 +3,7 @@ import pytest
 
 from sudoku_env import SudokuError, SudokuText
 from sudoku_env.chat.expert import expert_rows
-from tests.helpers.draws import near_share
+from tests.helpers.drawn import near_share
 
 
 @pytest.mark.parametrize("size", [4, 9])

@@ -12,7 +12,7 @@ from llm_rl.core import clipped_surrogate
 from llm_rl.integrations.verl.rows import both_roles, stored_row, write_parquet
 from llm_rl.integrations.verl.scoring import encode_score
 from llm_rl.raro import Pair, PolicyRows, Prompts, RaroConfig, joint_loss, role_advantages
-from tests.helpers.draws import first_seed
+from tests.helpers.drawn import first_seed
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
 
 pytest.importorskip("verl", reason="verl is not installed, see docs/verl.md")
