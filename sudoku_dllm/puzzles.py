@@ -122,6 +122,9 @@ def add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=whole(0, LARGEST_SEED), default=0, help="the same seed gives the same puzzles (%(default)s)"
     )
+    parser.add_argument(
+        "--attempts", type=whole(1), default=1000, help="grids to try for a puzzle before giving up (%(default)s)"
+    )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--solutions", action="store_true", help="CSV with the columns puzzle and solution")
     shown.add_argument("--grid", action="store_true", help="print grids instead of one line a puzzle")
@@ -142,6 +145,7 @@ def generate(args: argparse.Namespace) -> int:
         exact=args.exact,
         symmetry=args.symmetry,
         seed=args.seed,
+        attempts=args.attempts,
     )
     if args.solutions:
         print("puzzle,solution")

@@ -75,6 +75,7 @@ def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
         (["solve", "123"], "3 cells do not make a board"),
         (["solve", "nowhere.txt"], "there is no file nowhere.txt"),
         (["generate", "--clues", "1", "2", "3"], "--clues 1 2 3: give one number, or the least and the most"),
+        (["generate", "--size", "4", "--clues", "3", "--attempts", "2"], "no 4×4 puzzle in 2 attempts"),
         (["decode", "--model", "nothing", EASY], "there is no model 'nothing': choose one of ['llada-sudoku6x6'"),
         (["decode", "--strategy", "best", EASY], "--strategy: invalid choice: 'best'"),
     ],
