@@ -20,9 +20,6 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
 
     num_generations: int = field(default=8, metadata={"help": "G: trajectories for each problem."})
     num_iterations: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
-    mini_batches: int = field(
-        default=1, metadata={"help": "Optimizer steps of a pass, each on an equal share of the roll-out's puzzles."}
-    )
     tokens_per_step: int = field(
         default=1, metadata={"help": "k: positions that a decision of a roll-out fills from one forward pass."}
     )
@@ -39,16 +36,9 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     sft_learning_rate: float | None = field(
         default=None, metadata={"help": "Rate of the second term; None: learning_rate."}
     )
-    cosine_steps: int = field(
-        default=0,
-        metadata={"help": "Steps between two logs of the terms' half-batch cosines, each an extra pass; 0: none."},
-    )
     max_tokens_per_pass: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
     max_masked_per_pass: int | None = field(
         default=None, metadata={"help": "Largest number of masked positions in one forward pass; None: no bound."}
-    )
-    compile_rows: int = field(
-        default=0, metadata={"help": "Compile the model's body for so many sequences at a time; 0: eager."}
     )
     lora_r: int = field(default=0, metadata={"help": "Rank of LoRA adapters; 0 trains every weight."})
     lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters: alpha / r."})
@@ -83,24 +73,9 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
         if self.tokens_per_step < 1:
             raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1")
         check_choice("on_error", self.on_error, RolloutOnError)
-        if self.mini_batches < 1 or self.per_device_train_batch_size % self.mini_batches:
+        if self.num_iterations > 1 and self.state_fraction < 1 and self.f_weight != "none":
             raise ValueError(
-                f"mini_batches={self.mini_batches} must be at least 1 and divide "
-                f"per_device_train_batch_size={self.per_device_train_batch_size}, the puzzles of a roll-out"
-            )
-        if self.cosine_steps < 0 or (self.cosine_steps and self.cosine_steps % self.steps_per_rollout):
-            raise ValueError(
-                f"cosine_steps={self.cosine_steps} must be 0 or a multiple of the {self.steps_per_rollout} optimizer "
-                "steps on a roll-out, as they are measured on fresh ones"
-            )
-        if self.cosine_steps and self.per_device_train_batch_size < 2:
-            raise ValueError(
-                f"cosine_steps={self.cosine_steps} needs two puzzles or more in a roll-out, got "
-                f"per_device_train_batch_size={self.per_device_train_batch_size}"
-            )
-        if self.steps_per_rollout > 1 and self.state_fraction < 1 and self.f_weight != "none":
-            raise ValueError(
-                f"state_fraction={self.state_fraction} with {self.steps_per_rollout} optimizer steps on a roll-out "
+                f"state_fraction={self.state_fraction} with {self.num_iterations} optimizer steps on a roll-out "
                 f"needs f_weight='none', not {self.f_weight!r}: the ratio of a decision that was not drawn is unknown"
             )
         rl_rate, sft_rate = self.rates
@@ -109,32 +84,13 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                 f"objective='closed' with f_form='log' is one term, which takes one learning rate, not {rl_rate} and "
                 f"{sft_rate}; set rl_weight instead"
             )
-        self._check_compiling()
+        if self.torch_compile:
+            raise ValueError(
+                "torch_compile compiles the model again for every number of states in a pass; leave it out"
+            )
         self.objective_config()
         for fraction in (0.0, 1.0):
             self.policy_config(fraction)
-
-    def _check_compiling(self) -> None:
-        if self.torch_compile:
-            raise ValueError(
-                "torch_compile compiles the model again for every number of states in a pass; set compile_rows "
-                "instead, which compiles the body for one"
-            )
-        if self.compile_rows < 0:
-            raise ValueError(f"compile_rows={self.compile_rows} must be 0, which is eager, or larger")
-        rl_rate, sft_rate = self.rates
-        if self.compile_rows and rl_rate != sft_rate:
-            raise ValueError(
-                f"compile_rows={self.compile_rows} needs one learning rate, not {rl_rate} and {sft_rate}: two take two "
-                "backward passes of one graph, which a compiled one does not allow; set sft_weight instead"
-            )
-        if self.compile_rows and self.cosine_steps:
-            raise ValueError(
-                f"compile_rows={self.compile_rows} excludes cosine_steps={self.cosine_steps}, whose cosines take "
-                "several backward passes of one graph; leave one of them out"
-            )
-        if self.compile_rows and self.gradient_checkpointing:
-            raise ValueError(f"compile_rows={self.compile_rows} excludes gradient_checkpointing; leave one of them out")
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -145,7 +101,7 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     @property
     def steps_per_rollout(self) -> int:
         """Optimizer steps that a roll-out serves."""
-        return self.num_iterations * self.mini_batches
+        return self.num_iterations
 
     def policy_config(self, fraction: float = 0.0) -> PolicyConfig:
         """The policy's part of the arguments, after a share of the training."""

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.batch_check import check_batch
-from dllm_rl.diagnostics import half_batch_cosines
-from dllm_rl.models.compiled import compile_body
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.reference import Reference
@@ -33,7 +31,7 @@ class UnmaskTrainer(BufferedTrainer):
     """Trains the decoding order of a masked-diffusion language model.
 
     An optimizer step evaluates the objective on a roll-out of `per_device_train_batch_size` problems with
-    `num_generations` trajectories each; a roll-out serves `num_iterations` × `mini_batches` steps. Optimizer, schedule,
+    `num_generations` trajectories each; a roll-out serves `num_iterations` steps. Optimizer, schedule,
     logging and seeds are those of `transformers.Trainer`, checkpoints those of `ExactTrainer`.
 
     The global batch is `per_device_train_batch_size` × `gradient_accumulation_steps` × processes problems. Its
@@ -57,7 +55,7 @@ class UnmaskTrainer(BufferedTrainer):
     optimizer: Any
     remedy = "lower the learning rate or raise position_temperature"
     sharded_alone = True
-    harmless_arguments = frozenset({"max_tokens_per_pass", "max_masked_per_pass", "compile_rows"})
+    harmless_arguments = frozenset({"max_tokens_per_pass", "max_masked_per_pass"})
 
     def __init__(
         self,
@@ -77,8 +75,6 @@ class UnmaskTrainer(BufferedTrainer):
         closed = self.objective.objective == "closed" and self.objective.rl_weight != 0
         self.values = CellValues(self.objective.value_decay, length) if closed else None
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
-        if args.compile_rows:
-            compile_body(self.model, args.compile_rows)
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `transformers.Trainer` does, starting with a fresh roll-out."""
@@ -134,9 +130,7 @@ class UnmaskTrainer(BufferedTrainer):
     def _train_on_buffer(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One pass of the objective over a fresh or a kept roll-out; gradients are accumulated, the loss is -J."""
         slot = self._slot
-        if self._is_fresh:
-            self._measure_cosines(model, self._buffered_inputs[slot])
-        current = self._mini_batch(self._buffered_inputs[slot], slot)
+        current = self._buffered_inputs[slot]
         model.train()
         result = objective_pass(
             model,
@@ -160,31 +154,6 @@ class UnmaskTrainer(BufferedTrainer):
     def _generator(self, step: int, slot: int) -> torch.Generator:
         key = (self.args.seed, step, slot, self.args.process_index, 0)  # one number more than those of `puzzle_noise`
         return torch.Generator().manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]))
-
-    def _mini_batch(self, record: Rollout, slot: int) -> Rollout:
-        """The part of a roll-out that this step trains on; each pass over it deals the problems anew."""
-        count, step = self.args.mini_batches, self.state.global_step
-        if count == 1:
-            return record
-        order = torch.randperm(len(record.problems), generator=self._generator(step - step % count, slot))
-        return record.select(order.chunk(count)[step % count].to(record.decisions.device))
-
-    def _measure_cosines(self, model: nn.Module, record: Rollout) -> None:
-        """At every `cosine_steps`-th step, log how much of each term's gradient is signal."""
-        if not self.args.cosine_steps or self.state.global_step % self.args.cosine_steps:
-            return
-        model.train()
-        found = half_batch_cosines(
-            model,
-            record,
-            config=self.objective,
-            max_tokens=self.args.max_tokens_per_pass,
-            max_masked=self.args.max_masked_per_pass,
-            values=self.values,
-        )
-        mean = self.accelerator.reduce(torch.tensor(list(found.values()), device=self.args.device), "mean")
-        for name, value in zip(found, mean.tolist(), strict=True):
-            self.metrics.add(f"half_batch_cosine_{name}", value)
 
     def _update_values(self) -> None:
         """Take the roll-outs into the values, once, after the last update on them."""

@@ -185,35 +185,12 @@ def chosen_positions(mask: Tensor) -> tuple[Tensor, Tensor]:
     return at, torch.arange(longest, device=mask.device) < counts[:, None]
 
 
-def fixed_size_parts(
-    input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, rows: int
-) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Cut B sequences into parts of exactly `rows`, the last filled up with copies of the first sequence.
-
-    Args:
-        input_ids: int64 `(B, L)`.
-        position_ids: int64 `(B, L)` or `(1, L)`.
-        attention_mask: bool `(B, L)`, or None for everywhere.
-        rows: Sequences of a part.
-
-    Returns:
-        Ids, positions and mask of each part, `(rows, L)` each.
-    """
-    if attention_mask is None:
-        attention_mask = torch.ones_like(input_ids, dtype=torch.bool)
-    position_ids = position_ids.expand_as(input_ids)
-    chosen = torch.arange(-(-len(input_ids) // rows) * rows, device=input_ids.device)
-    parts = torch.where(chosen < len(input_ids), chosen, 0).split(rows)
-    return [(input_ids[part], position_ids[part], attention_mask[part]) for part in parts]
-
-
 class LladaModel(LladaPreTrainedModel):
     """The body and the output head, which the published checkpoints keep in one `transformer`."""
 
     def __init__(self, config: LladaConfig) -> None:
         super().__init__(config)
         self.transformer = LladaTransformer(config)
-        self.fixed_rows: int | None = None  # see `dllm_rl.models.compiled`
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -256,13 +233,9 @@ class LladaModel(LladaPreTrainedModel):
             else:
                 position_ids = (attention_mask.long().cumsum(-1) - 1).clamp_min(0)
         keep = None if attention_mask is None else attention_mask.bool()
-        if self.fixed_rows is None:
-            at, chosen = (None, None) if hidden_mask is None else chosen_positions(hidden_mask)
-            hidden = self.transformer(input_ids, position_ids, keep, at)
-            return BaseModelOutput(last_hidden_state=hidden if chosen is None else hidden[chosen])
-        parts = fixed_size_parts(input_ids, position_ids, keep, self.fixed_rows)
-        hidden = torch.cat([self.transformer(*part) for part in parts])[: len(input_ids)]
-        return BaseModelOutput(last_hidden_state=hidden if hidden_mask is None else hidden[hidden_mask])
+        at, chosen = (None, None) if hidden_mask is None else chosen_positions(hidden_mask)
+        hidden = self.transformer(input_ids, position_ids, keep, at)
+        return BaseModelOutput(last_hidden_state=hidden if chosen is None else hidden[chosen])
 
 
 class LladaForMaskedLM(LladaPreTrainedModel):

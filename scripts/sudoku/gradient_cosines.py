@@ -3,8 +3,8 @@
 For each position temperature and number of trajectories, several batches of puzzles are drawn and rolled out twice. The
 cosine between a term's gradients on two halves of a batch's puzzles is averaged, and the squared gradient of a puzzle
 is split into the noise of its roll-out (Monte Carlo), what differs between puzzles, and what they have in common, with
-jackknife errors (`dllm_rl.diagnostics`). Values are the mean returns of these roll-outs by cells left. Prints a table
-and writes it as CSV.
+jackknife errors (`scripts.sudoku.gradient_shares`). Values are the mean returns of these roll-outs by cells left.
+Prints a table and writes it as CSV.
 
     python -m scripts.sudoku.gradient_cosines --model data/models/llada-sudoku6x6-converged --trajectories 32 256
 """
@@ -20,7 +20,6 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.diagnostics import gradient_shares, objective_gradient
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
@@ -37,6 +36,7 @@ from llm_rl.training.command_line import (
     user_errors,
 )
 from llm_rl.training.reports import load_pandas
+from scripts.sudoku.gradient_shares import gradient_shares, objective_gradient
 from sudoku_dllm.machine import machine
 from sudoku_env.errors import SudokuError
 from sudoku_env.prompts.tokens import pre_fill

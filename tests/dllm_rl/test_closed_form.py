@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.closed_form import closed_form_terms, log_expected_value
-from dllm_rl.diagnostics import half_batch_cosines, term_gradients
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import NEG_INF
@@ -298,20 +297,6 @@ def test_without_its_weight_the_first_term_leaves_f_as_it_was(
     assert all(torch.equal(left, right) for left, right in zip(got, expected, strict=True))
     assert (closed.rl, closed.sft, closed.ce) == (sampled.rl, sampled.sft, sampled.ce)
     assert torch.equal(closed.logprobs, sampled.logprobs)
-
-
-def test_half_batch_cosines_of_both_forms(model: LladaForMaskedLM, batch: PuzzleBatch, values: CellValues) -> None:
-    record = rollout(model, batch, num_generations=2, policy=POLICY, generator=torch.Generator().manual_seed(1))
-    config = replace(CLOSED, rl_weight=0.5)
-    found = half_batch_cosines(model, record, config=config, values=values)
-    assert all(0 < abs(cosine) <= 1 for cosine in found.values())
-    apart = term_gradients(model, record, config=config, values=values)
-    _, whole = run(model, record, config, values=values)
-    torch.testing.assert_close(
-        0.5 * apart["rl"] + apart["sft"], torch.cat([part.flatten() for part in whole]), rtol=1e-9, atol=1e-9
-    )
-    together = term_gradients(model, record, config=replace(config, f_form="log"), values=values)
-    assert not bool(together["rl"].any()) and bool(together["sft"].any())
 
 
 def test_values_must_be_given(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:

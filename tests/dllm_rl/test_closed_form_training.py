@@ -143,10 +143,3 @@ def test_a_sampled_run_may_go_on_in_closed_form_where_asked(tmp_path: Path) -> N
 def test_one_term_takes_one_rate(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"takes one learning rate, not 0\.001 and 0\.1; set rl_weight"):
         arguments(tmp_path, objective="closed", f_form="log", sft_learning_rate=0.1)
-
-
-def test_cosines_of_the_closed_form_are_logged(tmp_path: Path) -> None:
-    run = trainer(tmp_path, **CLOSED, max_steps=2, cosine_steps=1)
-    run.train()
-    assert logged(run, "half_batch_cosine_rl")[0] == 0.0  # nothing is worth anything yet
-    assert all(0 < abs(logged(run, name)[1]) <= 1 for name in ("half_batch_cosine_rl", "half_batch_cosine_sft"))

@@ -76,25 +76,6 @@ def test_decisions_on_several_positions_reach_roll_outs_and_updates(tmp_path, ro
     assert logged(run, "steps_before_error") == pytest.approx(steps)
 
 
-def test_mini_batches_deal_the_puzzles_of_a_rollout_anew_in_each_pass(tmp_path, rollouts, passes):
-    changes = {"per_device_train_batch_size": 4, "mini_batches": 2, "num_iterations": 3, "max_steps": 12}
-    run = trainer(tmp_path, **changes)
-    run.train()
-    assert len(rollouts) == 2 and len(passes) == 12
-    orders = []
-    for index in range(6):
-        whole = rollouts[index // 3].problems
-        wanted = [row.tolist() for row in whole.responses]
-        seen = [row.tolist() for record, _ in passes[2 * index : 2 * index + 2] for row in record.problems.responses]
-        assert sorted(seen) == sorted(wanted) and len(passes[2 * index][0].problems) == 2
-        orders.append([wanted.index(row) for row in seen])
-    assert len({tuple(order) for order in orders}) > 1
-    assert len(logged(run, "objective_rl")) == 12 and len(logged(run, "max_log_ratio_at_update_0")) == 2
-    again = trainer(tmp_path, **changes)
-    again.train()
-    assert logged(again, "loss") == logged(run, "loss")
-
-
 @pytest.mark.parametrize("rates", [{}, TWO_RATES])
 def test_further_terms_go_with_the_second(tmp_path, rollouts, rates):
     gradients = KeepGradients()
@@ -192,7 +173,6 @@ def test_resumed_run_with_options_equals_an_uninterrupted_one(tmp_path):
     common = {
         "max_steps": 8,
         "per_device_train_batch_size": 4,
-        "mini_batches": 2,
         "num_iterations": 2,
         "advantage_baseline": "leave_one_out",
         "position_temperature_end": 0.5,
