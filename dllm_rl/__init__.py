@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dllm_rl.evaluation import evaluate as evaluate
     from dllm_rl.models.adapter import LogitsAdapter as LogitsAdapter
     from dllm_rl.models.adapter import as_policy_model as as_policy_model
-    from dllm_rl.objective import ObjectiveConfig as ObjectiveConfig
     from dllm_rl.policy import PolicyConfig as PolicyConfig
     from dllm_rl.rollouts import Rollout as Rollout
     from dllm_rl.rollouts import rollout as rollout
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from dllm_rl.taking_back import TakeBack as TakeBack
     from dllm_rl.task import UnmaskBatch as UnmaskBatch
     from dllm_rl.task import UnmaskTask as UnmaskTask
+    from dllm_rl.terms.objective import ObjectiveConfig as ObjectiveConfig
     from dllm_rl.trainer import UnmaskTrainer as UnmaskTrainer
     from dllm_rl.update import objective_pass as objective_pass
 
@@ -50,7 +50,7 @@ _HOMES = {
     "Decode": "dllm_rl.decoding",
     "Evaluation": "dllm_rl.evaluation",
     "LogitsAdapter": "dllm_rl.models.adapter",
-    "ObjectiveConfig": "dllm_rl.objective",
+    "ObjectiveConfig": "dllm_rl.terms.objective",
     "PolicyConfig": "dllm_rl.policy",
     "PuzzleBatch": "dllm_rl.sudoku",
     "Rollout": "dllm_rl.rollouts",

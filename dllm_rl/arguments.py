@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig, annealed
+from dllm_rl.terms.objective import ObjectiveConfig
 from llm_rl.core._checks import check_choice
 from llm_rl.training.arguments import RunArguments, check_rate, part_of
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.objective import log_expected_reward_of
 from dllm_rl.policy import PolicyConfig, action_logprobs
+from dllm_rl.reward import log_expected_reward_of
 from dllm_rl.strategies import STRATEGIES, Strategy
 from dllm_rl.task import UnmaskBatch, check_lam, unmask_rewards
 from dllm_rl.trajectories import OnError, Step, Trajectories, decoding_steps, draw_uniforms

@@ -13,12 +13,12 @@ from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.batch_check import check_batch
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.reference import Reference
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.task import UnmaskBatch, UnmaskTask
+from dllm_rl.terms.divergence import Reference
+from dllm_rl.terms.values import VALUE_DECAY, CellValues, totals_by_masked
 from dllm_rl.two_rates import TwoRateOptimizer
 from dllm_rl.update import UpdateResult, objective_pass
-from dllm_rl.values import CellValues, totals_by_masked
 from llm_rl.core.advantages import groups_without_spread, return_after_action
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.monitors import record_monitors
@@ -72,8 +72,7 @@ class UnmaskTrainer(BufferedTrainer):
         self.policy = args.policy_config()
         self.objective = args.objective_config()
         length = start.responses.shape[1]
-        closed = self.objective.objective == "closed" and self.objective.rl_weight != 0
-        self.values = CellValues(self.objective.value_decay, length) if closed else None
+        self.values = CellValues(VALUE_DECAY, length) if self.objective.needs_values else None
         self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
@@ -201,8 +200,10 @@ class UnmaskTrainer(BufferedTrainer):
     def _backward(self, rl: Tensor, sft: Tensor) -> None:
         scale = -1.0 / self.current_gradient_accumulation_steps
         if optimizer := self._two_rates():
-            optimizer.add_second(scale * sft, retain_graph=True)
-            self.accelerator.backward(scale * rl)
+            if sft.requires_grad:
+                optimizer.add_second(scale * sft, retain_graph=True)
+            if rl.requires_grad:
+                self.accelerator.backward(scale * rl)
         else:
             self.accelerator.backward(scale * (rl + sft))
 
@@ -255,15 +256,11 @@ class UnmaskTrainer(BufferedTrainer):
     def _record_update(self, record: Rollout, result: UpdateResult, fresh: bool) -> None:
         evaluated = result.evaluated
         logprobs, old = result.logprobs[evaluated], record.old_logprobs[evaluated]
-        self.metrics.add("objective_rl", result.rl)
-        self.metrics.add("objective_sft", result.sft)
-        for name in ("kl", "entropy", "ce"):
-            if getattr(self.objective, f"{name}_weight") > 0:
-                self.metrics.add(f"objective_{name}", getattr(result, name))
-        self.metrics.add_ratio("clip_frac", int(result.clipped.sum()), int(result.in_rl_sum.sum()))
+        for name, value in result.terms.items():
+            self.metrics.add(f"objective_{name}", value)
+        for name, (part, whole) in result.shares.items():
+            self.metrics.add_ratio(name, part, whole)
         self.metrics.add_ratio("approx_kl", float(approx_kl(old, logprobs, estimator="k2").sum()), len(old))
-        generated = int(record.live.sum())
-        self.metrics.add_ratio("masked_frac", generated - int(result.in_rl_sum.sum()), generated)
         if fresh and len(old):
             self.metrics.add_max("max_log_ratio_at_update_0", float((logprobs - old).abs().max()))
 

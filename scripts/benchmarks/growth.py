@@ -22,10 +22,10 @@ import torch
 
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import rollout
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.update import objective_pass
 from llm_rl.training.command_line import fail, need_reports, need_writable, parse
 from llm_rl.training.reports import load_pandas, load_pyplot

@@ -15,8 +15,8 @@ from transformers import AutoConfig, PreTrainedModel
 
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.objective import log_expected_reward_of
 from dllm_rl.policy import PolicyConfig, action_logprobs, score_states
+from dllm_rl.reward import log_expected_reward_of
 from llm_rl.training.command_line import need_model, parse, user_errors
 from llm_rl.training.lora import add_lora
 

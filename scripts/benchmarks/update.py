@@ -46,10 +46,10 @@ from sudoku_env.errors import SudokuError
 ROOT = Path(__file__).resolve().parents[2]
 from dllm_rl.models.llada import LladaForMaskedLM  # noqa: E402
 from dllm_rl.models.llada_config import LladaConfig  # noqa: E402
-from dllm_rl.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
 from dllm_rl.rollouts import Rollout, rollout  # noqa: E402
 from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
+from dllm_rl.terms.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.update import objective_pass  # noqa: E402
 from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
 from scripts.benchmarks.naive_update import in_float64, naive_pass  # noqa: E402

@@ -20,11 +20,12 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.values import CellValues, ScoredStates, Values, totals_by_masked
+from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.terms.states import ScoredStates
+from dllm_rl.terms.values import CellValues, Values, totals_by_masked
 from llm_rl.training.command_line import (
     USER_ERRORS,
     fail,

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.rollouts import Rollout
+from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.update import objective_pass
 
 

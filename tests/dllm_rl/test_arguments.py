@@ -4,8 +4,8 @@ import pytest
 from transformers import HfArgumentParser
 
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
+from dllm_rl.terms.objective import ObjectiveConfig
 
 
 @pytest.fixture

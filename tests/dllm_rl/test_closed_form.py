@@ -10,14 +10,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.closed_form import closed_form_terms, log_expected_value
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import NEG_INF
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.closed_form import log_expectation, log_expected_value
+from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.terms.states import ScoredStates
+from dllm_rl.terms.values import CellValues, Values
 from dllm_rl.trajectories import OnError
-from dllm_rl.values import CellValues, ScoredStates, Values
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import (
     after,
@@ -52,13 +53,12 @@ def test_expected_value_by_hand() -> None:
 )
 def test_the_logarithm_by_hand(rl_weight: float, sft_weight: float, expected: float) -> None:
     """F = 0.2 and f = 0.3: log 0.5; 2 log(0.2 + 0.3 / 2); 3 log 0.2. Where both are 0 nothing counts."""
-    config = replace(CLOSED, f_form="log", rl_weight=rl_weight, sft_weight=sft_weight)
     log_value = torch.tensor([0.2, 0.0]).log().requires_grad_()
     log_f = torch.tensor([0.3, 0.0]).log()
-    first, second = closed_form_terms(log_value, log_f, config)
-    assert first.tolist() == [0.0, 0.0] and second[1] == 0.0
-    assert float(second[0].detach()) == pytest.approx(expected, rel=1e-6)
-    second.sum().backward()
+    found = log_expectation(log_value, log_f, (rl_weight, sft_weight))
+    assert found[1] == 0.0
+    assert float(found[0].detach()) == pytest.approx(expected, rel=1e-6)
+    found.sum().backward()
     assert log_value.grad is not None and bool(log_value.grad.isfinite().all())
 
 
@@ -281,8 +281,9 @@ def check_against_loops(
     rl, sft = loops(model, puzzles, record, config, values.by_masked().tolist())
     result, got = run(model, record, config, values=values)
     assert_same(got, gradients(rl + sft, model))
-    assert (result.rl, result.sft) == near((float(rl.detach()), float(sft.detach())))
-    assert not bool(result.clipped.any())
+    expected = (float(rl.detach()), float(sft.detach()))
+    assert (result.terms.get("rl", 0.0), result.terms.get("sft", 0.0)) == near(expected)
+    assert not result.shares
 
 
 @pytest.mark.parametrize("form", ["linear", "log"])
@@ -295,7 +296,7 @@ def test_without_its_weight_the_first_term_leaves_f_as_it_was(
     sampled, expected = run(model, record, ObjectiveConfig(**shared))  # type: ignore[arg-type]
     closed, got = run(model, record, ObjectiveConfig(objective="closed", **shared))  # type: ignore[arg-type]
     assert all(torch.equal(left, right) for left, right in zip(got, expected, strict=True))
-    assert (closed.rl, closed.sft, closed.ce) == (sampled.rl, sampled.sft, sampled.ce)
+    assert closed.terms == sampled.terms and set(closed.terms) == {"sft", "ce"}
     assert torch.equal(closed.logprobs, sampled.logprobs)
 
 
@@ -313,8 +314,7 @@ def test_values_must_be_given(model: LladaForMaskedLM, batch: PuzzleBatch) -> No
             {"objective": "closed", "advantage_scale": "none", "clip_low": 0.1},
             r"clip_low=0\.1, advantage_scale='none' means nothing with objective='closed'",
         ),
-        ({"value_decay": 0.5}, r"value_decay=0\.5 means nothing with objective='sampled'"),
-        ({"objective": "closed", "value_decay": 1.0}, "value_decay must lie in"),
+        ({"rl_weight": 0.0, "sft_weight": 0.0}, "no term of the objective has a weight"),
         ({"objective": "closed", "sft_weight": -1.0}, r"weights of 0 or larger, got rl_weight=1\.0 and sft_weight=-1"),
     ],
 )

@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import rollout
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.update import objective_pass
 from llm_rl.training.lora import add_lora
 from tests.dllm_rl.helpers.tiny_llada import make_model

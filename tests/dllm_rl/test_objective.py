@@ -6,18 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.objective import (
-    ObjectiveConfig,
-    f_term,
-    f_weights,
-    incoming_ratio,
-    log_expected_reward,
-    log_expected_reward_of,
-    rollout_advantages,
-    step_weights,
-)
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, score_states
+from dllm_rl.reward import log_expected_reward, log_expected_reward_of
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.expected_reward import f_term, f_weights, incoming_ratio
+from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.terms.policy_gradient import rollout_advantages
+from dllm_rl.update import step_weights
 from sudoku_env.envs.dynamics import step_batch
 from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.tokens import PreFilled, detect_definite

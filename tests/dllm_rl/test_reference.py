@@ -4,8 +4,8 @@ from torch import nn
 
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig, StateScores, score_states
-from dllm_rl.reference import Reference
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.divergence import Reference
 from tests.dllm_rl.helpers.tiny_llada import make_model
 
 POLICY = PolicyConfig(position_temperature=0.5)

@@ -10,11 +10,11 @@ from transformers import PreTrainedTokenizerFast
 from dllm_rl.decoding import decode
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import puzzle_noise
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.trajectories import OnError, micro_batches
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate

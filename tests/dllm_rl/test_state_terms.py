@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from dllm_rl.policy import PolicyConfig, StateScores
-from dllm_rl.state_terms import answer_loglikelihood, kl_to_reference
+from dllm_rl.terms.cross_entropy import answer_loglikelihood
+from dllm_rl.terms.divergence import kl_to_reference
 
 POLICY = PolicyConfig(token_temperature=0.5)
 

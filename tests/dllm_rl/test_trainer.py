@@ -315,7 +315,7 @@ def test_objective_or_gradient_that_is_not_finite_raises_before_the_step(tmp_pat
         if rates:
             run._two_rates().second_gradients[0][0, 0] = float("inf")
             return result
-        return replace(result, rl=float("nan"))
+        return replace(result, terms={"rl": float("nan")})
 
     run = trainer(tmp_path, **rates)
     before = copy.deepcopy(run.model.state_dict())

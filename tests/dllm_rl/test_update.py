@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.objective import ObjectiveConfig
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout
 from tests.dllm_rl.helpers.policy_reference import as_rollout, gradients, objective, trajectories, value
 from tests.dllm_rl.helpers.tiny_llada import make_model
@@ -133,7 +133,7 @@ def test_gradient_by_importance_weights_where_the_first_state_forces_nothing(toy
         **repeated,
     )
     result, got = run(toy_model, record, EXACT)
-    assert result.sft == near(float(expectation.detach()))
+    assert result.terms["sft"] == near(float(expectation.detach()))
     assert_same(got, expected)
 
 
@@ -154,7 +154,7 @@ def record(model: LladaForMaskedLM, batch: PuzzleBatch) -> Rollout:
     moved(after, 0.02)
 
     def cut(record: Rollout) -> bool:
-        return uneven(record) and all(bool(run(after, record, config)[0].clipped.any()) for config in CONFIGS)
+        return uneven(record) and all(run(after, record, config)[0].shares["clip_frac"][0] > 0 for config in CONFIGS)
 
     return uneven_rollout(model, batch, seed=11, has=cut, num_generations=4)
 
@@ -170,9 +170,9 @@ def test_both_terms_agree_with_loops_after_the_parameters_moved(
         expected = gradients(term, model)
         result, got = run(model, record, config, weights=weights)
         assert_same(got, expected)
-        assert result.rl == near(float(rl.detach()))
-        assert result.sft == near(float(sft.detach()))
-        assert int(result.clipped.sum()) == clipped
+        assert result.terms["rl"] == near(float(rl.detach()))
+        assert result.terms["sft"] == near(float(sft.detach()))
+        assert result.shares["clip_frac"][0] == clipped
 
 
 def test_the_second_term_is_weighted_by_the_ratio_of_the_decision_before(
@@ -191,7 +191,7 @@ def test_the_second_term_is_weighted_by_the_ratio_of_the_decision_before(
             with_f.append((int(record.state_of[row, k]), float(incoming)))
     f = _f_of_states(model, record)
     total = sum(weight * f[state] for state, weight in with_f) / len(ratio)
-    assert result.sft == near(total)
+    assert result.terms["sft"] == near(total)
 
 
 def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
@@ -214,7 +214,7 @@ def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
             old_logprobs=torch.zeros(only.shape, dtype=torch.float64),
             decisions=record.decisions[row : row + 1],
         )
-        values.append(run(model, alone, ObjectiveConfig())[0].sft)
+        values.append(run(model, alone, ObjectiveConfig())[0].terms["sft"])
     return values
 
 
@@ -227,7 +227,7 @@ def test_the_ratio_is_one_at_update_0(model: LladaForMaskedLM, record: Rollout, 
     result, _ = run(model, record, ObjectiveConfig(), max_tokens=sequences * length)
     difference = (result.logprobs - record.old_logprobs).abs()
     assert float(difference[record.live].max()) < 1e-12
-    assert not bool(result.clipped.any())
+    assert result.shares["clip_frac"][0] == 0
     assert bool((result.logprobs[~record.live] == 0).all())
 
 
@@ -238,8 +238,8 @@ def test_the_gradient_does_not_depend_on_the_size_of_a_pass(model: LladaForMaske
     for sequences, max_masked in ((1, None), (2, None), (7, None), (30, None), (1000, 12), (7, 30)):
         parts, got = run(model, record, ObjectiveConfig(), sequences * length + 5, max_masked=max_masked)
         assert_same(got, expected)
-        assert (parts.rl, parts.sft) == near((whole.rl, whole.sft))
-        assert torch.equal(parts.clipped, whole.clipped)
+        assert (parts.terms["rl"], parts.terms["sft"]) == near((whole.terms["rl"], whole.terms["sft"]))
+        assert parts.shares == whole.shares
 
 
 def test_all_live_decisions_but_the_last_of_a_full_trajectory_are_in_the_first_sum(
@@ -251,7 +251,8 @@ def test_all_live_decisions_but_the_last_of_a_full_trajectory_are_in_the_first_s
     for row, decisions in enumerate(record.decisions.tolist()):
         taken = int(record.live[row].sum())
         counts.append(taken - 1 if taken == decisions else taken)
-        assert result.in_rl_sum[row].tolist() == [k < counts[-1] for k in range(record.live.shape[1])]
+    assert result.shares["clip_frac"][1] == sum(counts)
+    assert result.shares["masked_frac"] == (int(record.live.sum()) - sum(counts), int(record.live.sum()))
 
 
 def test_the_first_term_rises_along_its_gradient(model: LladaForMaskedLM, record: Rollout) -> None:
@@ -262,7 +263,7 @@ def test_the_first_term_rises_along_its_gradient(model: LladaForMaskedLM, record
         for parameter, gradient in zip(model.parameters(), ascent, strict=True):
             parameter.add_(step * gradient)
     after, _ = run(model, record, config)
-    assert after.rl - before.rl == pytest.approx(1e-6, rel=1e-3)  # what is left falls with the step
+    assert after.terms["rl"] - before.terms["rl"] == pytest.approx(1e-6, rel=1e-3)  # what is left falls with the step
 
 
 def test_a_pass_that_holds_no_sequence_is_refused(model: LladaForMaskedLM, record: Rollout) -> None:

@@ -11,10 +11,10 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.objective import ObjectiveConfig
-from dllm_rl.reference import Reference
 from dllm_rl.rollouts import Rollout
 from dllm_rl.sudoku import PuzzleBatch, Tail
+from dllm_rl.terms.divergence import Reference
+from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.trajectories import OnError
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import further_terms, gradients, objective
@@ -66,8 +66,8 @@ def check_both_terms(
         expected = gradients(term, model)
         result, got = run(model, record, config, weights=weights)
         assert_same(got, expected)
-        assert (result.rl, result.sft) == near((float(rl.detach()), float(sft.detach())))
-        assert int(result.clipped.sum()) == clipped
+        assert (result.terms["rl"], result.terms["sft"]) == near((float(rl.detach()), float(sft.detach())))
+        assert result.shares["clip_frac"][0] == clipped
 
 
 @pytest.mark.parametrize("kind", ["one_step", "cumulative", "none"])
@@ -84,7 +84,7 @@ def test_the_logarithm_of_f(model: LladaForMaskedLM, puzzles: list[PreFilled], r
     config = replace(PLAIN, f_form="log", lam=lam)
     check_both_terms(model, puzzles, record, config)
     result, gradient = run(model, record, config)
-    assert math.isfinite(result.sft) and all(bool(part.isfinite().all()) for part in gradient)
+    assert math.isfinite(result.terms["sft"]) and all(bool(part.isfinite().all()) for part in gradient)
 
 
 @pytest.mark.parametrize("on_error", ["end", "correct"])
@@ -97,7 +97,7 @@ def test_decisions_on_several_positions(
     moved(after, 0.02)
 
     def cut(record: Rollout) -> bool:
-        return uneven(record) and bool(run(after, record, config)[0].clipped.any())
+        return uneven(record) and run(after, record, config)[0].shares["clip_frac"][0] > 0
 
     options = {"num_generations": 4, "tokens_per_step": 3, "on_error": on_error}
     record = uneven_rollout(model, batch, seed=4, has=cut, **options)
@@ -143,9 +143,9 @@ def test_further_terms(
     total = torch.stack(list(terms.values())).sum()
     assert_same(got, gradients(total, model))
     for name, term in terms.items():
-        assert getattr(result, name) == near(float(term.detach()))
+        assert result.terms.get(name, 0.0) == near(float(term.detach()))
     assert result.objective == near(float(total.detach()))
-    assert (result.rl, result.sft) == (0.0, 0.0) and result.objective != 0
+    assert all(terms[name] == 0 for name in set(terms) - set(result.terms)) and result.objective != 0
 
 
 def test_a_prefilled_tail_has_no_reward_outside_the_map(
@@ -174,9 +174,9 @@ def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
     for sequences, max_masked in ((1, None), (7, None), (1000, 12), (7, 30)):
         parts, got = run(model, record, ALL, sequences * length, max_masked=max_masked, **options)
         assert_same(got, expected)
-        for name in ("rl", "sft", "kl", "entropy", "ce", "objective"):
-            assert getattr(parts, name) == near(getattr(whole, name))
-            assert getattr(whole, name) != 0
+        assert set(whole.terms) == {"rl", "sft", "kl", "entropy", "ce"} and all(whole.terms.values())
+        assert all(parts.terms[name] == near(value) for name, value in whole.terms.items())
+        assert parts.objective == near(whole.objective) == near(sum(whole.terms.values()))
 
 
 def test_drawn_states_enumerated_give_the_full_gradient(
@@ -226,8 +226,8 @@ def test_states_are_drawn_with_the_given_probability_and_from_the_generator(
     assert float(visits.mean()) / 60 == pytest.approx(0.5, abs=4 * 0.5 / (60 * len(visits)) ** 0.5)
     again, _ = run(model, record, config, generator=torch.Generator().manual_seed(seed))
     assert torch.equal(again.evaluated, result.evaluated)
-    nothing_in_sum = ~result.evaluated & result.in_rl_sum
-    assert not bool(nothing_in_sum.any()) and bool((result.logprobs[~result.evaluated] == 0).all())
+    assert result.shares["masked_frac"][1] == int(result.evaluated.sum())
+    assert bool((result.logprobs[~result.evaluated] == 0).all())
 
 
 # Parts of a roll-out.

@@ -12,12 +12,8 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import score_states
 from dllm_rl.rollouts import rollout
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.values import (
-    CellValues,
-    ScoredStates,
-    returns_until_error,
-    totals_by_masked,
-)
+from dllm_rl.terms.states import ScoredStates
+from dllm_rl.terms.values import CellValues, returns_until_error, totals_by_masked
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_llada import make_model
 from tests.dllm_rl.helpers.update_checks import POLICY
@@ -89,7 +85,7 @@ def scored(model: LladaForMaskedLM, puzzle: PreFilled, responses: Tensor) -> Sco
     problems = PuzzleBatch.collate([puzzle], pad_id=0)
     of = torch.zeros(len(responses), dtype=torch.int64)
     scores = score_states(model, *problems.prompts_of(of), responses, MASK, POLICY)
-    return ScoredStates(problems, responses, of, scores)
+    return ScoredStates(problems, responses, of, problems.definite(responses, of), scores, POLICY)
 
 
 def test_cells_are_read_by_the_positions_left_after_the_decision() -> None:

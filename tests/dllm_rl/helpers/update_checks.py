@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.task import UnmaskBatch
+from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.update import UpdateResult, objective_pass
 from tests.helpers.drawn import first_with
 

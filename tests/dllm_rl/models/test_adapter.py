@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from dllm_rl.decoding import decode
 from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.rollouts import rollout
 from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.update import objective_pass
 
 

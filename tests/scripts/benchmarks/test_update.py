@@ -16,10 +16,10 @@ from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]
 
-from dllm_rl.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
 from dllm_rl.rollouts import Rollout, rollout  # noqa: E402
 from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
+from dllm_rl.terms.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.update import Backward, UpdateResult, objective_pass  # noqa: E402
 from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
 from scripts.benchmarks.naive_update import in_float64, naive_pass  # noqa: E402
@@ -120,7 +120,7 @@ def test_the_naive_gradient_is_the_lean_one(
                 weights,
             )
             assert_same(got, expected)
-            assert values[0] == pytest.approx((result.rl, result.sft), rel=1e-9, abs=1e-9)
+            assert values[0] == pytest.approx((result.terms["rl"], result.terms["sft"]), rel=1e-9, abs=1e-9)
     assert float(expected.abs().max()) > 1e-3
 
 

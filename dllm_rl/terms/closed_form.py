@@ -10,16 +10,38 @@ the open judged positions and O the open tail,
 and J's gradient at a visited state is that of E(s) = F(s) + f(s). Nothing but the states is sampled: there is no
 advantage, no ratio of an action, and a group may have one member. The return of a decision starts with f of the state
 that it leads to, undiscounted (`return_after_action`), so γ is inside V and not before it. Values are those of
-`dllm_rl.values`. What is written in the tail is taken to change nothing that follows.
+`dllm_rl.terms.values`. What is written in the tail is taken to change nothing that follows.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_at
+from dllm_rl.rollouts import Rollout
+from dllm_rl.terms.expected_reward import log_f_of
+from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
+from dllm_rl.terms.values import Values
+from llm_rl.core._checks import check_choice
+
+Objective = Literal["sampled", "closed"]
+
+
+@dataclass
+class ClosedFormConfig:
+    """Whether the first term is in closed form; it is sampled by default, as in docs/sources.md."""
+
+    objective: Objective = field(
+        default="sampled",
+        metadata={"help": "The first term is that of the sampled actions, or sums over all of a state's (closed)."},
+    )
+
+    def __post_init__(self) -> None:
+        check_choice("objective", self.objective, Objective)
 
 
 def log_expected_value(
@@ -65,23 +87,67 @@ def log_expected_value_of(
     return log_expected_value(scores.position_logprobs, answer_logprobs, cells, tail, values)
 
 
-def closed_form_terms(log_value: Tensor, log_f: Tensor, config: ObjectiveConfig) -> tuple[Tensor, Tensor]:
-    """What the two sums of J add up at each state, `(N,)` each, weights included.
+def log_expectation(log_value: Tensor, log_f: Tensor, weights: tuple[float, float]) -> Tensor:
+    """w log(E(s) / w) `(N,)`, with E(s) = rl_weight · F(s) + sft_weight · f(s) and w the larger weight; 0 where E is 0.
 
-    With `f_form="linear"` these are rl_weight · F(s) and sft_weight · f(s). In logarithms there is one term, which is
-    the second: w log(E(s) / w) with E(s) = rl_weight · F(s) + sft_weight · f(s) and w the larger weight, or 0 where
-    E(s) is 0. So weights of 1 give log E(s), and one weight alone gives it times the logarithm of its part.
+    So weights of 1 give log E(s), and one weight alone gives it times the logarithm of its part.
 
     Args:
         log_value: log F(s) `(N,)`.
         log_f: log f(s) `(N,)`.
-        config: Weights, rl_weight above 0, and form.
+        weights: rl_weight and sft_weight, 0 or larger, one of them above 0.
     """
-    if config.f_form == "linear":
-        return config.rl_weight * log_value.exp(), config.sft_weight * log_f.exp()
-    largest = max(config.rl_weight, config.sft_weight)
-    shares = (config.rl_weight / largest, config.sft_weight / largest)
+    largest = max(weights)
+    shares = [weight / largest for weight in weights]
     parts = [log + math.log(share) for log, share in zip((log_value, log_f), shares, strict=True) if share > 0]
     some = torch.stack(parts).amax(0) > NEG_INF
-    log_expectation = torch.stack([torch.where(some, part, 0.0) for part in parts]).logsumexp(0)
-    return torch.zeros_like(log_f), largest * torch.where(some, log_expectation, 0.0)
+    total = torch.stack([torch.where(some, part, 0.0) for part in parts]).logsumexp(0)
+    return largest * torch.where(some, total, 0.0)
+
+
+class ExpectedValue(Term):
+    """F(s), the expected value of what follows: the first term in closed form."""
+
+    name: ClassVar[str] = "rl"
+    at_rl_rate: ClassVar[bool] = True
+
+    def __init__(self, weight: float, values: Values) -> None:
+        self.weight, self.values = weight, values
+
+    def log_value(self, states: ScoredStates) -> Tensor:
+        """log F(s) `(N,)`."""
+        return log_expected_value_of(
+            states.scores, tail=states.tail, answers=states.answers, values=self.values.at(states), policy=states.policy
+        )
+
+    def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
+        """See `Term.over`."""
+
+        def value(visited: VisitedStates) -> TermValue:
+            expected = self.weight * self.log_value(visited.states).exp()  # (N,)
+            return TermValue((expected * visited.visits(by_ratios=True)).sum())
+
+        return value
+
+
+class LogExpectation(ExpectedValue):
+    """Both terms in one, in logarithms: log(rl_weight · F(s) + sft_weight · f(s)), as `log_expectation` scales it."""
+
+    name: ClassVar[str] = "sft"
+    at_rl_rate: ClassVar[bool] = False
+
+    def __init__(self, weight: float, values: Values, *, f_weight: float, lam: float) -> None:
+        super().__init__(weight, values)
+        self.f_weight, self.lam = f_weight, lam
+
+    def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
+        """See `Term.over`."""
+
+        def value(visited: VisitedStates) -> TermValue:
+            states = visited.states
+            weights = (self.weight, self.f_weight)
+            log_f = log_f_of(states, self.lam)  # (N,)
+            expectation = log_expectation(self.log_value(states), log_f, weights)  # (N,)
+            return TermValue((expectation * visited.visits(by_ratios=True)).sum())
+
+        return value

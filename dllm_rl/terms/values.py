@@ -1,36 +1,22 @@
 """V(s∪ℓ), what a state that follows is worth: the discounted sum of f from there on, 0 from the first error on.
 
-The first term in closed form (`dllm_rl.closed_form`) weighs each right decision by it. A value is a constant of the
-objective: no gradient passes through.
+The first term in closed form (`dllm_rl.terms.closed_form`) weighs each right decision by it. A value is a constant of
+the objective: no gradient passes through.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dllm_rl.policy import StateScores
 from dllm_rl.rollouts import Rollout
-from dllm_rl.task import UnmaskBatch
+from dllm_rl.terms.states import ScoredStates
 from llm_rl.core.advantages import ema_update
 
-
-class ScoredStates(NamedTuple):
-    """N states with the policy at them.
-
-    Attributes:
-        problems: The problems.
-        responses: int64 `(N, R)`, the states.
-        of: int64 `(N,)`, the problem of each.
-        scores: The policy at the states.
-    """
-
-    problems: UnmaskBatch
-    responses: Tensor
-    of: Tensor
-    scores: StateScores
+VALUE_DECAY = 0.9
+"""Share of its value that a mean return keeps at each roll-out."""
 
 
 class Values(ABC):

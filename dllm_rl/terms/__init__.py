@@ -1,0 +1,6 @@
+"""The terms of the objective, one file each: its parameters, its formula, its metrics."""
+
+from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
+
+__all__ = ["ObjectiveConfig", "ScoredStates", "Term", "TermValue", "VisitedStates"]

@@ -1,0 +1,96 @@
+"""The second term of J: the expected reward f(s) of the next action, at each state that was visited.
+
+    1/G Σ_j Σ_{k≤K−1} sg[R_{k−1}] f(s_k),        R_{−1} = 1
+
+With R = 1 it is the derivative of the expectation over the immediate action in closed form.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from dllm_rl.policy import NEG_INF
+from dllm_rl.reward import log_expected_reward_of
+from dllm_rl.rollouts import Rollout
+from dllm_rl.task import check_lam
+from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
+from llm_rl.core._checks import check_choice
+
+FForm = Literal["linear", "log"]
+FWeight = Literal["one_step", "cumulative", "none"]
+
+
+@dataclass
+class ExpectedRewardConfig:
+    """Parameters of the expected reward; the defaults are those of docs/sources.md."""
+
+    sft_weight: float = field(default=1.0, metadata={"help": "Weight of the expected-reward term f."})
+    lam: float = field(default=0.5, metadata={"help": "lambda: reward of a position that is not judged."})
+    f_form: FForm = field(
+        default="linear",
+        metadata={"help": "The second term is of f itself (linear), or of its logarithm, 0 where f is 0 (log)."},
+    )
+    f_weight: FWeight = field(
+        default="one_step",
+        metadata={"help": "Weight of f at a state: the last ratio (one_step), all so far (cumulative), or none."},
+    )
+
+    def __post_init__(self) -> None:
+        check_lam(self.lam)
+        check_choice("f_form", self.f_form, FForm)
+        check_choice("f_weight", self.f_weight, FWeight)
+
+
+def log_f_of(states: ScoredStates, lam: float) -> Tensor:
+    """log f(s) `(N,)` of the states (`dllm_rl.reward`); -inf, without gradient, where S1 and S2 are empty."""
+    return log_expected_reward_of(
+        states.scores,
+        definite=states.definite,
+        tail=states.tail,
+        scored=states.problems.scored[states.of],
+        answers=states.answers,
+        policy=states.policy,
+        lam=lam,
+    )
+
+
+def f_term(log_f: Tensor, form: FForm) -> Tensor:
+    """What the second term adds up, `(N,)`, from log f(s) `(N,)`: f, or its logarithm and 0 where f is 0."""
+    return log_f.exp() if form == "linear" else torch.where(log_f > NEG_INF, log_f, 0.0)
+
+
+def incoming_ratio(ratio: Tensor) -> Tensor:
+    """sg[R_{k−1}] `(T, K)` of ratios R_k `(T, K)`: the ratio of the decision that led to s_k, 1 at the first state."""
+    return torch.cat([torch.ones_like(ratio[:, :1]), ratio[:, :-1]], dim=1).detach()
+
+
+def f_weights(ratio: Tensor, kind: FWeight) -> Tensor:
+    """Weight `(T, K)` of f(s_k), without gradient, from ratios R_k `(T, K)`.
+
+    "one_step" is sg[R_{k−1}] (docs/sources.md). "cumulative" is Π_{i<k} R_i, the exact importance weight of reaching
+    s_k under the current policy when the roll-out's policy acted. "none" is 1.
+    """
+    if kind == "none":
+        return torch.ones_like(ratio)
+    return incoming_ratio(ratio.cumprod(1) if kind == "cumulative" else ratio)
+
+
+class ExpectedReward(Term):
+    """f, or log f, of each visited state, by the ratios that led there."""
+
+    name: ClassVar[str] = "sft"
+
+    def __init__(self, config: ExpectedRewardConfig) -> None:
+        self.config = config
+
+    def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
+        """See `Term.over`."""
+
+        def value(visited: VisitedStates) -> TermValue:
+            of_f = f_term(log_f_of(visited.states, self.config.lam), self.config.f_form)  # (N,)
+            return TermValue((of_f * visited.visits(by_ratios=True)).sum() * self.config.sft_weight)
+
+        return value

@@ -1,0 +1,106 @@
+"""The objective of docs/objective.md, a sum of terms: which of them have a weight, and the options that all share."""
+
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+from dllm_rl.terms.closed_form import ClosedFormConfig, ExpectedValue, LogExpectation
+from dllm_rl.terms.cross_entropy import CrossEntropy, CrossEntropyConfig
+from dllm_rl.terms.divergence import Divergence, DivergenceConfig, Reference
+from dllm_rl.terms.entropy import Entropy, EntropyConfig
+from dllm_rl.terms.expected_reward import ExpectedReward, ExpectedRewardConfig
+from dllm_rl.terms.policy_gradient import PolicyGradient, PolicyGradientConfig
+from dllm_rl.terms.states import Term
+from dllm_rl.terms.values import Values
+from llm_rl.core._checks import check_choice
+
+Reduction = Literal["sum", "mean"]
+CONFIGS = (
+    PolicyGradientConfig,
+    ExpectedRewardConfig,
+    ClosedFormConfig,
+    DivergenceConfig,
+    EntropyConfig,
+    CrossEntropyConfig,
+)
+SAMPLED_ALONE = ("clip_low", "clip_high", "advantage_baseline", "advantage_scale")
+"""Options of the first term as it is sampled; in closed form it has no ratio, no clip and no advantage."""
+
+
+@dataclass
+class ObjectiveConfig(
+    CrossEntropyConfig, EntropyConfig, DivergenceConfig, ClosedFormConfig, ExpectedRewardConfig, PolicyGradientConfig
+):
+    """Parameters of the objective, those of its terms among them.
+
+    Raises:
+        ValueError: A value is out of range or a name unknown, or no term has a weight.
+    """
+
+    reduction: Reduction = field(
+        default="sum", metadata={"help": "Over a trajectory's steps: sum, or mean, independent of their number K."}
+    )
+    state_fraction: float = field(
+        default=1.0, metadata={"help": "Draw this share of the distinct states for an update, weighted by 1/share."}
+    )
+
+    def __post_init__(self) -> None:
+        for config in CONFIGS:
+            config.__post_init__(self)
+        check_choice("reduction", self.reduction, Reduction)
+        if not 0 < self.state_fraction <= 1:
+            raise ValueError(f"state_fraction must lie in (0, 1], got {self.state_fraction}; 1 takes every state")
+        if not (self.rl_weight or self.sft_weight or self.kl_weight or self.entropy_weight or self.ce_weight):
+            raise ValueError("no term of the objective has a weight; set rl_weight, sft_weight or ce_weight")
+        if self.objective == "closed":
+            self._check_closed_form()
+
+    def _check_closed_form(self) -> None:
+        defaults = {item.name: item.default for item in fields(ObjectiveConfig)}
+        if changed := [
+            f"{name}={getattr(self, name)!r}" for name in SAMPLED_ALONE if getattr(self, name) != defaults[name]
+        ]:
+            raise ValueError(
+                f"{', '.join(changed)} means nothing with objective='closed'; leave it out, or set objective='sampled'"
+            )
+        if min(self.rl_weight, self.sft_weight) < 0:
+            raise ValueError(
+                f"objective='closed' needs weights of 0 or larger, got rl_weight={self.rl_weight} and "
+                f"sft_weight={self.sft_weight}"
+            )
+
+    @property
+    def needs_values(self) -> bool:
+        """Whether the first term is in closed form and has a weight, so that it asks what states are worth."""
+        return self.objective == "closed" and self.rl_weight > 0
+
+    def terms(self, reference: Reference | None = None, values: Values | None = None) -> list[Term]:
+        """The terms that have a weight.
+
+        Args:
+            reference: Needed with a `kl_weight` alone.
+            values: What states that follow are worth, needed in closed form alone (`needs_values`).
+
+        Raises:
+            ValueError: The reference or the values are missing.
+        """
+        if self.needs_values and values is None:
+            raise ValueError(f"objective='closed' with rl_weight={self.rl_weight} needs values; pass CellValues(...)")
+        if self.kl_weight > 0 and reference is None:
+            raise ValueError(f"kl_weight={self.kl_weight} needs a reference model; pass Reference(model)")
+        found: list[Term] = []
+        if self.needs_values and values is not None and self.f_form == "log":
+            found.append(LogExpectation(self.rl_weight, values, f_weight=self.sft_weight, lam=self.lam))
+        else:
+            if self.rl_weight and self.objective == "sampled":
+                found.append(PolicyGradient(self))
+            if self.sft_weight:
+                found.append(ExpectedReward(self))
+            if self.needs_values and values is not None:
+                found.append(ExpectedValue(self.rl_weight, values))
+        if self.kl_weight and reference is not None:
+            found.append(Divergence(self, reference))
+        if self.entropy_weight:
+            found.append(Entropy(self))
+        if self.ce_weight:
+            found.append(CrossEntropy(self))
+        return found

@@ -1,0 +1,88 @@
+"""The first term of J: the clipped policy gradient for what follows a decision.
+
+    1/G Σ_j Σ_{k≤K−2} min(R_k A_k, clip(R_k) A_k)
+
+with R_k the ratio of a decision, position and token together, and A_k its return compared with that of its group.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from torch import Tensor
+
+from dllm_rl.rollouts import Rollout
+from dllm_rl.terms.states import Term, TermValue, VisitedStates
+from llm_rl.core._checks import check_choice
+from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
+from llm_rl.core.surrogate import clipped_surrogate
+
+
+@dataclass
+class PolicyGradientConfig:
+    """Parameters of the policy gradient; the defaults are those of docs/sources.md."""
+
+    rl_weight: float = field(default=1.0, metadata={"help": "Weight of the clipped policy-gradient term."})
+    gamma: float = field(default=0.95, metadata={"help": "Discount factor."})
+    clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
+    clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
+    advantage_baseline: Baseline = field(
+        default="mean", metadata={"help": "Returns are compared with the group's mean, or leave_one_out."}
+    )
+    advantage_scale: Scale = field(
+        default="std", metadata={"help": "Advantages are divided by the group's std, or not (none)."}
+    )
+
+    def __post_init__(self) -> None:
+        check_choice("advantage_baseline", self.advantage_baseline, Baseline)
+        check_choice("advantage_scale", self.advantage_scale, Scale)
+
+
+def rollout_advantages(visited_rewards: Tensor, num_generations: int, config: PolicyGradientConfig) -> Tensor:
+    """Advantages A_k `(T, K)` of T = Q·G trajectories, from f at each visited state `(T, K)`, 0 after the end.
+
+    The action at step k is credited with the discounted rewards of the states that follow it. Trajectories that ended
+    in an error take part in the group's statistics with their zeros.
+
+    Args:
+        visited_rewards: `(T, K)`, f at each visited state, 0 after the end.
+        num_generations: G, trajectories for each problem.
+        config: Discount, baseline and scale.
+    """
+    returns = return_after_action(visited_rewards, config.gamma)
+    steps = returns.shape[-1]
+    advantages = group_relative_advantage(
+        returns.reshape(-1, num_generations, steps),
+        baseline=config.advantage_baseline,
+        scale=config.advantage_scale,
+    )
+    return advantages.reshape(returns.shape)
+
+
+class PolicyGradient(Term):
+    """The clipped surrogate of the decisions that have a future; logs `clip_frac` and `masked_frac`."""
+
+    name: ClassVar[str] = "rl"
+    at_rl_rate: ClassVar[bool] = True
+    of_decisions: ClassVar[bool] = True
+
+    def __init__(self, config: PolicyGradientConfig) -> None:
+        self.config = config
+
+    def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
+        """Advantages are those of the roll-out's groups; see `Term.over`."""
+        config = self.config
+        advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config)  # (T, K)
+
+        def value(visited: VisitedStates) -> TermValue:
+            taken, counted = visited.at, visited.has_future
+            surrogate = clipped_surrogate(
+                visited.logprobs, visited.old_logprobs, advantages[taken], config.clip_low, config.clip_high
+            )
+            total = (surrogate.objective * visited.weights * counted).sum() * config.rl_weight
+            clipped, number = int((surrogate.clipped & counted).sum()), int(counted.sum())
+            return TermValue(
+                total, {"clip_frac": (clipped, number), "masked_frac": (len(counted) - number, len(counted))}
+            )
+
+        return value
