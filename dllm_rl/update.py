@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.closed_form import closed_form_terms, log_expected_value_of
+from dllm_rl.decoding.trajectories import micro_batches
 from dllm_rl.objective import (
     ObjectiveConfig,
     f_term,
@@ -27,7 +28,6 @@ from dllm_rl.policy import action_logprobs, score_states
 from dllm_rl.reference import Reference
 from dllm_rl.rollouts import Rollout
 from dllm_rl.state_terms import further_terms
-from dllm_rl.trajectories import micro_batches
 from dllm_rl.values import ScoredStates, Values
 from llm_rl.core.surrogate import clipped_surrogate
 

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.closed_form import closed_form_terms, log_expected_value
+from dllm_rl.decoding import OnError
 from dllm_rl.diagnostics import half_batch_cosines, term_gradients
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
 from dllm_rl.policy import NEG_INF
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.trajectories import OnError
 from dllm_rl.values import CellValues, ScoredStates, Values
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import (
@@ -29,7 +29,7 @@ from tests.dllm_rl.helpers.policy_reference import (
     trajectories,
     value,
 )
-from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run, uneven_rollout
+from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, moved, near, run, uneven_rollout
 from tests.dllm_rl.test_update import EXACT, MASK, toy
 
 CLOSED = ObjectiveConfig(objective="closed", f_weight="none")
@@ -270,8 +270,8 @@ def test_it_is_a_sum_over_states_however_they_were_reached(
 ) -> None:
     """Values and weights are those of single positions, whatever a decision of the roll-out fills."""
     generator = torch.Generator().manual_seed(4)
-    options = {"tokens_per_step": tokens_per_step, "on_error": on_error, "generator": generator}
-    record = rollout(model, batch, num_generations=1, policy=POLICY, **options)  # type: ignore[arg-type]
+    how = replace(DRAWN, tokens_per_step=tokens_per_step, on_error=on_error)
+    record = rollout(model, batch, how, num_generations=1, generator=generator)
     check_against_loops(model, puzzles, record, replace(CLOSED, f_form="log", f_weight="one_step"), values)
 
 
@@ -290,7 +290,7 @@ def check_against_loops(
 def test_without_its_weight_the_first_term_leaves_f_as_it_was(
     model: LladaForMaskedLM, batch: PuzzleBatch, form: str
 ) -> None:
-    record = rollout(model, batch, num_generations=4, policy=POLICY, generator=torch.Generator().manual_seed(1))
+    record = rollout(model, batch, DRAWN, num_generations=4, generator=torch.Generator().manual_seed(1))
     moved(model, 0.02)
     shared = {"rl_weight": 0.0, "sft_weight": 0.7, "f_form": form, "ce_weight": 0.2}
     sampled, expected = run(model, record, ObjectiveConfig(**shared))  # type: ignore[arg-type]
@@ -301,7 +301,7 @@ def test_without_its_weight_the_first_term_leaves_f_as_it_was(
 
 
 def test_half_batch_cosines_of_both_forms(model: LladaForMaskedLM, batch: PuzzleBatch, values: CellValues) -> None:
-    record = rollout(model, batch, num_generations=2, policy=POLICY, generator=torch.Generator().manual_seed(1))
+    record = rollout(model, batch, DRAWN, num_generations=2, generator=torch.Generator().manual_seed(1))
     config = replace(CLOSED, rl_weight=0.5)
     found = half_batch_cosines(model, record, config=config, values=values)
     assert all(0 < abs(cosine) <= 1 for cosine in found.values())
@@ -315,7 +315,7 @@ def test_half_batch_cosines_of_both_forms(model: LladaForMaskedLM, batch: Puzzle
 
 
 def test_values_must_be_given(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = rollout(model, batch, policy=POLICY)
+    record = rollout(model, batch, DRAWN)
     with pytest.raises(ValueError, match=r"rl_weight=1\.0 needs values"):
         run(model, record, CLOSED)
 

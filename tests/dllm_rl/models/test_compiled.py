@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from dllm_rl.decoding import Decoding
 from dllm_rl.models.compiled import compilations, compile_body
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.objective import ObjectiveConfig
@@ -44,7 +45,13 @@ def played(model: nn.Module, count: int, seed: int) -> Rollout:
     """A roll-out of prompts of different length, padded to one."""
     prompts = [*puzzles(count), *puzzles(1, seed=2, template="short")]
     batch = PuzzleBatch.collate(prompts, pad_id=tokenizer().pad_token_id)
-    return rollout(model, batch, num_generations=4, policy=POLICY, generator=torch.Generator().manual_seed(seed))
+    return rollout(
+        model,
+        batch,
+        Decoding("policy", policy=POLICY, on_error="end"),
+        num_generations=4,
+        generator=torch.Generator().manual_seed(seed),
+    )
 
 
 def updated(model: nn.Module, record: Rollout) -> tuple[torch.Tensor, torch.Tensor]:
