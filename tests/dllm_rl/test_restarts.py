@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import Decoding, TakeBack, decode
+from dllm_rl.decoding import Decode, Decoding, TakeBack, decode
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import inverse_cdf
 from dllm_rl.sudoku import PuzzleBatch
@@ -109,6 +109,24 @@ def test_what_fits_stays_as_it_is_and_what_does_not_is_filled_to_the_end(
         max_tokens=2 * problems.length,
     )
     assert torch.equal(few.responses, record.responses)  # however they are cut into passes
+
+
+def test_a_puzzle_that_occurs_twice_shares_its_passes_and_not_its_draws(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    """Each of the two is decoded as beside another puzzle, where it shares nothing."""
+    how = Decoding("margin", tokens_per_step=3, take_back=TakeBack(40, restart_share=0.3))
+
+    def decoded(*chosen: int) -> Decode:
+        problems = PuzzleBatch.collate([puzzles[number] for number in chosen], pad_id=tokenizer.pad_token_id)
+        return decode(model, problems, how, generator=torch.Generator().manual_seed(0))
+
+    one = int((decoded(*range(len(puzzles))).taken_back > 0).nonzero()[0])
+    other = (one + 2) % len(puzzles)  # with a prompt of the same template
+    twice = decoded(one, one)
+    for row, beside in enumerate((decoded(one, other), decoded(other, one))):
+        for name in ("responses", "step_of", "forward_passes", "taken_back"):
+            assert torch.equal(getattr(twice, name)[row], getattr(beside, name)[row])
 
 
 def test_contradictions_are_those_of_the_board(batch: PuzzleBatch) -> None:

@@ -158,7 +158,7 @@ def test_a_strategy_that_chooses_a_filled_position_is_refused(model: LladaForMas
     filled = Strategy("filled", lambda scores, definite: torch.where(scores.row_of < 0, 0.0, NEG_INF))
     for play in (rollout, decode):
         with pytest.raises(ValueError, match="'filled' must give every state a finite score at a masked position"):
-            play(model, batch, strategy=filled)
+            play(model, batch, Decoding(filled))
 
 
 # Problems that are no puzzles.
