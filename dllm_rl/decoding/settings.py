@@ -29,7 +29,7 @@ class Threshold:
 
     def __post_init__(self) -> None:
         if isnan(self.score):
-            raise ValueError(f"score={self.score} is no threshold; give a number, e.g. log 0.9 with 'probability'")
+            raise ValueError(f"a threshold of {self.score} is none; give a number, e.g. log 0.9 with 'probability'")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class EntropyBound:
 
     def __post_init__(self) -> None:
         if not self.nats >= 0:
-            raise ValueError(f"nats={self.nats} must be at least 0, e.g. 0.1: it bounds an entropy")
+            raise ValueError(f"an entropy bound of {self.nats} nats must be at least 0, e.g. 0.1")
 
 
 @dataclass(frozen=True)

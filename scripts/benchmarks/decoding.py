@@ -151,7 +151,7 @@ with user_errors(ValueError):
     policy = PolicyConfig(args.position_temperature, args.token_temperature)
     counts = sorted(set(args.tokens_per_step))
     plain = [Decoding(tokens_per_step=count, policy=policy) for count in counts]
-    limits = [
+    limits: list[Threshold | EntropyBound] = [
         *(Threshold(value) for value in sorted(set(args.threshold))),
         *(EntropyBound(value) for value in sorted(set(args.entropy_bound))),
     ]

@@ -215,9 +215,9 @@ def test_a_decoding_without_meaning_is_refused(name: str, options: dict[str, Any
 
 def test_limits_that_are_none_are_refused() -> None:
     for nats in (-0.1, math.nan):
-        with pytest.raises(ValueError, match=f"nats={nats} must be at least 0"):
+        with pytest.raises(ValueError, match=f"an entropy bound of {nats} nats must be at least 0"):
             EntropyBound(nats)
-    with pytest.raises(ValueError, match="score=nan is no threshold"):
+    with pytest.raises(ValueError, match="a threshold of nan is none"):
         Threshold(math.nan)
     with pytest.raises(
         TypeError, match=r"limit=0\.9 is no limit; use Threshold\(score\), EntropyBound\(nats\) or None"
