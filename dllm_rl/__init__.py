@@ -19,10 +19,17 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from dllm_rl.arguments import UnmaskArguments as UnmaskArguments
     from dllm_rl.batch_check import check_batch as check_batch
+    from dllm_rl.decoding import STRATEGIES as STRATEGIES
     from dllm_rl.decoding import Decode as Decode
+    from dllm_rl.decoding import Decoding as Decoding
+    from dllm_rl.decoding import EntropyBound as EntropyBound
+    from dllm_rl.decoding import Evaluation as Evaluation
+    from dllm_rl.decoding import Strategy as Strategy
+    from dllm_rl.decoding import TakeBack as TakeBack
+    from dllm_rl.decoding import Threshold as Threshold
     from dllm_rl.decoding import decode as decode
-    from dllm_rl.evaluation import Evaluation as Evaluation
-    from dllm_rl.evaluation import evaluate as evaluate
+    from dllm_rl.decoding import evaluate as evaluate
+    from dllm_rl.decoding import get_strategy as get_strategy
     from dllm_rl.models.adapter import LogitsAdapter as LogitsAdapter
     from dllm_rl.models.adapter import as_policy_model as as_policy_model
     from dllm_rl.policy import PolicyConfig as PolicyConfig
@@ -34,12 +41,8 @@ if TYPE_CHECKING:
     from dllm_rl.sft import masked_diffusion_loss as masked_diffusion_loss
     from dllm_rl.shipped import load as load
     from dllm_rl.shipped import shipped_models as shipped_models
-    from dllm_rl.strategies import STRATEGIES as STRATEGIES
-    from dllm_rl.strategies import Strategy as Strategy
-    from dllm_rl.strategies import get_strategy as get_strategy
     from dllm_rl.sudoku import PuzzleBatch as PuzzleBatch
     from dllm_rl.sudoku import SudokuTask as SudokuTask
-    from dllm_rl.taking_back import TakeBack as TakeBack
     from dllm_rl.task import UnmaskBatch as UnmaskBatch
     from dllm_rl.task import UnmaskTask as UnmaskTask
     from dllm_rl.terms.objective import ObjectiveConfig as ObjectiveConfig
@@ -48,19 +51,22 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Decode": "dllm_rl.decoding",
-    "Evaluation": "dllm_rl.evaluation",
+    "Decoding": "dllm_rl.decoding",
+    "EntropyBound": "dllm_rl.decoding",
+    "Evaluation": "dllm_rl.decoding",
     "LogitsAdapter": "dllm_rl.models.adapter",
     "ObjectiveConfig": "dllm_rl.terms.objective",
     "PolicyConfig": "dllm_rl.policy",
     "PuzzleBatch": "dllm_rl.sudoku",
     "Rollout": "dllm_rl.rollouts",
-    "STRATEGIES": "dllm_rl.strategies",
+    "STRATEGIES": "dllm_rl.decoding",
     "SftArguments": "dllm_rl.sft",
     "SftDataset": "dllm_rl.sft",
     "SftTrainer": "dllm_rl.sft",
-    "Strategy": "dllm_rl.strategies",
+    "Strategy": "dllm_rl.decoding",
     "SudokuTask": "dllm_rl.sudoku",
-    "TakeBack": "dllm_rl.taking_back",
+    "TakeBack": "dllm_rl.decoding",
+    "Threshold": "dllm_rl.decoding",
     "UnmaskArguments": "dllm_rl.arguments",
     "UnmaskBatch": "dllm_rl.task",
     "UnmaskTask": "dllm_rl.task",
@@ -68,8 +74,8 @@ _HOMES = {
     "as_policy_model": "dllm_rl.models.adapter",
     "check_batch": "dllm_rl.batch_check",
     "decode": "dllm_rl.decoding",
-    "evaluate": "dllm_rl.evaluation",
-    "get_strategy": "dllm_rl.strategies",
+    "evaluate": "dllm_rl.decoding",
+    "get_strategy": "dllm_rl.decoding",
     "load": "dllm_rl.shipped",
     "masked_diffusion_loss": "dllm_rl.sft",
     "objective_pass": "dllm_rl.update",

@@ -40,6 +40,12 @@ def puzzle_noise(seed: int, step: int, numbers: Sequence[int], num_generations: 
     return torch.from_numpy(np.concatenate(parts))
 
 
+def fresh_uniforms(shape: tuple[int, ...], generator: torch.Generator | None, device: torch.device) -> Tensor:
+    """Uniforms on a device, float64 in [0, 1); the generator may be on another, None is torch's global one."""
+    source = device if generator is None else generator.device
+    return torch.rand(shape, dtype=torch.float64, generator=generator, device=source).to(device)
+
+
 def inverse_cdf(log_weights: Tensor, uniforms: Tensor) -> Tensor:
     """The index at which each row's cumulative distribution first exceeds its uniform.
 

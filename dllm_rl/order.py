@@ -7,8 +7,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from dllm_rl.decoding import Decode
-from dllm_rl.evaluation import Evaluation
+from dllm_rl.decoding import Decode, Evaluation
 from dllm_rl.sudoku import PuzzleBatch
 
 

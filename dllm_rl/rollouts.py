@@ -9,13 +9,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.decoding.loop import Step, decoding_steps
+from dllm_rl.decoding.settings import Decoding
+from dllm_rl.decoding.trajectories import Trajectories
 from dllm_rl.policy import PolicyConfig, action_logprobs
 from dllm_rl.reward import log_expected_reward_of
-from dllm_rl.strategies import STRATEGIES, Strategy
 from dllm_rl.task import UnmaskBatch, check_lam, unmask_rewards
-from dllm_rl.trajectories import OnError, Step, Trajectories, decoding_steps, draw_uniforms
 from llm_rl.core.logprobs import entropy_from_logits
 from llm_rl.training.modes import in_evaluation_mode
+
+AS_TRAINED = Decoding("policy", on_error="end")
+"""Drawn from the policy, one position a decision, to the first error: the roll-outs of docs/sources.md."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,12 +136,9 @@ class Rollout:
 def rollout(
     model: nn.Module,
     problems: UnmaskBatch,
+    how: Decoding = AS_TRAINED,
     *,
     num_generations: int = 1,
-    policy: PolicyConfig | None = None,
-    strategy: Strategy = STRATEGIES["policy"],
-    tokens_per_step: int = 1,
-    on_error: OnError = "end",
     lam: float = 0.5,
     generator: torch.Generator | None = None,
     noise: Tensor | None = None,
@@ -149,12 +150,9 @@ def rollout(
     Args:
         model: A model as `score_states` takes it; it is put in evaluation mode for the call.
         problems: The Q problems to decode.
+        how: How to decode, and the temperatures, which enter f and the log-probabilities whatever the strategy. A
+            decision fills `tokens_per_step` positions from one forward pass, fewer where fewer are masked.
         num_generations: G, trajectories for each problem.
-        policy: Temperatures; they enter f and the log-probabilities whatever the strategy.
-        strategy: How positions and tokens are chosen.
-        tokens_per_step: k, positions that a decision fills from one forward pass, fewer where fewer are masked.
-        on_error: What a wrong token at a judged position does: "end" the trajectory (docs/sources.md), "correct" it,
-            so that the answer's token is written and the trajectory goes on, or "continue" with it.
         lam: λ, the reward of a position that is not judged.
         generator: Source of the uniforms of a strategy that draws; None is torch's global one.
         noise: Those uniforms themselves, float64 `(T, M, 2)` in [0, 1), for the position and the token of the first,
@@ -168,27 +166,26 @@ def rollout(
         The recorded roll-out.
 
     Raises:
-        ValueError: `num_generations`, `tokens_per_step`, `max_tokens` or `max_masked` is too small, a problem has no
-            masked position, `noise` has another shape or comes with a generator, `lam` is negative or not finite, or
-            the strategy chooses a position that is not masked or fewer positions than it is asked for.
+        ValueError: `num_generations`, `max_tokens` or `max_masked` is too small, a problem has no masked position,
+            `noise` has another shape or comes with a generator, `lam` is negative or not finite, the number of
+            positions of a decision is not given or has a limit, tokens are to be taken back, or the strategy chooses a
+            position that is not masked or fewer positions than it is asked for.
     """
-    policy = policy or PolicyConfig()
     check_lam(lam)
+    if how.limit is not None or how.take_back is not None:
+        what = how.limit if how.take_back is None else how.take_back
+        raise ValueError(f"{what} is for decodes; a decision of a roll-out fills tokens_per_step positions for good")
     trajectories = Trajectories(problems, num_generations)
-    if tokens_per_step < 1:
-        raise ValueError(f"tokens_per_step={tokens_per_step} must be at least 1")
     if not bool(trajectories.to_fill.all()):
         problem = int(trajectories.problem_of[(trajectories.to_fill == 0).nonzero()[0]])
         raise ValueError(f"problem {problem} has no masked position, so there is nothing to decide; leave it out")
-    record = _Record(problems, trajectories, tokens_per_step, policy, lam)
+    record = _Record(trajectories, how, lam)
     for step in decoding_steps(
         model,
         trajectories,
-        strategy,
-        policy=policy,
-        uniforms=_uniforms(strategy, trajectories, generator, noise),
-        tokens_per_step=tokens_per_step,
-        on_error=on_error,
+        how,
+        uniforms=_checked(noise, generator, trajectories),
+        generator=generator,
         max_tokens=max_tokens,
         max_masked=max_masked,
     ):
@@ -196,12 +193,10 @@ def rollout(
     return record.result(num_generations)
 
 
-def _uniforms(
-    strategy: Strategy, trajectories: Trajectories, generator: torch.Generator | None, noise: Tensor | None
-) -> Tensor | None:
-    """The uniforms `(T, M, 2)` of a roll-out: those given, or fresh ones where the strategy draws."""
+def _checked(noise: Tensor | None, generator: torch.Generator | None, trajectories: Trajectories) -> Tensor | None:
+    """The uniforms `(T, M, 2)` that were given for a roll-out, on its device."""
     if noise is None:
-        return draw_uniforms(strategy, trajectories, generator)
+        return None
     if generator is not None:
         raise ValueError("a roll-out takes a generator or noise, not both; leave one of them out")
     shape = (len(trajectories.responses), trajectories.most_positions, 2)
@@ -213,20 +208,16 @@ def _uniforms(
 class _Record:
     """What has been seen of a roll-out so far."""
 
-    def __init__(
-        self,
-        problems: UnmaskBatch,
-        trajectories: Trajectories,
-        tokens_per_step: int,
-        policy: PolicyConfig,
-        lam: float,
-    ) -> None:
-        self.problems, self.policy, self.lam = problems, policy, lam
-        self.decisions = -(-trajectories.to_fill // tokens_per_step)  # (T,), rounded up
-        table, device = (len(self.decisions), int(self.decisions.max())), problems.responses.device
+    def __init__(self, trajectories: Trajectories, how: Decoding, lam: float) -> None:
+        self.problems, self.policy, self.lam = trajectories.problems, how.policy, lam
+        count = how.tokens_per_step
+        if count is None:
+            raise ValueError("tokens_per_step=None is for decodes; a roll-out needs a number of positions a decision")
+        self.decisions = -(-trajectories.to_fill // count)  # (T,), rounded up
+        table, device = (len(self.decisions), int(self.decisions.max())), trajectories.responses.device
         self.state_of = torch.full(table, -1, device=device)
-        self.positions = torch.full((*table, tokens_per_step), -1, device=device)
-        self.tokens = torch.full((*table, tokens_per_step), -1, device=device)
+        self.positions = torch.full((*table, count), -1, device=device)
+        self.tokens = torch.full((*table, count), -1, device=device)
         self.old_logprobs = torch.zeros(table, device=device)
         self.rewards = torch.zeros(table, device=device)
         self.wrong = torch.zeros(table, dtype=torch.bool, device=device)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.batch_check import check_batch
+from dllm_rl.decoding import Decoding
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
@@ -218,13 +219,14 @@ class UnmaskTrainer(BufferedTrainer):
             int((problems.responses == problems.mask_id).sum(1).max()),
         )
         self.policy = self.args.policy_config(self.state.global_step / self.state.max_steps)
+        how = Decoding(
+            "policy", tokens_per_step=self.args.tokens_per_step, policy=self.policy, on_error=self.args.on_error
+        )
         record = rollout(
             model,
             problems,
+            how,
             num_generations=self.args.num_generations,
-            policy=self.policy,
-            tokens_per_step=self.args.tokens_per_step,
-            on_error=self.args.on_error,
             lam=self.args.lam,
             noise=noise,
             max_tokens=self.args.max_tokens_per_pass,

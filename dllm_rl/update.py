@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.decoding.trajectories import micro_batches
 from dllm_rl.policy import action_logprobs, score_states
 from dllm_rl.rollouts import Rollout
 from dllm_rl.terms.divergence import Reference
@@ -21,7 +22,6 @@ from dllm_rl.terms.expected_reward import f_weights
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import ScoredStates, VisitedStates
 from dllm_rl.terms.values import Values
-from dllm_rl.trajectories import micro_batches
 from llm_rl.core.aggregate import loss_weights
 from llm_rl.core.surrogate import importance_ratio
 

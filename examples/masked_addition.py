@@ -21,7 +21,7 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, set_seed
 from transformers.utils import logging
 
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.evaluation import evaluate
+from dllm_rl.decoding import evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer

@@ -66,10 +66,9 @@ def decode(args: argparse.Namespace) -> int:
     import torch
     from transformers.utils import logging
 
+    from dllm_rl.decoding import Decoding
     from dllm_rl.decoding import decode as decode_problems
-    from dllm_rl.policy import PolicyConfig
     from dllm_rl.shipped import load
-    from dllm_rl.strategies import get_strategy
     from dllm_rl.sudoku import SudokuTask
 
     logging.set_verbosity_error()
@@ -91,14 +90,8 @@ def decode(args: argparse.Namespace) -> int:
         model, tokenizer = loaded[name]
         batch = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id).batch([puzzle])
         generator = torch.Generator().manual_seed(args.seed)
-        record = decode_problems(
-            model,
-            batch,
-            get_strategy(args.strategy),
-            tokens_per_step=args.tokens_per_step,
-            policy=PolicyConfig(),
-            generator=generator,
-        )
+        how = Decoding(args.strategy, tokens_per_step=args.tokens_per_step)
+        record = decode_problems(model, batch, how, generator=generator)
         show(batch.boards(record.states_of(0)), batch.layout.solution, args.delay)
         failed |= not bool((record.right == record.judged).all())
     return int(failed)

@@ -18,7 +18,7 @@ STRATEGIES = (
     "random", "probability", "margin", "margin_difference", "entropy", "left_to_right", "semi_autoregressive",
     "policy", "policy_greedy", "definite_first",
 )  # fmt: skip
-"""The names in `dllm_rl.strategies`, which needs torch."""
+"""The names in `dllm_rl.decoding.STRATEGIES`, which needs torch."""
 
 
 def shipped_sizes() -> dict[str, list[int]]:

@@ -73,7 +73,7 @@ def test_a_public_name_is_no_module_once_all_modules_are_imported(name: str) -> 
     "before",
     [
         "from dllm_rl import decode, evaluate, rollout",
-        "import dllm_rl.decoding, dllm_rl.evaluation, dllm_rl.rollouts",
+        "import dllm_rl.decoding, dllm_rl.decoding.evaluation, dllm_rl.rollouts",
         "from dllm_rl.rollouts import rollout; from dllm_rl import evaluate; import dllm_rl.trainer, dllm_rl.decoding",
     ],
 )

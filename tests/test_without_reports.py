@@ -84,10 +84,8 @@ print(count)
 def test_training_evaluating_and_puzzle_sets_work_without(run: Run, tmp_path: Path) -> None:
     code = """
 from pathlib import Path
-from dllm_rl.decoding import decode
-from dllm_rl.evaluation import evaluate
+from dllm_rl.decoding import Decoding, decode, evaluate
 from dllm_rl.order import ladder_order, mean_order
-from dllm_rl.strategies import get_strategy
 from llm_rl.training.callbacks import MetricsWriter
 from sudoku_env.puzzle_sets import Tier, audit_sets, write_sets
 from tests.dllm_rl.helpers.tiny_training import puzzles, sudoku_task, trainer
@@ -98,7 +96,7 @@ callbacks = [MetricsWriter(folder / "metrics.jsonl")]
 run = trainer(folder / "run", callbacks=callbacks, save_strategy="steps", save_steps=1)
 run.train()
 print(evaluate(run.model, puzzles(2), sudoku_task()).summary().keys() >= {"solved", "greedy_forced"})
-record = decode(run.model, sudoku_task().batch(puzzles(2)), get_strategy("margin"))
+record = decode(run.model, sudoku_task().batch(puzzles(2)), Decoding("margin"))
 print(mean_order(ladder_order(record).cell_steps).shape)
 run = tiny_grpo.trainer(folder / "grpo", max_steps=1)
 run.train()

@@ -13,7 +13,7 @@ tables and ten decodes to be played, two failures among them.
 
 import os
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,14 +24,23 @@ from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decoding import Decode, decode
-from dllm_rl.evaluation import Evaluation, paired_difference
+from dllm_rl.decoding import (
+    STRATEGIES,
+    Decode,
+    Decoding,
+    EntropyBound,
+    Evaluation,
+    TakeBack,
+    Threshold,
+    decode,
+    get_strategy,
+    paired_difference,
+    semi_autoregressive,
+)
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.order import assess, known_mean, mean_order, rank_correlation
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.strategies import STRATEGIES, get_strategy, semi_autoregressive
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.taking_back import TakeBack
 from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
 from scripts.benchmarks.order_plot import plot_order
@@ -47,12 +56,10 @@ from sudoku_env.puzzles import read_packed, read_prompts
 ROOT = Path(__file__).resolve().parents[2]
 
 LIMITS = {"tokens_per_step": "Int64", "threshold": "Float64", "entropy_bound": "Float64"}
-"""What limits the positions of a step, one at a time: arguments of `decode` and columns of the tables, with types."""
+"""What limits the positions of a step, one at a time: options and columns of the tables, with their types."""
 
 TAKING_BACK = {"remask_threshold": "Float64", "remask_count": "Int64", "edit_threshold": "Float64"}
 """What takes tokens back, one at a time: arguments of `TakeBack` and columns of the tables, with types."""
-
-Limits = dict[str, Any]
 
 
 @dataclass
@@ -142,10 +149,21 @@ with user_errors(ValueError):
         for name in args.strategies
     }
     policy = PolicyConfig(args.position_temperature, args.token_temperature)
+    counts = sorted(set(args.tokens_per_step))
+    plain = [Decoding(tokens_per_step=count, policy=policy) for count in counts]
+    limits: list[Threshold | EntropyBound] = [
+        *(Threshold(value) for value in sorted(set(args.threshold))),
+        *(EntropyBound(value) for value in sorted(set(args.entropy_bound))),
+    ]
     taking_back = [
         TakeBack(**{"max_passes": args.max_passes, name: value})
         for name in TAKING_BACK
         for value in sorted(set(getattr(args, name)))
+    ]
+    settings = [
+        *plain,
+        *(Decoding(tokens_per_step=None, limit=limit, policy=policy) for limit in limits),
+        *(replace(how, take_back=rule) for how in plain for rule in taking_back),
     ]
 gif_strategy = args.gif_strategy or args.strategies[0]
 if gif_strategy not in strategies:
@@ -169,45 +187,41 @@ solutions = np.stack([puzzle.layout.solution for puzzle in prefilled])
 by_step = ladder_steps(boards)
 
 
-def run(name: str, limits: Limits, take_back: TakeBack | None = None) -> tuple[Decode, float]:
+def run(how: Decoding) -> tuple[Decode, float]:
     """Decode all puzzles; the seconds it took."""
     generator = torch.Generator(device=args.device).manual_seed(args.seed)
     started = time.perf_counter()
-    record = decode(
-        model,
-        puzzles,
-        strategies[name],
-        **limits,
-        take_back=take_back,
-        policy=policy,
-        generator=generator,
-        max_tokens=args.max_tokens,
-    )
+    record = decode(model, puzzles, how, generator=generator, max_tokens=args.max_tokens)
     return record, time.perf_counter() - started
+
+
+def label_of(name: str, how: Decoding) -> dict[str, Any]:
+    """The columns of the tables that tell a strategy's settings apart."""
+    return {
+        "strategy": name,
+        "tokens_per_step": how.tokens_per_step,
+        "threshold": how.limit.score if isinstance(how.limit, Threshold) else None,
+        "entropy_bound": how.limit.nats if isinstance(how.limit, EntropyBound) else None,
+        **{each: getattr(how.take_back, each, None) for each in TAKING_BACK},
+    }
 
 
 folder = Path(args.output_dir)
 folder.mkdir(parents=True, exist_ok=True)
 rows, tiers, orders = [], [], {"rule ladder": mean_order(by_step)}
 replays: list[Replay] = []
-counts = sorted(set(args.tokens_per_step))
-unlimited: Limits = dict.fromkeys(LIMITS)
-run(gif_strategy, {**unlimited, "tokens_per_step": max(counts)})  # not timed: it pays for what is cached later
-settings: list[tuple[Limits, TakeBack | None]] = [
-    ({**unlimited, name: value}, None) for name in LIMITS for value in sorted(set(getattr(args, name)))
-]
-settings += [({**unlimited, "tokens_per_step": count}, how) for count in counts for how in taking_back]
-for limits, take_back in settings:
+run(replace(plain[-1], strategy=strategies[gif_strategy]))  # not timed: it pays for what is cached later
+for setting in settings:
     reference: Evaluation | None = None
     for name, strategy in strategies.items():
-        if (limits["tokens_per_step"] is None or take_back) and strategy.sample_position:
+        if (setting.limit or setting.take_back) and strategy.draws:
             continue
-        record, seconds = run(name, limits, take_back)
+        record, seconds = run(replace(setting, strategy=strategy))
         found = assess(record, seed=args.seed)
         order, summary = found.order, found.summary()
         reference = reference or found.evaluation
         difference, half_width = paired_difference(found.evaluation, reference)
-        label = {"strategy": name, **limits, **{each: getattr(take_back, each, None) for each in TAKING_BACK}}
+        label = label_of(name, setting)
         rows.append(
             {
                 **label,
@@ -222,7 +236,7 @@ for limits, take_back in settings:
         )
         by_kind = {"greedy": order.greedy_tiers, "chosen": order.chosen_tiers, "random floor": found.floor_tiers}
         tiers += [{**label, "of": of, "count": len(each), **tier_shares(each)} for of, each in by_kind.items()]
-        if limits["tokens_per_step"] == counts[0] and take_back is None:
+        if setting is plain[0]:
             orders[name] = mean_order(order.cell_steps)
             if name == gif_strategy:
                 shown = puzzles.read_states(record.states_of(args.gif_puzzle))

@@ -10,7 +10,6 @@ and by thresholds. Prints a table for each grouping and writes the outcome of ea
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +17,7 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.evaluation import evaluate
-from dllm_rl.strategies import STRATEGIES, get_strategy
+from dllm_rl.decoding import STRATEGIES, Decoding, Threshold, evaluate
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
@@ -119,7 +117,10 @@ def main() -> None:
     need_writable("output_dir", args.output_dir)
     need_reports()
     with user_errors(OSError, ValueError, SudokuError):
-        strategy = get_strategy(args.strategy)
+        decodings = {"one token a step": Decoding(args.strategy, on_error="end")}
+        for value in args.threshold:
+            how = Decoding(args.strategy, tokens_per_step=None, limit=Threshold(value), on_error="end")
+            decodings[f"threshold {value:g}"] = how
         tokenizer = AutoTokenizer.from_pretrained(args.model)
         model = AutoModelForMaskedLM.from_pretrained(args.model).to(args.device)
         sets = drawn_sets(args.drawn, args.seed) if args.drawn else {}
@@ -143,12 +144,10 @@ def main() -> None:
     task = SudokuTask(tokenizer.pad_token_id)
 
     pd = load_pandas()
-    decodings: dict[str, dict[str, Any]] = {"one token a step": {"tokens_per_step": 1}}
-    decodings |= {f"threshold {value:g}": {"tokens_per_step": None, "threshold": value} for value in args.threshold}
     frames = []
-    for name, limits in decodings.items():
+    for name, how in decodings.items():
         with user_errors(ValueError):
-            found = evaluate(model, puzzles, task, strategy=strategy, device=args.device, **limits)
+            found = evaluate(model, puzzles, task, how, device=args.device)
         outcome = {"solved": found.solved, "passes": np.where(found.solved, found.forward_passes, np.nan)}
         filled = {"before_error": found.cells_before_error / found.blanks}
         frames.append(pd.DataFrame({"decoding": name, **labels, **outcome, **filled}))

@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 import torch
 
+from dllm_rl.decoding import Decoding
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.policy import PolicyConfig
@@ -180,9 +181,8 @@ def training_of(setting: Setting, *, puzzles: int, seed: int) -> Works:
         rollout,
         model,
         problems,
+        Decoding("policy", policy=PolicyConfig(position_temperature=1.0), on_error="correct"),
         num_generations=setting.trajectories,
-        policy=PolicyConfig(position_temperature=1.0),
-        on_error="correct",
         max_masked=4096,
         max_tokens=8192,
     )

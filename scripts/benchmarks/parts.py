@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from dllm_rl.decoding import Decoding
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.policy import PolicyConfig
@@ -76,14 +77,14 @@ report(
     lambda: masked_diffusion_loss(model, ids, maskable, tokenizer.mask_token_id).backward(),
 )
 batch = PuzzleBatch.collate(puzzles[:16], pad_id=tokenizer.pad_token_id)
-policy = PolicyConfig(position_temperature=0.4)
-record = rollout(model, batch, num_generations=args.num_generations, policy=policy)
+how = Decoding("policy", policy=PolicyConfig(position_temperature=0.4), on_error="end")
+record = rollout(model, batch, how, num_generations=args.num_generations)
 print(f"roll-out: {len(record.responses)} distinct of {int(record.live.sum())} visited states")
 report(
     "roll-out",
     "states",
     int(record.live.sum()),
-    lambda: rollout(model, batch, num_generations=args.num_generations, policy=policy),
+    lambda: rollout(model, batch, how, num_generations=args.num_generations),
 )
 report(
     "update on a roll-out",

@@ -26,10 +26,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decoding import decode
+from dllm_rl.decoding import Decoding, decode
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import rollout
-from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.update import objective_pass
@@ -149,16 +148,10 @@ def works(folder: str, args: Arguments) -> Iterator[tuple[str, nn.Module, Callab
     shape = (len(few) * args.num_generations * few.length, model.config.d_model)
     for count in args.tokens_per_step:
         step = f"{count} token{'s' if count > 1 else ''} a step"
-        yield f"decode, {step}", model, partial(decode, model, many, STRATEGIES["margin"], tokens_per_step=count), shape
-        play = partial(
-            rollout,
-            model,
-            few,
-            num_generations=args.num_generations,
-            policy=PolicyConfig(position_temperature=0.4),
-            tokens_per_step=count,
-            on_error="correct",
-        )
+        yield f"decode, {step}", model, partial(decode, model, many, Decoding("margin", tokens_per_step=count)), shape
+        policy = PolicyConfig(position_temperature=0.4)
+        how = Decoding("policy", tokens_per_step=count, policy=policy, on_error="correct")
+        play = partial(rollout, model, few, how, num_generations=args.num_generations)
         yield f"roll-out, {step}", model, partial(seeded, play, args.seed), shape
         record = seeded(play, args.seed)
         update = partial(

@@ -44,6 +44,7 @@ from sudoku_dllm.machine import machine
 from sudoku_env.errors import SudokuError
 
 ROOT = Path(__file__).resolve().parents[2]
+from dllm_rl.decoding import Decoding  # noqa: E402
 from dllm_rl.models.llada import LladaForMaskedLM  # noqa: E402
 from dllm_rl.models.llada_config import LladaConfig  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
@@ -153,7 +154,8 @@ def play(prompts: list[str], num_generations: int, position_temperature: float, 
     batch = PuzzleBatch.collate([pre_fill(p, tokenizer, 40) for p in prompts], pad_id=tokenizer.pad_token_id)
     torch.manual_seed(args.seed)
     policy = PolicyConfig(position_temperature)
-    return rollout(player, batch, num_generations=num_generations, policy=policy, tokens_per_step=tokens_per_step)
+    how = Decoding("policy", tokens_per_step=tokens_per_step, policy=policy, on_error="end")
+    return rollout(player, batch, how, num_generations=num_generations)
 
 
 def max_masked(vocabulary: int) -> int:

@@ -9,7 +9,7 @@ from torch import nn
 from transformers import PrinterCallback, Trainer, set_seed
 
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.evaluation import evaluate
+from dllm_rl.decoding import Decoding, evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftDataset, SftTrainer
@@ -150,7 +150,8 @@ def run_arm(training: Training, name: str, seed: int, folder: Path, *, machine: 
     traces, validation = examples(training.examples, seed)
     for kind, problems in {**held_out(), "validation": validation, "train": traces}.items():
         for tokens in TOKENS_PER_STEP:
-            found, label = evaluate(model, problems, task, tokens_per_step=tokens), f"{kind}/{tokens}"
+            how, label = Decoding("margin", tokens_per_step=tokens, on_error="end"), f"{kind}/{tokens}"
+            found = evaluate(model, problems, task, how)
             solved[label] = float(found.solved.mean())
             if kind in GIVEN:
                 outcomes[label] = found.solved

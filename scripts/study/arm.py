@@ -22,11 +22,9 @@ from transformers import (
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.decoding import Decode, decode
-from dllm_rl.evaluation import Evaluation
+from dllm_rl.decoding import Decode, Evaluation, decode
 from dllm_rl.order import assess
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
-from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
@@ -89,16 +87,7 @@ def decode_as(model: nn.Module, puzzles: PuzzleBatch, how: Decoding, *, seed: in
         how: How to decode.
         seed: Random seed of the strategies that draw.
     """
-    return decode(
-        model,
-        puzzles,
-        get_strategy(how.strategy),
-        tokens_per_step=how.tokens_per_step,
-        threshold=how.threshold,
-        entropy_bound=how.entropy_bound,
-        policy=how.policy_config(),
-        generator=torch.Generator().manual_seed(seed),
-    )
+    return decode(model, puzzles, how.decoding(), generator=torch.Generator().manual_seed(seed))
 
 
 class ArmRun:

@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeVar, get_args
 
 import yaml
 
+import dllm_rl
 from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.decoding import EntropyBound, Threshold
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sft import SftArguments
-from dllm_rl.strategies import check_limits, get_strategy
 from llm_rl.training.budget import Budget, trapezoid
 from sudoku_env.errors import SudokuError
 from sudoku_env.logic import rule_index
@@ -59,13 +60,12 @@ class Decoding:
     entropy_bound: float | None = None
 
     def __post_init__(self) -> None:
-        check_limits(
-            get_strategy(self.strategy),
-            tokens_per_step=self.tokens_per_step,
-            threshold=self.threshold,
-            entropy_bound=self.entropy_bound,
-        )
-        self.policy_config()
+        if self.threshold is not None and self.entropy_bound is not None:
+            raise ValueError(
+                f"threshold={self.threshold} and entropy_bound={self.entropy_bound} are two rules for one thing; leave "
+                "one of them out"
+            )
+        self.decoding()
 
     @property
     def limit(self) -> str:
@@ -94,9 +94,15 @@ class Decoding:
             parts.append(f"T={self.position_temperature:g},{self.token_temperature:g}")
         return " ".join(parts)
 
-    def policy_config(self) -> PolicyConfig:
-        """The temperatures."""
-        return PolicyConfig(self.position_temperature, self.token_temperature)
+    def decoding(self) -> dllm_rl.Decoding:
+        """As `dllm_rl.decode` takes it."""
+        limit: Threshold | EntropyBound | None = None
+        if self.threshold is not None:
+            limit = Threshold(self.threshold)
+        elif self.entropy_bound is not None:
+            limit = EntropyBound(self.entropy_bound)
+        policy = PolicyConfig(self.position_temperature, self.token_temperature)
+        return dllm_rl.Decoding(self.strategy, tokens_per_step=self.tokens_per_step, limit=limit, policy=policy)
 
     def settings(self) -> dict[str, Any]:
         """The fields; without an entropy bound as results have them that were written before there was one."""

@@ -20,6 +20,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
+from dllm_rl.decoding import Decoding
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
@@ -146,8 +147,9 @@ for temperature, count in product(args.position_temperatures, args.trajectories)
         chosen = random.choice(len(prompts), count // args.num_generations, replace=False)
         puzzles = [pre_fill(prompts[number], tokenizer, args.max_gen_length) for number in chosen]
         batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
-        options = {"num_generations": args.num_generations, "policy": PolicyConfig(temperature), "generator": generator}
-        batches.append([rollout(model, batch, **options) for _ in range(2)])
+        how = Decoding("policy", policy=PolicyConfig(temperature), on_error="end")
+        options = {"num_generations": args.num_generations, "generator": generator}
+        batches.append([rollout(model, batch, how, **options) for _ in range(2)])
     records = [record for pair in batches for record in pair]
     values = CellValues(0.0, args.max_gen_length)
     totals = [totals_by_masked(record, args.gamma, args.max_gen_length + 1) for record in records]

@@ -26,11 +26,10 @@ from transformers import (
 )
 from transformers.trainer_callback import ExportableState
 
-from dllm_rl.evaluation import evaluate
+from dllm_rl.decoding import STRATEGIES, Decoding, evaluate, get_strategy
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
-from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.checkpoint import CheckpointError
@@ -155,7 +154,7 @@ class CurveCallback(TrainerCallback, ExportableState):
             line: dict[str, float] = {"step": step}
             for name, puzzles in self.sets.items():
                 for strategy in ("margin",) if name == "in" else self.args.curve_strategies:
-                    result = evaluate(model, puzzles, task, strategy=STRATEGIES[strategy], device=model.device)
+                    result = evaluate(model, puzzles, task, Decoding(strategy, on_error="end"), device=model.device)
                     line[f"{name}/{strategy}"] = float(result.solved.mean())
                     if strategy != "definite_first":
                         line[f"{name}/{strategy}/greedy_forced"] = result.greedy_forced
@@ -293,7 +292,7 @@ write_text_whole(folder / "arguments.json", json.dumps(asdict(args), indent=2))
 saved = AutoModelForMaskedLM.from_pretrained(folder).to(trainer.args.device)
 figures = {
     (f"{low}–{high}", strategy): float(
-        evaluate(saved, sets[name], task, strategy=STRATEGIES[strategy], device=saved.device).solved.mean()
+        evaluate(saved, sets[name], task, Decoding(strategy, on_error="end"), device=saved.device).solved.mean()
     )
     for name, (low, high) in (("in", clues), ("transfer", hard_clues))
     for strategy in ("margin", "probability", "definite_first")

@@ -1,7 +1,7 @@
 """What it is worth to fill an answer anew where it contradicts itself, at equal forward passes.
 
 Decodes by largest margin, a number of tokens a step or everything above a threshold, and the same with restarts
-(`dllm_rl.taking_back.TakeBack.restart_share`) for several shares and most passes. A share of 1 masks the whole answer
+(`dllm_rl.TakeBack.restart_share`) for several shares and most passes. A share of 1 masks the whole answer
 again, which is drawing another one until one fits: the control. Without restarts nothing is drawn.
 
 Puzzles come from a file of prompts, or with `--drawn` from the generator, of grids of the test split. Prints and writes
@@ -11,7 +11,7 @@ that is repaired; with several seeds of the draws, means and the lowest and high
     python -m scripts.sudoku.restarts [--model data/models/llada-sudoku9x9 --drawn 200 --threshold 8]
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,9 @@ import numpy as np
 import torch
 from transformers.utils import logging
 
-from dllm_rl.evaluation import Evaluation, evaluate
+from dllm_rl.decoding import Decoding, Evaluation, TakeBack, Threshold, evaluate
 from dllm_rl.shipped import load
-from dllm_rl.strategies import STRATEGIES
 from dllm_rl.sudoku import SudokuTask
-from dllm_rl.taking_back import TakeBack
 from llm_rl.training.command_line import USER_ERRORS, fail, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
 from scripts.sudoku.of_split import first_of_split
@@ -99,20 +97,24 @@ def main() -> None:
         puzzles = puzzles_of(args, tokenizer)
         settings = [TakeBack(most, restart_share=share) for share in args.restart_share for most in args.max_passes]
     task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
-    decodings: dict[str, dict[str, Any]] = {
-        f"{count} token{'s' if count > 1 else ''} a step": {"tokens_per_step": count} for count in args.tokens_per_step
+    decodings = {
+        f"{count} token{'s' if count > 1 else ''} a step": Decoding("margin", tokens_per_step=count)
+        for count in args.tokens_per_step
     }
-    decodings |= {f"margin of {value:g}": {"tokens_per_step": None, "threshold": value} for value in args.threshold}
+    decodings |= {
+        f"margin of {value:g}": Decoding("margin", tokens_per_step=None, limit=Threshold(value))
+        for value in args.threshold
+    }
     pd, table = load_pandas(), []
     folder = Path(args.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, limits in decodings.items():
-        common = {"strategy": STRATEGIES["margin"], "on_error": "continue", **limits}
-        plain = evaluate(model, puzzles, task, **common)
+    for name, how in decodings.items():
+        plain = evaluate(model, puzzles, task, how)
         table.append(row(name, None, [plain], plain))
-        for how in settings:
-            found = [evaluate(model, puzzles, task, take_back=how, seed=seed, **common) for seed in args.seeds]
-            table.append(row(name, how, found, plain))
+        for rule in settings:
+            restarting = replace(how, take_back=rule)
+            found = [evaluate(model, puzzles, task, restarting, seed=seed) for seed in args.seeds]
+            table.append(row(name, rule, found, plain))
             print(table[-1], flush=True)
         pd.DataFrame(table).to_csv(folder / "table.csv", index=False)
     of = f"drawn, {args.clues} clues" if args.drawn else args.data

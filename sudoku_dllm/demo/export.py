@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from dllm_rl import PolicyConfig, decode, get_strategy
+from dllm_rl import Decoding, PolicyConfig, decode
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.shipped import NOT_INSTALLED, load, model_folder, shipped_models
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
@@ -120,7 +120,7 @@ def solves(model: Any, tokenizer: Any, puzzle: str, tail: int) -> bool:
     answer = shortest_answer(tokenizer, build_prompt(board, "compact"), size_of(board.size), tail)
     # What is definite is not asked, so no rule of logic need be compiled for it.
     problem = PlaceboTask(tokenizer.pad_token_id).batch([answer])
-    found = decode(model, problem, get_strategy("margin"), on_error="end")
+    found = decode(model, problem, Decoding("margin", on_error="end"))
     return bool((found.right == found.judged).all())
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from dllm_rl.arguments import UnmaskArguments
+from dllm_rl.decoding import get_strategy
 from dllm_rl.shipped import model_folder
-from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import Tail
 from dllm_rl.task import Learned
 from dllm_rl.terms.expected_reward import FForm

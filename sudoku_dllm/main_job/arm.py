@@ -21,11 +21,9 @@ from transformers import (
 )
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decoding import decode
-from dllm_rl.evaluation import Evaluation, evaluate
+from dllm_rl.decoding import Decoding, Evaluation, decode, evaluate
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.shipped import load
-from dllm_rl.strategies import get_strategy
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
@@ -152,28 +150,22 @@ def train_arm(
 
 def solved(model: nn.Module, setting: Setting) -> float:
     """The share of the curve's puzzles that a model solves by the first strategy, one token a step."""
-    strategy = get_strategy(setting.script.strategies[0])
-    result = evaluate(model, setting.curve, setting.judged_as, strategy=strategy, device=setting.args.device)
+    how = Decoding(setting.script.strategies[0], on_error="end")
+    result = evaluate(model, setting.curve, setting.judged_as, how, device=setting.args.device)
     return float(result.solved.mean())
 
 
 def judge(model: nn.Module, setting: Setting, seed: int, progress: Progress) -> dict[tuple[str, str, int], Evaluation]:
     """Decode every held-out set by every strategy and number of tokens a step."""
     script = setting.script
-    ways = [(name, how, k) for name in setting.tests for how in script.strategies for k in script.eval_tokens]
+    policy = setting.args.policy_config(1.0)
+    ways = [(name, strategy, k) for name in setting.tests for strategy in script.strategies for k in script.eval_tokens]
     found = {}
-    for number, (name, how, k) in enumerate(ways):
+    for number, (name, strategy, k) in enumerate(ways):
         progress(number / len(ways))
-        found[name, how, k] = evaluate(
-            model,
-            setting.tests[name],
-            setting.judged_as,
-            strategy=get_strategy(how),
-            tokens_per_step=k,
-            policy=setting.args.policy_config(1.0),
-            seed=seed,
-            device=setting.args.device,
-        )
+        how = Decoding(strategy, tokens_per_step=k, policy=policy, on_error="end")
+        tests = setting.tests[name]
+        found[name, strategy, k] = evaluate(model, tests, setting.judged_as, how, seed=seed, device=setting.args.device)
     return found
 
 
@@ -218,10 +210,11 @@ def draw_decode(
     model: nn.Module, setting: Setting, evaluations: dict[tuple[str, str, int], Evaluation], path: Path
 ) -> None:
     """Draw how the first held-out puzzle that is solved (the first one if none is) is decoded, one token a step."""
-    (name, how, _), found = next(iter(evaluations.items()))
+    (name, strategy, _), found = next(iter(evaluations.items()))
     batch = setting.judged_as.batch([setting.tests[name][int(np.argmax(found.solved))]]).to(setting.args.device)
-    policy, generator = setting.args.policy_config(1.0), torch.Generator(device=setting.args.device).manual_seed(0)
-    record = decode(model, batch, get_strategy(how), on_error="end", policy=policy, generator=generator)
+    how = Decoding(strategy, policy=setting.args.policy_config(1.0), on_error="end")
+    generator = torch.Generator(device=setting.args.device).manual_seed(0)
+    record = decode(model, batch, how, generator=generator)
     decode_gif(path, batch.boards(record.states_of(0)), batch.layout.solution)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from transformers import AutoModelForMaskedLM
 
+from dllm_rl.decoding import Decoding
 from dllm_rl.statistics import estimate
-from dllm_rl.strategies import get_strategy
 from llm_rl.training.output_folder import RECORD
 from sudoku_dllm.machine import versions
 from sudoku_dllm.main_job.arguments import BASE
@@ -95,9 +95,10 @@ def _replays(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> list[Replay]
     """Decodes of the last arm with its first seed: of puzzles that it solves, and of some that it fails."""
     setting = outcomes.setting
     job = next(job for job in jobs if job.arm == jobs[-1].arm)
-    name, how, k = key = outcomes.leading(next(iter(setting.tests)))
+    name, strategy, k = key = outcomes.leading(next(iter(setting.tests)))
     rows = chosen(outcomes.evaluations[job][key].solved.tolist())
     folder = setting.script.model if job.arm == BASE else job.folder(run) / MODEL
     model: Any = AutoModelForMaskedLM.from_pretrained(folder).eval()
     puzzles = [setting.tests[name][row] for row in rows]
-    return replays_of(model, f"{job.arm}, {name}", setting.judged_as, puzzles, get_strategy(how), k)
+    how = Decoding(strategy, tokens_per_step=k)
+    return replays_of(model, f"{job.arm}, {name}", setting.judged_as, puzzles, how)

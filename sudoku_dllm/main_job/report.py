@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dllm_rl.evaluation import Evaluation
+from dllm_rl.decoding import Evaluation
 from dllm_rl.shipped import model_folder
 from dllm_rl.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
 from llm_rl.training.reports import load_pandas, load_pyplot

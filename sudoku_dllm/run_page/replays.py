@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from torch import nn
 
-from dllm_rl.decoding import Decode, decode
-from dllm_rl.strategies import Strategy
+from dllm_rl.decoding import Decode, Decoding, decode
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_dllm.run_page.page import Replay
 from sudoku_env.board import geometry, size_of
@@ -25,12 +24,7 @@ def chosen(solved: Sequence[bool]) -> list[int]:
 
 
 def replays_of(
-    model: nn.Module,
-    name: str,
-    task: SudokuTask,
-    puzzles: Sequence[PreFilled],
-    strategy: Strategy,
-    tokens_per_step: int,
+    model: nn.Module, name: str, task: SudokuTask, puzzles: Sequence[PreFilled], how: Decoding
 ) -> list[Replay]:
     """Decode puzzles to their ends and keep every board.
 
@@ -39,11 +33,10 @@ def replays_of(
         name: Its name, for titles.
         task: What kind of problems they are.
         puzzles: The puzzles.
-        strategy: How positions are chosen.
-        tokens_per_step: Positions filled from one pass.
+        how: How to decode.
     """
     batch = task.batch(list(puzzles)).to(next(model.parameters()).device)
-    record = decode(model, batch, strategy, tokens_per_step=tokens_per_step)
+    record = decode(model, batch, how)
     return [replay_in(batch, record, row, name) for row in range(len(puzzles))]
 
 

@@ -7,12 +7,11 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import decode
+from dllm_rl.decoding import Decoding, decode
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import rollout
 from dllm_rl.sft import SftDataset, masked_diffusion_loss
-from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
@@ -88,10 +87,11 @@ def half_learned(model: LladaForMaskedLM, problems: PuzzleBatch) -> bool:
     """Whether a third of the trajectories of three puzzles solve them, and greedy decodes both solve and err early."""
     policy = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
     probe, generator = problems.select(torch.arange(3)), torch.Generator().manual_seed(0)
-    if int(rollout(model, probe, num_generations=24, policy=policy, generator=generator).solved.sum()) < 24:
+    how = Decoding("policy", policy=policy, on_error="end")
+    if int(rollout(model, probe, how, num_generations=24, generator=generator).solved.sum()) < 24:
         return False
     ways = (("margin", 1), ("margin", 3), ("probability", 1))
-    decodes = [decode(model, problems, get_strategy(name), tokens_per_step=count) for name, count in ways]
+    decodes = [decode(model, problems, Decoding(name, tokens_per_step=count)) for name, count in ways]
     left = [record.forward_passes - record.error_step for record in decodes]  # passes from the first error on
     return all(bool((passes == 0).any() and (passes > 1).any()) for passes in left)
 

@@ -11,11 +11,9 @@ import torch
 from torch import Tensor
 
 from dllm_rl.batch_check import check_batch
-from dllm_rl.decoding import decode
-from dllm_rl.evaluation import evaluate
+from dllm_rl.decoding import Decoding, decode, evaluate
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
-from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from sudoku_env.prompts.tokens import PreFilled
@@ -203,7 +201,7 @@ def test_trainings_and_decodes_refuse_a_wrong_batch_before_they_begin(tmp_path: 
     with pytest.raises(ValueError, match=wrong):
         evaluate(model, PAIRS, FloatTask())
     with pytest.raises(ValueError, match=wrong):
-        decode(model, FloatTask().batch(PAIRS), get_strategy("margin"))
+        decode(model, FloatTask().batch(PAIRS), Decoding("margin"))
     with pytest.raises(ValueError, match=r"TaskWithout\.record_classes is missing"):
         UnmaskTrainer(model, arguments(tmp_path), PAIRS, TaskWithout())  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())

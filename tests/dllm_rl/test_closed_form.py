@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
+from dllm_rl.decoding import OnError
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF
 from dllm_rl.rollouts import Rollout, rollout
@@ -18,7 +19,6 @@ from dllm_rl.terms.closed_form import log_expectation, log_expected_value
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import ScoredStates
 from dllm_rl.terms.values import CellValues, Values
-from dllm_rl.trajectories import OnError
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import (
     after,
@@ -29,7 +29,7 @@ from tests.dllm_rl.helpers.policy_reference import (
     trajectories,
     value,
 )
-from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run, uneven_rollout
+from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, moved, near, run, uneven_rollout
 from tests.dllm_rl.test_update import EXACT, MASK, toy
 
 CLOSED = ObjectiveConfig(objective="closed", f_weight="none")
@@ -269,8 +269,8 @@ def test_it_is_a_sum_over_states_however_they_were_reached(
 ) -> None:
     """Values and weights are those of single positions, whatever a decision of the roll-out fills."""
     generator = torch.Generator().manual_seed(4)
-    options = {"tokens_per_step": tokens_per_step, "on_error": on_error, "generator": generator}
-    record = rollout(model, batch, num_generations=1, policy=POLICY, **options)  # type: ignore[arg-type]
+    how = replace(DRAWN, tokens_per_step=tokens_per_step, on_error=on_error)
+    record = rollout(model, batch, how, num_generations=1, generator=generator)
     check_against_loops(model, puzzles, record, replace(CLOSED, f_form="log", f_weight="one_step"), values)
 
 
@@ -290,7 +290,7 @@ def check_against_loops(
 def test_without_its_weight_the_first_term_leaves_f_as_it_was(
     model: LladaForMaskedLM, batch: PuzzleBatch, form: str
 ) -> None:
-    record = rollout(model, batch, num_generations=4, policy=POLICY, generator=torch.Generator().manual_seed(1))
+    record = rollout(model, batch, DRAWN, num_generations=4, generator=torch.Generator().manual_seed(1))
     moved(model, 0.02)
     shared = {"rl_weight": 0.0, "sft_weight": 0.7, "f_form": form, "ce_weight": 0.2}
     sampled, expected = run(model, record, ObjectiveConfig(**shared))  # type: ignore[arg-type]
@@ -301,7 +301,7 @@ def test_without_its_weight_the_first_term_leaves_f_as_it_was(
 
 
 def test_values_must_be_given(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = rollout(model, batch, policy=POLICY)
+    record = rollout(model, batch, DRAWN)
     with pytest.raises(ValueError, match=r"rl_weight=1\.0 needs values"):
         run(model, record, CLOSED)
 

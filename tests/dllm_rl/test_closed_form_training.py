@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import dllm_rl.trainer
+from dllm_rl.decoding import Decoding
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.terms.values import VALUE_DECAY, CellValues, totals_by_masked
 from dllm_rl.update import objective_pass
@@ -103,10 +104,9 @@ def test_it_raises_the_chance_that_decisions_are_right(
     run = trainer(tmp_path, max_steps=30, learning_rate=3e-3, reduction="mean", **CLOSED, **changes)
     run.train()
     batch = rollouts[0].problems
+    how = Decoding("policy", policy=run.policy, on_error="end")
     solved = [
-        rollout(
-            model, batch, num_generations=32, policy=run.policy, generator=torch.Generator().manual_seed(0)
-        ).steps_before_error
+        rollout(model, batch, how, num_generations=32, generator=torch.Generator().manual_seed(0)).steps_before_error
         for model in (warm_model(), run.model)
     ]
     assert float(solved[1].double().mean()) > float(solved[0].double().mean()) + 0.5

@@ -8,11 +8,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import Decode, decode
+from dllm_rl.decoding import (
+    STRATEGIES,
+    Decode,
+    Decoding,
+    EntropyBound,
+    Strategy,
+    Threshold,
+    decode,
+    semi_autoregressive,
+)
+from dllm_rl.decoding.choosing import best_positions, draw_positions
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig
-from dllm_rl.strategies import STRATEGIES, Strategy, best_positions, draw_positions, get_strategy, semi_autoregressive
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.prompts.tokens import PreFilled, detect_definite
 from tests.dllm_rl.helpers.policy_reference import Policy, policy_at
@@ -32,22 +41,22 @@ def entropy_at(policy: Policy, ell: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "threshold", "bound"),
+    ("name", "count", "limit"),
     [
         *(
-            (name, count, None, None)
+            (name, count, None)
             for name in ("margin", "probability", "left_to_right", "definite_first")
             for count in (1, 2, 3)
         ),
-        ("margin", None, 1.5, None),
-        ("margin", 2, 0.5, None),
-        ("probability", None, math.log(0.7), None),
-        ("probability", None, 1.0, None),
-        ("definite_first", None, 1.5, None),
-        ("definite_first", None, None, None),
-        ("margin", None, None, 0.5),
-        ("probability", 3, None, 1.0),
-        ("definite_first", None, None, 0.5),
+        ("margin", None, Threshold(1.5)),
+        ("margin", 2, Threshold(0.5)),
+        ("probability", None, Threshold(math.log(0.7))),
+        ("probability", None, Threshold(1.0)),
+        ("definite_first", None, Threshold(1.5)),
+        ("definite_first", None, None),
+        ("margin", None, EntropyBound(0.5)),
+        ("probability", 3, EntropyBound(1.0)),
+        ("definite_first", None, EntropyBound(0.5)),
     ],
 )
 def test_against_loops(
@@ -56,17 +65,16 @@ def test_against_loops(
     tokenizer: PreTrainedTokenizerFast,
     name: str,
     count: int | None,
-    threshold: float | None,
-    bound: float | None,
+    limit: Threshold | EntropyBound | None,
 ) -> None:
     """Each puzzle alone, from the definitions, on to the end after errors; with a limit, steps differ in their size."""
 
     def compared(seed: int) -> set[int]:
-        return compare(beside(model, seed), puzzles, tokenizer, name, count, threshold, bound)
+        return compare(beside(model, seed), puzzles, tokenizer, name, count, limit)
 
-    if bound is None and threshold in (None, 1.0):
+    if limit in (None, Threshold(1.0)):
         sizes = compared(0)
-        assert threshold is None or sizes == {1}
+        assert limit is None or sizes == {1}
     else:
         first_with(lambda sizes: len(sizes) > 1, compared, seed=0)
 
@@ -77,12 +85,11 @@ def compare(
     tokenizer: PreTrainedTokenizerFast,
     name: str,
     count: int | None,
-    threshold: float | None,
-    bound: float | None,
+    limit: Threshold | EntropyBound | None,
 ) -> set[int]:
     """Hold decodes to the definitions; the numbers of positions that were filled in a step."""
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
-    record = decode(model, batch, get_strategy(name), tokens_per_step=count, threshold=threshold, entropy_bound=bound)
+    record = decode(model, batch, Decoding(name, tokens_per_step=count, limit=limit))
     sizes: set[int] = set()
     for row, puzzle in enumerate(puzzles):
         layout, state = puzzle.layout, list(puzzle.token_ids)
@@ -96,13 +103,13 @@ def compare(
                 allowed = [ell for ell in detect_definite(digits, layout) if ell in policy.position] or allowed
             rank = {ell: best_is_large(name, policy, ell) for ell in allowed}
             chosen = sorted(allowed, key=rank.__getitem__, reverse=True)[:count]
-            if threshold is not None:
+            if isinstance(limit, Threshold):
                 scale = math.log if name == "probability" else float
-                chosen = chosen[:1] + [ell for ell in chosen[1:] if scale(rank[ell]) >= threshold]
-            if bound is not None:
+                chosen = chosen[:1] + [ell for ell in chosen[1:] if scale(rank[ell]) >= limit.score]
+            if isinstance(limit, EntropyBound):
                 entropies = [entropy_at(policy, ell) for ell in chosen]
                 sums = [sum(entropies[: size + 1]) - max(entropies[: size + 1]) for size in range(len(chosen))]
-                chosen = [ell for ell, excess in zip(chosen, sums, strict=True) if excess <= bound]
+                chosen = [ell for ell, excess in zip(chosen, sums, strict=True) if excess <= limit.nats]
             sizes.add(len(chosen))
             for ell in chosen:
                 state[layout.prompt_length + ell] = int(policy.token[ell].argmax())
@@ -121,7 +128,7 @@ def test_every_strategy_fills_everything_once(
     model: LladaForMaskedLM, batch: PuzzleBatch, name: str, count: int
 ) -> None:
     generator = torch.Generator().manual_seed(0)
-    record = decode(model, batch, get_strategy(name), tokens_per_step=count, generator=generator)
+    record = decode(model, batch, Decoding(name, tokens_per_step=count), generator=generator)
     masked = batch.responses == batch.layout.mask_id
     assert torch.equal(record.step_of >= 0, masked)
     assert torch.equal(record.responses[~masked], batch.responses[~masked])
@@ -134,15 +141,15 @@ def test_every_strategy_fills_everything_once(
 
 
 def test_chunks_of_the_batch_change_nothing(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    whole = decode(model, batch, get_strategy("entropy"), tokens_per_step=2)
+    whole = decode(model, batch, Decoding("entropy", tokens_per_step=2))
     length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
-    parts = decode(model.train(), batch, get_strategy("entropy"), tokens_per_step=2, max_tokens=2 * length + 1)
+    parts = decode(model.train(), batch, Decoding("entropy", tokens_per_step=2), max_tokens=2 * length + 1)
     assert torch.equal(whole.responses, parts.responses) and torch.equal(whole.step_of, parts.step_of)
     assert model.training
 
 
 def test_blocks_are_filled_one_after_the_other(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = decode(model, batch, semi_autoregressive(5), tokens_per_step=3)
+    record = decode(model, batch, Decoding(semi_autoregressive(5), tokens_per_step=3))
     for row in record.step_of:
         blocks = [part[part >= 0] for part in row.split(5)]
         blocks = [part for part in blocks if len(part)]
@@ -151,7 +158,7 @@ def test_blocks_are_filled_one_after_the_other(model: LladaForMaskedLM, batch: P
 
 
 def test_boards_of_a_decode(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = decode(model, batch, get_strategy("random"), tokens_per_step=2, generator=torch.Generator().manual_seed(3))
+    record = decode(model, batch, Decoding("random", tokens_per_step=2), generator=torch.Generator().manual_seed(3))
     for row in range(3):
         boards = batch.read_states(record.states_of(row))
         assert boards.shape == (int(record.forward_passes[row]) + 1, 16)
@@ -166,17 +173,17 @@ def test_boards_of_a_decode(model: LladaForMaskedLM, batch: PuzzleBatch) -> None
 
 def test_ties_go_to_the_left() -> None:
     score = torch.tensor([[1.0, 3.0, 2.0, 3.0, NEG_INF, 3.0], [NEG_INF, 0.0, NEG_INF, NEG_INF, NEG_INF, NEG_INF]])
-    rows, _, columns = best_positions(score, 2, None)
+    rows, _, columns = best_positions(score, 2)
     assert (rows.tolist(), columns.tolist()) == ([0, 0, 1], [1, 3, 1])
 
 
 def test_threshold_keeps_the_best_and_what_reaches_it() -> None:
     score = torch.tensor([[1.0, 3.0, 2.0, NEG_INF], [NEG_INF, 0.5, 0.0, NEG_INF], [2.0, 2.5, 4.0, 3.0]])
-    rows, _, columns = best_positions(score, None, 2.0)
+    rows, _, columns = best_positions(score, None, Threshold(2.0))
     assert (rows.tolist(), columns.tolist()) == ([0, 0, 1, 2, 2, 2, 2], [1, 2, 1, 2, 3, 1, 0])
-    rows, _, columns = best_positions(score, 2, 2.0)
+    rows, _, columns = best_positions(score, 2, Threshold(2.0))
     assert (rows.tolist(), columns.tolist()) == ([0, 0, 1, 2, 2], [1, 2, 1, 2, 3])
-    rows, _, columns = best_positions(score, None, None)
+    rows, _, columns = best_positions(score, None)
     assert rows.tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2]
 
 
@@ -211,10 +218,7 @@ def test_an_error_ends_a_decode_after_its_step(model: LladaForMaskedLM, batch: P
             decode(
                 model,
                 batch,
-                get_strategy("policy"),
-                tokens_per_step=2,
-                on_error=on_error,
-                policy=PolicyConfig(1.0, 5.0),
+                Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0, 5.0), on_error=on_error),
                 generator=torch.Generator().manual_seed(seed),
             )
             for on_error in ("continue", "end")
@@ -232,8 +236,6 @@ def test_an_error_ends_a_decode_after_its_step(model: LladaForMaskedLM, batch: P
     assert torch.equal(ended.step_of, whole.step_of.masked_fill(~filled, -1))
     opened = (batch.responses == batch.mask_id) & ~filled
     assert torch.equal(ended.responses, whole.responses.masked_fill(opened, batch.mask_id))
-    with pytest.raises(ValueError, match="on_error='stop' is unknown"):
-        decode(model, batch, get_strategy("margin"), on_error="stop")  # type: ignore[arg-type]
 
 
 class Eos(nn.Module):
@@ -246,7 +248,7 @@ class Eos(nn.Module):
 @pytest.mark.parametrize("count", [1, 2])
 def test_cells_without_a_digit_are_not_filled_again(batch: PuzzleBatch, count: int) -> None:
     """Such cells read as blanks, so logic may decide them; the oracle must look at the masked ones only."""
-    record = decode(as_policy_model(Eos()), batch, get_strategy("definite_first"), tokens_per_step=count)
+    record = decode(as_policy_model(Eos()), batch, Decoding("definite_first", tokens_per_step=count))
     masked = batch.responses == batch.layout.mask_id
     assert bool((record.responses[masked] == 1).all())
     boards = batch.read_states(record.states_of(0))
@@ -256,13 +258,11 @@ def test_cells_without_a_digit_are_not_filled_again(batch: PuzzleBatch, count: i
 def test_a_strategy_that_chooses_nothing_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     nothing = Strategy("nothing", lambda scores, definite: torch.full_like(scores.margins, NEG_INF))
     with pytest.raises(ValueError, match="'nothing' must give every state a finite score"):
-        decode(model, batch, nothing)
+        decode(model, batch, Decoding(nothing))
 
 
 def test_bad_arguments_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    with pytest.raises(ValueError, match="tokens_per_step=0"):
-        decode(model, batch, get_strategy("margin"), tokens_per_step=0)
     with pytest.raises(ValueError, match="max_tokens"):
-        decode(model, batch, get_strategy("margin"), max_tokens=8)
-    with pytest.raises(ValueError, match=r"entropy_bound=0\.1 decides nothing at tokens_per_step=1"):
-        decode(model, batch, get_strategy("margin"), entropy_bound=0.1)
+        decode(model, batch, Decoding("margin"), max_tokens=8)
+    with pytest.raises(ValueError, match="on_error='correct' is for roll-outs"):
+        decode(model, batch, Decoding("margin", on_error="correct"))

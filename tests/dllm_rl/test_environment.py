@@ -1,5 +1,7 @@
 """The environment does what a roll-out does: every decision of real roll-outs, replayed in it."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,17 +10,17 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
+from dllm_rl.decoding import OnError
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.trajectories import OnError
 from sudoku_env.envs.sources import PromptPool
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_llada import make_model
-from tests.dllm_rl.helpers.update_checks import POLICY, uneven, uneven_rollout
+from tests.dllm_rl.helpers.update_checks import DRAWN, uneven, uneven_rollout
 
 LENGTH, LAM, GROUP = 19, 0.25, 6
 
@@ -109,10 +111,10 @@ def test_roll_outs_replay_in_the_environments(
         fewer = bool((record.live & (record.positions < 0).any(2)).any())
         return uneven(record) and bool((record.rewards >= 1).any()) and fewer == (count > 1)
 
-    options = {"tokens_per_step": count, "on_error": on_error, "lam": LAM}
-    record = uneven_rollout(fitted, batch, seed=count, has=of_every_kind, num_generations=GROUP, **options)
+    how, options = replace(DRAWN, tokens_per_step=count, on_error=on_error), {"num_generations": GROUP, "lam": LAM}
+    record = uneven_rollout(fitted, batch, how, seed=count, has=of_every_kind, **options)
     generator = torch.Generator().manual_seed(count)
-    of_chance = rollout(blind, batch, num_generations=GROUP, policy=POLICY, generator=generator, **options)
+    of_chance = rollout(blind, batch, how, generator=generator, **options)
     for played in (record, of_chance):
         assert_replays_alone(env, played)
         assert_replays_together(envs, played)

@@ -1,21 +1,20 @@
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.evaluation import Evaluation, evaluate, paired_difference
+from dllm_rl.decoding import Decoding, Evaluation, evaluate, get_strategy, paired_difference
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.statistics import estimate
-from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error
 from tests.dllm_rl.helpers.evaluations import FIRST, SECOND, evaluation
 from tests.dllm_rl.helpers.policy_reference import after, is_over, policy_at
-from tests.dllm_rl.helpers.update_checks import uneven_rollout
+from tests.dllm_rl.helpers.update_checks import DRAWN, uneven_rollout
 from tests.dllm_rl.test_decode import Eos
 
 
@@ -98,7 +97,7 @@ def test_a_model_without_digits_solves_nothing_and_fails_at_once(
     puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     model, first = as_policy_model(Eos()), get_strategy("definite_first")
-    result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), strategy=first)
+    result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), Decoding(first, on_error="end"))
     assert not result.solved.any()
     assert result.summary()["solved"] == 0.0
     assert not result.steps_before_error.any()
@@ -109,7 +108,7 @@ def test_a_seed_decides_the_strategies_that_draw(
 ) -> None:
     policy, task = PolicyConfig(position_temperature=1.0, token_temperature=1.0), SudokuTask(tokenizer.pad_token_id)
     results = [
-        evaluate(model, puzzles * 4, task, strategy=get_strategy("policy"), policy=policy, seed=seed)
+        evaluate(model, puzzles * 4, task, Decoding("policy", policy=policy, on_error="end"), seed=seed)
         for seed in (0, 0, 1)
     ]
     steps = [result.steps_before_error.tolist() for result in results]
@@ -117,7 +116,8 @@ def test_a_seed_decides_the_strategies_that_draw(
 
 
 def test_definite_greedy_positions_are_counted_in_live_states_only(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = uneven_rollout(model, batch, seed=0, num_generations=6, policy=PolicyConfig(1.0, 1.0))
+    how = replace(DRAWN, policy=PolicyConfig(1.0, 1.0))
+    record = uneven_rollout(model, batch, how, seed=0, num_generations=6)
     definite, judged = record.greedy_definite, record.greedy_judged
     for row in range(len(record.state_of)):
         for k, state in enumerate(record.state_of[row].tolist()):
@@ -131,4 +131,4 @@ def test_bad_arguments_are_refused(model: LladaForMaskedLM, puzzles: list[PreFil
     with pytest.raises(ValueError, match="no problems"):
         evaluate(model, [], SudokuTask(0))
     with pytest.raises(ValueError, match="'best' is unknown"):
-        evaluate(model, puzzles, SudokuTask(0), strategy=get_strategy("best"))
+        evaluate(model, puzzles, SudokuTask(0), Decoding("best"))

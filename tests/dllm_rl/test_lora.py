@@ -11,6 +11,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from dllm_rl.decoding import Decoding
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import rollout
@@ -152,7 +153,9 @@ def gradients(model: PeftModel) -> dict[str, Tensor]:
     batch = PuzzleBatch.collate(puzzles(2), pad_id=tokenizer().pad_token_id)
     policy = PolicyConfig(position_temperature=1.0)
     generator = torch.Generator().manual_seed(0)
-    record = rollout(model, batch, num_generations=4, policy=policy, generator=generator)
+    record = rollout(
+        model, batch, Decoding("policy", policy=policy, on_error="end"), num_generations=4, generator=generator
+    )
     model.train()
     objective_pass(model, record, lambda rl, sft: (rl + sft).backward(), config=ObjectiveConfig(), max_tokens=800)
     return {name: parameter.grad for name, parameter in trained(model).items() if parameter.grad is not None}

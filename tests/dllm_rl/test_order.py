@@ -5,11 +5,9 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import Decode, decode
-from dllm_rl.evaluation import Evaluation, evaluate
+from dllm_rl.decoding import Decode, Decoding, Evaluation, decode, evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.order import assess, known_mean, ladder_order, mean_order, rank_correlation
-from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_env.order import ladder_rounds, random_order_tiers, tier_shares
 from sudoku_env.prompts.tokens import PreFilled, detect_definite
@@ -19,9 +17,9 @@ from sudoku_env.prompts.tokens import PreFilled, detect_definite
 def test_decodes_that_go_on_after_an_error_are_judged_like_those_that_end(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, name: str
 ) -> None:
-    expected = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), strategy=get_strategy(name))
+    expected = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), Decoding(name, on_error="end"))
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
-    record = decode(model, batch, get_strategy(name))
+    record = decode(model, batch, Decoding(name))
     metrics, order = Evaluation.of(record), ladder_order(record)
     for column in ("solved", "steps_before_error", "greedy_judged", "greedy_definite", "chosen_judged"):
         np.testing.assert_array_equal(getattr(metrics, column), getattr(expected, column))
@@ -40,7 +38,7 @@ def test_against_loops(
     model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], name: str, count: int
 ) -> None:
     generator = torch.Generator().manual_seed(1)
-    record = decode(model, batch, get_strategy(name), tokens_per_step=count, generator=generator)
+    record = decode(model, batch, Decoding(name, tokens_per_step=count), generator=generator)
     metrics, order = Evaluation.of(record), ladder_order(record)
     chosen: list[bool] = []
     greedy: list[bool] = []
@@ -103,7 +101,7 @@ def test_definite_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, p
 
 def test_an_assessment_puts_the_parts_together(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     """From the puzzles themselves, as they were given to the model."""
-    record = decode(model, batch, get_strategy("margin"), tokens_per_step=2)
+    record = decode(model, batch, Decoding("margin", tokens_per_step=2))
     found, metrics, order = assess(record, seed=3), Evaluation.of(record), ladder_order(record)
     boards, solutions = batch.boards(batch.responses), batch.boards(batch.answers)
     floor = random_order_tiers(boards, solutions, cell_steps=order.cell_steps, live_cells=metrics.chosen_judged, seed=3)

@@ -5,17 +5,13 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import decode
+from dllm_rl.decoding import Decode, Decoding, TakeBack, decode
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import inverse_cdf
-from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.taking_back import TakeBack
 from sudoku_env.board import find_conflict, geometry
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_sums import SumTask, sum_model
-
-MARGIN = get_strategy("margin")
 
 
 def clashes(problems, response):
@@ -73,9 +69,7 @@ def test_against_loops(
         record = decode(
             model,
             problems,
-            MARGIN,
-            tokens_per_step=count,
-            take_back=how,
+            Decoding("margin", tokens_per_step=count, take_back=how),
             generator=torch.Generator().manual_seed(number),
         )
         expected = alone(model, problems, how, count, torch.Generator().manual_seed(number))
@@ -89,7 +83,7 @@ def test_what_fits_stays_as_it_is_and_what_does_not_is_filled_to_the_end(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     problems = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
-    plain = decode(model, problems, MARGIN, tokens_per_step=3)
+    plain = decode(model, problems, Decoding("margin", tokens_per_step=3))
     everyone = torch.arange(len(puzzles))
     fits = ~problems.contradictions(plain.responses, everyone).any(1)
     assert 0 < int(fits.sum()) < len(puzzles)
@@ -99,9 +93,7 @@ def test_what_fits_stays_as_it_is_and_what_does_not_is_filled_to_the_end(
         record = decode(
             model,
             problems,
-            MARGIN,
-            tokens_per_step=3,
-            take_back=TakeBack(limit, restart_share=0.3),
+            Decoding("margin", tokens_per_step=3, take_back=TakeBack(limit, restart_share=0.3)),
             generator=torch.Generator().manual_seed(0),
         )
         for name in ("responses", "forward_passes", "step_of"):
@@ -112,13 +104,29 @@ def test_what_fits_stays_as_it_is_and_what_does_not_is_filled_to_the_end(
     few = decode(
         model,
         problems,
-        MARGIN,
-        tokens_per_step=3,
-        take_back=TakeBack(40, restart_share=0.3),
+        Decoding("margin", tokens_per_step=3, take_back=TakeBack(40, restart_share=0.3)),
         generator=torch.Generator().manual_seed(0),
         max_tokens=2 * problems.length,
     )
     assert torch.equal(few.responses, record.responses)  # however they are cut into passes
+
+
+def test_a_puzzle_that_occurs_twice_shares_its_passes_and_not_its_draws(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    """Each of the two is decoded as beside another puzzle, where it shares nothing."""
+    how = Decoding("margin", tokens_per_step=3, take_back=TakeBack(40, restart_share=0.3))
+
+    def decoded(*chosen: int) -> Decode:
+        problems = PuzzleBatch.collate([puzzles[number] for number in chosen], pad_id=tokenizer.pad_token_id)
+        return decode(model, problems, how, generator=torch.Generator().manual_seed(0))
+
+    one = int((decoded(*range(len(puzzles))).taken_back > 0).nonzero()[0])
+    other = (one + 2) % len(puzzles)  # with a prompt of the same template
+    twice = decoded(one, one)
+    for row, beside in enumerate((decoded(one, other), decoded(other, one))):
+        for name in ("responses", "step_of", "forward_passes", "taken_back"):
+            assert torch.equal(getattr(twice, name)[row], getattr(beside, name)[row])
 
 
 def test_contradictions_are_those_of_the_board(batch: PuzzleBatch) -> None:
@@ -146,4 +154,4 @@ def test_bad_numbers_and_tasks_without_rules_are_refused() -> None:
             TakeBack(8, restart_share=share)
     sums = SumTask().batch([(1, 2), (3, 4)])
     with pytest.raises(ValueError, match=r"SumBatch does not say which answers contradict themselves"):
-        decode(sum_model(), sums, MARGIN, take_back=TakeBack(8, restart_share=0.5))
+        decode(sum_model(), sums, Decoding("margin", take_back=TakeBack(8, restart_share=0.5)))

@@ -7,22 +7,21 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import decode
+from dllm_rl.decoding import Decoding, EntropyBound, OnError, TakeBack, decode
+from dllm_rl.decoding.trajectories import micro_batches
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.noise import puzzle_noise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
-from dllm_rl.strategies import STRATEGIES, get_strategy
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.trajectories import OnError, micro_batches
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error, pre_fill
 from tests.dllm_rl.helpers.policy_reference import actions_at, after, f_of, is_over, policy_at
 from tests.dllm_rl.helpers.tiny_llada import make_model
-from tests.dllm_rl.helpers.update_checks import POLICY, run, uneven, uneven_rollout
+from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, run, uneven, uneven_rollout
 from tests.helpers.drawn import first_with
 
 
@@ -95,7 +94,7 @@ def test_trajectories_on_6x6_replay() -> None:
     model = make_model(vocab_size=len(tokenizer), mask_token_id=tokenizer.mask_token_id).double()
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
     torch.manual_seed(0)
-    assert_replays(model, rollout(model, batch, num_generations=3, policy=POLICY), puzzles, 0.5)
+    assert_replays(model, rollout(model, batch, DRAWN, num_generations=3), puzzles, 0.5)
 
 
 @pytest.mark.parametrize("on_error", ["end", "correct"])
@@ -107,22 +106,25 @@ def test_decisions_on_several_positions_by_definition(
     def some_wrong_and_some_to_the_end(record: Rollout) -> bool:
         return bool(record.errors.any()) and int(record.live.sum(1).max()) == int(record.decisions.max())
 
-    options = {"num_generations": 8, "tokens_per_step": count, "on_error": on_error, "lam": 0.3, "max_tokens": 200}
-    record = uneven_rollout(model, batch, seed=count, has=some_wrong_and_some_to_the_end, **options)
+    how = replace(DRAWN, tokens_per_step=count, on_error=on_error)
+    options = {"num_generations": 8, "lam": 0.3, "max_tokens": 200}
+    record = uneven_rollout(model, batch, how, seed=count, has=some_wrong_and_some_to_the_end, **options)
     assert_replays(model, record, puzzles, 0.3, corrected=on_error == "correct")
 
 
 def test_what_a_roll_out_of_several_positions_refuses(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    with pytest.raises(ValueError, match="tokens_per_step=0 must be at least 1"):
-        rollout(model, batch, tokens_per_step=0)
+    with pytest.raises(ValueError, match="tokens_per_step=None is for decodes"):
+        rollout(model, batch, replace(DRAWN, tokens_per_step=None))
+    with pytest.raises(ValueError, match=r"EntropyBound\(nats=0\.1\) is for decodes"):
+        rollout(model, batch, Decoding("margin", tokens_per_step=3, limit=EntropyBound(0.1)))
+    with pytest.raises(ValueError, match=r"TakeBack\(max_passes=8, .* is for decodes"):
+        rollout(model, batch, Decoding("margin", take_back=TakeBack(8, remask_count=1)))
     with pytest.raises(ValueError, match="fills fewer positions a step than asked for; take tokens_per_step=1"):
-        rollout(model, batch, tokens_per_step=5, strategy=STRATEGIES["definite_first"], on_error="correct")
-    with pytest.raises(ValueError, match="on_error='stop' is unknown"):
-        rollout(model, batch, on_error="stop")  # type: ignore[arg-type]
+        rollout(model, batch, Decoding("definite_first", tokens_per_step=5, on_error="correct"))
 
 
 def test_distinct_states_are_distinct_shared_and_ordered_by_step(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = rollout(model, batch, num_generations=16, policy=POLICY)  # all share their first states
+    record = rollout(model, batch, DRAWN, num_generations=16)  # all share their first states
     keys = {(int(puzzle), *row) for puzzle, row in zip(record.problem_of, record.responses.tolist(), strict=True)}
     assert len(keys) == len(record.responses) < int(record.live.sum())
     assert record.state_of[:, 0].reshape(3, 16).unique(dim=1).shape == (3, 1)
@@ -137,7 +139,7 @@ def test_a_puzzle_that_occurs_twice_shares_its_states(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     twice = [puzzles[1], puzzles[0], puzzles[1]]
-    record = rollout(model, PuzzleBatch.collate(twice, pad_id=tokenizer.pad_token_id), num_generations=3, policy=POLICY)
+    record = rollout(model, PuzzleBatch.collate(twice, pad_id=tokenizer.pad_token_id), DRAWN, num_generations=3)
     assert record.state_of[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
     assert set(record.problem_of.tolist()) == {0, 1}
     keys = {(int(puzzle), *row) for puzzle, row in zip(record.problem_of, record.responses.tolist(), strict=True)}
@@ -150,7 +152,7 @@ def test_puzzles_of_the_same_state_and_another_prompt_are_not_merged(
     twins = PuzzleBatch.collate([puzzles[0], puzzles[0]], pad_id=tokenizer.pad_token_id)
     prompt_ids = twins.prompt_ids.clone()
     prompt_ids[1, 0] += 1
-    record = rollout(model, replace(twins, prompt_ids=prompt_ids), policy=POLICY)
+    record = rollout(model, replace(twins, prompt_ids=prompt_ids), DRAWN)
     assert record.state_of[:, 0].tolist() == [0, 1] and record.problem_of[:2].tolist() == [0, 1]
 
 
@@ -184,7 +186,7 @@ def test_actions_are_drawn_from_the_policy(
 ) -> None:
     batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id)
     torch.manual_seed(3)
-    record = rollout(model, batch, num_generations=2000, policy=POLICY)
+    record = rollout(model, batch, DRAWN, num_generations=2000)
     with torch.no_grad():
         policy = policy_at(model, puzzles[0].token_ids, puzzles[0], POLICY)
     for ell, log_prob in policy.position.items():
@@ -195,10 +197,10 @@ def test_actions_are_drawn_from_the_policy(
 
 def test_passes_of_any_size_give_one_greedy_rollout(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
-    greedy = get_strategy("margin")
-    whole = rollout(model, batch, policy=POLICY, strategy=greedy)
+    greedy = replace(DRAWN, strategy="margin")
+    whole = rollout(model, batch, greedy)
     for budgets in ({"max_tokens": length}, {"max_tokens": 2 * length}, {"max_masked": 15}):
-        parts = rollout(model, batch, policy=POLICY, strategy=greedy, **budgets)
+        parts = rollout(model, batch, greedy, **budgets)
         for name in ("responses", "problem_of", "definite", "state_of", "positions", "tokens", "rewards", "errors"):
             assert torch.equal(getattr(parts, name), getattr(whole, name)), name
         torch.testing.assert_close(parts.old_logprobs, whole.old_logprobs, atol=1e-12, rtol=0)
@@ -207,14 +209,14 @@ def test_passes_of_any_size_give_one_greedy_rollout(model: LladaForMaskedLM, bat
 def test_chunked_sampling_replays(model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
     length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
     torch.manual_seed(4)
-    assert_replays(model, rollout(model, batch, num_generations=2, policy=POLICY, max_tokens=2 * length), puzzles, 0.5)
+    assert_replays(model, rollout(model, batch, DRAWN, num_generations=2, max_tokens=2 * length), puzzles, 0.5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_roll_out_is_in_the_precision_of_its_model(
     model: LladaForMaskedLM, batch: PuzzleBatch, dtype: torch.dtype
 ) -> None:
-    record = rollout(model.to(dtype), batch, num_generations=2, policy=POLICY)
+    record = rollout(model.to(dtype), batch, DRAWN, num_generations=2)
     for name in ("old_logprobs", "expected_reward", "entropy", "top_prob"):
         assert getattr(record, name).dtype == dtype, name
     result, _ = run(model, record, ObjectiveConfig())
@@ -228,7 +230,7 @@ def test_a_generator_decides_alone(model: LladaForMaskedLM, batch: PuzzleBatch) 
     for global_seed, seed in ((0, 5), (1, 5), (0, 6)):
         torch.manual_seed(global_seed)
         generator = torch.Generator().manual_seed(seed)
-        records.append(rollout(model, batch, num_generations=4, policy=POLICY, generator=generator))
+        records.append(rollout(model, batch, DRAWN, num_generations=4, generator=generator))
     assert torch.equal(records[0].positions, records[1].positions)
     assert torch.equal(records[0].tokens, records[1].tokens)
     assert not torch.equal(records[0].positions, records[2].positions)
@@ -240,7 +242,7 @@ def test_the_models_mode_and_the_puzzles_are_left_as_they_were(
 ) -> None:
     model.train(training)
     before = batch.responses.clone()
-    record = rollout(model, batch, num_generations=2, policy=POLICY)
+    record = rollout(model, batch, DRAWN, num_generations=2)
     assert model.training is training
     assert torch.equal(batch.responses, before)
     assert not record.old_logprobs.requires_grad and not record.expected_reward.requires_grad
@@ -269,13 +271,13 @@ def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: Puzzl
 
     def draw(seed: int) -> tuple[Tensor, Rollout]:
         noise = puzzle_noise(seed, 2, range(3), 6, most_blanks(batch))
-        return noise, rollout(model, batch, num_generations=6, policy=POLICY, noise=noise)
+        return noise, rollout(model, batch, DRAWN, num_generations=6, noise=noise)
 
     torch.manual_seed(0)
     noise, whole = first_with(lambda case: uneven(case[1]), draw, seed=1)
     torch.manual_seed(1)
     for budgets in ({}, {"max_tokens": length}, {"max_tokens": 5 * length}, {"max_masked": 17}):
-        parts = rollout(model, batch, num_generations=6, policy=POLICY, noise=noise, **budgets)
+        parts = rollout(model, batch, DRAWN, num_generations=6, noise=noise, **budgets)
         for ours, theirs in zip(decisions_of(parts), decisions_of(whole), strict=True):
             assert torch.equal(ours, theirs)
         for name in ("responses", "problem_of", "state_of", "definite"):
@@ -288,7 +290,7 @@ def test_puzzles_decode_alike_wherever_they_are_dealt(
     def play(numbers: list[int]) -> Rollout:
         batch = PuzzleBatch.collate([puzzles[number] for number in numbers], pad_id=tokenizer.pad_token_id)
         noise = puzzle_noise(5, 0, numbers, 4, most_blanks(batch))
-        return rollout(model, batch, num_generations=4, policy=POLICY, noise=noise)
+        return rollout(model, batch, DRAWN, num_generations=4, noise=noise)
 
     whole = play([0, 1, 2, 3, 4, 5])
     for numbers in ([0, 2, 4], [5, 3, 1], [2]):
@@ -302,7 +304,7 @@ def test_puzzles_decode_alike_wherever_they_are_dealt(
 def test_trajectories_of_one_state_do_not_share_their_noise(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     """At a high temperature each position is about as likely as another: that 32 draws agree is out of the question."""
     noise, policy = puzzle_noise(0, 0, range(3), 32, most_blanks(batch)), PolicyConfig(position_temperature=1e3)
-    record = rollout(model, batch, num_generations=32, policy=policy, noise=noise)
+    record = rollout(model, batch, Decoding("policy", policy=policy, on_error="end"), num_generations=32, noise=noise)
     assert all(len(group.unique()) > 1 for group in record.positions[:, 0].reshape(3, 32))
 
 
@@ -317,7 +319,7 @@ def test_noise_of_another_shape_or_beside_a_generator_is_refused(model: LladaFor
         rollout(model, batch, num_generations=2, noise=noise, generator=torch.Generator())
 
 
-@pytest.mark.parametrize("run", [rollout, lambda model, batch: decode(model, batch, get_strategy("margin"))])
+@pytest.mark.parametrize("run", [rollout, lambda model, batch: decode(model, batch, Decoding("margin"))])
 def test_an_error_leaves_every_module_in_its_mode(model: LladaForMaskedLM, batch: PuzzleBatch, run: Callable) -> None:
     model.train()
     model.model.transformer.blocks[0].eval()

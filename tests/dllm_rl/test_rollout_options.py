@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from dllm_rl.decoding import Decoding
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
@@ -16,7 +17,7 @@ from sudoku_env.errors import BoardError
 from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import f_of, policy_at
-from tests.dllm_rl.helpers.update_checks import POLICY
+from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY
 from tests.helpers.drawn import first_with
 
 
@@ -38,9 +39,7 @@ def reward(batch: PuzzleBatch, record: Rollout, puzzle: int, state: int, positio
 def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(
     model: LladaForMaskedLM, scored: PuzzleBatch, puzzles: list[PreFilled]
 ) -> None:
-    record = rollout(
-        model, scored, num_generations=4, policy=POLICY, lam=0.3, generator=torch.Generator().manual_seed(0)
-    )
+    record = rollout(model, scored, DRAWN, num_generations=4, lam=0.3, generator=torch.Generator().manual_seed(0))
     assert record.policy == POLICY
     for state in range(0, len(record.responses), 3):
         index = int(record.problem_of[state])
@@ -68,7 +67,14 @@ def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, s
 
     def draw(seed: int) -> Rollout:
         generator = torch.Generator().manual_seed(seed)
-        return rollout(model, scored, num_generations=60, policy=policy, lam=0.3, generator=generator)
+        return rollout(
+            model,
+            scored,
+            Decoding("policy", policy=policy, on_error="end"),
+            num_generations=60,
+            lam=0.3,
+            generator=generator,
+        )
 
     record = first_with(tail_both_right_and_wrong, draw, seed=1)
     for row, column in record.live.nonzero().tolist():
@@ -80,7 +86,7 @@ def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, s
 @pytest.mark.parametrize("rule", ["naked_single", "singles", "pairs", "backbone"])
 def test_forced_cells_are_those_of_the_rule(model: LladaForMaskedLM, batch: PuzzleBatch, rule: str) -> None:
     generator = torch.Generator().manual_seed(0)
-    record = rollout(model, replace(batch, rule=rule), num_generations=4, policy=POLICY, generator=generator)
+    record = rollout(model, replace(batch, rule=rule), DRAWN, num_generations=4, generator=generator)
     boards = batch.boards(record.responses)
     cells = record.definite[:, torch.tensor(batch.layout.cell_positions)].numpy()
     assert np.array_equal(cells, definite_cells(boards, rule) > 0)
@@ -99,7 +105,7 @@ def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_v
 ) -> None:
     """Puzzle 3 is puzzle 0 again and shares its states, which belong to puzzle 0 in the whole."""
     twice = PuzzleBatch.collate([*puzzles[:3], puzzles[0]], pad_id=tokenizer.pad_token_id)
-    whole = rollout(model, twice, num_generations=3, policy=POLICY, generator=torch.Generator().manual_seed(5))
+    whole = rollout(model, twice, DRAWN, num_generations=3, generator=torch.Generator().manual_seed(5))
     chosen = [3, 1]
     part = whole.select(torch.tensor(chosen))
     rows = [number * 3 + member for number in chosen for member in range(3)]
@@ -119,7 +125,7 @@ def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_v
 
 
 def test_all_puzzles_in_their_order_are_the_whole(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    whole = rollout(model, batch, num_generations=3, policy=POLICY, generator=torch.Generator().manual_seed(5))
+    whole = rollout(model, batch, DRAWN, num_generations=3, generator=torch.Generator().manual_seed(5))
     part = whole.select(torch.arange(3))
     for item in fields(whole):
         left, right = getattr(part, item.name), getattr(whole, item.name)

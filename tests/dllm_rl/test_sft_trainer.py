@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, TrainingArguments
 
-from dllm_rl.evaluation import evaluate
+from dllm_rl.decoding import evaluate
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, collate, mask_tokens, masked_diffusion_loss
 from sudoku_env.prompts.tokens import detect_definite
 from tests.dllm_rl.helpers.tiny_training import logged, new_model, puzzles, sudoku_task, tokenizer

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -6,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, log_margins
-from dllm_rl.rollouts import rollout
-from dllm_rl.strategies import (
+from dllm_rl.decoding import (
     STRATEGIES,
-    check_limits,
-    choose,
-    draw_positions,
+    Decoding,
+    EntropyBound,
+    Threshold,
     get_strategy,
     semi_autoregressive,
-    within_entropy_bound,
 )
+from dllm_rl.decoding.choosing import choose, draw_positions, within_entropy_bound
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.policy import NEG_INF, StateScores, log_margins
+from dllm_rl.rollouts import rollout
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.prompts.tokens import PreFilled
 
@@ -134,15 +135,8 @@ def filled(found: StateScores, name: str, bound: float, count: int | None = None
     """The positions that each state fills, in the order of choice."""
     nothing = torch.zeros_like(found.margins, dtype=torch.bool)
     everyone = torch.arange(len(nothing))
-    rows, ranks, positions, _ = choose(
-        get_strategy(name),
-        found,
-        nothing,
-        everyone,
-        policy=PolicyConfig(),
-        tokens_per_step=count,
-        entropy_bound=bound,
-    )
+    how = Decoding(name, tokens_per_step=count, limit=EntropyBound(bound))
+    rows, ranks, positions, _ = choose(how, found, nothing, everyone)
     each = [positions[rows == row].tolist() for row in everyone]
     assert ranks.tolist() == [rank for chosen in each for rank in range(len(chosen))]
     return each
@@ -181,15 +175,8 @@ def test_a_larger_entropy_bound_never_fills_fewer(found: StateScores, name: str,
 @given(states(), st.floats(0.05, 0.999))
 def test_threshold_on_the_probability_is_that_of_fast_dllm(found: StateScores, confidence: float) -> None:
     """All positions whose most probable token has at least the confidence, or the most confident one alone."""
-    rows, _, positions, tokens = choose(
-        get_strategy("probability"),
-        found,
-        found.row_of < -1,
-        torch.arange(3),
-        policy=PolicyConfig(),
-        tokens_per_step=None,
-        threshold=math.log(confidence),
-    )
+    how = Decoding("probability", tokens_per_step=None, limit=Threshold(math.log(confidence)))
+    rows, _, positions, tokens = choose(how, found, found.row_of < -1, torch.arange(3))
     for row in range(3):
         best = {
             ell: found.logits[found.row_of[row, ell]].double().softmax(0).max(0)
@@ -203,22 +190,47 @@ def test_threshold_on_the_probability_is_that_of_fast_dllm(found: StateScores, c
 
 
 @pytest.mark.parametrize(
-    ("name", "limits", "message"),
+    ("name", "options", "message"),
     [
         ("margin", {"tokens_per_step": 0}, "tokens_per_step=0 must be at least 1"),
-        ("margin", {"entropy_bound": -0.1}, "entropy_bound=-0.1 must be at least 0 nats"),
-        ("margin", {"entropy_bound": math.nan}, "entropy_bound=nan must be at least 0 nats"),
-        ("margin", {"entropy_bound": 0.1, "threshold": 2.0}, "threshold=2.0 and entropy_bound=0.1 are two rules"),
-        ("policy", {"threshold": -1.0}, "threshold=-1.0 does not fit strategy 'policy', which draws positions"),
-        ("random", {"entropy_bound": 0.1}, "entropy_bound=0.1 does not fit strategy 'random', which draws positions"),
-        ("margin", {"tokens_per_step": 1, "threshold": 2.0}, "threshold=2.0 decides nothing at tokens_per_step=1"),
-        ("margin", {"tokens_per_step": 1, "entropy_bound": 0.1}, "entropy_bound=0.1 decides nothing at tokens_per_"),
+        ("margin", {"on_error": "stop"}, "on_error='stop' is unknown; use one of"),
+        ("policy", {"limit": Threshold(-1.0)}, r"Threshold\(score=-1.0\) does not fit strategy 'policy', which draws"),
+        (
+            "random",
+            {"limit": EntropyBound(0.1)},
+            r"EntropyBound\(nats=0.1\) does not fit strategy 'random', which draws",
+        ),
+        (
+            "margin",
+            {"limit": Threshold(2.0), "tokens_per_step": 1},
+            r"Threshold\(score=2.0\) decides nothing at tokens_",
+        ),
+        ("margin", {"limit": EntropyBound(0.1), "tokens_per_step": 1}, r"EntropyBound\(nats=0.1\) decides nothing at"),
     ],
 )
-def test_limits_without_meaning_are_refused(name: str, limits: dict[str, float], message: str) -> None:
-    given_limits = {"tokens_per_step": None, "threshold": None, "entropy_bound": None, **limits}
+def test_a_decoding_without_meaning_is_refused(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        check_limits(get_strategy(name), **given_limits)  # type: ignore[arg-type]
+        Decoding(name, **{"tokens_per_step": None, **options})
+
+
+def test_limits_that_are_none_are_refused() -> None:
+    for nats in (-0.1, math.nan):
+        with pytest.raises(ValueError, match=f"an entropy bound of {nats} nats must be at least 0"):
+            EntropyBound(nats)
+    with pytest.raises(ValueError, match="a threshold of nan is none"):
+        Threshold(math.nan)
+    with pytest.raises(
+        TypeError, match=r"limit=0\.9 is no limit; use Threshold\(score\), EntropyBound\(nats\) or None"
+    ):
+        Decoding("probability", tokens_per_step=None, limit=0.9)  # type: ignore[arg-type]
+
+
+def test_a_decoding_takes_a_strategy_or_its_name() -> None:
+    blocks = semi_autoregressive(5)
+    assert get_strategy(Decoding(blocks).strategy) is blocks
+    assert get_strategy(Decoding("entropy").strategy) is STRATEGIES["entropy"]
+    with pytest.raises(ValueError, match="'entropie' is unknown; choose one of random, probability, margin"):
+        Decoding("entropie")
 
 
 def test_which_strategies_draw() -> None:
@@ -227,17 +239,12 @@ def test_which_strategies_draw() -> None:
     assert all(name == strategy.name for name, strategy in STRATEGIES.items())
 
 
-def test_unknown_names_are_refused() -> None:
-    with pytest.raises(ValueError, match="'entropie' is unknown; choose one of random, probability, margin"):
-        get_strategy("entropie")
-
-
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_every_strategy_decodes(
     model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], name: str
 ) -> None:
     generator = torch.Generator().manual_seed(0)
-    record = rollout(model, batch, num_generations=3, strategy=get_strategy(name), generator=generator)
+    record = rollout(model, batch, Decoding(name, on_error="end"), num_generations=3, generator=generator)
     live: Tensor = record.live
     assert not bool((record.tokens[live] == batch.layout.mask_id).any())
     state = record.state_of[live]

@@ -10,13 +10,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import decode
-from dllm_rl.evaluation import Evaluation, evaluate
+from dllm_rl.decoding import Decoding, EntropyBound, Evaluation, TakeBack, Threshold, decode, evaluate, get_strategy
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF
-from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from dllm_rl.taking_back import TakeBack
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.update_checks import beside
 from tests.helpers.drawn import first_with
@@ -90,7 +87,9 @@ def hesitant(
 
     def takes_back(model: LladaForMaskedLM) -> bool:
         ways = ((how, count) for how in SETTINGS for count in (1, 3) if (how.max_passes, count) != (9, 1))
-        records = (decode(model, batch, PROBABILITY, tokens_per_step=count, take_back=how) for how, count in ways)
+        records = (
+            decode(model, batch, Decoding("probability", tokens_per_step=count, take_back=how)) for how, count in ways
+        )
         return all(bool(record.taken_back.any()) for record in records)
 
     return first_with(takes_back, partial(beside, fitted), seed=0)
@@ -103,9 +102,11 @@ def test_against_loops(
 ) -> None:
     """All puzzles together, and few in a pass, give what each gives alone; given tokens stay, and nothing is open."""
     model, batch = hesitant, PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
-    record = decode(model, batch, PROBABILITY, tokens_per_step=count, take_back=how)
-    few = decode(model, batch, PROBABILITY, tokens_per_step=count, take_back=how, max_tokens=2 * batch.length)
-    plain = decode(model, batch, PROBABILITY, tokens_per_step=count)
+    record = decode(model, batch, Decoding("probability", tokens_per_step=count, take_back=how))
+    few = decode(
+        model, batch, Decoding("probability", tokens_per_step=count, take_back=how), max_tokens=2 * batch.length
+    )
+    plain = decode(model, batch, Decoding("probability", tokens_per_step=count))
     for row, puzzle in enumerate(puzzles):
         response, step_of, passes, taken = alone(model, puzzle, how, count)
         for found in (record, few):
@@ -120,16 +121,15 @@ def test_against_loops(
 
 def test_what_is_never_in_doubt_is_decoded_as_without_taking_back(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     """One more pass sees that nothing changes, unless the passes are used up."""
-    for name, options in (
-        ("margin", {"tokens_per_step": 2}),
-        ("semi_autoregressive", {"tokens_per_step": None, "threshold": math.log(0.7)}),
-        ("entropy", {"tokens_per_step": None, "entropy_bound": 0.5}),
-        ("definite_first", {"tokens_per_step": 1}),
+    for how in (
+        Decoding("margin", tokens_per_step=2),
+        Decoding("semi_autoregressive", tokens_per_step=None, limit=Threshold(math.log(0.7))),
+        Decoding("entropy", tokens_per_step=None, limit=EntropyBound(0.5)),
+        Decoding("definite_first"),
     ):
-        strategy = get_strategy(name)
-        plain = decode(model, batch, strategy, **options)
+        plain = decode(model, batch, how)
         for limit, more in ((100, 1), (1, 0)):
-            record = decode(model, batch, strategy, **options, take_back=TakeBack(limit, remask_threshold=1e-30))
+            record = decode(model, batch, replace(how, take_back=TakeBack(limit, remask_threshold=1e-30)))
             for field in ("responses", "step_of", "definite"):
                 assert torch.equal(getattr(record, field), getattr(plain, field))
             steps = plain.greedy.shape[1]
@@ -187,10 +187,12 @@ def compare(
             record = decode(
                 model,
                 batch,
-                PROBABILITY,
-                tokens_per_step=None,
-                threshold=math.log(threshold),
-                take_back=TakeBack(passes, edit_threshold=editing),
+                Decoding(
+                    "probability",
+                    tokens_per_step=None,
+                    limit=Threshold(math.log(threshold)),
+                    take_back=TakeBack(passes, edit_threshold=editing),
+                ),
             )
             number = int(record.forward_passes[0])
             assert record.responses.tolist() == states[number].tolist()
@@ -203,15 +205,15 @@ def test_evaluations_count_every_pass(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     how, task = TakeBack(24, remask_threshold=0.4), SudokuTask(pad_id=tokenizer.pad_token_id)
-    record = decode(model, task.batch(puzzles), PROBABILITY, take_back=how)
-    found = evaluate(model, puzzles, task, strategy=PROBABILITY, take_back=how, on_error="continue", batch_size=2)
+    record = decode(model, task.batch(puzzles), Decoding("probability", take_back=how))
+    found = evaluate(model, puzzles, task, Decoding("probability", take_back=how), batch_size=2)
     expected = Evaluation.of(record)
     assert found.forward_passes.tolist() == expected.forward_passes.tolist() == record.forward_passes.tolist()
     assert found.solved.tolist() == expected.solved.tolist() and found.summary() == expected.summary()
 
 
 def test_states_of_a_decode_that_took_back_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = decode(model, batch, PROBABILITY, take_back=TakeBack(24, remask_count=1))
+    record = decode(model, batch, Decoding("probability", take_back=TakeBack(24, remask_count=1)))
     with pytest.raises(ValueError, match=r"decode 0 took \d+ tokens back; its states are not kept"):
         record.states_of(0)
 
@@ -232,12 +234,11 @@ def test_bad_numbers_are_refused(changes: dict[str, float | None], message: str)
         replace(TakeBack(8, remask_threshold=0.5), **changes)
 
 
-def test_what_does_not_go_with_it_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    how = TakeBack(8, remask_threshold=0.5)
-    with pytest.raises(ValueError, match=r"on_error='end' leaves no error to take back; use on_error='continue'"):
-        decode(model, batch, PROBABILITY, take_back=how, on_error="end")
+def test_what_does_not_go_with_it_is_refused() -> None:
+    rule = TakeBack(8, remask_threshold=0.5)
+    for on_error in ("end", "correct"):
+        with pytest.raises(ValueError, match=rf"on_error='{on_error}' leaves no error to take back; use on_error='con"):
+            Decoding("probability", take_back=rule, on_error=on_error)
     for name in ("policy", "random"):
         with pytest.raises(ValueError, match=rf"strategy '{name}' draws"):
-            decode(model, batch, get_strategy(name), take_back=how)
-    with pytest.raises(ValueError, match=r"threshold=0\.5 decides nothing"):
-        decode(model, batch, PROBABILITY, take_back=how, threshold=0.5)
+            Decoding(name, take_back=rule)

@@ -8,14 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.decoding import decode
-from dllm_rl.evaluation import evaluate
+from dllm_rl.decoding import Decoding, Strategy, decode, evaluate
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sft import SftDataset
-from dllm_rl.strategies import Strategy, get_strategy
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.task import unmask_rewards
 from dllm_rl.trainer import UnmaskTrainer
@@ -122,10 +120,8 @@ def test_a_roll_out_steps_as_the_environment_does(puzzles: list[PreFilled]) -> N
         batch, lam = random_batch(puzzles, random), random_lam(random)
         model = as_policy_model(Knowing(batch, seed, float(random.uniform(4.0, 9.0))))
         generator, name = torch.Generator().manual_seed(seed), str(random.choice(["policy", "random"]))
-        record = rollout(
-            model, batch, num_generations=4, strategy=get_strategy(name), lam=lam, policy=PolicyConfig(1.0, 1.0),
-            generator=generator,
-        )  # fmt: skip
+        how = Decoding(name, policy=PolicyConfig(1.0, 1.0), on_error="end")
+        record = rollout(model, batch, how, num_generations=4, lam=lam, generator=generator)
         rows, columns = record.live.nonzero(as_tuple=True)
         states = record.responses[record.state_of[rows, columns]]
         positions, tokens = record.positions[rows, columns, 0], record.tokens[rows, columns, 0]
@@ -162,7 +158,7 @@ def test_a_strategy_that_chooses_a_filled_position_is_refused(model: LladaForMas
     filled = Strategy("filled", lambda scores, definite: torch.where(scores.row_of < 0, 0.0, NEG_INF))
     for play in (rollout, decode):
         with pytest.raises(ValueError, match="'filled' must give every state a finite score at a masked position"):
-            play(model, batch, strategy=filled)
+            play(model, batch, Decoding(filled))
 
 
 # Problems that are no puzzles.
@@ -192,8 +188,8 @@ def test_sums_are_rolled_out_by_their_definition() -> None:
 
     def draw(seed: int) -> Rollout:
         generator = torch.Generator().manual_seed(seed)
-        policy = PolicyConfig(1.0, 1.0)
-        return rollout(sum_model(), batch, num_generations=30, policy=policy, lam=0.3, generator=generator)
+        how = Decoding("policy", policy=PolicyConfig(1.0, 1.0), on_error="end")
+        return rollout(sum_model(), batch, how, num_generations=30, lam=0.3, generator=generator)
 
     record = first_with(lambda record: bool(record.solved.any()), draw, seed=0)
     rewards = []

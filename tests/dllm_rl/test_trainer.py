@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from transformers import TrainerCallback
 
 import dllm_rl.trainer
+from dllm_rl.decoding import Decoding
 from dllm_rl.rollouts import rollout
 from dllm_rl.trainer import UnmaskTrainer
 from dllm_rl.update import objective_pass
@@ -332,9 +333,8 @@ def test_training_raises_the_expected_reward(tmp_path):
     reward = []
     for model in (warm_model(), run.model):
         generator = torch.Generator().manual_seed(0)
-        record = rollout(
-            model, sudoku_task().batch(puzzles(8)), num_generations=16, policy=run.policy, generator=generator
-        )
+        how = Decoding("policy", policy=run.policy, on_error="end")
+        record = rollout(model, sudoku_task().batch(puzzles(8)), how, num_generations=16, generator=generator)
         reward.append(float(record.visited_rewards.sum(1).mean()))
     assert reward[1] > reward[0] + 0.1
 

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from dllm_rl.decoding import OnError
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.rollouts import Rollout
 from dllm_rl.sudoku import PuzzleBatch, Tail
 from dllm_rl.terms.divergence import Reference
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.trajectories import OnError
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import further_terms, gradients, objective
-from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run, uneven, uneven_rollout
+from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, moved, near, run, uneven, uneven_rollout
 
 ALL = ObjectiveConfig(
     advantage_baseline="leave_one_out",
@@ -99,8 +99,8 @@ def test_decisions_on_several_positions(
     def cut(record: Rollout) -> bool:
         return uneven(record) and run(after, record, config)[0].shares["clip_frac"][0] > 0
 
-    options = {"num_generations": 4, "tokens_per_step": 3, "on_error": on_error}
-    record = uneven_rollout(model, batch, seed=4, has=cut, **options)
+    how = replace(DRAWN, tokens_per_step=3, on_error=on_error)
+    record = uneven_rollout(model, batch, how, seed=4, has=cut, num_generations=4)
     if on_error == "end":
         check_both_terms(after, puzzles, record, config)
     result, _ = run(after, record, config)

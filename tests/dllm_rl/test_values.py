@@ -1,6 +1,7 @@
 """What a state that follows is worth."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from dllm_rl.decoding import OnError
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import score_states
 from dllm_rl.rollouts import rollout
@@ -16,7 +18,7 @@ from dllm_rl.terms.states import ScoredStates
 from dllm_rl.terms.values import CellValues, returns_until_error, totals_by_masked
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_llada import make_model
-from tests.dllm_rl.helpers.update_checks import POLICY
+from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY
 from tests.dllm_rl.test_update import MASK, toy
 
 
@@ -28,17 +30,12 @@ def test_returns_until_error_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("tokens_per_step", "on_error"), [(1, "end"), (1, "correct"), (3, "correct")])
-def test_totals_by_loops(model: LladaForMaskedLM, batch: PuzzleBatch, tokens_per_step: int, on_error: str) -> None:
-    generator = torch.Generator().manual_seed(2)
-    record = rollout(
-        model,
-        batch,
-        num_generations=4,
-        policy=POLICY,
-        tokens_per_step=tokens_per_step,
-        on_error=on_error,  # type: ignore[arg-type]
-        generator=generator,
+def test_totals_by_loops(model: LladaForMaskedLM, batch: PuzzleBatch, tokens_per_step: int, on_error: OnError) -> None:
+    how, generator = (
+        replace(DRAWN, tokens_per_step=tokens_per_step, on_error=on_error),
+        torch.Generator().manual_seed(2),
     )
+    record = rollout(model, batch, how, num_generations=4, generator=generator)
     assert bool(record.errors.any())
     found: dict[int, list[float]] = {}
     for row in range(len(record.live)):

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 import dllm_rl  # noqa: F401  registers the architecture with the Auto classes
-from dllm_rl.evaluation import evaluate
+from dllm_rl.decoding import Decoding, evaluate
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.budget import Budget
 from llm_rl.training.errors import CheckpointError
@@ -174,7 +174,7 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
         model = AutoModelForMaskedLM.from_pretrained(folder / arm / "seed42" / "model")
         weights.append(float(model.model.transformer.blocks[0].q_proj.weight.detach().abs().sum()))
         (name, how, k), found = next(iter(read_evaluations(folder / arm / "seed42").items()))
-        again = evaluate(model, kept.tests[name], kept.judged_as, tokens_per_step=k)
+        again = evaluate(model, kept.tests[name], kept.judged_as, Decoding("margin", tokens_per_step=k, on_error="end"))
         assert how == "margin"
         np.testing.assert_array_equal(found.solved, again.solved)
     assert len(set(weights)) == len(ARMS)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dllm_rl import SudokuTask, get_strategy, load
+from dllm_rl import SudokuTask, load
+from dllm_rl.decoding import Decoding
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.run_page.curves import loss_curve
 from sudoku_dllm.run_page.page import Curve, Page, Replay, Table, Text, read_replays
@@ -145,7 +146,9 @@ def test_replays_are_the_decodes_of_the_model() -> None:
     model, tokenizer = load("llada-sudoku6x6-converged")
     prompts = read_prompts(ROOT / "data" / "sudoku6x6_test.jsonl")[:3]
     puzzles = [pre_fill(prompt, tokenizer, 40) for prompt in prompts]
-    found = replays_of(model, "converged", SudokuTask(tokenizer.pad_token_id), puzzles, get_strategy("margin"), 2)
+    found = replays_of(
+        model, "converged", SudokuTask(tokenizer.pad_token_id), puzzles, Decoding("margin", tokens_per_step=2)
+    )
     assert len(found) == 3
     for replay, prompt in zip(found, prompts, strict=True):
         puzzle = parse_board(prompt.split()[-1])

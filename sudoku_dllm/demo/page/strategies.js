@@ -1,5 +1,5 @@
 /**
- * Decoding strategies, as dllm_rl.strategies: each scores the masked positions of a state, in the order of
+ * Decoding strategies, as dllm_rl.decoding.strategies: each scores the masked positions of a state, in the order of
  * `scores.positions`; -Infinity is never chosen.
  */
 
@@ -43,7 +43,7 @@ export const STRATEGIES = {
 };
 
 /**
- * Look at what limits the positions of a step, as dllm_rl.strategies.check_limits.
+ * Look at what limits the positions of a step, as dllm_rl.decoding.Decoding does.
  *
  * @param {string} name Name of the strategy.
  * @param {{tokensPerStep: number|null, threshold: number|null, entropyBound: number|null}} limits

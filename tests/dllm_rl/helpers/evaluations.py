@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dllm_rl.evaluation import Evaluation
+from dllm_rl.decoding import Evaluation
 
 
 def evaluation(solved: list[int], steps: list[int], definite: list[int], judged: list[int]) -> Evaluation:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.decoding import Decoding
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
@@ -17,6 +18,8 @@ from dllm_rl.update import UpdateResult, objective_pass
 from tests.helpers.drawn import first_with
 
 POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
+DRAWN = Decoding("policy", policy=POLICY, on_error="end")
+"""Roll-outs as trained, at these temperatures."""
 
 
 def run(
@@ -70,17 +73,17 @@ def uneven(record: Rollout) -> bool:
 def uneven_rollout(
     model: nn.Module,
     problems: UnmaskBatch,
+    how: Decoding = DRAWN,
     *,
     seed: int,
     has: Callable[[Rollout], bool] = uneven,
-    policy: PolicyConfig = POLICY,
     **options: Any,
 ) -> Rollout:
     """The first roll-out with a property, of those drawn from a seed and the seeds after it."""
 
     def draw(number: int) -> Rollout:
         generator = torch.Generator().manual_seed(number)
-        return rollout(model, problems, policy=policy, generator=generator, **options)
+        return rollout(model, problems, how, generator=generator, **options)
 
     return first_with(has, draw, seed=seed)
 

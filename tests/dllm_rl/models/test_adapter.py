@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.decoding import decode
+from dllm_rl.decoding import Decoding, decode
 from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.rollouts import rollout
-from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.update import objective_pass
@@ -44,12 +43,10 @@ def test_a_plain_model_decodes_like_the_native_one(
     model: LladaForMaskedLM, batch: PuzzleBatch, shift: bool, bare: bool
 ) -> None:
     adapted = as_policy_model(Plain(model, shift=shift, bare=bare), shifted=shift)
-    expected = decode(model, batch, get_strategy("margin"), tokens_per_step=2)
-    record = decode(adapted, batch, get_strategy("margin"), tokens_per_step=2)
+    expected = decode(model, batch, Decoding("margin", tokens_per_step=2))
+    record = decode(adapted, batch, Decoding("margin", tokens_per_step=2))
     assert torch.equal(record.responses, expected.responses) and torch.equal(record.step_of, expected.step_of)
-    one = decode(
-        as_policy_model(Plain(model, shift=not shift, bare=bare), shifted=shift), batch, get_strategy("margin")
-    )
+    one = decode(as_policy_model(Plain(model, shift=not shift, bare=bare), shifted=shift), batch, Decoding("margin"))
     assert not torch.equal(one.responses, expected.responses)
 
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
-from dllm_rl.strategies import STRATEGIES
+from dllm_rl.decoding import STRATEGIES
 from sudoku_env.order import TIERS
 from tests.helpers.warm_process import run_script
 from tests.scripts.helpers.page_data import page_data

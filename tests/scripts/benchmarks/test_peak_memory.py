@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from dllm_rl.decoding import Decoding
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
@@ -63,7 +64,12 @@ def played(puzzles: int, num_generations: int, clues: int) -> Rollout:
     prompts = [pre_fill(build_prompt(board, "compact"), names, 1 + 16 + 1) for board in boards]
     torch.manual_seed(3)
     batch = PuzzleBatch.collate(prompts, pad_id=names.pad_token_id)
-    return rollout(tiny_training.warm_model(), batch, num_generations=num_generations, policy=POLICY)
+    return rollout(
+        tiny_training.warm_model(),
+        batch,
+        Decoding("policy", policy=POLICY, on_error="end"),
+        num_generations=num_generations,
+    )
 
 
 def test_masked_positions_are_counted_without_looking_at_the_states() -> None:

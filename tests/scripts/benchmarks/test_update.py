@@ -16,6 +16,7 @@ from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]
 
+from dllm_rl.decoding import Decoding  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
 from dllm_rl.rollouts import Rollout, rollout  # noqa: E402
 from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
@@ -57,7 +58,12 @@ def played(num_generations: int, tokens_per_step: int = 1) -> tuple[PreTrainedMo
 
     def drawn(seed: int) -> Rollout:
         torch.manual_seed(seed)
-        return rollout(model, batch, num_generations=num_generations, policy=POLICY, tokens_per_step=tokens_per_step)
+        return rollout(
+            model,
+            batch,
+            Decoding("policy", tokens_per_step=tokens_per_step, policy=POLICY, on_error="end"),
+            num_generations=num_generations,
+        )
 
     def suits(seed: int) -> bool:
         record = drawn(seed)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import yaml
 
-from dllm_rl.evaluation import evaluate
+from dllm_rl.decoding import evaluate
 from dllm_rl.sft import SftDataset, masked_diffusion_loss
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dllm_rl.arguments import UnmaskArguments
-from dllm_rl.evaluation import evaluate
+from dllm_rl.decoding import evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.rollouts import Rollout, rollout
@@ -199,7 +199,7 @@ def test_unmask_trainer_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(tmp_p
 
 
 def test_a_rollout_of_the_task_is_kept_and_read_by_its_record_classes(tmp_path: Path) -> None:
-    record = rollout(small_model(0), TASK.batch(traces_of(3)), num_generations=2, policy=PolicyConfig())
+    record = rollout(small_model(0), TASK.batch(traces_of(3)), num_generations=2)
     save_record(record, tmp_path / "rollout")
     back = load_record(tmp_path / "rollout", (Rollout, PolicyConfig, *TASK.record_classes))
     assert torch.equal(back.responses, record.responses)

@@ -12,9 +12,8 @@ from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
-from dllm_rl.decoding import decode
+from dllm_rl.decoding import Decoding, decode
 from dllm_rl.statistics import estimate, passes_needed
-from dllm_rl.strategies import get_strategy
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget
@@ -81,7 +80,7 @@ def test_outcomes_are_those_of_the_model_that_was_kept(folder: Path, results: Re
     prompts = read_prompts(folder / "hard_test.jsonl")
     batch = PuzzleBatch.collate([pre_fill(prompt, names, 19) for prompt in prompts], pad_id=names.pad_token_id)
     model = AutoModelForMaskedLM.from_pretrained(folder / "runs/tiny/ce/seed1/model")
-    record = decode(model, batch, get_strategy("margin"), tokens_per_step=3)
+    record = decode(model, batch, Decoding("margin", tokens_per_step=3))
     solved = (torch.where(batch.judged[0], record.responses, 0) == torch.where(batch.judged[0], batch.answers, 0)).all(
         1
     )

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from dllm_rl import PolicyConfig, SudokuTask, get_strategy
+from dllm_rl import Decoding, SudokuTask
+from dllm_rl.decoding.loop import Step, decoding_steps
+from dllm_rl.decoding.trajectories import Trajectories
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.trajectories import Step, Trajectories, decoding_steps
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.models import packed_chunks
 from sudoku_env import build_prompt, pre_fill, read_prompts, read_puzzles
@@ -36,21 +37,9 @@ def boards(batch: PuzzleBatch) -> list[list[int]]:
     return batch.boards(batch.responses).tolist()
 
 
-def python_steps(
-    model: Any, batch: PuzzleBatch, strategy: str, limits: dict[str, Any], uniforms: torch.Tensor | None
-) -> list[Step]:
+def python_steps(model: Any, batch: PuzzleBatch, how: Decoding, uniforms: torch.Tensor | None = None) -> list[Step]:
     with torch.no_grad():
-        return list(
-            decoding_steps(
-                model,
-                Trajectories(batch),
-                get_strategy(strategy),
-                policy=PolicyConfig(),
-                uniforms=uniforms,
-                on_error="continue",
-                **limits,
-            )
-        )
+        return list(decoding_steps(model, Trajectories(batch), how, uniforms=uniforms))
 
 
 def of_trajectories(step: Step) -> Iterator[tuple[int, list[list[int]], list[int]]]:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from dllm_rl import PolicyConfig, get_strategy
-from dllm_rl.trajectories import Trajectories, draw_uniforms
+from dllm_rl import Decoding, EntropyBound, PolicyConfig, Threshold, get_strategy
+from dllm_rl.decoding.loop import draw_uniforms
+from dllm_rl.decoding.trajectories import Trajectories
 from tests.sudoku_dllm.demo.reference import MODELS, NINE, boards, load, of_trajectories, problems, python_steps
 
 ROOM = 2e-5
@@ -56,48 +57,46 @@ def test_the_configuration_is_written_out_whole(page: Path, name: str) -> None:
 
 
 DECODES = [
-    ("margin", {}),
-    ("margin", {"tokens_per_step": 3}),
-    ("margin", {"tokens_per_step": None, "entropy_bound": 1e-4}),
-    ("margin_difference", {}),
-    ("probability", {}),
-    ("probability", {"tokens_per_step": None, "threshold": -0.001}),
-    ("entropy", {}),
-    ("random", {"tokens_per_step": 2}),
-    ("left_to_right", {}),
-    ("semi_autoregressive", {"tokens_per_step": 2}),
-    ("policy", {}),
-    ("policy", {"tokens_per_step": 3}),
-    ("policy_greedy", {}),
-    ("definite_first", {"tokens_per_step": 2}),
+    Decoding("margin"),
+    Decoding("margin", tokens_per_step=3),
+    Decoding("margin", tokens_per_step=None, limit=EntropyBound(1e-4)),
+    Decoding("margin_difference"),
+    Decoding("probability"),
+    Decoding("probability", tokens_per_step=None, limit=Threshold(-0.001)),
+    Decoding("entropy"),
+    Decoding("random", tokens_per_step=2),
+    Decoding("left_to_right"),
+    Decoding("semi_autoregressive", tokens_per_step=2),
+    Decoding("policy"),
+    Decoding("policy", tokens_per_step=3),
+    Decoding("policy_greedy"),
+    Decoding("definite_first", tokens_per_step=2),
 ]
 
 
-@pytest.mark.parametrize(("strategy", "limits"), DECODES)
-def test_decodes_are_those_of_python_step_for_step(
-    node: Callable[..., Any], strategy: str, limits: dict[str, Any], count: int = 5
-) -> None:
-    compare_decodes(node, MODELS[0], strategy, limits, count)
+@pytest.mark.parametrize("how", DECODES, ids=str)
+def test_decodes_are_those_of_python_step_for_step(node: Callable[..., Any], how: Decoding, count: int = 5) -> None:
+    compare_decodes(node, MODELS[0], how, count)
 
 
 def test_a_decode_of_9x9_without_a_prompt(node: Callable[..., Any]) -> None:
-    compare_decodes(node, NINE, "margin", {"tokens_per_step": 6}, 2)
+    compare_decodes(node, NINE, Decoding("margin", tokens_per_step=6), 2)
 
 
-def compare_decodes(node: Callable[..., Any], name: str, strategy: str, limits: dict[str, Any], count: int) -> None:
+def compare_decodes(node: Callable[..., Any], name: str, how: Decoding, count: int) -> None:
     """Fail unless the page does at each step what Python does with the model in double precision."""
     model, tokenizer = load(name)
     batch = problems(tokenizer, count)
-    uniforms = draw_uniforms(get_strategy(strategy), Trajectories(batch), torch.Generator().manual_seed(1))
+    uniforms = draw_uniforms(how, Trajectories(batch), torch.Generator().manual_seed(1))
     found = node(
         "decode",
         name=name,
         puzzles=boards(batch),
-        strategy=strategy,
+        strategy=how.strategy,
         uniforms=None if uniforms is None else uniforms.tolist(),
-        limits=spelt(limits),
+        limits=spelt(how),
     )
-    steps = python_steps(model.double(), batch, strategy, limits, uniforms)
+    steps = python_steps(model.double(), batch, how, uniforms)
     assert [len(decode) for decode in found] == [
         sum(row in step.trajectories.tolist() for step in steps) for row in range(count)
     ]
@@ -116,7 +115,7 @@ def test_choices_differ_from_those_in_single_precision_at_ties_alone(
     model, tokenizer = load(MODELS[0])
     batch = problems(tokenizer, 5)
     states, expected, scores = [], [], []
-    for step in python_steps(model, batch, strategy, {}, None):
+    for step in python_steps(model, batch, Decoding(strategy)):
         score = get_strategy(strategy).score(step.scores, step.definite)
         for row, choices, _ in of_trajectories(step):
             state = int(step.states[(step.trajectories == row).nonzero()[0, 0]])
@@ -133,6 +132,11 @@ def test_choices_differ_from_those_in_single_precision_at_ties_alone(
     assert ties <= most * len(states), f"{ties} of {len(states)} steps are ties"
 
 
-def spelt(limits: dict[str, Any]) -> dict[str, Any]:
-    names = {"tokens_per_step": "tokensPerStep", "threshold": "threshold", "entropy_bound": "entropyBound"}
-    return {names[key]: value for key, value in limits.items()}
+def spelt(how: Decoding) -> dict[str, Any]:
+    """The limits of a step as the page takes them."""
+    found: dict[str, Any] = {"tokensPerStep": how.tokens_per_step}
+    if isinstance(how.limit, Threshold):
+        found["threshold"] = how.limit.score
+    if isinstance(how.limit, EntropyBound):
+        found["entropyBound"] = how.limit.nats
+    return found

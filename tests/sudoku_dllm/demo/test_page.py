@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from dllm_rl import Decoding
 from sudoku_dllm.demo.serve import page_server
 from sudoku_env import default_puzzles, to_string
 from tests.sudoku_dllm.demo.browser import chromium, visit, wait_for_decodes
@@ -60,7 +61,7 @@ def decode_in_page(browser: Any, address: str, name: str, count: int) -> None:
             [name, boards(batch)],
         )
     expected: list[list[Any]] = [[] for _ in range(count)]
-    for step in python_steps(model.double(), batch, "margin", {}, None):
+    for step in python_steps(model.double(), batch, Decoding("margin")):
         for row, choices, _ in of_trajectories(step):
             expected[row].append(choices)
     assert found == expected

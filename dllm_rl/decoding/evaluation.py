@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from dllm_rl.decoding import Decode, decode
-from dllm_rl.policy import PolicyConfig
+from dllm_rl.decoding.inference import Decode, decode
+from dllm_rl.decoding.settings import Decoding
 from dllm_rl.statistics import estimate
-from dllm_rl.strategies import STRATEGIES, Strategy
-from dllm_rl.taking_back import TakeBack
 from dllm_rl.task import UnmaskTask
-from dllm_rl.trajectories import OnError
+
+GREEDY = Decoding("margin", on_error="end")
+"""Margin decoding, one position a step, to the first error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +103,8 @@ def evaluate(
     model: nn.Module,
     problems: Sequence[Any],
     task: UnmaskTask,
+    how: Decoding = GREEDY,
     *,
-    strategy: Strategy = STRATEGIES["margin"],
-    tokens_per_step: int | None = 1,
-    threshold: float | None = None,
-    entropy_bound: float | None = None,
-    take_back: TakeBack | None = None,
-    on_error: OnError = "end",
-    policy: PolicyConfig | None = None,
     seed: int = 0,
     batch_size: int = 512,
     device: torch.device | str = "cpu",
@@ -121,19 +115,14 @@ def evaluate(
         model: A model as `dllm_rl.policy.score_states` takes it.
         problems: The N problems to decode.
         task: What kind of problems they are.
-        strategy: How positions and tokens are chosen.
-        tokens_per_step: Most positions to fill at each step; None is no bound.
-        threshold: Least score of the positions filled beside the best one (`dllm_rl.decode`); None is none.
-        entropy_bound: Bound on the entropy of the positions of a step in nats (`dllm_rl.decode`); None is none.
-        take_back: Which tokens are taken back (`dllm_rl.taking_back`), with `on_error="continue"`; None is none.
-        on_error: "end" a decode after its first error, which saves time, or "continue" to the end.
-        policy: Temperatures, for the strategies that draw.
-        seed: Random seed of the strategies that draw.
+        how: How to decode. `on_error="end"`, as in the default, ends a decode after its first error, which saves time
+            and changes the cells and forward passes that are counted; a `Decoding` goes on unless told otherwise.
+        seed: Random seed of strategies that draw, and of restarts.
         batch_size: Problems decoded together.
         device: Where the model is.
 
     Raises:
-        ValueError: There is no problem, or an option is one that `dllm_rl.decode` refuses.
+        ValueError: There is no problem, or `decode` refuses the problems or how to decode them.
     """
     if not problems:
         raise ValueError("cannot evaluate on no problems")
@@ -143,13 +132,7 @@ def evaluate(
         record = decode(
             model,
             task.batch(problems[first : first + batch_size]).to(device),
-            strategy,
-            tokens_per_step=tokens_per_step,
-            threshold=threshold,
-            entropy_bound=entropy_bound,
-            take_back=take_back,
-            on_error=on_error,
-            policy=policy,
+            how,
             generator=generator,
         )
         parts.append(Evaluation.of(record))

@@ -1,0 +1,26 @@
+"""Decoding: strategies, limits, taking back (`Decoding`), the one loop, and what came of it (`Decode`, `Evaluation`).
+
+`decode` gives complete answers, `evaluate` says how good they are; roll-outs (`dllm_rl.rollouts`) run the same loop.
+"""
+
+from dllm_rl.decoding.evaluation import Evaluation, evaluate, paired_difference
+from dllm_rl.decoding.inference import Decode, decode
+from dllm_rl.decoding.settings import Decoding, EntropyBound, OnError, TakeBack, Threshold
+from dllm_rl.decoding.strategies import STRATEGIES, Strategy, get_strategy, semi_autoregressive
+
+__all__ = [
+    "STRATEGIES",
+    "Decode",
+    "Decoding",
+    "EntropyBound",
+    "Evaluation",
+    "OnError",
+    "Strategy",
+    "TakeBack",
+    "Threshold",
+    "decode",
+    "evaluate",
+    "get_strategy",
+    "paired_difference",
+    "semi_autoregressive",
+]

@@ -1,0 +1,140 @@
+"""The one loop of decodes and roll-outs: a forward pass, choices at masked positions, and what is taken back."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dllm_rl.decoding.choosing import choose
+from dllm_rl.decoding.settings import Decoding
+from dllm_rl.decoding.strategies import get_strategy
+from dllm_rl.decoding.taking_back import TakingBack
+from dllm_rl.decoding.trajectories import Trajectories, micro_batches
+from dllm_rl.noise import fresh_uniforms
+from dllm_rl.policy import StateScores, logits_at, scores_of
+
+
+class Step(NamedTuple):
+    """What A trajectories did in one step, decided in one forward pass over the N distinct states that they were in.
+
+    Attributes:
+        number: The number of the step, from 0.
+        responses: int64 `(N, R)`, the states.
+        of: int64 `(N,)`, the problem of each: one of those with its prompt, response and answer.
+        definite: bool `(N, R)`, the open judged positions whose token follows from the state (S1).
+        scores: The policy at the states; -inf throughout at one that is complete, which taking back may still change.
+        trajectories: int64 `(A,)`, the trajectories.
+        states: int64 `(A,)`, the state of each.
+        rows: int64 `(B,)`, the place among the A of the trajectory that made each choice.
+        ranks: int64 `(B,)`, its number among the choices of that trajectory in this step, from 0.
+        positions: int64 `(B,)`, the position filled.
+        tokens: int64 `(B,)`, the token chosen.
+        wrong: bool `(B,)`, whether it is a wrong one at a judged position.
+        replaced: Trajectory and position, int64 `(C,)` each, of the tokens that were replaced.
+        remasked: Trajectory and position, int64 `(D,)` each, of the tokens that were masked again.
+    """
+
+    number: int
+    responses: Tensor
+    of: Tensor
+    definite: Tensor
+    scores: StateScores
+    trajectories: Tensor
+    states: Tensor
+    rows: Tensor
+    ranks: Tensor
+    positions: Tensor
+    tokens: Tensor
+    wrong: Tensor
+    replaced: tuple[Tensor, Tensor]
+    remasked: tuple[Tensor, Tensor]
+
+
+def decoding_steps(
+    model: nn.Module,
+    trajectories: Trajectories,
+    how: Decoding,
+    *,
+    uniforms: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    max_tokens: int = 65536,
+    max_masked: int | None = None,
+) -> Iterator[Step]:
+    """Take trajectories to their ends, one `Step` for each forward pass; `trajectories` are changed on the way.
+
+    Args:
+        model: A model as `score_states` takes it.
+        trajectories: Where they are.
+        how: How to decode.
+        uniforms: float64 `(T, M, 2)` in [0, 1), for the position and the token of the first, second … position that a
+            trajectory fills, M at most; None draws them where the strategy does (`draw_uniforms`).
+        generator: Source of randomness; None is torch's global one.
+        max_tokens: Largest number of tokens in one forward pass.
+        max_masked: Largest number of positions in one forward pass at which the model is asked (`micro_batches`).
+
+    Raises:
+        ValueError: `max_tokens` or `max_masked` is too small, or the strategy leaves a state without a position or
+            chooses one that is not masked.
+    """
+    if uniforms is None:
+        uniforms = draw_uniforms(how, trajectories, generator)
+    taking_back = None if how.take_back is None else TakingBack(how.take_back, trajectories, generator)
+    problems, number = trajectories.problems, 0
+    while len(trajectories.alive):
+        # The distinct states of the live trajectories, what follows in each, and where the model is asked.
+        alive = trajectories.alive
+        responses, of, state_of = trajectories.distinct_states()  # (N, R), (N,), (A,)
+        definite = problems.definite(responses, of)  # (N, R)
+        asked = responses == problems.mask_id if taking_back is None else trajectories.open[of]  # (N, R)
+        if taking_back is not None:
+            taking_back.begin(number)
+
+        # A pass over as many states as fit, and the choices of the trajectories that are in them.
+        for first, last in micro_batches(asked.sum(1), problems.length, max_tokens, max_masked):
+            members = ((state_of >= first) & (state_of < last)).nonzero().squeeze(1)
+            some, states = alive[members], state_of[members] - first
+            part = (responses[first:last], of[first:last], definite[first:last])
+            masked, at = part[0] == problems.mask_id, asked[first:last]
+            logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M, V)
+            scores = scores_of(logits if taking_back is None else logits[masked[at]], masked, how.policy)
+            filling = masked.any(1)[states].nonzero().squeeze(1)
+            rows, ranks, positions, tokens = choose(
+                how,
+                scores,
+                part[2],
+                states[filling],
+                uniforms=None if uniforms is None else _next_uniforms(uniforms, trajectories, some[filling], how),
+            )
+            rows = filling[rows]
+            if taking_back is not None:
+                tokens = taking_back.drawn(scores, states[rows], some[rows], positions, tokens)
+
+            # All of it is written: what is filled, and what is taken back of the tokens that stood there before.
+            choices = (some[rows], positions, tokens)
+            wrong = trajectories.wrong(*choices)
+            trajectories.write(*choices, wrong, how.on_error)
+            replaced = remasked = (some[:0], some[:0])
+            if taking_back is not None:
+                replaced, remasked = taking_back.revise(logits[~masked[at]], part[0], at & ~masked, some, states)
+            yield Step(number, *part, scores, some, states, rows, ranks, positions, tokens, wrong, replaced, remasked)
+
+        ended = trajectories.ended(how.on_error) if taking_back is None else taking_back.ended()
+        trajectories.alive = alive[~ended[alive]]
+        number += 1
+
+
+def draw_uniforms(how: Decoding, trajectories: Trajectories, generator: torch.Generator | None = None) -> Tensor | None:
+    """Uniforms for `decoding_steps`, float64 `(T, M, 2)`; None, without drawing, where the strategy needs none."""
+    if not get_strategy(how.strategy).draws:
+        return None
+    responses = trajectories.responses
+    return fresh_uniforms((len(responses), trajectories.most_positions, 2), generator, responses.device)
+
+
+def _next_uniforms(uniforms: Tensor, trajectories: Trajectories, some: Tensor, how: Decoding) -> Tensor:
+    """The uniforms `(A, C, 2)` of the next choices of some trajectories `(A,)`, from those of all choices."""
+    most = uniforms.shape[1]
+    ahead = torch.arange(min(how.tokens_per_step or most, most), device=some.device)
+    places = trajectories.filled[some, None] + ahead  # (A, C)
+    return uniforms[some[:, None], places.clamp_max(most - 1)]

@@ -1,0 +1,174 @@
+"""Tokens that a decode takes back: masked again where the model doubts them, or replaced where it is sure of others.
+
+A forward pass tells what fits at the masked positions and what the model makes of the tokens that it has committed. So
+each pass fills positions, and revises what earlier passes have written (`TakeBack`):
+
+- remasking: a committed token of low probability is masked again, to be filled later, when more is known;
+- editing (LLaDA 2.1, arXiv:2602.08676): a committed token is replaced where the model gives another one a probability
+  above a threshold;
+- restarts: where a complete answer contradicts itself, as the rules of the problem tell without knowing the answer
+  (`UnmaskBatch.contradictions`), the tokens that clash and a random share of the others are masked again, and filled
+  anew with tokens that are drawn. This is large neighborhood search with the model in the place of the heuristic.
+
+Probabilities of committed tokens are those that the model gives with the token before its eyes. A model that was
+trained on masks alone has never learned to doubt what it sees.
+"""
+
+import torch
+from torch import Tensor
+
+from dllm_rl.decoding.settings import TakeBack
+from dllm_rl.decoding.trajectories import Trajectories
+from dllm_rl.noise import fresh_uniforms, inverse_cdf
+from dllm_rl.policy import StateScores
+
+
+class TakingBack:
+    """The rule of `TakeBack` at work on T trajectories; what it takes back it writes into them.
+
+    Args:
+        rule: What is taken back.
+        trajectories: The trajectories, at their start.
+        generator: Source of randomness of restarts; None is torch's global one.
+    """
+
+    def __init__(self, rule: TakeBack, trajectories: Trajectories, generator: torch.Generator | None) -> None:
+        self.rule, self.trajectories, self.generator = rule, trajectories, generator
+        self.last_complete = trajectories.responses.clone()  # (T, R)
+        self.restarted = torch.zeros_like(trajectories.errors)  # (T,), whether tokens are drawn
+        self.uniforms: Tensor | None = None  # (T, R + 1, 2), for the tokens and, of restarts, positions and the share
+        self.passes_left = rule.max_passes
+
+    def begin(self, number: int) -> None:
+        """Before the pass of a number; uniforms are drawn for all trajectories, however they are cut into passes."""
+        self.passes_left = self.rule.max_passes - number - 1  # after this one
+        if self.rule.restart_share is not None:
+            count, length = self.last_complete.shape
+            self.uniforms = fresh_uniforms((count, length + 1, 2), self.generator, self.last_complete.device)
+
+    def drawn(self, scores: StateScores, states: Tensor, of: Tensor, positions: Tensor, best: Tensor) -> Tensor:
+        """The tokens to fill in, int64 `(B,)`: those given, or drawn at temperature 1 where there was a restart.
+
+        Args:
+            scores: The policy at N states.
+            states: int64 `(B,)`, the state before each choice.
+            of: int64 `(B,)`, the trajectory that makes it.
+            positions: int64 `(B,)`, the positions.
+            best: int64 `(B,)`, the most probable tokens.
+        """
+        if self.uniforms is None:
+            return best
+        tokens = inverse_cdf(scores.logits[scores.row_of[states, positions]], self.uniforms[of, positions, 0])
+        return torch.where(self.restarted[of], tokens, best)
+
+    def revise(
+        self, logits: Tensor, states: Tensor, committed: Tensor, some: Tensor, state_of: Tensor
+    ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Take back tokens of A trajectories, whose masked positions have been filled.
+
+        Args:
+            logits: fp32 `(C, V)`, at the committed positions of N states.
+            states: int64 `(N, R)`, the states before they were filled.
+            committed: bool `(N, R)`, what stood there and was not given.
+            some: int64 `(A,)`, the trajectories.
+            state_of: int64 `(A,)`, the state of each.
+
+        Returns:
+            Trajectory and position of what was replaced, int64 `(B,)` each, and of what was masked again.
+        """
+        responses, mask_id = self.trajectories.responses[some], self.trajectories.problems.mask_id  # (A, R)
+        room = (self.passes_left - (responses == mask_id).sum(1)).clamp_min(0)  # (A,)
+
+        # What the model makes of committed tokens depends on the state alone.
+        replaced, best = (each[state_of] for each in _replaced(logits, states, committed, self.rule))  # (A, R)
+        remasked = torch.zeros_like(replaced)
+        if self.rule.remasks:
+            belief = _beliefs(logits, states, committed)[state_of]
+            remasked = _doubted(belief, committed[state_of] & ~replaced, room, self.rule)
+        responses = torch.where(replaced, best, responses).masked_fill(remasked, mask_id)
+
+        # What clashes in a complete answer depends on what has been written now.
+        if self.uniforms is not None:
+            again = self._clashing(responses, some, self.uniforms[some, :, 1])
+            self.restarted[some] |= again.any(1)
+            responses, remasked = responses.masked_fill(again, mask_id), remasked | again
+        self.trajectories.responses[some] = responses
+        self.trajectories.filled[some] -= remasked.sum(1)
+        return _places(some, replaced), _places(some, remasked)
+
+    def ended(self) -> Tensor:
+        """bool `(T,)`: which are complete and would stay as they are, or have no pass left."""
+        responses = self.trajectories.responses
+        complete = self.trajectories.ended("continue")
+        settled = (responses == self.last_complete).all(1)
+        self.last_complete = torch.where(complete[:, None], responses, self.last_complete)
+        if not self.rule.looks_back or self.passes_left <= 0:  # what is complete has been looked at
+            return complete
+        return complete & settled
+
+    def _clashing(self, responses: Tensor, some: Tensor, uniforms: Tensor) -> Tensor:
+        """bool `(A, R)`: what is masked again of complete responses that contradict themselves, what clashes first.
+
+        Args:
+            responses: int64 `(A, R)`.
+            some: int64 `(A,)`, their trajectories.
+            uniforms: float64 `(A, R + 1)` in [0, 1), for the positions and for the share.
+        """
+        problems, of = self.trajectories.problems, self.trajectories.problem_of[some]
+        share = self.rule.restart_share or 0.0
+        again = torch.zeros_like(responses, dtype=torch.bool)
+        complete = (responses != problems.mask_id).all(1).nonzero().squeeze(1)
+        if not len(complete):
+            return again
+        clash = problems.contradictions(responses[complete], of[complete])  # (C, R)
+        wrong = clash.any(1)
+        complete, clash = complete[wrong], clash[wrong]
+        level = share + (1 - share) * uniforms[complete, -1:]  # (C, 1)
+        order = torch.where(clash, -1.0, uniforms[complete, :-1])  # (C, R)
+        candidates = self.trajectories.open[of[complete]] & (order < level)
+        again[complete] = _least(order, candidates, self.passes_left)
+        return again
+
+
+def _replaced(logits: Tensor, states: Tensor, committed: Tensor, rule: TakeBack) -> tuple[Tensor, Tensor]:
+    """bool `(N, R)`: the committed tokens to replace; int64 `(N, R)`: by which. The logits are `(C, V)`, at them."""
+    probability, token = logits.softmax(-1).max(-1)  # (C,)
+    best = states.masked_scatter(committed, token)
+    if rule.edit_threshold is None:
+        return torch.zeros_like(committed), best
+    sure = torch.zeros_like(committed).masked_scatter(committed, probability > rule.edit_threshold)
+    return sure & (best != states), best
+
+
+def _beliefs(logits: Tensor, states: Tensor, committed: Tensor) -> Tensor:
+    """The log-probability of each committed token from logits `(C, V)` at them, `(N, R)`, 0 elsewhere."""
+    own = logits.log_softmax(-1).gather(1, states[committed][:, None]).squeeze(1)  # (C,)
+    return own.new_zeros(states.shape).masked_scatter(committed, own)
+
+
+def _doubted(belief: Tensor, candidates: Tensor, room: Tensor, rule: TakeBack) -> Tensor:
+    """bool `(A, R)`: the committed tokens to mask again, the least probable ones, of equal ones the left.
+
+    Args:
+        belief: fp32 `(A, R)`, the log-probabilities of the tokens.
+        candidates: bool `(A, R)`, those that may be chosen.
+        room: int64 `(A,)`, most tokens of each row.
+        rule: The threshold, and most tokens of a row.
+    """
+    if rule.remask_threshold is not None:
+        candidates = candidates & (belief.exp() < rule.remask_threshold)
+    if rule.remask_count is not None:
+        room = room.clamp_max(rule.remask_count)
+    return _least(belief, candidates, room[:, None])
+
+
+def _least(values: Tensor, candidates: Tensor, room: Tensor | int) -> Tensor:
+    """bool `(A, R)`: the candidates of the least values, at most `room` `(A, 1)` of a row, of equal ones the left."""
+    order = values.masked_fill(~candidates, float("inf")).sort(dim=1, stable=True).indices
+    return candidates & (order.argsort(dim=1) < room)
+
+
+def _places(some: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Trajectory and position of what is chosen, bool `(A, R)`, in some trajectories, int64 `(A,)`."""
+    rows, positions = chosen.nonzero(as_tuple=True)
+    return some[rows], positions
