@@ -148,18 +148,6 @@ class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
             )
         if self.rollouts_ahead and self.share_prompts:
             raise ValueError("rollouts_ahead is not supported with share_prompts; choose one of them")
-        if self.turn_rewards == "return_to_go":
-            for name, neutral in (("kl_in", "loss"), ("multi_objective_aggregation", "sum_then_normalize")):
-                if getattr(self, name) != neutral:
-                    raise ValueError(
-                        f"{name}={getattr(self, name)!r} acts on the reward of a whole completion, and with "
-                        "turn_rewards='return_to_go' turns have their own; choose one of them"
-                    )
-            if self.off_policy_mask_threshold is not None:
-                raise ValueError(
-                    "off_policy_mask_threshold asks for the advantage of a whole completion, and with "
-                    "turn_rewards='return_to_go' turns have their own; choose one of them"
-                )
         check_choice("multi_objective_aggregation", self.multi_objective_aggregation, Aggregation)
         if self.multi_objective_aggregation == "normalize_then_sum" and (
             self.kl_in == "reward" or self.advantage_baseline != "mean" or self.scale_rewards != "group"

@@ -17,7 +17,6 @@ from llm_rl.core import (
     clipped_surrogate,
     cut_weight_surrogate,
     decoupled_advantage,
-    discounted_return_to_go,
     group_relative_advantage,
     leveled_log_ratio,
     masked_sum,
@@ -36,7 +35,6 @@ from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.rollout.loading import as_rows
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.tools.trainer import EpisodeTrainer
-from llm_rl.tools.turn_rewards import turn_numbers
 from llm_rl.training.identity import fingerprint
 from llm_rl.training.modes import evaluation_mode
 
@@ -188,43 +186,16 @@ class GRPOTrainer(EpisodeTrainer):
 
         A completion that is not scored is in no mean and has advantage 0.
         """
-        return self._compare(rewards, ~rewards.isnan())
-
-    def _compare(self, rewards: Tensor, counted: Tensor) -> Tensor:
-        """Advantages of this process's rewards, `(P, G)` or `(P, G, K)`, among those that count, of all processes."""
-        together, mask = self.accelerator.gather(rewards), self.accelerator.gather(counted)
+        together = self.accelerator.gather(rewards)
         advantages = group_relative_advantage(
             together,
             baseline=self.args.advantage_baseline,
             scale=SCALES[self.args.scale_rewards],
             std_eps=1e-4,
             correction=1,
-            mask=mask,
+            mask=~together.isnan(),
         )
         return advantages.chunk(self.args.world_size)[self.args.process_index]
-
-    def _score_and_prepare(self, samples: list[Sample]) -> list[RolloutBatch]:
-        """Adds advantages of turns, where they have rewards of their own."""
-        micro_batches = super()._score_and_prepare(samples)
-        if self.args.turn_rewards == "return_to_go":
-            self._set_turn_advantages(micro_batches)
-        return micro_batches
-
-    def _set_turn_advantages(self, micro_batches: Sequence[RolloutBatch]) -> None:
-        """Compares what each turn and those after it earned with the same turn of its group's other episodes."""
-        dealt = torch.cat([batch.turn_rewards for batch in micro_batches if batch.turn_rewards is not None])  # (N, K)
-        places = torch.cat([batch.places for batch in micro_batches if batch.places is not None])
-        ordered = torch.empty_like(dealt).index_copy(0, places, dealt)
-        rewards = ordered.view(-1, self.args.num_generations, self.args.max_turns)  # (P, G, K)
-        returns = discounted_return_to_go(rewards.nan_to_num(0.0), 1.0)
-        advantages = self._compare(returns, ~rewards.isnan()).flatten(0, 1)[places]  # (N, K)
-        for batch, own in zip(micro_batches, advantages.split(self.args.per_device_train_batch_size), strict=True):
-            if batch.owners is None:
-                batch.advantages = own.gather(1, turn_numbers(batch.sampled_mask))  # (B, T)
-            else:
-                turn = torch.arange(len(batch.owners), device=own.device)
-                turn = turn - torch.searchsorted(batch.owners, batch.owners)  # rows of an owner stand together
-                batch.advantages = own[batch.owners, turn]  # (B,)
 
     def _advantages_of(self, samples: Sequence[Sample], rewards: Tensor) -> Tensor:
         """Adds GDPO, which needs each reward apart."""

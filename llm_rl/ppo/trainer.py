@@ -36,7 +36,6 @@ from llm_rl.ppo.value_function import (
 )
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.tools.trainer import EpisodeTrainer
-from llm_rl.tools.turn_rewards import at_turn_ends
 from llm_rl.training.checkpoint import named_damage
 from llm_rl.training.modes import evaluation_mode
 
@@ -180,20 +179,15 @@ class PPOTrainer(EpisodeTrainer):
     def _token_rewards(self, batch: PPOBatch) -> Tensor:
         """The rewards of tokens, `(B, T)`.
 
-        A completion's stands at its last token, or those of its turns at theirs; each token has its divergence taken
-        off, where that is in the reward.
+        A completion's stands at its last token; each token has its divergence taken off, where that is in the reward.
         """
         mask, rewards = batch.sampled_mask, batch.rewards
         assert rewards is not None
-        if batch.turn_rewards is not None:
-            rewards = torch.zeros_like(rewards)  # turns have them
         if not self.args.uses_reference or self.args.kl_in == "loss":
-            paid = rewards_with_kl(rewards, torch.zeros_like(mask, dtype=rewards.dtype), mask, 0.0)
-        else:
-            with evaluation_mode(self.model):
-                kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
-            paid = rewards_with_kl(rewards, kl, mask, self.args.beta)
-        return paid if batch.turn_rewards is None else paid + at_turn_ends(batch.turn_rewards, mask)
+            return rewards_with_kl(rewards, torch.zeros_like(mask, dtype=rewards.dtype), mask, 0.0)
+        with evaluation_mode(self.model):
+            kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
+        return rewards_with_kl(rewards, kl, mask, self.args.beta)
 
     # The update
 
