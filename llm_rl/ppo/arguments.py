@@ -25,7 +25,7 @@ class PPOArguments(ClippedArguments, EpisodeArguments):
     _smallest_group: ClassVar = 1
 
     num_generations: int = field(default=1, metadata={"help": "Completions of each prompt."})
-    num_ppo_epochs: int = field(default=4, metadata={"help": "Passes of updates over one roll-out."})
+    num_ppo_epochs: int = field(default=4, metadata={"help": "Optimizer steps on one roll-out."})
     gamma: float = field(default=1.0, metadata={"help": "Discount factor from token to token."})
     lam: float = field(
         default=0.95, metadata={"help": "Lambda of the advantage: 0, one-step errors; 1, the return minus the value."}

@@ -92,12 +92,13 @@ class PPOTrainer(EpisodeTrainer):
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> PPOBatch:
         """The next micro-batch of the buffer; what is known of the whole roll-out is logged at each optimizer step."""
-        if self._step % self.args.gradient_accumulation_steps == 0:
+        place = self._step % self.args.gradient_accumulation_steps
+        if place == 0:
             rewards = torch.cat([batch.rewards for batch in self._buffered_inputs])
             record_monitors(self.metrics, rewards=rewards.unsqueeze(0))
             explained = self._buffered_inputs[0].explained_variance
             self.metrics.add("explained_variance", explained, weight=explained.isfinite())
-        batch: PPOBatch = self._buffered_inputs[self._step % self.args.micro_batches_per_rollout]
+        batch: PPOBatch = self._buffered_inputs[place]
         return batch
 
     @torch.no_grad()

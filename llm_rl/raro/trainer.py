@@ -346,7 +346,7 @@ class RAROTrainer(RolloutTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
         *,
-        greedy: bool | None = None,
+        greedy: bool = False,
     ) -> dict[str, float]:
         """One answer to each question: what verifiers say of it, and the critic, in both orders.
 

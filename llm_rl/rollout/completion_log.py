@@ -14,6 +14,8 @@ from llm_rl.training.callbacks import append_json_line, write_json_lines
 
 WIDTHS = {"prompt": 32, "completion": 60}
 """Characters that the table shows of a text: the end of a prompt, the beginning of a completion."""
+SHOWN = 4
+"""Rows of the table."""
 
 
 class CompletionLog(TrainerCallback):
@@ -24,11 +26,10 @@ class CompletionLog(TrainerCallback):
 
     Args:
         path: The file.
-        shown: Rows of the table, ≥ 0; 0: no table.
     """
 
-    def __init__(self, path: Path, shown: int) -> None:
-        self.path, self.shown = path, shown
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._last: list[dict[str, Any]] = []
 
     def add(self, records: Sequence[dict[str, Any]]) -> None:
@@ -49,8 +50,8 @@ class CompletionLog(TrainerCallback):
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Show a few completions of the last roll-out, once."""
-        if state.is_world_process_zero and self._last and self.shown:
-            tqdm.write(table(self._last[: self.shown]))
+        if state.is_world_process_zero and self._last:
+            tqdm.write(table(self._last[:SHOWN]))
             self._last = []
 
 

@@ -136,11 +136,10 @@ class RolloutBatch:
         ref_per_token_logps: float32 `(B, T)`; None without a reference.
         rewards: float32 `(B,)`, what the advantages are made from; NaN where no function scores the completion.
         advantages: float32 `(B,)`.
-        owners: int64 `(B,)`, the conversation of the micro-batch that each row is a turn of; `rewards` and `places`
-            then have an entry a conversation. None: there are no turns.
+        owners: int64 `(B,)`, the conversation of the micro-batch that each row is a turn of; `rewards` then has an entry
+            a conversation. None: there are no turns.
         given_mask: bool `(B, T)`, tokens of the completions that were not sampled, but given in answer to the model:
             they are read and not trained on. None: there are none.
-        places: int64 `(B,)`, where the completions stand in the process's roll-out, in which groups stay together.
         sequences: int64 scalar, rows that count in the whole optimizer step, over micro-batches and processes.
         tokens: int64 scalar, tokens that count in the whole optimizer step.
     """
@@ -159,7 +158,6 @@ class RolloutBatch:
     advantages: Tensor | None = None
     owners: Tensor | None = None
     given_mask: Tensor | None = None
-    places: Tensor | None = None
     sequences: Tensor | None = None
     tokens: Tensor | None = None
 

@@ -19,7 +19,6 @@ from llm_rl.rollout.completion_log import CompletionLog, completion_records
 from llm_rl.rollout.completions import check_all_rows, prompt_ids, record_lengths, sample_completions, sampling_params
 from llm_rl.rollout.data import RolloutBatch, Sample, check_data_set, check_rows, decode_completion
 from llm_rl.rollout.dynamic_sampling import replace_groups
-from llm_rl.rollout.evaluation import record_passes
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams, TransformersEngine
 from llm_rl.rollout.loading import as_rows, load_policy
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
@@ -62,9 +61,7 @@ class RolloutTrainer(BufferedTrainer):
     args: RolloutArguments
     control: Any
     record_classes: tuple[type, ...] = (RolloutBatch,)
-    harmless_arguments = frozenset(
-        {"share_prompts", "padding_free", "num_generations_eval", "num_completions_to_print"}
-    )
+    harmless_arguments = frozenset({"share_prompts", "padding_free"})
     leaves_out_unscored = False
 
     def __init__(
@@ -122,7 +119,7 @@ class RolloutTrainer(BufferedTrainer):
             if args.uses_reference
             else None
         )
-        self.completion_log = CompletionLog(Path(args.output_dir) / "completions.jsonl", args.num_completions_to_print)
+        self.completion_log = CompletionLog(Path(args.output_dir) / "completions.jsonl")
         if args.log_completions:
             self.add_callback(self.completion_log)
 
@@ -151,12 +148,11 @@ class RolloutTrainer(BufferedTrainer):
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> RolloutBatch:
         """The next micro-batch of the buffer; its rewards are logged at each optimizer step."""
-        if self._step % self.args.gradient_accumulation_steps == 0:
+        place = self._step % self.args.gradient_accumulation_steps
+        if place == 0:
             rewards = torch.cat([batch.rewards for batch in self._buffered_inputs])
-            if self.args.shuffle_completions:
-                rewards = rewards[torch.cat([batch.places for batch in self._buffered_inputs]).argsort()]
             record_monitors(self.metrics, rewards=rewards.view(-1, self.args.num_generations))
-        return self._buffered_inputs[self._step % self.args.micro_batches_per_rollout]
+        return self._buffered_inputs[place]
 
     # A roll-out
 
@@ -168,22 +164,16 @@ class RolloutTrainer(BufferedTrainer):
         rewards = self._score_completions(samples)
         if self.args.dynamic_sampling_attempts:
             samples, rewards = self._dynamic_sampling(samples, rewards)
-        shape, device = rewards.shape, rewards.device
-        count, size = rewards.numel(), self.args.per_device_train_batch_size
-
-        # Micro-batches take the completions in order, or dealt at random; groups are compared in their own order.
-        places = torch.randperm(count) if self.args.shuffle_completions else torch.arange(count)  # (N,)
-        micro_batches = self._prepare_batch_inputs([samples[place] for place in places.tolist()])
-        places = places.to(device)
-        adjusted = self._adjust_rewards(rewards.flatten()[places].view(shape), micro_batches)
-        rewards = torch.empty_like(adjusted.flatten()).index_copy(0, places, adjusted.flatten()).view(shape)  # (P, G)
+        micro_batches = self._prepare_batch_inputs(samples)
+        rewards = self._adjust_rewards(rewards, micro_batches)  # (P, G)
         advantages = self._advantages_of(samples, rewards)  # (P, G)
         if self.args.log_completions:
             self._log_completions(samples, rewards, advantages)
 
-        dealt = (values.flatten()[places].split(size) for values in (rewards, advantages))
-        for batch, reward, advantage, place in zip(micro_batches, *dealt, places.split(size), strict=True):
-            batch.rewards, batch.places = reward, place
+        # Micro-batches take the completions in order.
+        dealt = (values.flatten().split(self.args.per_device_train_batch_size) for values in (rewards, advantages))
+        for batch, reward, advantage in zip(micro_batches, *dealt, strict=True):
+            batch.rewards = reward
             batch.advantages = advantage if batch.owners is None else advantage[batch.owners]
         return micro_batches
 
@@ -197,7 +187,7 @@ class RolloutTrainer(BufferedTrainer):
             self.completion_log.add(gathered)
 
     def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor:
-        """The rewards `(P, G)` that advantages are made from, in the order of the batches; something may come off."""
+        """The rewards `(P, G)` that advantages are made from; something may come off."""
         return rewards
 
     def _reference_kl(self, model: nn.Module, inputs: RolloutBatch, logps: Tensor | None, mask: Tensor) -> Tensor:
@@ -296,7 +286,7 @@ class RolloutTrainer(BufferedTrainer):
 
     @torch.no_grad()
     def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
-        """Token tensors, masks, old and reference log-probabilities, and the counts of each optimizer step."""
+        """Token tensors, masks, old and reference log-probabilities, and the counts of the optimizer step."""
         micro_batches = [self._collate(part) for part in self.split_by_mini_batches(samples)]
         if self._needs_old_policy:
             self._score_old_policy(micro_batches)
@@ -304,12 +294,9 @@ class RolloutTrainer(BufferedTrainer):
             for batch in micro_batches:
                 with self.accelerator.autocast():
                     batch.ref_per_token_logps = self.reference.logprobs(batch)
-        accumulated = self.args.gradient_accumulation_steps
-        for start in range(0, len(micro_batches), accumulated):
-            step = micro_batches[start : start + accumulated]
-            counts = loss_counts(*(batch.loss_mask for batch in step), reduce=self.args.world_size > 1)
-            for batch in step:
-                batch.sequences, batch.tokens = counts
+        counts = loss_counts(*(batch.loss_mask for batch in micro_batches), reduce=self.args.world_size > 1)
+        for batch in micro_batches:
+            batch.sequences, batch.tokens = counts
         return micro_batches
 
     @property
@@ -372,20 +359,18 @@ class RolloutTrainer(BufferedTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
         *,
-        greedy: bool | None = None,
+        greedy: bool = False,
     ) -> dict[str, float]:
-        """Mean rewards of completions of each row, sampled with the same random numbers every time.
+        """Mean rewards of one completion of each row, sampled with the same random numbers every time.
 
         Args:
             eval_dataset: Rows. None: those given to the trainer.
             ignore_keys: Not used: there are no model outputs.
             metric_key_prefix: Prefix of the metrics' names.
-            greedy: Whether the most likely token is taken each time, one completion a row; else
-                `args.num_generations_eval` are sampled. None: `args.eval_greedy`.
+            greedy: Whether the most likely token is taken each time, instead of sampling.
 
         Returns:
-            "<prefix>_reward_mean", a mean for each reward function, and lengths; where several completions are sampled
-            "<prefix>_mean@n" and "<prefix>_pass@k", see `evaluation.record_passes`; over all processes.
+            "<prefix>_reward_mean", a mean for each reward function, and lengths; over all processes.
 
         Raises:
             ValueError: There are no rows.
@@ -394,9 +379,7 @@ class RolloutTrainer(BufferedTrainer):
         if rows is None or not len(rows):
             raise ValueError("evaluate has no rows; pass eval_dataset here or to the trainer")
         metrics, kept = MetricAccumulator(), self.sampling
-        greedy = self.args.eval_greedy if greedy is None else greedy
-        count = 1 if greedy else self.args.num_generations_eval
-        size = max(1, self.args.per_device_eval_batch_size // count)  # rows at a time
+        size = self.args.per_device_eval_batch_size
         mine = range(self.args.process_index, len(rows), self.args.world_size)
         devices = [] if self.args.device.type == "cpu" else [self.args.device]
         with torch.random.fork_rng(devices=devices):
@@ -404,12 +387,8 @@ class RolloutTrainer(BufferedTrainer):
             self.sampling, self._reward_metrics = replace(kept, greedy=greedy), metrics
             try:
                 for start in range(0, len(mine), size):
-                    samples = self._generate_completions([rows[index] for index in mine[start : start + size]], count)
-                    per_function = self._compute_rewards_per_func(samples)
-                    self._record_evaluation(metrics, samples, per_function)
-                    if count > 1:
-                        totals = self.rewards.total(per_function).view(-1, count)
-                        record_passes(metrics, totals, self.args.eval_pass_reward)
+                    samples = self._generate_completions([rows[index] for index in mine[start : start + size]], 1)
+                    self._record_evaluation(metrics, samples, self._compute_rewards_per_func(samples))
             finally:
                 self.sampling, self._reward_metrics = kept, self.metrics
         metrics.reduce()

@@ -169,7 +169,7 @@ def test_a_truncated_completion_goes_on_with_the_value_of_its_last_state(tmp_pat
 
 
 def test_each_log_line_has_the_monitors(tmp_path: Path) -> None:
-    changes = {"max_steps": 4, "num_ppo_epochs": 2, "beta": 0.1, "per_device_train_batch_size": 4, "mini_batches": 2}
+    changes = {"max_steps": 4, "num_ppo_epochs": 4, "beta": 0.1}
     run = trainer(tmp_path, data=distinct_rows(), given={"engine": FixedEngine()}, **changes)
     run.train()
     names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "kl", "ratio_mean"}
