@@ -7,16 +7,12 @@ from typing import Literal
 from llm_rl.core import Baseline, LossType
 from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.core.mismatch import CorrectionLevel, CorrectionMode
-from llm_rl.core.soft_surrogates import SAPO_NEGATIVE, SAPO_POSITIVE
 from llm_rl.grpo.chord import MuSchedule
 from llm_rl.rollout.clip import ClippedArguments
 from llm_rl.tools.arguments import EpisodeArguments
 
 ScaleRewards = Literal["group", "batch", "none"]
-ImportanceLevel = Literal["token", "sequence", "sequence_token"]
-Aggregation = Literal["sum_then_normalize", "normalize_then_sum"]
 KLIn = Literal["loss", "reward"]
-EntropyFilter = Literal["surrogate", "loss"]
 
 
 @dataclass
@@ -28,17 +24,7 @@ class GroupRelativeArguments(ClippedArguments):
     """
 
     loss_type: LossType = field(
-        default="grpo", metadata={"help": "Normalizer of the loss (grpo, bnpo, dr_grpo, dapo), or cispo or sapo."}
-    )
-    delta: float | None = field(default=None, metadata={"help": "Largest ratio where the advantage is negative."})
-    importance_sampling_level: ImportanceLevel = field(
-        default="token", metadata={"help": "Unit of a ratio: token, sequence (GSPO), or sequence_token (GSPO-token)."}
-    )
-    sapo_temperature_pos: float = field(
-        default=SAPO_POSITIVE, metadata={"help": "Temperature of SAPO's gate where the advantage is positive."}
-    )
-    sapo_temperature_neg: float = field(
-        default=SAPO_NEGATIVE, metadata={"help": "Temperature of SAPO's gate elsewhere."}
+        default="grpo", metadata={"help": "Normalizer of the loss: grpo, bnpo, dr_grpo or dapo."}
     )
     scale_rewards: ScaleRewards = field(
         default="group", metadata={"help": "Advantages over the standard deviation of: group, batch or none."}
@@ -50,17 +36,8 @@ class GroupRelativeArguments(ClippedArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("loss_type", self.loss_type, LossType)
-        check_choice("importance_sampling_level", self.importance_sampling_level, ImportanceLevel)
         check_choice("scale_rewards", self.scale_rewards, ScaleRewards)
         check_choice("advantage_baseline", self.advantage_baseline, Baseline)
-        for name, default in (("sapo_temperature_pos", SAPO_POSITIVE), ("sapo_temperature_neg", SAPO_NEGATIVE)):
-            check_positive(name, getattr(self, name))
-            if self.loss_type != "sapo" and getattr(self, name) != default:
-                raise ValueError(f"{name} does nothing with loss_type={self.loss_type!r}; it is for 'sapo'")
-        if self.loss_type in ("cispo", "sapo") and self.delta is not None:
-            raise ValueError(f"delta does nothing with loss_type={self.loss_type!r}, which has no clip; leave it out")
-        if self.delta is not None and not self.delta > 1 + self.clip_high:
-            raise ValueError(f"delta is {self.delta}; it must be greater than 1 + epsilon_high = {1 + self.clip_high}")
 
 
 @dataclass
@@ -72,17 +49,6 @@ class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
     """
 
     kl_in: KLIn = field(default="loss", metadata={"help": "Divergence in the loss (GRPO) or in the reward."})
-    mask_truncated_completions: bool = field(
-        default=False, metadata={"help": "Leave completions without end token out of the loss and its denominators."}
-    )
-    top_entropy_quantile: float = field(
-        default=1.0,
-        metadata={"help": "Share of a roll-out's tokens, of highest entropy, whose surrogate counts."},
-    )
-    top_entropy_in: EntropyFilter = field(
-        default="surrogate",
-        metadata={"help": "The other tokens leave the surrogate (as published) or all of the loss, denominators too."},
-    )
     importance_correction_cap: float | None = field(
         default=None,
         metadata={"help": "Weigh tokens by trainer / engine probability at sampling, at most this; None: no bound."},
@@ -95,14 +61,6 @@ class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
     )
     importance_correction_mode: CorrectionMode = field(
         default="truncate", metadata={"help": "Weights beyond a bound are moved to it (truncate) or 0 (mask)."}
-    )
-    off_policy_mask_threshold: float | None = field(
-        default=None,
-        metadata={"help": "Sequences of negative advantage further off (nats a token) leave the surrogate."},
-    )
-    multi_objective_aggregation: Aggregation = field(
-        default="sum_then_normalize",
-        metadata={"help": "Rewards are added up and then compared, or compared apart first (GDPO)."},
     )
     rollouts_ahead: int = field(
         default=0,
@@ -129,11 +87,6 @@ class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
         super().__post_init__()
         check_choice("kl_in", self.kl_in, KLIn)
         self._check_reference("kl_in", "loss")
-        if not 0 < self.top_entropy_quantile <= 1:
-            raise ValueError(f"top_entropy_quantile is {self.top_entropy_quantile}; it must lie in (0, 1]")
-        check_choice("top_entropy_in", self.top_entropy_in, EntropyFilter)
-        if self.top_entropy_in == "loss" and self.top_entropy_quantile == 1:
-            raise ValueError("top_entropy_in='loss' does nothing while top_entropy_quantile is 1; set both or neither")
         self._check_correction()
         self._check_entropy_bonus()
         self._check_chord()
@@ -148,14 +101,6 @@ class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
             )
         if self.rollouts_ahead and self.share_prompts:
             raise ValueError("rollouts_ahead is not supported with share_prompts; choose one of them")
-        check_choice("multi_objective_aggregation", self.multi_objective_aggregation, Aggregation)
-        if self.multi_objective_aggregation == "normalize_then_sum" and (
-            self.kl_in == "reward" or self.advantage_baseline != "mean" or self.scale_rewards != "group"
-        ):
-            raise ValueError(
-                "multi_objective_aggregation='normalize_then_sum' compares each reward with its group's mean over its "
-                "standard deviation; leave kl_in, advantage_baseline and scale_rewards at their defaults"
-            )
 
     @property
     def sharing_prompts(self) -> bool | None:
@@ -181,8 +126,6 @@ class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
                 raise ValueError(
                     f"{name} does nothing without a bound; set importance_correction_cap or importance_correction_floor"
                 )
-        if self.off_policy_mask_threshold is not None:
-            check_positive("off_policy_mask_threshold", self.off_policy_mask_threshold)
 
     @property
     def chord_mu(self) -> MuSchedule:

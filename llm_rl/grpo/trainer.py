@@ -8,27 +8,24 @@ import torch
 from torch import Tensor, nn
 
 from llm_rl.core import (
-    MAX_LOG_RATIO,
     LossCounts,
     PolicyTensors,
     RewardScale,
     SurrogateOutput,
     aggregate_loss,
     clipped_surrogate,
-    cut_weight_surrogate,
-    decoupled_advantage,
     group_relative_advantage,
-    leveled_log_ratio,
     masked_sum,
     record_monitors,
-    soft_gate_surrogate,
+    rewards_with_kl,
+    token_log_ratio,
 )
-from llm_rl.core.mismatch import importance_weight, off_policy_sequences, record_mismatch
-from llm_rl.grpo.arguments import GroupRelativeArguments, GRPOArguments, ScaleRewards
+from llm_rl.core.mismatch import importance_weight, record_mismatch
+from llm_rl.grpo.arguments import GRPOArguments, ScaleRewards
 from llm_rl.grpo.chord import ExpertAnswers, expert_loss
 from llm_rl.grpo.entropy_bonus import EntropyBonus
-from llm_rl.grpo.loss_masks import highest_entropy, kl_penalty, without_truncated
 from llm_rl.rollout.ahead import STRIDE, RolloutAhead
+from llm_rl.rollout.clip import ClippedArguments
 from llm_rl.rollout.completions import as_samples, encode_rows
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.generation import TransformersEngine
@@ -42,34 +39,20 @@ SCALES: dict[ScaleRewards, RewardScale] = {"group": "std", "batch": "batch_std",
 
 
 def grpo_surrogate(
-    args: GroupRelativeArguments, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
+    args: ClippedArguments, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
 ) -> SurrogateOutput:
-    """The surrogate that `loss_type` asks for; see `core.clipped_surrogate` and `core.soft_surrogates`.
+    """The clipped surrogate of each token, `core.clipped_surrogate`.
 
     Args:
-        args: Loss type, level of the ratio and clip range.
+        args: The clip range.
         logps: `(B, T)`, under the policy that is trained.
         old_logps: `(B, T)`, under the policy at sampling.
         mask: bool `(B, T)`, the tokens that count.
         advantages: `(B,)`, or `(B, T)`.
     """
     advantages = advantages.unsqueeze(1) if advantages.dim() == 1 else advantages
-    log_ratio = leveled_log_ratio(logps, old_logps, mask, level=args.importance_sampling_level)
-    if args.loss_type == "cispo":
-        log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-        return cut_weight_surrogate(log_ratio, logps, advantages, args.clip_high)
-    if args.loss_type == "sapo":
-        log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-        temperatures = args.sapo_temperature_pos, args.sapo_temperature_neg
-        return soft_gate_surrogate(log_ratio, advantages, *temperatures)
-    return clipped_surrogate(
-        log_ratio,
-        torch.zeros_like(log_ratio),
-        advantages,
-        args.epsilon,
-        args.clip_high,
-        delta=args.delta,
-    )
+    log_ratio = token_log_ratio(logps, old_logps, mask)
+    return clipped_surrogate(log_ratio, torch.zeros_like(log_ratio), advantages, args.epsilon, args.clip_high)
 
 
 class GRPOTrainer(EpisodeTrainer):
@@ -137,32 +120,17 @@ class GRPOTrainer(EpisodeTrainer):
         return encode_rows(rows, causal, self.processing_class, count, self.sampling, self._template_arguments)
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
-        """The padded tensors of one micro-batch; completions without a reward do not count, nor may truncated ones."""
+        """The padded tensors of one micro-batch; completions without a reward do not count."""
         batch = super()._collate(samples)
         owners = range(len(samples)) if batch.owners is None else batch.owners.tolist()
         scores = [samples[owner].scores for owner in owners]
         unscored = [bool(said) and all(map(math.isnan, said)) for said in scores]
         batch.loss_mask = batch.loss_mask & ~torch.tensor(unscored, device=batch.loss_mask.device).unsqueeze(1)
-        if self.args.mask_truncated_completions:
-            batch.loss_mask = without_truncated(batch.loss_mask, batch.truncated)
         return batch
 
     @property
     def _needs_old_policy(self) -> bool:
-        return super()._needs_old_policy or self.args.top_entropy_quantile < 1 or self.args.kl_in == "reward"
-
-    def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> list[Tensor]:
-        """Adds the log-probabilities at sampling, and which tokens are among those of highest entropy."""
-        entropies = super()._score_old_policy(micro_batches)
-        if self.args.top_entropy_quantile < 1:
-            masks = [batch.loss_mask for batch in micro_batches]
-            kept = highest_entropy(entropies, masks, self.args.top_entropy_quantile, self.accelerator)
-            for batch, mask in zip(micro_batches, kept, strict=True):
-                if self.args.top_entropy_in == "loss":
-                    batch.loss_mask = mask
-                else:
-                    batch.policy_mask = mask
-        return entropies
+        return super()._needs_old_policy or self.args.kl_in == "reward"
 
     @torch.no_grad()
     def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor:
@@ -174,7 +142,7 @@ class GRPOTrainer(EpisodeTrainer):
             for batch in micro_batches:
                 mask = batch.sampled_mask
                 kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
-                penalty = kl_penalty(kl, mask, self.args.beta)  # (B,)
+                penalty = rewards_with_kl(kl.new_zeros(len(kl)), kl, mask, self.args.beta).sum(1)  # (B,)
                 if batch.owners is not None:
                     whole = penalty.new_zeros(self.args.per_device_train_batch_size)
                     penalty = whole.index_add(0, batch.owners, penalty)
@@ -197,15 +165,6 @@ class GRPOTrainer(EpisodeTrainer):
         )
         return advantages.chunk(self.args.world_size)[self.args.process_index]
 
-    def _advantages_of(self, samples: Sequence[Sample], rewards: Tensor) -> Tensor:
-        """Adds GDPO, which needs each reward apart."""
-        if self.args.multi_objective_aggregation == "sum_then_normalize":
-            return super()._advantages_of(samples, rewards)
-        scores = torch.tensor([sample.scores for sample in samples], dtype=torch.float64, device=rewards.device)
-        scores = scores.view(*rewards.shape, -1)  # (P, G, F)
-        advantages = decoupled_advantage(self.accelerator.gather(scores), self.rewards.weights)
-        return advantages.float().chunk(self.args.world_size)[self.args.process_index]
-
     # The update
 
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
@@ -217,14 +176,10 @@ class GRPOTrainer(EpisodeTrainer):
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
         surrogate = grpo_surrogate(self.args, logps, old_logps, mask, advantages)
         objective = surrogate.objective  # (B, T)
-        acting = mask if inputs.policy_mask is None else inputs.policy_mask
-        objective = objective.masked_fill(~acting, 0.0)
         if inputs.sampling_per_token_logps is not None:
             record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.sampled_mask)
         if self.args.corrects_importance:
             objective = objective * self._importance_weight(old_logps, inputs)
-        if self.args.off_policy_mask_threshold is not None:
-            objective = objective.masked_fill(self._is_off_policy(logps, old_logps, inputs).unsqueeze(1), 0.0)
         if self.args.uses_reference and self.args.kl_in == "loss":
             objective = objective - self.args.beta * self._reference_kl(model, inputs, logps, mask)
         loss = -aggregate_loss(
@@ -240,7 +195,7 @@ class GRPOTrainer(EpisodeTrainer):
             loss = self._with_experts(self.experts, model, loss)
         record_monitors(
             self.metrics,
-            policy=PolicyTensors(logps, old_logps, surrogate, acting, inputs.sampled_mask, entropies),
+            policy=PolicyTensors(logps, old_logps, surrogate, mask, inputs.sampled_mask, entropies),
         )
         return loss
 
@@ -259,16 +214,6 @@ class GRPOTrainer(EpisodeTrainer):
         self.metrics.add_ratio("importance_weight_mean", masked_sum(weight, mask), mask.sum())
         self.metrics.add_ratio("importance_weight_capped_frac", masked_sum(beyond.float(), mask), mask.sum())
         return weight
-
-    def _is_off_policy(self, logps: Tensor, old_logps: Tensor, inputs: RolloutBatch) -> Tensor:
-        """bool `(B,)`, the sequences that leave the surrogate for being too far off."""
-        sampling = old_logps if inputs.sampling_per_token_logps is None else inputs.sampling_per_token_logps
-        assert inputs.advantages is not None and self.args.off_policy_mask_threshold is not None
-        far = off_policy_sequences(
-            inputs.advantages, logps, sampling, inputs.loss_mask, self.args.off_policy_mask_threshold
-        )
-        self.metrics.add_ratio("off_policy_masked_frac", far.sum(), far.numel())
-        return far
 
     def _bonus(self, entropies: Tensor, inputs: RolloutBatch) -> Tensor:
         """This micro-batch's share of α · H, the mean entropy of the step's tokens that count."""

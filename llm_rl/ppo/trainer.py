@@ -15,12 +15,12 @@ from llm_rl.core import (
     clipped_surrogate,
     explained_variance,
     generalized_advantage,
-    leveled_log_ratio,
     linear_token_statistics,
     masked_moments,
     masked_sum,
     record_monitors,
     rewards_with_kl,
+    token_log_ratio,
     value_loss,
     whiten,
 )
@@ -198,7 +198,7 @@ class PPOTrainer(EpisodeTrainer):
         (logps, entropies), values = self._policy_and_values(model, inputs)  # (B, T) each
 
         # max(−A R, −A clip(R)), which is −min(A R, A clip(R))
-        log_ratio = leveled_log_ratio(logps, old_logps, mask)
+        log_ratio = token_log_ratio(logps, old_logps, mask)
         surrogate = clipped_surrogate(
             log_ratio, torch.zeros_like(log_ratio), inputs.token_advantages, self.args.epsilon, self.args.clip_high
         )

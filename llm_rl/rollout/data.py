@@ -129,15 +129,14 @@ class RolloutBatch:
             position, so pad and end token may be the same.
         truncated: bool `(B,)`, completions without end token.
         loss_mask: bool `(B, T)`, the sampled tokens that count in the loss and its denominators.
-        policy_mask: bool `(B, T)`, those of them whose surrogate counts; the others have a divergence alone. None: all.
         sampling_per_token_logps: float32 `(B, T)` from the engine; None where it gave none.
         old_per_token_logps: float32 `(B, T)`, under the policy at sampling. None: it is the one being trained, as every
             roll-out serves one update.
         ref_per_token_logps: float32 `(B, T)`; None without a reference.
         rewards: float32 `(B,)`, what the advantages are made from; NaN where no function scores the completion.
         advantages: float32 `(B,)`.
-        owners: int64 `(B,)`, the conversation of the micro-batch that each row is a turn of; `rewards` then has an entry
-            a conversation. None: there are no turns.
+        owners: int64 `(B,)`, the conversation of the micro-batch that each row is a turn of; `rewards` then has one for
+            each conversation. None: there are no turns.
         given_mask: bool `(B, T)`, tokens of the completions that were not sampled, but given in answer to the model:
             they are read and not trained on. None: there are none.
         sequences: int64 scalar, rows that count in the whole optimizer step, over micro-batches and processes.
@@ -150,7 +149,6 @@ class RolloutBatch:
     completion_mask: Tensor
     truncated: Tensor
     loss_mask: Tensor
-    policy_mask: Tensor | None = None
     sampling_per_token_logps: Tensor | None = None
     old_per_token_logps: Tensor | None = None
     ref_per_token_logps: Tensor | None = None

@@ -166,7 +166,7 @@ class RolloutTrainer(BufferedTrainer):
             samples, rewards = self._dynamic_sampling(samples, rewards)
         micro_batches = self._prepare_batch_inputs(samples)
         rewards = self._adjust_rewards(rewards, micro_batches)  # (P, G)
-        advantages = self._advantages_of(samples, rewards)  # (P, G)
+        advantages = self._compute_advantages(rewards)  # (P, G)
         if self.args.log_completions:
             self._log_completions(samples, rewards, advantages)
 
@@ -304,23 +304,16 @@ class RolloutTrainer(BufferedTrainer):
         """Whether log-probabilities at sampling are computed: else the policy that is trained is still that one."""
         return self.args.steps_per_rollout > 1
 
-    def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> list[Tensor]:
-        """Adds the log-probabilities at sampling; the entropies of the completion tokens, `(B, T)` each."""
-        entropies = []
+    def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> None:
+        """Adds the log-probabilities at sampling."""
         with evaluation_mode(self.model):
             for batch in micro_batches:
-                batch.old_per_token_logps, entropy = self._get_per_token_logps_and_entropies(self.model, batch)
-                entropies.append(entropy)
-        return entropies
+                batch.old_per_token_logps = self._get_per_token_logps_and_entropies(self.model, batch).logprobs
 
     def _get_per_token_logps_and_entropies(self, model: nn.Module, inputs: RolloutBatch) -> TokenStatistics:
         """Log-probabilities and entropies of the completion tokens, `(B, T)` each."""
         with self.accelerator.autocast():
             return self.scorer(model, inputs)
-
-    def _advantages_of(self, samples: Sequence[Sample], rewards: Tensor) -> Tensor:
-        """Advantages `(P, G)` of a roll-out in its own order; from the rewards alone, unless a subclass says more."""
-        return self._compute_advantages(rewards)
 
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
         """Advantages `(P, G)` of this process's rewards `(P, G)`."""

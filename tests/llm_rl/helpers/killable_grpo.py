@@ -21,7 +21,6 @@ SETTINGS: dict[str, Any] = {
     "num_iterations": 4,
     "beta": 0.1,
     "kl_in": "reward",
-    "top_entropy_quantile": 0.8,
     "dynamic_sampling_attempts": 1,
     "lr_scheduler_type": "cosine",
     "logging_steps": 3,
@@ -31,7 +30,7 @@ SETTINGS: dict[str, Any] = {
 }
 """Eight prompts, two a roll-out of four steps: an epoch has sixteen steps, and log lines cross roll-outs."""
 VAPOR_SETTINGS: dict[str, Any] = {
-    **{name: value for name, value in SETTINGS.items() if name not in ("beta", "kl_in", "top_entropy_quantile")},
+    **{name: value for name, value in SETTINGS.items() if name not in ("beta", "kl_in")},
     "max_steps": 7,
     "kl_weight": 0.1,
     "pref_loss_weight": 0.2,

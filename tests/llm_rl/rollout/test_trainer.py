@@ -29,6 +29,7 @@ from tests.llm_rl.helpers.tiny_grpo import (
     small_ids,
     tokenizer,
     trainer,
+    unless_cut,
     untimed,
 )
 
@@ -119,12 +120,12 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str
         gradients = KeepGradients()
         run = trainer(
             tmp_path,
+            reward_funcs=unless_cut,
             data=distinct_rows(),
             given={"engine": FixedEngine(), "callbacks": [gradients]},
             per_device_train_batch_size=size,
             gradient_accumulation_steps=accumulated,
             loss_type=loss_type,
-            mask_truncated_completions=True,
             beta=0.1,
             max_grad_norm=0.0,
         )
@@ -138,17 +139,22 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str
 
 
 def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
-    common = {"mask_truncated_completions": True, "max_grad_norm": 0.0, "top_entropy_quantile": 0.7, "beta": 0.1}
+    common = {"max_grad_norm": 0.0, "beta": 0.1}
     settings = [{**common, "loss_type": name, "scale_rewards": "batch"} for name in LOSS_TYPES]
-    settings.append({**common, "multi_objective_aggregation": "normalize_then_sum", "entropy_coef": 0.1})
-    settings[-1] |= {"loss_type": "cispo", "off_policy_mask_threshold": 0.1}
-    dealt = json.dumps([{**s, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2} for s in settings])
+    settings.append({**common, "entropy_coef": 0.1})
+    dealt = json.dumps(
+        [
+            {**s, "reward": "unless_cut", "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+            for s in settings
+        ]
+    )
     done = run_in_two_processes(HELPERS / "one_of_several_grpo.py", [tmp_path, dealt])
     assert done.returncode == 0, done.stderr[-4000:]
     for index, changes in enumerate(settings):
         kept = KeepGradients()
         given = {"engine": FixedEngine(), "callbacks": [kept]}
-        run = trainer(tmp_path / "whole", data=distinct_rows(), given=given, per_device_train_batch_size=16, **changes)
+        both = {"data": distinct_rows(), "reward_funcs": unless_cut}
+        run = trainer(tmp_path / "whole", given=given, per_device_train_batch_size=16, **both, **changes)
         run.train()
         expected = untimed(run.state.log_history)
         for rank in (0, 1):
@@ -157,21 +163,6 @@ def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
                 assert (gradients[name] - gradient).abs().max() < 1e-6, (changes, name)
             logs = untimed(json.loads((tmp_path / f"{index}-rank{rank}.json").read_text()))
             assert logs[0] == pytest.approx(expected[0], abs=1e-5)
-
-
-def test_truncated_completions_leave_the_loss_and_its_denominators(tmp_path: Path) -> None:
-    given = {"engine": FixedEngine()}
-    plain = trainer(tmp_path, data=distinct_rows(), given=given)
-    masked = trainer(tmp_path, data=distinct_rows(), given=given, mask_truncated_completions=True)
-    (before,), (after,) = (run._generate_and_score_completions(distinct_rows(2)) for run in (plain, masked))
-    truncated = before.truncated
-    assert truncated.any() and not truncated.all()
-    lengths = before.completion_mask.sum(1)
-    assert torch.equal(before.loss_mask, before.completion_mask) and int(before.tokens) == int(lengths.sum())  # type: ignore[arg-type]
-    assert torch.equal(after.loss_mask.sum(1), lengths.masked_fill(truncated, 0))
-    assert int(after.sequences) == int((~truncated).sum())  # type: ignore[arg-type]
-    assert int(after.tokens) == int(lengths[~truncated].sum())  # type: ignore[arg-type]
-    assert torch.equal(before.advantages, after.advantages)  # type: ignore[arg-type]
 
 
 def wanted_only(prompts: list[str], completion_ids: list[list[int]], **kwargs: Any) -> list[float]:

@@ -65,7 +65,7 @@ def check(start: Any, loss: Tensor, gradients: dict[str, Tensor], prefix: str = 
     "changes",
     [
         {},
-        {"loss_type": "dapo", "beta": 0.3, "top_entropy_quantile": 1.0, "padding_free": True},
+        {"loss_type": "dapo", "beta": 0.3, "padding_free": True},
         {"loss_type": "dapo", "episode_as": "turns"},
         {"loss_type": "dr_grpo"},
     ],
