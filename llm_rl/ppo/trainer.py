@@ -84,7 +84,7 @@ class PPOTrainer(EpisodeTrainer):
                 "cap, a scale), which PPOTrainer does not support; use GRPOTrainer"
             )
         trunk = trunk_of(self.model if value_model is None else value_model) if own else None
-        self.value_function = ValueFunction(self.model, trunk, detach=self.args.detach_value_head)
+        self.value_function = ValueFunction(self.model, trunk)
         self.value_function.to(self.args.device)
         self.model = self.model_wrapped = PolicyWithValue(self.model, self.value_function)
 
@@ -128,21 +128,12 @@ class PPOTrainer(EpisodeTrainer):
         """True: the values at sampling come with it."""
         return True
 
-    def _score_old_policy(self, micro_batches: Sequence[Any]) -> list[Tensor]:
-        """Adds log-probabilities and values at sampling; the entropies of the completion tokens, `(B, T)` each."""
-        entropies = []
+    def _score_old_policy(self, micro_batches: Sequence[Any]) -> None:
+        """Adds log-probabilities and values at sampling."""
         with evaluation_mode(self.model):
             for batch in micro_batches:
-                length = batch.completion_ids.shape[1]
-                ahead = self.args.bootstrap_truncated and bool(batch.truncated.any())
-                statistics, values = self._policy_and_values(self.model, batch.with_state_after() if ahead else batch)
-                batch.old_per_token_logps = statistics.logprobs[:, :length]
-                batch.old_values = values[:, :length]
-                if ahead:
-                    last = batch.completion_mask.sum(1, keepdim=True)  # (B, 1), the state behind the last token
-                    batch.values_after = values.gather(1, last).squeeze(1).where(batch.truncated, 0.0)
-                entropies.append(statistics.entropy[:, :length])
-        return entropies
+                statistics, batch.old_values = self._policy_and_values(self.model, batch)
+                batch.old_per_token_logps = statistics.logprobs
 
     def _policy_and_values(self, model: Any, inputs: PPOBatch) -> tuple[TokenStatistics, Tensor]:
         """Log-probabilities and entropies of the completion tokens, and V of the states before them, `(B, T)` each."""
@@ -163,7 +154,6 @@ class PPOTrainer(EpisodeTrainer):
                 gamma=self.args.gamma,
                 lam=self.args.lam,
                 mask=batch.sampled_mask,
-                bootstrap=batch.values_after,
             )
             batch.token_advantages, batch.returns = estimate
 
@@ -174,8 +164,7 @@ class PPOTrainer(EpisodeTrainer):
         moments = masked_moments([batch.token_advantages for batch in micro_batches], masks, reduce=several)
         for batch, mask in zip(micro_batches, masks, strict=True):
             batch.explained_variance = explained_variance(errors, returns)
-            if self.args.whiten_advantages:
-                batch.token_advantages = whiten(batch.token_advantages, mask, moments)
+            batch.token_advantages = whiten(batch.token_advantages, mask, moments)
 
     def _token_rewards(self, batch: PPOBatch) -> Tensor:
         """The rewards of tokens, `(B, T)`.

@@ -15,7 +15,6 @@ SETTINGS: dict[str, Any] = {
     "gradient_accumulation_steps": 2,
     "num_ppo_epochs": 4,
     "beta": 0.1,
-    "bootstrap_truncated": True,
     "lr_scheduler_type": "cosine",
     "logging_steps": 3,
     "save_strategy": "steps",

@@ -16,7 +16,7 @@ from llm_rl.rollout.turns import joined, turns_of
 from tests.llm_rl.helpers.grpo_reference import slow_advantages, token_logps
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, keep_samples, settings
 from tests.llm_rl.helpers.tiny_ppo import slow_advantages as slow_gae
-from tests.llm_rl.helpers.tiny_ppo import slow_values
+from tests.llm_rl.helpers.tiny_ppo import slow_values, whitened
 from tests.llm_rl.helpers.tool_play import END, Count, ScriptedEngine, chat_model, chat_tokenizer, up
 
 ROWS = [{"prompt": [{"role": "user", "content": "Count"}], "goal": 4}]
@@ -97,7 +97,7 @@ def test_ppo_passes_over_results(tmp_path: Path) -> None:
     """The one-step error of a turn's last token has the value before the first token of the next turn in it."""
     start, kept = chat_model(), KeepGradients()
     chosen = {**SETTINGS, "per_device_train_batch_size": 4, "num_generations": 4, "num_ppo_epochs": 1, "gamma": 0.9}
-    chosen |= {"whiten_advantages": False, "lam": 0.8, "cliprange_value": None}
+    chosen |= {"lam": 0.8, "cliprange_value": None}
     args = PPOArguments(**settings(tmp_path, **chosen))
     offered: dict[str, Any] = {"environment_factory": Count, "callbacks": [kept]}
     run = PPOTrainer(chat_model(), None, args, ROWS, chat_tokenizer(), engine=engine(), **offered)
@@ -108,17 +108,19 @@ def test_ppo_passes_over_results(tmp_path: Path) -> None:
 
     own_head = torch.nn.Linear(16, 1, dtype=torch.float64)
     own_head.load_state_dict(head)
-    loss, count = torch.zeros((), dtype=torch.float64), 0
+    found = []
     for sample, total in zip(samples, REWARDS, strict=True):
         turns = turns_of(sample)
         logps = [logp for turn in turns for logp in token_logps(start, turn, 1.0)]
         values = [value for turn in turns for value in slow_values(start, own_head, turn)[:-1]]
         pays = [0.0] * (len(logps) - 1) + [total]
-        advantages = slow_gae(pays, [*(float(value.detach()) for value in values), 0.0], args)
-        for logp, value, advantage in zip(logps, values, advantages, strict=True):
-            loss = loss - advantage * (logp - logp.detach()).exp()
+        found.append((logps, values, slow_gae(pays, [*(float(value.detach()) for value in values), 0.0], args)))
+
+    loss, count = torch.zeros((), dtype=torch.float64), sum(len(logps) for logps, _, _ in found)
+    for (logps, values, gained), white in zip(found, whitened([gained for _, _, gained in found]), strict=True):
+        for logp, value, advantage, its in zip(logps, values, gained, white, strict=True):
+            loss = loss - its * (logp - logp.detach()).exp()
             loss = loss + args.vf_coef * (value - value.detach() - advantage) ** 2 / 2
-        count += len(logps)
     check(start, loss / count, kept.steps[0], "model.")
     assert joined(samples[0]).given is not None
 
