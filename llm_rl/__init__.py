@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from llm_rl.dpo.arguments import DPOArguments as DPOArguments
     from llm_rl.dpo.trainer import DPOTrainer as DPOTrainer
     from llm_rl.grpo.arguments import GRPOArguments as GRPOArguments
+    from llm_rl.grpo.extensions import Chord as Chord
+    from llm_rl.grpo.extensions import EntropyBonus as EntropyBonus
+    from llm_rl.grpo.extensions import ImportanceCorrection as ImportanceCorrection
+    from llm_rl.grpo.extensions import RolloutAhead as RolloutAhead
     from llm_rl.grpo.trainer import GRPOTrainer as GRPOTrainer
     from llm_rl.ppo.arguments import PPOArguments as PPOArguments
     from llm_rl.ppo.trainer import PPOTrainer as PPOTrainer
@@ -42,11 +46,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CallFormat": "llm_rl.tools.calls",
+    "Chord": "llm_rl.grpo.extensions",
     "DPOArguments": "llm_rl.dpo.arguments",
     "DPOTrainer": "llm_rl.dpo.trainer",
+    "EntropyBonus": "llm_rl.grpo.extensions",
     "GRPOArguments": "llm_rl.grpo.arguments",
     "GRPOTrainer": "llm_rl.grpo.trainer",
     "GenerationEngine": "llm_rl.rollout.generation",
+    "ImportanceCorrection": "llm_rl.grpo.extensions",
     "MetricsWriter": "llm_rl.training.callbacks",
     "PPOArguments": "llm_rl.ppo.arguments",
     "PPOTrainer": "llm_rl.ppo.trainer",
@@ -55,6 +62,7 @@ _HOMES = {
     "QuietProgress": "llm_rl.training.callbacks",
     "RAROArguments": "llm_rl.raro.arguments",
     "RAROTrainer": "llm_rl.raro.trainer",
+    "RolloutAhead": "llm_rl.grpo.extensions",
     "RolloutArguments": "llm_rl.rollout.arguments",
     "RolloutBatch": "llm_rl.rollout.data",
     "RolloutTrainer": "llm_rl.rollout.trainer",

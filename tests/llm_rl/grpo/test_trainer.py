@@ -1,5 +1,4 @@
 import copy
-import math
 from pathlib import Path
 from typing import Any
 
@@ -8,23 +7,14 @@ import torch
 from transformers import HfArgumentParser, LlamaForCausalLM, TrainerCallback
 
 from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.grpo.extensions import ImportanceCorrection
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
-from llm_rl.rollout.generation import Completion, TransformersEngine
+from llm_rl.rollout.generation import Completion
 from tests.helpers.drawn import first_with
-from tests.llm_rl.helpers.fixed_engine import every_second_ends
+from tests.llm_rl.helpers.fixed_engine import BiasedEngine, every_second_ends
 from tests.llm_rl.helpers.grpo_reference import slow_advantages, slow_loss, token_logps
 from tests.llm_rl.helpers.tiny_grpo import arguments, keep_samples, new_model, rows, small_ids, trainer, uneven
-
-
-class BiasedEngine(TransformersEngine):
-    """Claims other log-probabilities than it sampled with."""
-
-    def generate(self, prompts: Any, params: Any) -> list[Completion]:
-        return [
-            Completion(ids, [value - 0.4 * (index % 3 - 1) for index, value in enumerate(logprobs or [])])
-            for ids, logprobs in super().generate(prompts, params)
-        ]
 
 
 class EndingEngine(BiasedEngine):
@@ -53,12 +43,15 @@ class Keep(TrainerCallback):
         {"loss_type": "bnpo", "epsilon_high": 0.3, "scale_rewards": "none", "beta": 0.2},
         {"loss_type": "dapo", "scale_rewards": "batch", "temperature": 0.7, "advantage_baseline": "leave_one_out"},
         {"loss_type": "dr_grpo", "beta": 0.05, "epsilon": 0.1},
-        {"importance_correction_cap": 1.2, "gradient_accumulation_steps": 1, "per_device_train_batch_size": 8},
+        {"cap": 1.2, "gradient_accumulation_steps": 1, "per_device_train_batch_size": 8},
     ],
     ids=lambda changes: "-".join(changes) or "defaults",
 )
 def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """They agree at the first update, where every ratio is 1, and at the second, where some are clipped."""
+    """They agree at the first update, where every ratio is 1, and at the second, where some are clipped.
+
+    With a cap the importance weights of an engine that claims other log-probabilities act.
+    """
     settings = {
         "max_steps": 2,
         "num_iterations": 2,
@@ -66,12 +59,14 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
         "gradient_accumulation_steps": 4,
         "learning_rate": 2e-3,
         "max_grad_norm": 0.0,
-        **changes,
+        **{name: value for name, value in changes.items() if name != "cap"},
     }
 
     def trained(seed: int) -> tuple[GRPOTrainer, list[Sample], LlamaForCausalLM, Keep]:
         kept, model = Keep(), new_model(seed, dtype=torch.float64)
-        start, given = copy.deepcopy(model), {"callbacks": [kept], "engine": EndingEngine()}
+        extensions = [ImportanceCorrection(changes["cap"])] if "cap" in changes else []
+        given = {"callbacks": [kept], "engine": EndingEngine(), "extensions": extensions}
+        start = copy.deepcopy(model)
         run = trainer(tmp_path, model, reward_funcs=uneven, data=rows(2), given=given, **settings)
         samples = keep_samples(run)
         run.train()
@@ -86,7 +81,7 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     for step in (0, 1):
         now = copy.deepcopy(start)
         now.load_state_dict(kept.weights[step])
-        loss = slow_loss(now, samples, rewards, old, old, args)
+        loss = slow_loss(now, samples, rewards, old, old, args, changes.get("cap"))
         loss.backward()
         assert run.state.log_history[step]["loss"] == pytest.approx(loss.item(), abs=2e-6)
         for name, param in now.named_parameters():
@@ -211,35 +206,6 @@ def test_the_reward_rises(tmp_path: Path) -> None:
     assert sum(rewards[-4:]) / 4 > rewards[0] + 0.3
 
 
-def test_mismatch_with_the_engine_is_measured_and_corrected(tmp_path: Path) -> None:
-    """The engine's claims are off by −0.4, 0, 0.4 in turn, so that weights are e^−0.4, 1 and e^0.4, above the cap."""
-    run = trainer(tmp_path, given={"engine": BiasedEngine()}, importance_correction_cap=1.2)
-    samples = keep_samples(run)
-    run.train()
-    line = run.state.log_history[0]
-    gaps = [0.4 * (place % 3 - 1) for sample in samples for place in range(len(sample.completion_ids))]
-    assert line["engine_logp_diff_mean"] == pytest.approx(sum(map(abs, gaps)) / len(gaps), abs=1e-4)
-    assert line["engine_logp_diff_max"] == pytest.approx(0.4, abs=1e-4)
-    assert line["importance_weight_capped_frac"] == pytest.approx(sum(gap > 0 for gap in gaps) / len(gaps))
-    assert line["importance_weight_mean"] == pytest.approx(
-        sum(min(math.exp(gap), 1.2) for gap in gaps) / len(gaps), abs=1e-4
-    )
-    plain = trainer(tmp_path, given={"engine": BiasedEngine()})
-    plain.train()
-    assert plain.state.log_history[0]["engine_logp_diff_mean"] == line["engine_logp_diff_mean"]
-
-
-class Silent(TransformersEngine):
-    def generate(self, prompts: Any, params: Any) -> list[Completion]:
-        return [Completion(ids, None) for ids, _ in super().generate(prompts, params)]
-
-
-def test_an_engine_without_logprobs_cannot_be_corrected(tmp_path: Path) -> None:
-    trainer(tmp_path, given={"engine": Silent()}).train()
-    with pytest.raises(ValueError, match="importance_correction_cap needs the engine's log-probabilities"):
-        trainer(tmp_path, given={"engine": Silent()}, importance_correction_cap=2.0).train()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -260,14 +226,6 @@ def test_an_engine_without_logprobs_cannot_be_corrected(tmp_path: Path) -> None:
         ({"kl_in": "reward"}, "kl_in='reward' does nothing while beta is 0"),
         ({"kl_estimator": "full"}, "kl_estimator='full' does nothing while beta is 0"),
         ({"dynamic_sampling_attempts": -1}, "dynamic_sampling_attempts is -1"),
-        ({"importance_correction_cap": 0.0}, "importance_correction_cap is 0.0"),
-        ({"importance_correction_cap": 1.0, "importance_correction_floor": 2.0}, "floor is 2.0, above"),
-        ({"importance_correction_mode": "mask"}, "importance_correction_mode does nothing without a bound"),
-        ({"entropy_coef": -0.1}, "entropy_coef is -0.1"),
-        ({"entropy_coef_max": 2.0}, "do nothing without entropy_target"),
-        ({"entropy_target": -1.0}, "entropy_target is -1.0"),
-        ({"chord_mu_peak": 1.5}, "chord_mu_peak 1.5"),
-        ({"chord_batch_size": 0}, "chord_batch_size is 0"),
         ({"use_vllm": True}, "use_vllm=True is not supported here; train with verl"),
         ({"adapter_reference": "base"}, "adapter_reference='base' does nothing while beta is 0"),
         ({"dynamic_sampling_attempts": 1.5}, "dynamic_sampling_attempts is 1.5"),

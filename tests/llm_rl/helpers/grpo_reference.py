@@ -38,7 +38,9 @@ def slow_loss(
     old: Sequence[Sequence[float]],
     ref: Sequence[Sequence[float]],
     args: GRPOArguments,
+    cap: float | None = None,
 ) -> Tensor:
+    """The loss; with a cap each token weighs π_old / π_engine, at most so much."""
     advantages = slow_advantages(rewards, args)
     high = args.epsilon if args.epsilon_high is None else args.epsilon_high
     total_tokens = sum(len(sample.completion_ids) for sample in samples)
@@ -50,10 +52,10 @@ def slow_loss(
             ratio = (new - old[i][t]).exp()
             clipped = min(max(ratio, torch.tensor(1 - args.epsilon)), torch.tensor(1 + high))
             value = min(ratio * advantages[i], clipped * advantages[i])
-            if args.importance_correction_cap is not None:
+            if cap is not None:
                 engine = sample.engine_logprobs
                 assert engine is not None
-                value = value * min(math.exp(old[i][t] - engine[t]), args.importance_correction_cap)
+                value = value * min(math.exp(old[i][t] - engine[t]), cap)
             if args.beta:
                 gap = ref[i][t] - new
                 value = value - args.beta * (gap.exp() - gap - 1)

@@ -11,6 +11,7 @@ from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from safetensors.torch import load_file
 from torch.utils.data import IterableDataset
 
+from llm_rl.grpo.extensions import EntropyBonus
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.trainer import RolloutTrainer
@@ -141,7 +142,7 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str
 def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
     common = {"max_grad_norm": 0.0, "beta": 0.1}
     settings = [{**common, "loss_type": name, "scale_rewards": "batch"} for name in LOSS_TYPES]
-    settings.append({**common, "entropy_coef": 0.1})
+    settings.append({**common, "extensions": {"EntropyBonus": {"coef": 0.1}}})
     dealt = json.dumps(
         [
             {**s, "reward": "unless_cut", "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
@@ -152,7 +153,8 @@ def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     for index, changes in enumerate(settings):
         kept = KeepGradients()
-        given = {"engine": FixedEngine(), "callbacks": [kept]}
+        extensions = [EntropyBonus(**options) for options in changes.pop("extensions", {}).values()]
+        given = {"engine": FixedEngine(), "callbacks": [kept], "extensions": extensions}
         both = {"data": distinct_rows(), "reward_funcs": unless_cut}
         run = trainer(tmp_path / "whole", given=given, per_device_train_batch_size=16, **both, **changes)
         run.train()

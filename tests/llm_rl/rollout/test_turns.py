@@ -98,8 +98,6 @@ def test_what_several_turns_need(tmp_path: Path) -> None:
         trainer(tmp_path, given={"next_turn": go_on})
     with pytest.raises(ValueError, match="max_turns is 0"):
         trainer(tmp_path, max_turns=0)
-    with pytest.raises(ValueError, match="rollouts_ahead samples single turns"):
-        trainer(tmp_path, max_turns=2, rollouts_ahead=1, importance_correction_cap=2.0)
     with pytest.raises(TypeError, match="next_turn returned a list"):
         given = {"engine": FixedEngine(), "next_turn": lambda row, turns: ["two"]}
         trainer(tmp_path, data=distinct_rows(2), given=given, **SETTINGS).train()
