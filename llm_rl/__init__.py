@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from llm_rl.rollout.generation import GenerationEngine as GenerationEngine
     from llm_rl.rollout.generation import SamplingParams as SamplingParams
     from llm_rl.rollout.generation import TransformersEngine as TransformersEngine
+    from llm_rl.rollout.sampling import ScoredCompletions as ScoredCompletions
+    from llm_rl.rollout.sampling import sample_and_score as sample_and_score
     from llm_rl.rollout.sft import supervised_trainer as supervised_trainer
     from llm_rl.rollout.trainer import RolloutTrainer as RolloutTrainer
     from llm_rl.tools.calls import CallFormat as CallFormat
@@ -68,6 +70,7 @@ _HOMES = {
     "RolloutTrainer": "llm_rl.rollout.trainer",
     "Sample": "llm_rl.rollout.data",
     "SamplingParams": "llm_rl.rollout.generation",
+    "ScoredCompletions": "llm_rl.rollout.sampling",
     "SelfLabelOptions": "llm_rl.tools.self_labels",
     "TOOL_CHAT_TEMPLATE": "llm_rl.tools.template",
     "TrajectoryDataset": "llm_rl.tools.trajectories",
@@ -76,6 +79,7 @@ _HOMES = {
     "VAPORTrainer": "llm_rl.vapor.trainer",
     "add_lora": "llm_rl.training.lora",
     "read_trajectories": "llm_rl.tools.files",
+    "sample_and_score": "llm_rl.rollout.sampling",
     "self_labelled_rows": "llm_rl.tools.self_labels",
     "start_rows": "llm_rl.raro.start",
     "supervised_trainer": "llm_rl.rollout.sft",

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -68,7 +69,7 @@ class GRPOTrainer(EpisodeTrainer):
 
     def __init__(self, *args: Any, extensions: Sequence[Extension] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.extensions = list(extensions)
+        self.extensions = [replace(extension) for extension in extensions]  # a state for this trainer alone
         names = [extension.name for extension in self.extensions]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"extensions has {twice[0]} twice; leave one of them out")
@@ -77,12 +78,12 @@ class GRPOTrainer(EpisodeTrainer):
 
     # A roll-out
 
-    def _generate_and_score_completions(self, generation_batch: list[Mapping[str, Any]]) -> list[RolloutBatch]:
-        """A fresh roll-out, or the one that an extension has."""
+    def _roll_out(self, rows: list[Mapping[str, Any]]) -> Sequence[RolloutBatch]:
+        """The micro-batches of a fresh roll-out, or of the one that an extension has."""
         for extension in self.extensions:
-            if (samples := extension.sample(generation_batch)) is not None:
-                return self._score_and_prepare(samples)
-        return super()._generate_and_score_completions(generation_batch)
+            if (samples := extension.sample(rows)) is not None:
+                return self._prepare_rollout(samples)
+        return super()._roll_out(rows)
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
         """The padded tensors of one micro-batch; completions without a reward do not count."""
@@ -97,11 +98,15 @@ class GRPOTrainer(EpisodeTrainer):
     def _needs_old_policy(self) -> bool:
         return super()._needs_old_policy or self.args.kl_in == "reward"
 
+    def _set_advantages(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor | None:
+        """Takes the divergence off the rewards first, where `kl_in` is "reward"."""
+        if self.args.kl_in == "reward":
+            rewards = rewards + self._divergence_penalties(micro_batches).view_as(rewards)
+        return super()._set_advantages(rewards, micro_batches)
+
     @torch.no_grad()
-    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor:
-        """Takes the divergence of the policy at sampling off the rewards `(P, G)`, where `kl_in` is "reward"."""
-        if self.args.kl_in == "loss":
-            return rewards
+    def _divergence_penalties(self, micro_batches: Sequence[RolloutBatch]) -> Tensor:
+        """−β Σ KL of the policy at sampling over the tokens of each completion, `(N,)`."""
         penalties = []
         with evaluation_mode(self.model):
             for batch in micro_batches:
@@ -112,7 +117,7 @@ class GRPOTrainer(EpisodeTrainer):
                     whole = penalty.new_zeros(self.args.per_device_train_batch_size)
                     penalty = whole.index_add(0, batch.owners, penalty)
                 penalties.append(penalty)
-        return rewards + torch.cat(penalties).view_as(rewards)
+        return torch.cat(penalties)
 
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
         """A = (r − baseline) / (std + 1e-4), `(P, G)`; the standard deviation of the batch is that of all processes.
@@ -136,7 +141,7 @@ class GRPOTrainer(EpisodeTrainer):
         """This micro-batch's share of the step's loss, to be added up over micro-batches and processes."""
         mask, advantages = inputs.loss_mask, inputs.advantages
         if advantages is None or inputs.sequences is None or inputs.tokens is None:
-            raise ValueError("the batch has no advantages or counts; make it with _generate_and_score_completions")
+            raise ValueError("the batch has no advantages or counts; make it with _roll_out")
         logps, entropies = self._get_per_token_logps_and_entropies(model, inputs)  # (B, T) each
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
         surrogate = grpo_surrogate(self.args, logps, old_logps, mask, advantages)

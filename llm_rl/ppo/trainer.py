@@ -102,17 +102,12 @@ class PPOTrainer(EpisodeTrainer):
         return batch
 
     @torch.no_grad()
-    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[Any]) -> Tensor:
-        """Makes the advantages of tokens from the rewards `(P, G)`, which stay as they are."""
+    def _set_advantages(self, rewards: Tensor, micro_batches: Sequence[Any]) -> None:
+        """Gives each micro-batch the rewards of its completions and the advantages of their tokens."""
         size = self.args.per_device_train_batch_size
         for batch, reward in zip(micro_batches, rewards.flatten().split(size), strict=True):
             batch.rewards = reward
         self._estimate_advantages(micro_batches)
-        return rewards
-
-    def _compute_advantages(self, rewards: Tensor) -> Tensor:
-        """NaN: a completion has no advantage of its own, its tokens have."""
-        return torch.full_like(rewards, torch.nan)
 
     def _collate(self, samples: Sequence[Sample]) -> PPOBatch:
         """The padded tensors of one micro-batch."""

@@ -21,8 +21,8 @@ SHOWN = 4
 class CompletionLog(TrainerCallback):
     """Writes roll-outs to a JSON-lines file and shows the last one with each log line, in the first process.
 
-    A record is the completion's step, prompt, text, rewards and advantage. After resuming the file starts with the
-    roll-outs before the checkpoint, so that none is in it twice.
+    A record is the completion's step, prompt, text and rewards, and its advantage where it has one of its own. After
+    resuming the file starts with the roll-outs before the checkpoint, so that none is in it twice.
 
     Args:
         path: The file.
@@ -61,7 +61,7 @@ def completion_records(
     completions: Sequence[Any],
     names: Sequence[str],
     rewards: Sequence[float],
-    advantages: Sequence[float],
+    advantages: Sequence[float] | None,
 ) -> list[dict[str, Any]]:
     """The records of a roll-out.
 
@@ -71,7 +71,7 @@ def completion_records(
         completions: What the functions saw of them.
         names: Names of the functions.
         rewards: N numbers, what the advantages are made from.
-        advantages: N numbers.
+        advantages: N numbers; None where completions have none, but their tokens.
     """
     return [
         {
@@ -80,9 +80,9 @@ def completion_records(
             "completion": completion,
             **{name: _number(score) for name, score in zip(names, sample.scores, strict=True)},
             "reward": _number(reward),
-            "advantage": advantage,
+            **({} if advantages is None else {"advantage": advantages[index]}),
         }
-        for sample, completion, reward, advantage in zip(samples, completions, rewards, advantages, strict=True)
+        for index, (sample, completion, reward) in enumerate(zip(samples, completions, rewards, strict=True))
     ]
 
 

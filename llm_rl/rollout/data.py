@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -160,7 +160,7 @@ class RolloutBatch:
     tokens: Tensor | None = None
 
     @classmethod
-    def collate(cls, samples: Sequence[Sample], pad_id: int, *, device: torch.device | str = "cpu") -> "RolloutBatch":
+    def collate(cls, samples: Sequence[Sample], pad_id: int, *, device: torch.device | str = "cpu") -> Self:
         """Pads samples; all sampled tokens count in the loss."""
         prompt_ids, prompt_mask = pad([sample.prompt_ids for sample in samples], pad_id, "left")
         completion_ids, completion_mask = pad([sample.completion_ids for sample in samples], pad_id, "right")

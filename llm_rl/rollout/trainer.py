@@ -1,6 +1,6 @@
 """`RolloutTrainer`: prompts → completions → rewards → batches that serve several updates. See docs/grpo.md.
 
-Methods have the names of the table there. Subclasses say what an advantage is and what the loss is.
+Methods are those of the table there. Subclasses say what an advantage is and what the loss is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +22,7 @@ from llm_rl.rollout.dynamic_sampling import replace_groups
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams, TransformersEngine
 from llm_rl.rollout.loading import as_rows, load_policy
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
+from llm_rl.rollout.sampling import keep_scores, score_samples
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, reference_kl
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
@@ -144,9 +145,9 @@ class RolloutTrainer(BufferedTrainer):
         return self.args.completions_per_rollout // self.args.num_generations
 
     def _make_rollout(self, model: nn.Module, rows: list[Mapping[str, Any]]) -> list[Any]:
-        return self._generate_and_score_completions(rows)
+        return [*self._roll_out(rows)]
 
-    def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> RolloutBatch:
+    def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> Any:
         """The next micro-batch of the buffer; its rewards are logged at each optimizer step."""
         place = self._step % self.args.gradient_accumulation_steps
         if place == 0:
@@ -156,39 +157,53 @@ class RolloutTrainer(BufferedTrainer):
 
     # A roll-out
 
-    def _generate_and_score_completions(self, generation_batch: list[Mapping[str, Any]]) -> list[RolloutBatch]:
-        return self._score_and_prepare(self._generate_completions(generation_batch, self.args.num_generations))
+    def _roll_out(self, rows: list[Mapping[str, Any]]) -> Sequence[RolloutBatch]:
+        """The micro-batches of a fresh roll-out: completions of each row, with rewards and advantages."""
+        return self._prepare_rollout(self._generate_completions(rows, self.args.num_generations))
 
-    def _score_and_prepare(self, samples: list[Sample]) -> list[RolloutBatch]:
-        """Rewards, advantages and micro-batches of completions."""
+    def _prepare_rollout(self, samples: list[Sample]) -> list[RolloutBatch]:
+        """The micro-batches of completions, in order, with rewards and advantages."""
         rewards = self._score_completions(samples)
         if self.args.dynamic_sampling_attempts:
             samples, rewards = self._dynamic_sampling(samples, rewards)
         micro_batches = self._prepare_batch_inputs(samples)
-        rewards = self._adjust_rewards(rewards, micro_batches)  # (P, G)
-        advantages = self._compute_advantages(rewards)  # (P, G)
+        advantages = self._set_advantages(rewards, micro_batches)  # (P, G)
         if self.args.log_completions:
-            self._log_completions(samples, rewards, advantages)
+            self._log_completions(samples, micro_batches, advantages)
+        return micro_batches
 
-        # Micro-batches take the completions in order.
+    def _set_advantages(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor | None:
+        """Gives each micro-batch the rewards and the advantages that it is trained with.
+
+        Args:
+            rewards: `(P, G)`, NaN where no function scores a completion.
+            micro_batches: Those of the roll-out, which hold the completions in the same order.
+
+        Returns:
+            The advantages of completions, `(P, G)`; None where each token has its own.
+        """
+        advantages = self._compute_advantages(rewards)  # (P, G)
         dealt = (values.flatten().split(self.args.per_device_train_batch_size) for values in (rewards, advantages))
         for batch, reward, advantage in zip(micro_batches, *dealt, strict=True):
             batch.rewards = reward
             batch.advantages = advantage if batch.owners is None else advantage[batch.owners]
-        return micro_batches
+        return advantages
 
-    def _log_completions(self, samples: Sequence[Sample], rewards: Tensor, advantages: Tensor) -> None:
+    def _compute_advantages(self, rewards: Tensor) -> Tensor:
+        """Advantages `(P, G)` of this process's rewards `(P, G)`; asked where a completion has one of its own."""
+        raise NotImplementedError(f"{type(self).__name__} has no _compute_advantages; a subclass says what they are")
+
+    def _log_completions(
+        self, samples: Sequence[Sample], micro_batches: Sequence[RolloutBatch], advantages: Tensor | None
+    ) -> None:
         """Writes the roll-out of all processes to the run folder; a collective call."""
         texts = [self._rewarded_completion(sample) for sample in samples]
-        values = rewards.flatten().tolist(), advantages.flatten().tolist()
+        rewards = torch.cat([batch.rewards for batch in micro_batches if batch.rewards is not None]).tolist()
+        values = rewards, None if advantages is None else advantages.flatten().tolist()
         records = completion_records(self.state.global_step, samples, texts, self.rewards.names, *values)
         gathered = gather_object(records)
         if self.is_world_process_zero():
             self.completion_log.add(gathered)
-
-    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor:
-        """The rewards `(P, G)` that advantages are made from; something may come off."""
-        return rewards
 
     def _reference_kl(self, model: nn.Module, inputs: RolloutBatch, logps: Tensor | None, mask: Tensor) -> Tensor:
         """KL(π ‖ π_ref) a token, `(B, T)`, by `args.kl_estimator`; logged as "kl"."""
@@ -224,18 +239,12 @@ class RolloutTrainer(BufferedTrainer):
         Raises:
             ValueError: Rows have different columns.
         """
-        names = [name for name in samples[0].row if name != "prompt"]
-        for sample in samples:
-            if set(sample.row) != {"prompt", *names}:
-                raise ValueError(
-                    f"one row has the columns {sorted(samples[0].row)}, another {sorted(sample.row)}; give all the same"
-                )
         metrics = self._reward_metrics
-        return self.rewards(
-            [sample.row["prompt"] for sample in samples],
+        return score_samples(
+            self.rewards,
+            samples,
             [self._rewarded_completion(sample) for sample in samples],
-            [sample.completion_ids for sample in samples],
-            {name: [sample.row[name] for sample in samples] for name in names} | self._further_columns(samples),
+            self._further_columns(samples),
             {"trainer_state": self.state, "log_metric": lambda name, value: metrics.add(name, value)},
         )
 
@@ -250,8 +259,7 @@ class RolloutTrainer(BufferedTrainer):
     def _score_completions(self, samples: Sequence[Sample]) -> Tensor:
         """Weighted rewards `(P, G)`, NaN where no function scores; each sample keeps what the functions said."""
         per_function = self._compute_rewards_per_func(samples)
-        for sample, scores in zip(samples, per_function.tolist(), strict=True):
-            sample.scores[:] = scores
+        keep_scores(samples, per_function)
         self._record_samples(self.metrics, samples, per_function)
         return self.rewards.total(per_function).float().to(self.args.device).view(-1, self.args.num_generations)
 
@@ -275,11 +283,6 @@ class RolloutTrainer(BufferedTrainer):
 
         return replace_groups(samples, rewards, self.args.dynamic_sampling_attempts, draw, self.metrics)
 
-    def split_by_mini_batches(self, samples: Sequence[Sample]) -> list[Sequence[Sample]]:
-        """The parts of a roll-out that go through the model together."""
-        size = self.args.per_device_train_batch_size
-        return [samples[start : start + size] for start in range(0, len(samples), size)]
-
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
         """The padded tensors of one micro-batch."""
         return RolloutBatch.collate(samples, self.sampling.pad_token_id, device=self.args.device)
@@ -287,7 +290,8 @@ class RolloutTrainer(BufferedTrainer):
     @torch.no_grad()
     def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
         """Token tensors, masks, old and reference log-probabilities, and the counts of the optimizer step."""
-        micro_batches = [self._collate(part) for part in self.split_by_mini_batches(samples)]
+        size = self.args.per_device_train_batch_size
+        micro_batches = [self._collate(samples[start : start + size]) for start in range(0, len(samples), size)]
         if self._needs_old_policy:
             self._score_old_policy(micro_batches)
         if self.reference is not None and self.args.kl_estimator != "full":
@@ -314,10 +318,6 @@ class RolloutTrainer(BufferedTrainer):
         """Log-probabilities and entropies of the completion tokens, `(B, T)` each."""
         with self.accelerator.autocast():
             return self.scorer(model, inputs)
-
-    def _compute_advantages(self, rewards: Tensor) -> Tensor:
-        """Advantages `(P, G)` of this process's rewards `(P, G)`."""
-        raise NotImplementedError(f"{type(self).__name__} has no _compute_advantages; a subclass says what they are")
 
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
         """This micro-batch's share of the optimizer step's loss; shares add up over micro-batches and processes."""

@@ -17,17 +17,16 @@ if TYPE_CHECKING:
 class Extension:
     """Something that `GRPOTrainer` does beside its objective; a subclass says what it does in the hooks that it needs.
 
-    A subclass is a dataclass, whose fields are its options. An object belongs to one trainer.
+    A subclass is a dataclass, whose fields are its options. A trainer makes itself one with the same options, which is
+    in its `extensions`, so that one object may be given to several.
     """
 
     def bind(self, trainer: "GRPOTrainer") -> None:
-        """Take a trainer that is made but for its extensions, which are listed there; a subclass prepares more.
+        """Take the trainer, which is made but for what its extensions prepare here.
 
         Raises:
-            ValueError: The object belongs to another trainer, or does not fit this one.
+            ValueError: The extension does not fit the trainer.
         """
-        if hasattr(self, "trainer"):
-            raise ValueError(f"this {self.name} belongs to another trainer; make one for each")
         self.trainer = trainer
 
     @property

@@ -56,7 +56,7 @@ class Chord(Extension):
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, at least {least}")
 
     def bind(self, trainer: "GRPOTrainer") -> None:
-        """Encode the answers; errors as in `Extension.bind` and `ExpertAnswers`."""
+        """Encode the answers; errors as in `ExpertAnswers`."""
         super().bind(trainer)
         self.answers = ExpertAnswers(
             as_rows(self.rows),

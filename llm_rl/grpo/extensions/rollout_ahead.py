@@ -38,7 +38,7 @@ class RolloutAhead(Extension):
     """
 
     def bind(self, trainer: "GRPOTrainer") -> None:
-        """Copy the policy; errors as in `Extension.bind`, and for what does not fit."""
+        """Copy the policy; errors for what does not fit."""
         super().bind(trainer)
         if not any(isinstance(extension, ImportanceCorrection) for extension in trainer.extensions):
             raise ValueError(

@@ -34,13 +34,13 @@ for index, changes in enumerate(json.loads(sys.argv[2])):
         for name, options in changes.pop("extensions", {}).items()
     ]
     run = trainer(folder / str(index), reward_funcs=reward, data=data, given=given, **changes)
-    scoring = run._score_and_prepare
+    scoring = run._prepare_rollout
 
     def noting(samples: list[Sample], scoring: Any = scoring, roll_outs: Any = roll_outs) -> Any:
         roll_outs.append([(each.prompt_ids, each.completion_ids, each.engine_logprobs) for each in samples])
         return scoring(samples)
 
-    run._score_and_prepare = noting  # type: ignore[method-assign]
+    run._prepare_rollout = noting  # type: ignore[method-assign]
     run.train()
     stem = folder / f"{index}-rank{run.args.process_index}"
     save_file(kept.steps[-1], stem.with_suffix(".safetensors"))

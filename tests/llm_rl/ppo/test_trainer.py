@@ -147,7 +147,7 @@ def test_the_values_of_a_chain_are_found(tmp_path: Path, value_function: str) ->
         **settings,
     )
     run.train()
-    (batch,) = run._generate_and_score_completions([{"prompt": "red green"}] * 2)
+    (batch,) = run._roll_out([{"prompt": "red green"}] * 2)
     assert batch.old_values[0].tolist() == pytest.approx([0.5**4, 0.5**3, 0.5**2, 0.5, 1.0], abs=0.03)  # type: ignore[attr-defined]
     history = run.state.log_history
     assert history[0]["explained_variance"] == pytest.approx(0, abs=1e-6) and history[-2]["explained_variance"] > 0.99
@@ -190,7 +190,7 @@ def test_a_value_model_of_its_own_leaves_the_policy_alone(tmp_path: Path) -> Non
 
     run = trainer(tmp_path, reward_funcs=nothing, given={"value_model": other, "callbacks": [kept]}, **settings)
     torch.nn.init.ones_(run.value_function.head.weight)
-    (batch,) = run._generate_and_score_completions(rows(8))
+    (batch,) = run._roll_out(rows(8))
     with torch.no_grad():
         ids = torch.cat([batch.prompt_ids, batch.completion_ids], 1)[:, batch.prompt_ids.shape[1] - 1 :]
         assert ids.shape[1] == batch.completion_ids.shape[1] + 1

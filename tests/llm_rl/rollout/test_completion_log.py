@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.llm_rl.helpers import tiny_ppo
 from tests.llm_rl.helpers.tiny_grpo import rows, small_ids, trainer
 
 
@@ -31,6 +32,11 @@ def test_completions_are_shown_and_all_of_them_are_kept(tmp_path: Path, capsys: 
     assert lines[first].split() == ["step", "prompt", "completion", "small_ids", "shown", "reward", "advantage"]
     assert all(line.startswith("0 ") for line in lines[first + 1 : first + 5])
     assert not lines[first + 5].startswith("0 ")
+
+
+def test_completions_whose_tokens_have_advantages_have_none(tmp_path: Path) -> None:
+    tiny_ppo.trainer(tmp_path, log_completions=True).train()
+    assert all("reward" in record and "advantage" not in record for record in read(tmp_path))
 
 
 def test_a_run_that_goes_on_has_no_completion_twice(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_rewards_stay_with_their_completions_when_groups_are_replaced(tmp_path: 
         return [0.0 if text in ("red", "red green") else float(sum(ids)) for text, ids in both]
 
     run = trainer(tmp_path, reward_funcs=some, dynamic_sampling_attempts=20, per_device_train_batch_size=16)
-    (batch,) = run._generate_and_score_completions([rows()[0], rows()[1], rows()[0], rows()[2]])
+    (batch,) = run._roll_out([rows()[0], rows()[1], rows()[0], rows()[2]])
     expected = [float(ids[kept].sum()) for ids, kept in zip(batch.completion_ids, batch.completion_mask, strict=True)]
     assert batch.rewards is not None and batch.rewards.tolist() == expected
     assert run.metrics.compute()["groups_replaced"] >= 0.75

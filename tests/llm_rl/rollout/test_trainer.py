@@ -175,7 +175,7 @@ def wanted_only(prompts: list[str], completion_ids: list[list[int]], **kwargs: A
 def test_groups_without_spread_are_replaced_by_other_prompts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = trainer(tmp_path, reward_funcs=wanted_only, dynamic_sampling_attempts=20)
     with caplog.at_level(logging.WARNING):
-        (batch,) = run._generate_and_score_completions([{"prompt": "red", "wanted": 1}, rows()[1]])
+        (batch,) = run._roll_out([{"prompt": "red", "wanted": 1}, rows()[1]])
     assert batch.rewards is not None and (batch.rewards.view(2, 4).std(1) > 0).all()
     assert not caplog.records
     found = run.metrics.compute()
@@ -206,7 +206,7 @@ def test_the_reference_of_adapters_is_what_they_were_at_the_start(tmp_path: Path
     run.train()
     kls = [line["kl"] for line in run.state.log_history[:3]]
     assert kls[0] < 1e-9 and kls[2] > 1e-6
-    (batch,) = run._generate_and_score_completions(rows(2))
+    (batch,) = run._roll_out(rows(2))
     with torch.no_grad():
         expected = run.scorer(start.eval(), batch).logprobs
     assert torch.equal(expected, batch.ref_per_token_logps)
@@ -222,7 +222,7 @@ def test_the_reference_of_adapters_is_the_model_without_them_if_asked_for(tmp_pa
     run = trainer(tmp_path, adapted, beta=0.2, max_steps=2, adapter_reference="base")
     assert run.reference is not None and run.reference.model is run.model
     run.train()
-    (batch,) = run._generate_and_score_completions(rows(2))
+    (batch,) = run._roll_out(rows(2))
     with torch.no_grad(), adapted.disable_adapter():
         plain = run.scorer(adapted, batch).logprobs
     assert torch.equal(plain, batch.ref_per_token_logps)
@@ -242,7 +242,7 @@ def test_a_copy_is_the_reference_of_a_model_without_adapters(tmp_path: Path) -> 
 def test_kl_in_the_reward(tmp_path: Path) -> None:
     given = {"ref_model": new_model(seed=5), "engine": FixedEngine()}
     run = trainer(tmp_path, beta=0.1, kl_in="reward", kl_estimator="k1", given=given)
-    (batch,) = run._generate_and_score_completions(distinct_rows(2))
+    (batch,) = run._roll_out(distinct_rows(2))
     assert batch.old_per_token_logps is not None and batch.ref_per_token_logps is not None
     for row in range(8):
         kept = batch.completion_mask[row]

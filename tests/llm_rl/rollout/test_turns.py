@@ -73,7 +73,7 @@ def test_a_divergence_in_the_reward_is_that_of_the_whole_conversation(tmp_path: 
     changes = {"beta": 0.1, "kl_in": "reward", "kl_estimator": "k1"}
     run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=all_turns, given=given, **SETTINGS, **changes)
     samples = keep_samples(run)
-    (batch,) = run._generate_and_score_completions(distinct_rows(2))
+    (batch,) = run._roll_out(distinct_rows(2))
     assert batch.owners is not None and batch.old_per_token_logps is not None and batch.rewards is not None
     drift = (batch.old_per_token_logps - batch.ref_per_token_logps).masked_fill(~batch.completion_mask, 0.0).sum(1)
     for index, sample in enumerate(samples):

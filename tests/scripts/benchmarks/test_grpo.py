@@ -92,7 +92,7 @@ def test_our_side_runs_step_by_step_with_completions_of_one_length(
     trainer = make_trainer("ours", setting, tmp_path, 2, [clock])
     assert type(trainer).__name__ == f"{name.upper()}Trainer" and trainer.scorer.share_prompts
     clock.watch(trainer, "_generate_completions", "generation")
-    clock.watch(trainer, "_generate_and_score_completions", "rollout")
+    clock.watch(trainer, "_roll_out", "rollout")
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n\n"))
     trainer.train()
     lines = [json.loads(line) for line in answers.getvalue().splitlines()]

@@ -78,7 +78,8 @@ def test_a_step_is_the_mixture_of_both_losses(tmp_path: Path, phi: bool, size: i
         )
         run.train()
         steps.append(kept.steps[0])
-    taken = chord.answers.take(0, chord.batch_size * accumulated)
+    (own,) = run.extensions
+    taken = own.answers.take(0, chord.batch_size * accumulated)  # type: ignore[attr-defined]
     parts = [answer_loss(model, dict(sample.row), phi) for sample in taken]
     expert = sum(part for part, _ in parts) / sum(tokens for _, tokens in parts)
     expert.backward()  # type: ignore[union-attr]
@@ -91,13 +92,13 @@ def test_a_step_is_the_mixture_of_both_losses(tmp_path: Path, phi: bool, size: i
 
 def test_a_run_that_goes_on_takes_the_answers_that_were_next(tmp_path: Path) -> None:
     settings = {"save_strategy": "steps", "save_steps": 1, "max_steps": 4, "num_iterations": 2}
-    chord = Chord(EXPERTS)
-    whole = trainer(tmp_path / "whole", given={"extensions": [chord]}, **settings)
+    given = {"extensions": [Chord(EXPERTS)]}
+    whole = trainer(tmp_path / "whole", given=given, **settings)
     whole.train()
-    part = trainer(tmp_path / "part", given={"extensions": [Chord(EXPERTS)]}, **settings)
+    part = trainer(tmp_path / "part", given=given, **settings)
     part.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-3"))
     assert untimed(part.state.log_history) == untimed(whole.state.log_history)
-    taken = [str(sample.row) for sample in chord.answers.take(0, 6)]
+    taken = [str(sample.row) for sample in whole.extensions[0].answers.take(0, 6)]  # type: ignore[attr-defined]
     assert set(taken[:3]) == set(taken[3:]) == {str(row) for row in EXPERTS}
 
 

@@ -38,14 +38,14 @@ def test_a_generator_of_its_own_draws_as_the_probabilities_say() -> None:
 def test_each_roll_out_is_sampled_by_the_policy_one_roll_out_before(tmp_path: Path) -> None:
     run = trainer(tmp_path, given=ahead(), max_steps=6, num_iterations=2, **RATE)
     policies, samples = [], []
-    original = run._score_and_prepare
+    original = run._prepare_rollout
 
     def noting(found: list[Sample]) -> Any:
         policies.append(copy.deepcopy(run.model))
         samples.append(found)
         return original(found)
 
-    run._score_and_prepare = noting  # type: ignore[method-assign]
+    run._prepare_rollout = noting  # type: ignore[method-assign]
     run.train()
     assert [line["rollout_staleness"] for line in run.state.log_history[:6:2]] == [0, 2, 2]
     assert len(samples) == 3
@@ -63,13 +63,13 @@ def test_the_rows_are_those_of_a_run_without_it(tmp_path: Path) -> None:
     for given in ({}, ahead()):
         run = trainer(tmp_path, given=given, max_steps=6)
         seen: list[list[str]] = []
-        original = run._score_and_prepare
+        original = run._prepare_rollout
 
         def noting(found: list[Sample], original: Any = original, seen: Any = seen) -> Any:
             seen.append([sample.row["prompt"] for sample in found])
             return original(found)
 
-        run._score_and_prepare = noting  # type: ignore[method-assign]
+        run._prepare_rollout = noting  # type: ignore[method-assign]
         run.train()
         prompts.append(seen)
     assert prompts[0] == prompts[1] and len(prompts[0]) == 6
