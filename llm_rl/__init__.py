@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from llm_rl.dpo.arguments import DPOArguments as DPOArguments
     from llm_rl.dpo.trainer import DPOTrainer as DPOTrainer
     from llm_rl.grpo.arguments import GRPOArguments as GRPOArguments
+    from llm_rl.grpo.extensions import Chord as Chord
+    from llm_rl.grpo.extensions import EntropyBonus as EntropyBonus
+    from llm_rl.grpo.extensions import ImportanceCorrection as ImportanceCorrection
+    from llm_rl.grpo.extensions import RolloutAhead as RolloutAhead
     from llm_rl.grpo.trainer import GRPOTrainer as GRPOTrainer
     from llm_rl.ppo.arguments import PPOArguments as PPOArguments
     from llm_rl.ppo.trainer import PPOTrainer as PPOTrainer
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
     from llm_rl.rollout.generation import GenerationEngine as GenerationEngine
     from llm_rl.rollout.generation import SamplingParams as SamplingParams
     from llm_rl.rollout.generation import TransformersEngine as TransformersEngine
+    from llm_rl.rollout.sampling import ScoredCompletions as ScoredCompletions
+    from llm_rl.rollout.sampling import sample_and_score as sample_and_score
     from llm_rl.rollout.sft import supervised_trainer as supervised_trainer
     from llm_rl.rollout.trainer import RolloutTrainer as RolloutTrainer
     from llm_rl.tools.calls import CallFormat as CallFormat
@@ -42,11 +48,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CallFormat": "llm_rl.tools.calls",
+    "Chord": "llm_rl.grpo.extensions",
     "DPOArguments": "llm_rl.dpo.arguments",
     "DPOTrainer": "llm_rl.dpo.trainer",
+    "EntropyBonus": "llm_rl.grpo.extensions",
     "GRPOArguments": "llm_rl.grpo.arguments",
     "GRPOTrainer": "llm_rl.grpo.trainer",
     "GenerationEngine": "llm_rl.rollout.generation",
+    "ImportanceCorrection": "llm_rl.grpo.extensions",
     "MetricsWriter": "llm_rl.training.callbacks",
     "PPOArguments": "llm_rl.ppo.arguments",
     "PPOTrainer": "llm_rl.ppo.trainer",
@@ -55,11 +64,13 @@ _HOMES = {
     "QuietProgress": "llm_rl.training.callbacks",
     "RAROArguments": "llm_rl.raro.arguments",
     "RAROTrainer": "llm_rl.raro.trainer",
+    "RolloutAhead": "llm_rl.grpo.extensions",
     "RolloutArguments": "llm_rl.rollout.arguments",
     "RolloutBatch": "llm_rl.rollout.data",
     "RolloutTrainer": "llm_rl.rollout.trainer",
     "Sample": "llm_rl.rollout.data",
     "SamplingParams": "llm_rl.rollout.generation",
+    "ScoredCompletions": "llm_rl.rollout.sampling",
     "SelfLabelOptions": "llm_rl.tools.self_labels",
     "TOOL_CHAT_TEMPLATE": "llm_rl.tools.template",
     "TrajectoryDataset": "llm_rl.tools.trajectories",
@@ -68,6 +79,7 @@ _HOMES = {
     "VAPORTrainer": "llm_rl.vapor.trainer",
     "add_lora": "llm_rl.training.lora",
     "read_trajectories": "llm_rl.tools.files",
+    "sample_and_score": "llm_rl.rollout.sampling",
     "self_labelled_rows": "llm_rl.tools.self_labels",
     "start_rows": "llm_rl.raro.start",
     "supervised_trainer": "llm_rl.rollout.sft",

@@ -15,7 +15,6 @@ from llm_rl.core.advantages import (
     GroupStatistics,
     RewardScale,
     Scale,
-    decoupled_advantage,
     discounted_return_to_go,
     ema_update,
     group_relative_advantage,
@@ -38,8 +37,7 @@ from llm_rl.core.loss_types import LossCounts, LossType, aggregate_loss, loss_co
 from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.monitors import PolicyTensors, record_monitors
 from llm_rl.core.preference import PreferenceLoss, dpo_loss, pairwise_loss, preference_margins
-from llm_rl.core.ratio_levels import RatioLevel, RatioReduction, leveled_log_ratio, span_log_ratio
-from llm_rl.core.soft_surrogates import cut_weight_surrogate, soft_gate_surrogate
+from llm_rl.core.ratio_levels import RatioReduction, span_log_ratio, token_log_ratio
 from llm_rl.core.surrogate import MAX_LOG_RATIO, SurrogateOutput, clipped_surrogate, importance_ratio, log_ratio
 from llm_rl.core.token_statistics import (
     TokenStatistics,
@@ -62,7 +60,6 @@ __all__ = [
     "Moments",
     "PolicyTensors",
     "PreferenceLoss",
-    "RatioLevel",
     "RatioReduction",
     "Reduction",
     "RewardScale",
@@ -76,8 +73,6 @@ __all__ = [
     "chunked_kl_divergence",
     "chunked_logprobs",
     "clipped_surrogate",
-    "cut_weight_surrogate",
-    "decoupled_advantage",
     "discounted_return_to_go",
     "dpo_loss",
     "ema_update",
@@ -89,7 +84,6 @@ __all__ = [
     "groups_without_spread",
     "importance_ratio",
     "kl_divergence",
-    "leveled_log_ratio",
     "linear_token_statistics",
     "log_ratio",
     "loss_counts",
@@ -108,8 +102,8 @@ __all__ = [
     "rewards_with_kl",
     "selective_log_softmax",
     "share_without_spread",
-    "soft_gate_surrogate",
     "span_log_ratio",
+    "token_log_ratio",
     "token_statistics",
     "value_loss",
     "whiten",

@@ -2,7 +2,7 @@
 
 Sources: docs/objective.md, 'Return, advantage, objective' (one return a step, compared per step over a group); GRPO,
 arXiv:2402.03300 (docs/grpo.md); without the division by the standard deviation, arXiv:2503.20783; by that of the batch,
-arXiv:2508.08221; the leave-one-out baseline, arXiv:2402.14740; several rewards apart, GDPO, arXiv:2601.05242.
+arXiv:2508.08221; the leave-one-out baseline, arXiv:2402.14740.
 """
 
 from typing import Literal, NamedTuple
@@ -220,34 +220,3 @@ def group_relative_advantage(
         divisor = std * (size / (size - correction).clamp(min=1)).sqrt()
         advantages = (advantages / (divisor + std_eps)).masked_fill(std < min_std, 0.0)
     return advantages if mask is None else advantages.masked_fill(~mask, 0.0)
-
-
-@torch.no_grad()
-def decoupled_advantage(scores: Tensor, weights: Tensor, *, std_eps: float = 1e-4) -> Tensor:
-    """GDPO: each reward is normalized within its group, then they are added up, then all are normalized together.
-
-    Sums of rewards merge combinations that differ: (1, 0) and (0, 1) have one sum. Normalized apart, a reward that
-    hardly varies within a group is heard as well as one that does.
-
-    Args:
-        scores: `(P, G, F)`, F rewards of G members of P groups; NaN where a reward does not apply.
-        weights: `(F,)`.
-        std_eps: Added to standard deviations (of a sample, n − 1), ≥ 0.
-
-    Returns:
-        Advantages `(P, G)`, float32 (float64 for float64 scores), without gradient; 0 where no reward applies, or
-        nothing differs.
-
-    Raises:
-        ValueError: Shapes do not fit or `std_eps` is negative.
-    """
-    if scores.ndim != 3 or weights.shape != scores.shape[-1:]:
-        raise ValueError(
-            f"scores has shape {tuple(scores.shape)} and weights {tuple(weights.shape)}; expected (P, G, F) and (F,)"
-        )
-    applies = ~scores.isnan()
-    apart = group_relative_advantage(scores, std_eps=std_eps, correction=1, mask=applies)  # (P, G, F)
-    total = (apart * weights.to(apart)).sum(-1)  # (P, G)
-    together = total.view(1, -1)
-    scored = applies.any(-1).view(1, -1)
-    return group_relative_advantage(together, std_eps=std_eps, correction=1, mask=scored).view_as(total)

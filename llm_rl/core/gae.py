@@ -32,9 +32,8 @@ def generalized_advantage(
     gamma: float,
     lam: float,
     mask: Tensor | None = None,
-    bootstrap: Tensor | None = None,
 ) -> GaeOutput:
-    """Â_k = Σ_{j≥k} (γλ)^{j−k} δ_j with δ_j = r_j + γ V(s_{j+1}) − V(s_j).
+    """Â_k = Σ_{j≥k} (γλ)^{j−k} δ_j with δ_j = r_j + γ V(s_{j+1}) − V(s_j), and V = 0 after the last step.
 
     λ = 0 is the one-step error δ; λ = 1 the discounted return minus the value.
 
@@ -45,7 +44,6 @@ def generalized_advantage(
         lam: λ in [0, 1].
         mask: bool `(…, K)`, the steps that exist. None: all. A step outside it is passed over: the one before it is
             followed by the one after it (padding at the end; text between two actions that is not the policy's).
-        bootstrap: `(…)`, the value of the state after the last step, for a trajectory cut off there. None: 0, the end.
 
     Returns:
         Advantages and returns, float32 (float64 where an input is). They are not whitened.
@@ -63,10 +61,7 @@ def generalized_advantage(
     mask = torch.ones_like(rewards, dtype=torch.bool) if mask is None else mask
     check_mask(mask, "rewards", rewards)
     rewards, values = promote(rewards).masked_fill(~mask, 0.0), promote(values).masked_fill(~mask, 0.0)
-    if bootstrap is None:
-        bootstrap = torch.zeros_like(values[..., 0])
-    check_same_shape("bootstrap", bootstrap, "values[..., 0]", values[..., 0])
-    advantage, next_value = torch.zeros_like(values[..., 0]), bootstrap.to(values.dtype)
+    advantage, next_value = torch.zeros_like(values[..., 0]), torch.zeros_like(values[..., 0])
     advantages = []
     for k in reversed(range(rewards.shape[-1])):
         exists = mask[..., k]

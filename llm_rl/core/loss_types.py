@@ -1,8 +1,7 @@
 """The loss types of group-relative policy optimization, normalized over a whole optimizer step.
 
 Names as in TRL's `loss_type`. Sources: "grpo", arXiv:2402.03300, equation 3 (docs/grpo.md); "dapo", arXiv:2503.14476,
-equation 8; "dr_grpo", arXiv:2503.20783; "bnpo", TRL's `GRPOConfig`; "cispo", arXiv:2506.13585, and "sapo",
-arXiv:2511.20347, whose surrogates are `soft_surrogates`.
+equation 8; "dr_grpo", arXiv:2503.20783; "bnpo", TRL's `GRPOConfig`.
 
 How these differ from `aggregate.loss_weights`: there, a row in which nothing counts still counts as a row (in the
 unmasking objective a trajectory without a step is a trajectory), and the sums are over what is passed. Here **a fully
@@ -20,7 +19,7 @@ from torch import Tensor
 from llm_rl.core._checks import check_choice, check_mask, check_rank, promote
 from llm_rl.core.aggregate import masked_sum
 
-LossType = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo"]
+LossType = Literal["grpo", "bnpo", "dr_grpo", "dapo"]
 
 
 class LossCounts(NamedTuple):
@@ -77,7 +76,6 @@ def loss_type_weights(
     - "bnpo": 1 / n. In TRL it differs from "dapo" in dividing by the tokens of the micro-batch, so that the gradient
       depends on how the step was cut; over a whole step they are the same.
     - "dr_grpo": 1 / (N · L) with the constant L = `max_length`.
-    - "cispo": as "dapo"; "sapo": as "grpo".
 
     `DistributedDataParallel` averages gradients over processes: multiply the loss by the world size there, and by the
     accumulation steps where the trainer divides by them.
@@ -107,7 +105,7 @@ def loss_type_weights(
     if max_length is not None and max_length < 1:
         raise ValueError(f"max_length is {max_length!r}; it must be 1 or greater")
     counted = mask.to(dtype)
-    if loss_type in ("bnpo", "dapo", "cispo"):
+    if loss_type in ("bnpo", "dapo"):
         return counted / counts.tokens.clamp(min=1)
     sequences = counts.sequences.clamp(min=1)
     if max_length is not None:

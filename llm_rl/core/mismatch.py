@@ -2,8 +2,7 @@
 
 Kernels, precision, caches and age differ, so the policy that acted is not quite the one whose log-probabilities the
 trainer computes. Sources: the truncated weight, IMPALA, arXiv:1802.01561, used a token; weights of whole sequences and
-masks, arXiv:2510.26788 and the names of TRL's `vllm_importance_sampling_mode`; the mask of sequences that have become
-off-policy, DeepSeek-V3.2, arXiv:2512.02556, equation 9.
+masks, arXiv:2510.26788 and the names of TRL's `vllm_importance_sampling_mode`.
 """
 
 import math
@@ -12,8 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from llm_rl.core._checks import check_choice, check_mask, check_same_shape
-from llm_rl.core.aggregate import masked_mean, masked_sum
+from llm_rl.core._checks import check_choice, check_mask
+from llm_rl.core.aggregate import masked_sum
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.surrogate import importance_ratio, log_ratio
@@ -58,29 +57,6 @@ def importance_weight(
     if mode == "truncate":
         return weight.clamp(low, high)
     return weight.masked_fill((weight < low) | (weight > high), 0.0)
-
-
-@torch.no_grad()
-def off_policy_sequences(
-    advantages: Tensor, logps: Tensor, sampling_logps: Tensor, mask: Tensor, threshold: float
-) -> Tensor:
-    """Sequences of negative advantage that the policy has moved away from: mean (log π_sampling − log π) above a bound.
-
-    Args:
-        advantages: `(B,)`.
-        logps: `(B, T)`, under the policy that is trained.
-        sampling_logps: `(B, T)`, under the one that sampled.
-        mask: bool `(B, T)`, the tokens that count.
-        threshold: δ, in nats a token.
-
-    Returns:
-        bool `(B,)`.
-
-    Raises:
-        ValueError: Shapes do not fit.
-    """
-    check_same_shape("advantages", advantages, "logps[:, 0]", logps[:, 0])
-    return (advantages < 0) & (masked_mean(sampling_logps - logps, mask, -1) > threshold)
 
 
 @torch.no_grad()

@@ -1,8 +1,7 @@
 """Losses on pairs of a preferred and a rejected completion, from their log-probabilities.
 
 Sources: "sigmoid" is direct preference optimization, arXiv:2305.18290, equation 7; "ipo", arXiv:2310.12036, equation 17
-(its τ is β here); "hinge", SLiC, arXiv:2305.10425, with log-ratios as DPO writes it. Label smoothing is that of
-conservative DPO (E. Mitchell, 'A note on DPO with noisy preferences', 2023).
+(its τ is β here); "hinge", SLiC, arXiv:2305.10425, with log-ratios as DPO writes it.
 """
 
 from typing import Literal
@@ -18,38 +17,34 @@ PreferenceLoss = Literal["sigmoid", "ipo", "hinge"]
 def dpo_loss(
     policy_chosen: Tensor,
     policy_rejected: Tensor,
-    ref_chosen: Tensor | None,
-    ref_rejected: Tensor | None,
+    ref_chosen: Tensor,
+    ref_rejected: Tensor,
     *,
     beta: float,
     loss_type: PreferenceLoss = "sigmoid",
-    label_smoothing: float = 0.0,
 ) -> Tensor:
     """The loss of each pair, `pairwise_loss` of h = log π/π_ref(chosen) − log π/π_ref(rejected).
 
     Args:
         policy_chosen: `(B,)`, log-probability of each chosen completion, summed over its tokens, under the policy.
         policy_rejected: `(B,)`, that of each rejected completion.
-        ref_chosen: `(B,)`, that of the chosen completion under the reference, without gradient. None, like
-            `ref_rejected`: no reference, as if both completions were as likely under it.
+        ref_chosen: `(B,)`, that of the chosen completion under the reference, without gradient.
         ref_rejected: `(B,)`, that of the rejected completion under the reference, without gradient.
         beta: As in `pairwise_loss`.
         loss_type: As in `pairwise_loss`.
-        label_smoothing: As in `pairwise_loss`.
 
     Returns:
         `(B,)` float32 (float64 where an input is). Nothing is averaged.
 
     Raises:
-        ValueError: Shapes differ, one reference is missing or carries a gradient, or for the reasons of
-            `pairwise_loss`.
+        ValueError: Shapes differ, a reference carries a gradient, or for the reasons of `pairwise_loss`.
     """
     margins = preference_margins(policy_chosen, policy_rejected, ref_chosen, ref_rejected)
-    return pairwise_loss(margins, beta=beta, loss_type=loss_type, label_smoothing=label_smoothing)
+    return pairwise_loss(margins, beta=beta, loss_type=loss_type)
 
 
 def preference_margins(
-    policy_chosen: Tensor, policy_rejected: Tensor, ref_chosen: Tensor | None, ref_rejected: Tensor | None
+    policy_chosen: Tensor, policy_rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor
 ) -> Tensor:
     """h = log π/π_ref(chosen) − log π/π_ref(rejected), above 0 where the policy moved to the chosen completion.
 
@@ -57,10 +52,6 @@ def preference_margins(
     """
     check_same_shape("policy_rejected", policy_rejected, "policy_chosen", policy_chosen)
     margins = promote(policy_chosen) - promote(policy_rejected)
-    if ref_chosen is None or ref_rejected is None:
-        if ref_chosen is not None or ref_rejected is not None:
-            raise ValueError("one of ref_chosen and ref_rejected is None; give both, or neither for no reference")
-        return margins
     for name, constant in (("ref_chosen", ref_chosen), ("ref_rejected", ref_rejected)):
         check_same_shape(name, constant, "policy_chosen", policy_chosen)
         if constant.requires_grad:
@@ -68,12 +59,10 @@ def preference_margins(
     return margins - (promote(ref_chosen) - promote(ref_rejected))
 
 
-def pairwise_loss(
-    margins: Tensor, *, beta: float, loss_type: PreferenceLoss = "sigmoid", label_smoothing: float = 0.0
-) -> Tensor:
+def pairwise_loss(margins: Tensor, *, beta: float, loss_type: PreferenceLoss = "sigmoid") -> Tensor:
     """A loss that falls while the margin h of a pair rises.
 
-    - "sigmoid": −(1 − ε) log σ(β h) − ε log σ(−β h), with ε = `label_smoothing`.
+    - "sigmoid": −log σ(β h).
     - "ipo": (h − 1 / (2 β))²: the margin has a target.
     - "hinge": max(0, 1 − β h).
 
@@ -81,27 +70,18 @@ def pairwise_loss(
         margins: Any shape, h.
         beta: β > 0. The larger, the nearer to the reference the best policy is.
         loss_type: One of the names above.
-        label_smoothing: ε in [0, ½), the share of pairs that are the wrong way round; for "sigmoid" alone.
 
     Returns:
         Shape of the margins, float32 (float64 for float64).
 
     Raises:
-        ValueError: A number is out of range, the name is unknown, or smoothing meets another loss.
+        ValueError: β is out of range or the name unknown.
     """
     check_choice("loss_type", loss_type, PreferenceLoss)
     check_positive("beta", beta)
-    if not 0 <= label_smoothing < 0.5:
-        raise ValueError(f"label_smoothing is {label_smoothing!r}; it must lie in [0, 0.5)")
-    if label_smoothing and loss_type != "sigmoid":
-        raise ValueError(f"label_smoothing is {label_smoothing!r}, which {loss_type!r} has no use for; leave it out")
     margins = promote(margins)
     if loss_type == "ipo":
         return (margins - 1 / (2 * beta)).square()
     if loss_type == "hinge":
         return torch.relu(1 - beta * margins)
-    loss = -torch.nn.functional.logsigmoid(beta * margins)
-    if not label_smoothing:
-        return loss
-    flipped = -torch.nn.functional.logsigmoid(-beta * margins)
-    return (1 - label_smoothing) * loss + label_smoothing * flipped
+    return -torch.nn.functional.logsigmoid(beta * margins)

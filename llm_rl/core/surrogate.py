@@ -1,7 +1,6 @@
 """The clipped surrogate objective of proximal policy optimization.
 
-Sources: PPO, arXiv:1707.06347, equation 7; the first sum of J in docs/objective.md; the two-sided bound δ,
-arXiv:2505.07291 (as `delta` in TRL). Ratios of sequences and spans: `ratio_levels`.
+Sources: PPO, arXiv:1707.06347, equation 7; the first sum of J in docs/objective.md. Ratios of spans: `ratio_levels`.
 """
 
 from typing import NamedTuple
@@ -46,7 +45,7 @@ class SurrogateOutput(NamedTuple):
         objective: min(R·A, clip(R)·A), to be maximized.
         ratio: R, with its gradient; detach it for use as a weight.
         clipped: bool, True where clipping is what acted, so that no gradient flows: the minimum took the clipped branch
-            (clip(R)·A < R·A), or δ did.
+            (clip(R)·A < R·A).
         outside: bool, True where R lies outside the range, whether or not that took effect: with A > 0 and R too low,
             or A = 0, it does not.
     """
@@ -64,10 +63,9 @@ def clipped_surrogate(
     clip_low: float,
     clip_high: float,
     *,
-    delta: float | None = None,
     max_log_ratio: float = MAX_LOG_RATIO,
 ) -> SurrogateOutput:
-    """min(R·A, clip(R, 1 − clip_low, 1 + clip_high)·A) for each action; with δ, min(min(R, δ)·A, clip(R)·A).
+    """min(R·A, clip(R, 1 − clip_low, 1 + clip_high)·A) for each action.
 
     Nothing is averaged here; `aggregate` does that, and `masked_mean(clipped, mask)` is the clip fraction.
 
@@ -79,7 +77,6 @@ def clipped_surrogate(
             advantage a sequence.
         clip_low: How far R may fall below 1, in [0, 1].
         clip_high: How far R may rise above 1, ≥ 0. `clip_low=1, clip_high=math.inf` is no clipping.
-        delta: δ > 1 + clip_high, the largest ratio where A < 0, which the minimum leaves unbounded. None: no bound.
         max_log_ratio: Clamp on the magnitude of the log-ratio, as in `log_ratio`.
 
     Returns:
@@ -92,21 +89,17 @@ def clipped_surrogate(
         raise ValueError(f"clip_low is {clip_low!r}; it must lie in [0, 1], as the ratio is at least 1 - clip_low")
     if not clip_high >= 0:
         raise ValueError(f"clip_high is {clip_high!r}; it must be 0 or greater, as the ratio is at most 1 + clip_high")
-    if delta is not None and not delta > 1 + clip_high:
-        raise ValueError(f"delta is {delta!r}; it must be greater than 1 + clip_high = {1 + clip_high!r}")
     _check_broadcast(advantages, logprobs)
     for name, constant in (("old_logprobs", old_logprobs), ("advantages", advantages)):
         if constant.requires_grad:
             raise ValueError(f"{name} carries a gradient; it is a constant of the objective (use {name}.detach())")
     ratio = importance_ratio(logprobs, old_logprobs, max_log_ratio=max_log_ratio)
     advantages = promote(advantages)
-    bounded = ratio if delta is None else ratio.clamp(max=delta)
-    unclipped_objective = bounded * advantages
+    unclipped_objective = ratio * advantages
     within = ratio.clamp(1 - clip_low, 1 + clip_high)
     clipped_objective = within * advantages
-    took_clipped = clipped_objective < unclipped_objective
-    clipped = took_clipped | ((bounded < ratio) & (advantages < 0))
-    objective = torch.where(took_clipped, clipped_objective, unclipped_objective)
+    clipped = clipped_objective < unclipped_objective
+    objective = torch.where(clipped, clipped_objective, unclipped_objective)
     return SurrogateOutput(objective, ratio, clipped, within != ratio)
 
 

@@ -27,17 +27,8 @@ class DPOArguments(RunArguments):
     learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
     beta: float = field(default=0.1, metadata={"help": "Strength of the tie to the reference, above 0."})
     loss_type: PreferenceLoss = field(
-        default="sigmoid", metadata={"help": "Loss of a pair: sigmoid (DPO), ipo or hinge."}
-    )
-    label_smoothing: float = field(
-        default=0.0, metadata={"help": "Share of pairs taken to be the wrong way round; for sigmoid."}
-    )
-    length_normalize: bool | None = field(
-        default=None,
-        metadata={"help": "Divide a completion's log-probability by its tokens; None: with ipo alone."},
-    )
-    reference_free: bool = field(
-        default=False, metadata={"help": "No reference: as if both completions were as likely under it."}
+        default="sigmoid",
+        metadata={"help": "Loss of a pair: sigmoid (DPO), ipo (on log-probabilities a token) or hinge."},
     )
     precompute_ref_log_probs: bool = field(
         default=False,
@@ -56,18 +47,7 @@ class DPOArguments(RunArguments):
         if math.isinf(self.beta):
             raise ValueError("beta is infinite; choose a finite one")
         check_choice("loss_type", self.loss_type, PreferenceLoss)
-        if not 0 <= self.label_smoothing < 0.5:
-            raise ValueError(f"label_smoothing is {self.label_smoothing}; it must lie in [0, 0.5)")
-        if self.label_smoothing and self.loss_type != "sigmoid":
-            raise ValueError(f"label_smoothing does nothing with loss_type={self.loss_type!r}; leave it out")
-        if self.reference_free and self.precompute_ref_log_probs:
-            raise ValueError("reference_free has no reference to precompute; leave precompute_ref_log_probs out")
         refuse_unsupported(self, "by DPOTrainer")
-
-    @property
-    def normalizes_length(self) -> bool:
-        """Whether log-probabilities are means over tokens in the loss."""
-        return self.loss_type == "ipo" if self.length_normalize is None else self.length_normalize
 
     @property
     def steps_per_rollout(self) -> int:

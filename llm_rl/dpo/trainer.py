@@ -32,8 +32,8 @@ class DPOTrainer(BufferedTrainer):
         optimizers: Optimizer and scheduler, as in `transformers.Trainer`.
 
     Raises:
-        ValueError: A row is no pair or too long, the tokenizer has no end token, `ref_model` comes with
-            `reference_free`, or a way of distribution is asked for that is not supported.
+        ValueError: A row is no pair or too long, the tokenizer has no end token, or a way of distribution
+            is asked for that is not supported.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
@@ -54,8 +54,6 @@ class DPOTrainer(BufferedTrainer):
         callbacks: list[Any] | None = None,
         optimizers: tuple[Any, Any] = (None, None),
     ) -> None:
-        if ref_model is not None and args.reference_free:
-            raise ValueError("ref_model is given but reference_free is on, so nothing would use it; leave one of them")
         room = getattr(causal_model(model).config.get_text_config(), "max_position_embeddings", None)
         template: Any = args.chat_template_kwargs or {}
         self._encoding = processing_class, template, room
@@ -74,7 +72,7 @@ class DPOTrainer(BufferedTrainer):
             processing_class.eos_token_id if processing_class.pad_token_id is None else processing_class.pad_token_id
         )
         self.scorer = PolicyScorer(self.model, temperature=1.0)
-        self.reference = None if args.reference_free else ReferenceModel(self.model, 1.0, ref_model)
+        self.reference: ReferenceModel | None = ReferenceModel(self.model, 1.0, ref_model)
         self._precomputed: dict[PairDataset, Tensor] = {}
         if args.precompute_ref_log_probs:
             for data in (self.train_dataset, self.eval_dataset):
@@ -107,7 +105,7 @@ class DPOTrainer(BufferedTrainer):
             batch.reference = self._precomputed[data][:, [item["index"] for item in items]]
         elif self.reference is not None:
             batch.reference = self._reference_sums(batch)
-        elif not self.args.reference_free:
+        else:
             raise ValueError(
                 "precompute_ref_log_probs keeps no reference for other rows than the trainer was given; pass these as "
                 "eval_dataset to the trainer, or leave it out"
@@ -151,20 +149,12 @@ class DPOTrainer(BufferedTrainer):
         with self.accelerator.autocast():
             tokens = self.scorer(model, batch.completions).logprobs  # (2 B, T)
         logps = masked_sum(tokens, mask, -1).view(2, -1)  # (2, B)
-        reference = torch.zeros_like(logps) if batch.reference is None else batch.reference
-        self._record(metrics, logps.detach(), reference)
-        size = mask.sum(-1).view(2, -1) if self.args.normalizes_length else torch.ones_like(logps)
-        chosen, rejected = logps / size
-        ref_chosen, ref_rejected = (None, None) if batch.reference is None else reference / size
-        return dpo_loss(
-            chosen,
-            rejected,
-            ref_chosen,
-            ref_rejected,
-            beta=self.args.beta,
-            loss_type=self.args.loss_type,
-            label_smoothing=self.args.label_smoothing,
-        )
+        assert batch.reference is not None  # `_pairs` has asked it
+        self._record(metrics, logps.detach(), batch.reference)
+        # IPO takes means over tokens, as its authors do.
+        size = mask.sum(-1).view(2, -1) if self.args.loss_type == "ipo" else torch.ones_like(logps)
+        both = *(logps / size), *(batch.reference / size)
+        return dpo_loss(*both, beta=self.args.beta, loss_type=self.args.loss_type)
 
     def _record(self, metrics: MetricAccumulator, logps: Tensor, reference: Tensor) -> None:
         """Adds implicit rewards β log π/π_ref and log-probabilities, both of whole completions, `(2, B)`."""

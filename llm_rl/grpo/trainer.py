@@ -2,76 +2,50 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from llm_rl.core import (
-    MAX_LOG_RATIO,
     LossCounts,
     PolicyTensors,
     RewardScale,
     SurrogateOutput,
     aggregate_loss,
     clipped_surrogate,
-    cut_weight_surrogate,
-    decoupled_advantage,
-    discounted_return_to_go,
     group_relative_advantage,
-    leveled_log_ratio,
-    masked_sum,
     record_monitors,
-    soft_gate_surrogate,
+    rewards_with_kl,
+    token_log_ratio,
 )
-from llm_rl.core.mismatch import importance_weight, off_policy_sequences, record_mismatch
-from llm_rl.grpo.arguments import GroupRelativeArguments, GRPOArguments, ScaleRewards
-from llm_rl.grpo.chord import ExpertAnswers, expert_loss
-from llm_rl.grpo.entropy_bonus import EntropyBonus
-from llm_rl.grpo.loss_masks import highest_entropy, kl_penalty, without_truncated
-from llm_rl.rollout.ahead import STRIDE, RolloutAhead
-from llm_rl.rollout.completions import as_samples, encode_rows
+from llm_rl.core.mismatch import record_mismatch
+from llm_rl.grpo.arguments import GRPOArguments, ScaleRewards
+from llm_rl.grpo.extensions.base import Extension
+from llm_rl.rollout.clip import ClippedArguments
 from llm_rl.rollout.data import RolloutBatch, Sample
-from llm_rl.rollout.generation import TransformersEngine
-from llm_rl.rollout.loading import as_rows
-from llm_rl.rollout.scoring import causal_model
 from llm_rl.tools.trainer import EpisodeTrainer
-from llm_rl.tools.turn_rewards import turn_numbers
-from llm_rl.training.identity import fingerprint
 from llm_rl.training.modes import evaluation_mode
 
 SCALES: dict[ScaleRewards, RewardScale] = {"group": "std", "batch": "batch_std", "none": "none"}
 
 
 def grpo_surrogate(
-    args: GroupRelativeArguments, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
+    args: ClippedArguments, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
 ) -> SurrogateOutput:
-    """The surrogate that `loss_type` asks for; see `core.clipped_surrogate` and `core.soft_surrogates`.
+    """The clipped surrogate of each token, `core.clipped_surrogate`.
 
     Args:
-        args: Loss type, level of the ratio and clip range.
+        args: The clip range.
         logps: `(B, T)`, under the policy that is trained.
         old_logps: `(B, T)`, under the policy at sampling.
         mask: bool `(B, T)`, the tokens that count.
-        advantages: `(B,)`, or `(B, T)`.
+        advantages: `(B,)`.
     """
-    advantages = advantages.unsqueeze(1) if advantages.dim() == 1 else advantages
-    log_ratio = leveled_log_ratio(logps, old_logps, mask, level=args.importance_sampling_level)
-    if args.loss_type == "cispo":
-        log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-        return cut_weight_surrogate(log_ratio, logps, advantages, args.clip_high)
-    if args.loss_type == "sapo":
-        log_ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-        temperatures = args.sapo_temperature_pos, args.sapo_temperature_neg
-        return soft_gate_surrogate(log_ratio, advantages, *temperatures)
-    return clipped_surrogate(
-        log_ratio,
-        torch.zeros_like(log_ratio),
-        advantages,
-        args.epsilon,
-        args.clip_high,
-        delta=args.delta,
-    )
+    log_ratio = token_log_ratio(logps, old_logps, mask)
+    zeros = torch.zeros_like(log_ratio)
+    return clipped_surrogate(log_ratio, zeros, advantages.unsqueeze(1), args.epsilon, args.clip_high)
 
 
 class GRPOTrainer(EpisodeTrainer):
@@ -79,161 +53,87 @@ class GRPOTrainer(EpisodeTrainer):
 
     Where this departs from usual code, such as TRL's: the loss is normalized over the whole optimizer step of all
     processes for every `loss_type`; completions without a token that counts are left out of its means; a group without
-    spread has advantage 0 exactly. Arguments as in `EpisodeTrainer`, with `GRPOArguments`, and `chord_dataset`: rows
-    with "prompt" and "completion", expert answers that are mixed into the loss (CHORD, see `llm_rl.grpo.chord`).
+    spread has advantage 0 exactly.
+
+    Args:
+        *args: As in `EpisodeTrainer`, with `GRPOArguments`.
+        extensions: What is done beside the objective, see `llm_rl.grpo.extensions`; they act in this order.
+        **kwargs: As in `EpisodeTrainer`.
+
+    Raises:
+        ValueError: An extension is there twice or does not fit, or one of the reasons of `EpisodeTrainer`.
     """
 
     args: GRPOArguments
     leaves_out_unscored = True
 
-    def __init__(self, *args: Any, chord_dataset: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, extensions: Sequence[Extension] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.experts = None if chord_dataset is None else self._expert_answers(chord_dataset)
-        self.ahead = self._new_ahead() if self.args.rollouts_ahead else None
-        bonus = self.args.entropy_coef, self.args.entropy_target
-        self.entropy_bonus = EntropyBonus(*bonus, self.args.entropy_coef_delta, self.args.entropy_coef_max)
-
-    def _expert_answers(self, chord_dataset: Any) -> ExpertAnswers:
-        causal, rows = causal_model(self.model), as_rows(chord_dataset)
-        given = causal, self.processing_class, self.sampling, self._template_arguments
-        return ExpertAnswers(rows, *given, self.args.seed)
-
-    def _new_ahead(self) -> RolloutAhead:
-        if type(self.engine) is not TransformersEngine:
-            raise ValueError("rollouts_ahead needs the TransformersEngine: another engine samples where it likes")
-        seed = self.args.seed + STRIDE * (1 + self.args.process_index)
-        return RolloutAhead(causal_model(self.model), seed, self.engine.batch_size, self.accelerator.autocast)
-
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Train as `BufferedTrainer.train` documents it."""
-        if self.ahead is not None:
-            self.ahead.forget()
-        return super().train(*args, **kwargs)
+        self.extensions = [replace(extension) for extension in extensions]  # a state for this trainer alone
+        names = [extension.name for extension in self.extensions]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"extensions has {twice[0]} twice; leave one of them out")
+        for extension in self.extensions:
+            extension.bind(self)
 
     # A roll-out
 
-    def _make_rollout(self, model: nn.Module, rows: list[Mapping[str, Any]]) -> list[Any]:
-        """A fresh roll-out, or the one that was sampled ahead, while the next one starts."""
-        if self.ahead is None:
-            return super()._make_rollout(model, rows)
-        step, served = self.state.global_step, self.args.steps_per_rollout
-        index = step // served
-        if self.ahead.index != index:  # the first one
-            self._start_ahead(self.ahead, index)
-        samples = as_samples(self._encoded_rows(index), self.ahead.result(), self.sampling)
-        self.metrics.add("rollout_staleness", step - self.ahead.version)
-        if (index + 1) * served < self.state.max_steps:
-            self._start_ahead(self.ahead, index + 1)
-        return self._score_and_prepare(samples)
-
-    def _start_ahead(self, ahead: RolloutAhead, index: int) -> None:
-        prompts = [ids for _, ids in self._encoded_rows(index)]
-        ahead.submit(causal_model(self.model), index, self.state.global_step, prompts, self.sampling)
-
-    def _encoded_rows(self, index: int) -> list[tuple[Mapping[str, Any], list[int]]]:
-        """The rows of this process's roll-out `index`, each as often as it has completions, and their tokens."""
-        sampler: Any = self._get_train_sampler()
-        size, rank = self._rows_per_batch, self.args.process_index
-        rows = [self.train_dataset[row] for row in sampler.block_at(index)[rank * size : (rank + 1) * size]]
-        causal, count = causal_model(self.model), self.args.num_generations
-        return encode_rows(rows, causal, self.processing_class, count, self.sampling, self._template_arguments)
+    def _roll_out(self, rows: list[Mapping[str, Any]]) -> Sequence[RolloutBatch]:
+        """The micro-batches of a fresh roll-out, or of the one that an extension has."""
+        for extension in self.extensions:
+            if (samples := extension.sample(rows)) is not None:
+                return self._prepare_rollout(samples)
+        return super()._roll_out(rows)
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
-        """The padded tensors of one micro-batch; completions without a reward do not count, nor may truncated ones."""
+        """The padded tensors of one micro-batch; completions without a reward do not count."""
         batch = super()._collate(samples)
         owners = range(len(samples)) if batch.owners is None else batch.owners.tolist()
         scores = [samples[owner].scores for owner in owners]
         unscored = [bool(said) and all(map(math.isnan, said)) for said in scores]
         batch.loss_mask = batch.loss_mask & ~torch.tensor(unscored, device=batch.loss_mask.device).unsqueeze(1)
-        if self.args.mask_truncated_completions:
-            batch.loss_mask = without_truncated(batch.loss_mask, batch.truncated)
         return batch
 
     @property
     def _needs_old_policy(self) -> bool:
-        return super()._needs_old_policy or self.args.top_entropy_quantile < 1 or self.args.kl_in == "reward"
+        return super()._needs_old_policy or self.args.kl_in == "reward"
 
-    def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> list[Tensor]:
-        """Adds the log-probabilities at sampling, and which tokens are among those of highest entropy."""
-        entropies = super()._score_old_policy(micro_batches)
-        if self.args.top_entropy_quantile < 1:
-            masks = [batch.loss_mask for batch in micro_batches]
-            kept = highest_entropy(entropies, masks, self.args.top_entropy_quantile, self.accelerator)
-            for batch, mask in zip(micro_batches, kept, strict=True):
-                if self.args.top_entropy_in == "loss":
-                    batch.loss_mask = mask
-                else:
-                    batch.policy_mask = mask
-        return entropies
+    def _set_advantages(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor | None:
+        """Takes the divergence off the rewards first, where `kl_in` is "reward"."""
+        if self.args.kl_in == "reward":
+            rewards = rewards + self._divergence_penalties(micro_batches).view_as(rewards)
+        return super()._set_advantages(rewards, micro_batches)
 
     @torch.no_grad()
-    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor:
-        """Takes the divergence of the policy at sampling off the rewards `(P, G)`, where `kl_in` is "reward"."""
-        if self.args.kl_in == "loss":
-            return rewards
+    def _divergence_penalties(self, micro_batches: Sequence[RolloutBatch]) -> Tensor:
+        """−β Σ KL of the policy at sampling over the tokens of each completion, `(N,)`."""
         penalties = []
         with evaluation_mode(self.model):
             for batch in micro_batches:
                 mask = batch.sampled_mask
                 kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
-                penalty = kl_penalty(kl, mask, self.args.beta)  # (B,)
+                penalty = rewards_with_kl(kl.new_zeros(len(kl)), kl, mask, self.args.beta).sum(1)  # (B,)
                 if batch.owners is not None:
                     whole = penalty.new_zeros(self.args.per_device_train_batch_size)
                     penalty = whole.index_add(0, batch.owners, penalty)
                 penalties.append(penalty)
-        return rewards + torch.cat(penalties).view_as(rewards)
+        return torch.cat(penalties)
 
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
         """A = (r − baseline) / (std + 1e-4), `(P, G)`; the standard deviation of the batch is that of all processes.
 
         A completion that is not scored is in no mean and has advantage 0.
         """
-        return self._compare(rewards, ~rewards.isnan())
-
-    def _compare(self, rewards: Tensor, counted: Tensor) -> Tensor:
-        """Advantages of this process's rewards, `(P, G)` or `(P, G, K)`, among those that count, of all processes."""
-        together, mask = self.accelerator.gather(rewards), self.accelerator.gather(counted)
+        together = self.accelerator.gather(rewards)
         advantages = group_relative_advantage(
             together,
             baseline=self.args.advantage_baseline,
             scale=SCALES[self.args.scale_rewards],
             std_eps=1e-4,
             correction=1,
-            mask=mask,
+            mask=~together.isnan(),
         )
         return advantages.chunk(self.args.world_size)[self.args.process_index]
-
-    def _score_and_prepare(self, samples: list[Sample]) -> list[RolloutBatch]:
-        """Adds advantages of turns, where they have rewards of their own."""
-        micro_batches = super()._score_and_prepare(samples)
-        if self.args.turn_rewards == "return_to_go":
-            self._set_turn_advantages(micro_batches)
-        return micro_batches
-
-    def _set_turn_advantages(self, micro_batches: Sequence[RolloutBatch]) -> None:
-        """Compares what each turn and those after it earned with the same turn of its group's other episodes."""
-        dealt = torch.cat([batch.turn_rewards for batch in micro_batches if batch.turn_rewards is not None])  # (N, K)
-        places = torch.cat([batch.places for batch in micro_batches if batch.places is not None])
-        ordered = torch.empty_like(dealt).index_copy(0, places, dealt)
-        rewards = ordered.view(-1, self.args.num_generations, self.args.max_turns)  # (P, G, K)
-        returns = discounted_return_to_go(rewards.nan_to_num(0.0), 1.0)
-        advantages = self._compare(returns, ~rewards.isnan()).flatten(0, 1)[places]  # (N, K)
-        for batch, own in zip(micro_batches, advantages.split(self.args.per_device_train_batch_size), strict=True):
-            if batch.owners is None:
-                batch.advantages = own.gather(1, turn_numbers(batch.sampled_mask))  # (B, T)
-            else:
-                turn = torch.arange(len(batch.owners), device=own.device)
-                turn = turn - torch.searchsorted(batch.owners, batch.owners)  # rows of an owner stand together
-                batch.advantages = own[batch.owners, turn]  # (B,)
-
-    def _advantages_of(self, samples: Sequence[Sample], rewards: Tensor) -> Tensor:
-        """Adds GDPO, which needs each reward apart."""
-        if self.args.multi_objective_aggregation == "sum_then_normalize":
-            return super()._advantages_of(samples, rewards)
-        scores = torch.tensor([sample.scores for sample in samples], dtype=torch.float64, device=rewards.device)
-        scores = scores.view(*rewards.shape, -1)  # (P, G, F)
-        advantages = decoupled_advantage(self.accelerator.gather(scores), self.rewards.weights)
-        return advantages.float().chunk(self.args.world_size)[self.args.process_index]
 
     # The update
 
@@ -241,21 +141,20 @@ class GRPOTrainer(EpisodeTrainer):
         """This micro-batch's share of the step's loss, to be added up over micro-batches and processes."""
         mask, advantages = inputs.loss_mask, inputs.advantages
         if advantages is None or inputs.sequences is None or inputs.tokens is None:
-            raise ValueError("the batch has no advantages or counts; make it with _generate_and_score_completions")
+            raise ValueError("the batch has no advantages or counts; make it with _roll_out")
         logps, entropies = self._get_per_token_logps_and_entropies(model, inputs)  # (B, T) each
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
         surrogate = grpo_surrogate(self.args, logps, old_logps, mask, advantages)
-        objective = surrogate.objective  # (B, T)
-        acting = mask if inputs.policy_mask is None else inputs.policy_mask
-        objective = objective.masked_fill(~acting, 0.0)
-        if inputs.sampling_per_token_logps is not None:
-            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.sampled_mask)
-        if self.args.corrects_importance:
-            objective = objective * self._importance_weight(old_logps, inputs)
-        if self.args.off_policy_mask_threshold is not None:
-            objective = objective.masked_fill(self._is_off_policy(logps, old_logps, inputs).unsqueeze(1), 0.0)
+        policy = PolicyTensors(logps, old_logps, surrogate, mask, inputs.sampled_mask, entropies)
+
+        # What is maximized at each token, (B, T)
+        objective = surrogate.objective
+        for extension in self.extensions:
+            objective = extension.objective(objective, policy, inputs)
         if self.args.uses_reference and self.args.kl_in == "loss":
             objective = objective - self.args.beta * self._reference_kl(model, inputs, logps, mask)
+
+        # This micro-batch's share of the loss
         loss = -aggregate_loss(
             objective,
             mask,
@@ -263,90 +162,32 @@ class GRPOTrainer(EpisodeTrainer):
             LossCounts(inputs.sequences, inputs.tokens),
             max_length=self._longest_sample if self.args.loss_type == "dr_grpo" else None,
         )
-        if self.entropy_bonus.acts:
-            loss = loss - self._bonus(entropies, inputs)
-        if self.experts is not None:
-            loss = self._with_experts(self.experts, model, loss)
-        record_monitors(
-            self.metrics,
-            policy=PolicyTensors(logps, old_logps, surrogate, acting, inputs.sampled_mask, entropies),
-        )
+        for extension in self.extensions:
+            loss = extension.loss(loss, model, policy, inputs)
+
+        # What a step's log line tells
+        if inputs.sampling_per_token_logps is not None:
+            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.sampled_mask)
+        record_monitors(self.metrics, policy=policy)
         return loss
-
-    def _importance_weight(self, old_logps: Tensor, inputs: RolloutBatch) -> Tensor:
-        engine_logps, mask = inputs.sampling_per_token_logps, inputs.loss_mask
-        if engine_logps is None:
-            raise ValueError(
-                "importance_correction_cap needs the engine's log-probabilities, but the engine returned none; use an "
-                "engine that does, or leave importance_correction_cap and importance_correction_floor out"
-            )
-        low = self.args.importance_correction_floor or 0.0
-        high = math.inf if self.args.importance_correction_cap is None else self.args.importance_correction_cap
-        level, mode = self.args.importance_correction_level, self.args.importance_correction_mode
-        weight = importance_weight(old_logps, engine_logps, mask, level=level, mode=mode, low=low, high=high)
-        beyond = (weight <= low) | (weight >= high) if mode == "truncate" else weight == 0
-        self.metrics.add_ratio("importance_weight_mean", masked_sum(weight, mask), mask.sum())
-        self.metrics.add_ratio("importance_weight_capped_frac", masked_sum(beyond.float(), mask), mask.sum())
-        return weight
-
-    def _is_off_policy(self, logps: Tensor, old_logps: Tensor, inputs: RolloutBatch) -> Tensor:
-        """bool `(B,)`, the sequences that leave the surrogate for being too far off."""
-        sampling = old_logps if inputs.sampling_per_token_logps is None else inputs.sampling_per_token_logps
-        assert inputs.advantages is not None and self.args.off_policy_mask_threshold is not None
-        far = off_policy_sequences(
-            inputs.advantages, logps, sampling, inputs.loss_mask, self.args.off_policy_mask_threshold
-        )
-        self.metrics.add_ratio("off_policy_masked_frac", far.sum(), far.numel())
-        return far
-
-    def _bonus(self, entropies: Tensor, inputs: RolloutBatch) -> Tensor:
-        """This micro-batch's share of α · H, the mean entropy of the step's tokens that count."""
-        assert inputs.tokens is not None
-        total = masked_sum(entropies, inputs.loss_mask)
-        self.entropy_bonus.add(total.item(), int(inputs.loss_mask.sum()))
-        self.metrics.add("entropy_coef", self.entropy_bonus.acting_weight)
-        share = self.entropy_bonus.acting_weight * total / inputs.tokens.clamp(min=1)
-        if self.accelerator.sync_gradients:
-            window = torch.tensor(self.entropy_bonus.window(), dtype=torch.float64, device=total.device)
-            both = self.accelerator.reduce(window, reduction="sum")
-            self.entropy_bonus.update(float(both[0]), int(both[1]))
-        return share
-
-    def _with_experts(self, experts: ExpertAnswers, model: nn.Module, loss: Tensor) -> Tensor:
-        """(1 − μ) · loss + μ · the loss on expert answers (CHORD), this micro-batch's share."""
-        size, accumulated = self.args.chord_batch_size, self.args.gradient_accumulation_steps
-        of_step = size * accumulated * self.args.world_size
-        first = self.state.global_step * of_step
-        taken = experts.take(first, of_step)  # of all micro-batches and processes
-        part = self._step % accumulated + accumulated * self.args.process_index
-        batch = experts.batch(taken[part * size : (part + 1) * size], self.args.device)
-        logps = self._get_per_token_logps_and_entropies(model, batch).logprobs
-        tokens = torch.tensor(sum(len(sample.completion_ids) for sample in taken), device=logps.device)
-        expert = expert_loss(logps, batch.completion_mask, tokens, phi=self.args.chord_phi)
-        mu = self.args.chord_mu(self.state.global_step)
-        self.metrics.add("chord_mu", mu)
-        self.metrics.add_ratio(
-            "chord_nll", -masked_sum(logps.detach(), batch.completion_mask), batch.completion_mask.sum()
-        )
-        return (1 - mu) * loss + mu * expert
 
     # Checkpoints
 
     def identity(self) -> dict[str, Any]:
-        """Adds a checksum of the expert answers."""
-        known = super().identity()
-        if self.experts is not None:
-            known["chord_dataset"] = fingerprint(self.experts.samples)
+        """Adds the extensions, in their order, and the options of each."""
+        known = {**super().identity(), "extensions": [extension.name for extension in self.extensions]}
+        for extension in self.extensions:
+            known |= {f"{extension.name}.{option}": value for option, value in extension.identity().items()}
         return known
 
     def progress(self) -> dict[str, Any]:
-        """Adds the weight of the entropy bonus, and the roll-out ahead."""
-        ahead = None if self.ahead is None else self.ahead.state_dict()
-        return {**super().progress(), "entropy_bonus": self.entropy_bonus.state_dict(), "ahead": ahead}
+        """Adds what extensions keep."""
+        kept = {extension.name: extension.state_dict() for extension in self.extensions}
+        return {**super().progress(), "extensions": kept}
 
     def load_progress(self, progress: dict[str, Any]) -> None:
         """Continue from what `progress` returned; errors as in `BufferedTrainer.load_progress`."""
         super().load_progress(progress)
-        self.entropy_bonus.load_state_dict(progress["entropy_bonus"])
-        if self.ahead is not None:
-            self.ahead.load_state_dict(progress["ahead"])
+        for extension in self.extensions:
+            if extension.name in progress["extensions"]:  # not one that was added with resume_with_changes
+                extension.load_state_dict(progress["extensions"][extension.name])

@@ -25,13 +25,10 @@ class PPOArguments(ClippedArguments, EpisodeArguments):
     _smallest_group: ClassVar = 1
 
     num_generations: int = field(default=1, metadata={"help": "Completions of each prompt."})
-    num_ppo_epochs: int = field(default=4, metadata={"help": "Passes of updates over one roll-out."})
+    num_ppo_epochs: int = field(default=4, metadata={"help": "Optimizer steps on one roll-out."})
     gamma: float = field(default=1.0, metadata={"help": "Discount factor from token to token."})
     lam: float = field(
         default=0.95, metadata={"help": "Lambda of the advantage: 0, one-step errors; 1, the return minus the value."}
-    )
-    whiten_advantages: bool = field(
-        default=True, metadata={"help": "Advantages with mean 0 and variance 1 over the roll-out of all processes."}
     )
     vf_coef: float = field(default=0.1, metadata={"help": "Weight of the value loss."})
     cliprange_value: float | None = field(
@@ -41,14 +38,7 @@ class PPOArguments(ClippedArguments, EpisodeArguments):
         default="head",
         metadata={"help": "A head on the policy's last hidden state, or a model of its own with a head."},
     )
-    detach_value_head: bool = field(
-        default=False, metadata={"help": "Keep the value loss from training the policy's weights below the head."}
-    )
     kl_in: KLIn = field(default="reward", metadata={"help": "Divergence in the reward of each token, or in the loss."})
-    bootstrap_truncated: bool = field(
-        default=False,
-        metadata={"help": "A completion without end token goes on with its last state's value, instead of ending."},
-    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.num_ppo_epochs, int) or self.num_ppo_epochs < 1:
@@ -74,8 +64,6 @@ class PPOArguments(ClippedArguments, EpisodeArguments):
             raise ValueError(
                 "kl_estimator='k1' in the loss has gradient 0 in expectation; choose k2, k3 or full, or kl_in='reward'"
             )
-        if self.detach_value_head and self.value_function == "model":
-            raise ValueError("detach_value_head does nothing with value_function='model'; leave one of them out")
         if self.episode_as == "turns":
             raise ValueError(
                 "episode_as='turns' would cut PPO's advantages between turns, which run through a whole episode; leave "

@@ -15,12 +15,12 @@ from llm_rl.core import (
     clipped_surrogate,
     explained_variance,
     generalized_advantage,
-    leveled_log_ratio,
     linear_token_statistics,
     masked_moments,
     masked_sum,
     record_monitors,
     rewards_with_kl,
+    token_log_ratio,
     value_loss,
     whiten,
 )
@@ -36,7 +36,6 @@ from llm_rl.ppo.value_function import (
 )
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.tools.trainer import EpisodeTrainer
-from llm_rl.tools.turn_rewards import at_turn_ends
 from llm_rl.training.checkpoint import named_damage
 from llm_rl.training.modes import evaluation_mode
 
@@ -85,7 +84,7 @@ class PPOTrainer(EpisodeTrainer):
                 "cap, a scale), which PPOTrainer does not support; use GRPOTrainer"
             )
         trunk = trunk_of(self.model if value_model is None else value_model) if own else None
-        self.value_function = ValueFunction(self.model, trunk, detach=self.args.detach_value_head)
+        self.value_function = ValueFunction(self.model, trunk)
         self.value_function.to(self.args.device)
         self.model = self.model_wrapped = PolicyWithValue(self.model, self.value_function)
 
@@ -93,26 +92,22 @@ class PPOTrainer(EpisodeTrainer):
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> PPOBatch:
         """The next micro-batch of the buffer; what is known of the whole roll-out is logged at each optimizer step."""
-        if self._step % self.args.gradient_accumulation_steps == 0:
+        place = self._step % self.args.gradient_accumulation_steps
+        if place == 0:
             rewards = torch.cat([batch.rewards for batch in self._buffered_inputs])
             record_monitors(self.metrics, rewards=rewards.unsqueeze(0))
             explained = self._buffered_inputs[0].explained_variance
             self.metrics.add("explained_variance", explained, weight=explained.isfinite())
-        batch: PPOBatch = self._buffered_inputs[self._step % self.args.micro_batches_per_rollout]
+        batch: PPOBatch = self._buffered_inputs[place]
         return batch
 
     @torch.no_grad()
-    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[Any]) -> Tensor:
-        """Makes the advantages of tokens from the rewards `(P, G)`, which stay as they are."""
+    def _set_advantages(self, rewards: Tensor, micro_batches: Sequence[Any]) -> None:
+        """Gives each micro-batch the rewards of its completions and the advantages of their tokens."""
         size = self.args.per_device_train_batch_size
         for batch, reward in zip(micro_batches, rewards.flatten().split(size), strict=True):
             batch.rewards = reward
         self._estimate_advantages(micro_batches)
-        return rewards
-
-    def _compute_advantages(self, rewards: Tensor) -> Tensor:
-        """NaN: a completion has no advantage of its own, its tokens have."""
-        return torch.full_like(rewards, torch.nan)
 
     def _collate(self, samples: Sequence[Sample]) -> PPOBatch:
         """The padded tensors of one micro-batch."""
@@ -128,21 +123,12 @@ class PPOTrainer(EpisodeTrainer):
         """True: the values at sampling come with it."""
         return True
 
-    def _score_old_policy(self, micro_batches: Sequence[Any]) -> list[Tensor]:
-        """Adds log-probabilities and values at sampling; the entropies of the completion tokens, `(B, T)` each."""
-        entropies = []
+    def _score_old_policy(self, micro_batches: Sequence[Any]) -> None:
+        """Adds log-probabilities and values at sampling."""
         with evaluation_mode(self.model):
             for batch in micro_batches:
-                length = batch.completion_ids.shape[1]
-                ahead = self.args.bootstrap_truncated and bool(batch.truncated.any())
-                statistics, values = self._policy_and_values(self.model, batch.with_state_after() if ahead else batch)
-                batch.old_per_token_logps = statistics.logprobs[:, :length]
-                batch.old_values = values[:, :length]
-                if ahead:
-                    last = batch.completion_mask.sum(1, keepdim=True)  # (B, 1), the state behind the last token
-                    batch.values_after = values.gather(1, last).squeeze(1).where(batch.truncated, 0.0)
-                entropies.append(statistics.entropy[:, :length])
-        return entropies
+                statistics, batch.old_values = self._policy_and_values(self.model, batch)
+                batch.old_per_token_logps = statistics.logprobs
 
     def _policy_and_values(self, model: Any, inputs: PPOBatch) -> tuple[TokenStatistics, Tensor]:
         """Log-probabilities and entropies of the completion tokens, and V of the states before them, `(B, T)` each."""
@@ -163,7 +149,6 @@ class PPOTrainer(EpisodeTrainer):
                 gamma=self.args.gamma,
                 lam=self.args.lam,
                 mask=batch.sampled_mask,
-                bootstrap=batch.values_after,
             )
             batch.token_advantages, batch.returns = estimate
 
@@ -174,26 +159,20 @@ class PPOTrainer(EpisodeTrainer):
         moments = masked_moments([batch.token_advantages for batch in micro_batches], masks, reduce=several)
         for batch, mask in zip(micro_batches, masks, strict=True):
             batch.explained_variance = explained_variance(errors, returns)
-            if self.args.whiten_advantages:
-                batch.token_advantages = whiten(batch.token_advantages, mask, moments)
+            batch.token_advantages = whiten(batch.token_advantages, mask, moments)
 
     def _token_rewards(self, batch: PPOBatch) -> Tensor:
         """The rewards of tokens, `(B, T)`.
 
-        A completion's stands at its last token, or those of its turns at theirs; each token has its divergence taken
-        off, where that is in the reward.
+        A completion's stands at its last token; each token has its divergence taken off, where that is in the reward.
         """
         mask, rewards = batch.sampled_mask, batch.rewards
         assert rewards is not None
-        if batch.turn_rewards is not None:
-            rewards = torch.zeros_like(rewards)  # turns have them
         if not self.args.uses_reference or self.args.kl_in == "loss":
-            paid = rewards_with_kl(rewards, torch.zeros_like(mask, dtype=rewards.dtype), mask, 0.0)
-        else:
-            with evaluation_mode(self.model):
-                kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
-            paid = rewards_with_kl(rewards, kl, mask, self.args.beta)
-        return paid if batch.turn_rewards is None else paid + at_turn_ends(batch.turn_rewards, mask)
+            return rewards_with_kl(rewards, torch.zeros_like(mask, dtype=rewards.dtype), mask, 0.0)
+        with evaluation_mode(self.model):
+            kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
+        return rewards_with_kl(rewards, kl, mask, self.args.beta)
 
     # The update
 
@@ -203,7 +182,7 @@ class PPOTrainer(EpisodeTrainer):
         (logps, entropies), values = self._policy_and_values(model, inputs)  # (B, T) each
 
         # max(−A R, −A clip(R)), which is −min(A R, A clip(R))
-        log_ratio = leveled_log_ratio(logps, old_logps, mask)
+        log_ratio = token_log_ratio(logps, old_logps, mask)
         surrogate = clipped_surrogate(
             log_ratio, torch.zeros_like(log_ratio), inputs.token_advantages, self.args.epsilon, self.args.clip_high
         )

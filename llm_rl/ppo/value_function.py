@@ -26,15 +26,14 @@ class ValueFunction(nn.Module):
     Args:
         policy: The policy, whose hidden size and kind of numbers the head takes over.
         trunk: What gives the hidden states, a model without its output head. None: the policy.
-        detach: The gradient stops at the head.
     """
 
-    def __init__(self, policy: nn.Module, trunk: Any = None, *, detach: bool = False) -> None:
+    def __init__(self, policy: nn.Module, trunk: Any = None) -> None:
         super().__init__()
         source = causal_model(policy) if trunk is None else trunk
         weight = next(source.parameters())
         dtype = torch.promote_types(weight.dtype, torch.float32)
-        self.trunk, self.detach = trunk, detach
+        self.trunk = trunk
         self.head = nn.Linear(source.config.get_text_config().hidden_size, 1, dtype=dtype, device=weight.device)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
@@ -51,8 +50,6 @@ class ValueFunction(nn.Module):
         """
         if self.trunk is not None:
             hidden_states = self._hidden_states(batch)
-        elif self.detach:
-            hidden_states = hidden_states.detach()
         with torch.autocast(hidden_states.device.type, enabled=False):
             values: Tensor = self.head(hidden_states.to(self.head.weight.dtype))
         return values.squeeze(-1)

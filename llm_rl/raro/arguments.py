@@ -150,10 +150,7 @@ class RAROArguments(GroupRelativeArguments):
         remedies = {
             "gradient_accumulation_steps": (1, "an optimizer step is cut by max_tokens_per_batch; raise "
                                                "per_device_train_batch_size for more completions"),
-            "mini_batches": (1, "leave it out"),
             "dynamic_sampling_attempts": (0, "leave it out"),
-            "shuffle_completions": (False, "leave it out"),
-            "num_generations_eval": (1, "an evaluation has one answer to each question"),
             "log_completions": (False, "leave it out"),
             "reward_weights": (None, "leave it out: rewards are the critic's labels"),
         }  # fmt: skip

@@ -58,7 +58,7 @@ class RoleBatch(RolloutBatch):
     @classmethod
     def of(cls, samples: Sequence[RoleSample], pad_id: int, device: torch.device | str = "cpu") -> "RoleBatch":
         """Pads samples of one role."""
-        batch: RoleBatch = cls.collate(samples, pad_id, device=device)  # type: ignore[assignment]
+        batch = cls.collate(samples, pad_id, device=device)
         batch.advantages = torch.tensor([sample.advantage for sample in samples], device=device)  # (B,)
         batch.is_critic = torch.tensor([sample.is_critic for sample in samples], device=device)  # (B,)
         return batch

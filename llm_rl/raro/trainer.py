@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from llm_rl.core import (
     MetricAccumulator,
     PolicyTensors,
+    Scale,
     loss_counts,
     masked_sum,
     record_monitors,
 )
 from llm_rl.core.mismatch import record_mismatch
-from llm_rl.grpo.trainer import SCALES, grpo_surrogate
+from llm_rl.grpo.trainer import grpo_surrogate
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.batches import RoleBatch, RoleSample, Room, TokenBudgetEngine, role_batches
 from llm_rl.raro.critic import REPLAY, TRAIN, CriticPass, Critique, Request, labels_of
@@ -111,14 +112,11 @@ class RAROTrainer(RolloutTrainer):
 
     # A roll-out
 
-    def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> list[RoleBatch]:  # type: ignore[override]
+    def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> list[RoleBatch]:
         """All micro-batches of the optimizer step."""
         dropped = self._buffered_inputs[0].dropped_tokens or 0
         self.metrics.add_ratio("masked_frac", dropped, dropped)
         return self._buffered_inputs
-
-    def _make_rollout(self, model: nn.Module, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
-        return self._roll_out(rows)
 
     @torch.no_grad()
     def _roll_out(self, rows: Sequence[Mapping[str, Any]]) -> list[RoleBatch]:
@@ -170,7 +168,7 @@ class RAROTrainer(RolloutTrainer):
         return Pair(key, question, expert, answer, self.state.global_step)
 
     def _count_tokens(self, prompt: Any) -> int:
-        return len(encode_prompt(prompt, self.processing_class, self.args.chat_template_kwargs or {}))  # type: ignore[arg-type]
+        return len(encode_prompt(prompt, self.processing_class, self._template_arguments))
 
     def _has_room(self, pair: Pair) -> bool:
         return self.room.holds(self.critic.prompt_tokens(pair), self.args.critic_length)
@@ -233,12 +231,8 @@ class RAROTrainer(RolloutTrainer):
         record_groups(self.metrics, "critic" if is_critic else "policy", given, valid)
         if not samples:
             return []
-        advantages = role_advantages(
-            given,
-            valid,
-            baseline=self.args.advantage_baseline,
-            scale=SCALES[self.args.scale_rewards],  # type: ignore[arg-type]
-        )  # (P, G)
+        scale: Scale = "std" if self.args.scale_rewards == "group" else "none"
+        advantages = role_advantages(given, valid, baseline=self.args.advantage_baseline, scale=scale)  # (P, G)
         found = zip(samples, advantages.flatten().tolist(), rewards, strict=True)
         return [RoleSample.of(sample, is_critic, value) for sample, value, reward in found if reward is not None]
 
@@ -346,7 +340,7 @@ class RAROTrainer(RolloutTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
         *,
-        greedy: bool | None = None,
+        greedy: bool = False,
     ) -> dict[str, float]:
         """One answer to each question: what verifiers say of it, and the critic, in both orders.
 

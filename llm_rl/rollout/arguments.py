@@ -14,8 +14,6 @@ Divergence = Literal["k1", "k2", "k3", "full"]
 AdapterReference = Literal["start", "base"]
 COUNTS = (
     "num_iterations",
-    "num_generations_eval",
-    "mini_batches",
     "max_completion_length",
     "gradient_accumulation_steps",
     "per_device_train_batch_size",
@@ -28,8 +26,8 @@ class RolloutArguments(RunArguments):
     """Arguments of `RolloutTrainer`.
 
     `per_device_train_batch_size` counts completions in a forward pass, `max_steps` optimizer steps. The roll-out of a
-    process has `per_device_train_batch_size` × `gradient_accumulation_steps` × `mini_batches` completions, which are
-    whole groups of `num_generations`; it serves `num_iterations` × `mini_batches` optimizer steps.
+    process has `per_device_train_batch_size` × `gradient_accumulation_steps` completions, which are whole groups of
+    `num_generations`; it serves `num_iterations` optimizer steps.
 
     Raises:
         ValueError: A value is out of range or two do not fit together.
@@ -40,8 +38,7 @@ class RolloutArguments(RunArguments):
 
     learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
     num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
-    num_iterations: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
-    mini_batches: int = field(default=1, metadata={"help": "Optimizer steps of a pass, each on a share of a roll-out."})
+    num_iterations: int = field(default=1, metadata={"help": "mu: optimizer steps on one roll-out."})
     max_completion_length: int = field(default=256, metadata={"help": "Longest completion in tokens."})
     temperature: float = field(default=1.0, metadata={"help": "Temperature of sampling and of all log-probabilities."})
     share_prompts: bool | None = field(
@@ -70,24 +67,8 @@ class RolloutArguments(RunArguments):
         default="start",
         metadata={"help": "With adapters the reference is the policy at the start, or the base: the model without."},
     )
-    shuffle_completions: bool = field(
-        default=False,
-        metadata={"help": "Deal a process's completions to micro-batches at random (TRL's way); else groups in order."},
-    )
-    num_generations_eval: int = field(
-        default=1, metadata={"help": "Completions of each row in evaluations; above 1 mean@n and pass@k are logged."}
-    )
-    eval_greedy: bool = field(
-        default=False, metadata={"help": "Evaluate the most likely token at each step, instead of sampling."}
-    )
-    eval_pass_reward: float = field(
-        default=1.0, metadata={"help": "In pass@k a completion passes that is rewarded with at least this."}
-    )
     log_completions: bool = field(
-        default=False, metadata={"help": "Show completions with each log line; all go to completions.jsonl."}
-    )
-    num_completions_to_print: int = field(
-        default=4, metadata={"help": "Completions that log_completions shows with a log line; 0: only the file."}
+        default=False, metadata={"help": "Show four completions with each log line; all go to completions.jsonl."}
     )
     dynamic_sampling_attempts: int = field(
         default=0, metadata={"help": "How often groups without spread are replaced by other prompts' groups; 0: never."}
@@ -109,8 +90,8 @@ class RolloutArguments(RunArguments):
         if self.completions_per_rollout % self.num_generations:
             raise ValueError(
                 f"a process's roll-out has {self.completions_per_rollout} completions (per_device_train_batch_size × "
-                f"gradient_accumulation_steps × mini_batches), which is no multiple of num_generations = "
-                f"{self.num_generations}; change one of them"
+                f"gradient_accumulation_steps), which is no multiple of num_generations = {self.num_generations}; "
+                "change one of them"
             )
         check_positive("temperature", self.temperature)
         if not 0 <= self.beta < math.inf:
@@ -123,15 +104,6 @@ class RolloutArguments(RunArguments):
         self._check_reference("kl_estimator", "k3")
         check_choice("adapter_reference", self.adapter_reference, AdapterReference)
         self._check_reference("adapter_reference", "start")
-        if self.eval_greedy and self.num_generations_eval > 1:
-            raise ValueError(
-                f"num_generations_eval is {self.num_generations_eval} with eval_greedy, which writes the same each "
-                "time; leave one of them out"
-            )
-        if not isinstance(self.num_completions_to_print, int) or self.num_completions_to_print < 0:
-            raise ValueError(
-                f"num_completions_to_print is {self.num_completions_to_print}; it must be a whole number, at least 0"
-            )
         if not isinstance(self.dynamic_sampling_attempts, int) or self.dynamic_sampling_attempts < 0:
             raise ValueError(
                 f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be a whole number, at least 0"
@@ -170,14 +142,9 @@ class RolloutArguments(RunArguments):
     @property
     def completions_per_rollout(self) -> int:
         """Completions of one process's roll-out."""
-        return self.per_device_train_batch_size * self.micro_batches_per_rollout
-
-    @property
-    def micro_batches_per_rollout(self) -> int:
-        """Forward passes of one pass over a roll-out."""
-        return self.gradient_accumulation_steps * self.mini_batches
+        return self.per_device_train_batch_size * self.gradient_accumulation_steps
 
     @property
     def steps_per_rollout(self) -> int:
         """Optimizer steps that a roll-out serves."""
-        return self.num_iterations * self.mini_batches
+        return self.num_iterations

@@ -14,21 +14,22 @@ from llm_rl.training.callbacks import append_json_line, write_json_lines
 
 WIDTHS = {"prompt": 32, "completion": 60}
 """Characters that the table shows of a text: the end of a prompt, the beginning of a completion."""
+SHOWN = 4
+"""Rows of the table."""
 
 
 class CompletionLog(TrainerCallback):
     """Writes roll-outs to a JSON-lines file and shows the last one with each log line, in the first process.
 
-    A record is the completion's step, prompt, text, rewards and advantage. After resuming the file starts with the
-    roll-outs before the checkpoint, so that none is in it twice.
+    A record is the completion's step, prompt, text and rewards, and its advantage where it has one of its own. After
+    resuming the file starts with the roll-outs before the checkpoint, so that none is in it twice.
 
     Args:
         path: The file.
-        shown: Rows of the table, ≥ 0; 0: no table.
     """
 
-    def __init__(self, path: Path, shown: int) -> None:
-        self.path, self.shown = path, shown
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._last: list[dict[str, Any]] = []
 
     def add(self, records: Sequence[dict[str, Any]]) -> None:
@@ -49,8 +50,8 @@ class CompletionLog(TrainerCallback):
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Show a few completions of the last roll-out, once."""
-        if state.is_world_process_zero and self._last and self.shown:
-            tqdm.write(table(self._last[: self.shown]))
+        if state.is_world_process_zero and self._last:
+            tqdm.write(table(self._last[:SHOWN]))
             self._last = []
 
 
@@ -60,7 +61,7 @@ def completion_records(
     completions: Sequence[Any],
     names: Sequence[str],
     rewards: Sequence[float],
-    advantages: Sequence[float],
+    advantages: Sequence[float] | None,
 ) -> list[dict[str, Any]]:
     """The records of a roll-out.
 
@@ -70,7 +71,7 @@ def completion_records(
         completions: What the functions saw of them.
         names: Names of the functions.
         rewards: N numbers, what the advantages are made from.
-        advantages: N numbers.
+        advantages: N numbers; None where completions have none, but their tokens.
     """
     return [
         {
@@ -79,9 +80,9 @@ def completion_records(
             "completion": completion,
             **{name: _number(score) for name, score in zip(names, sample.scores, strict=True)},
             "reward": _number(reward),
-            "advantage": advantage,
+            **({} if advantages is None else {"advantage": advantages[index]}),
         }
-        for sample, completion, reward, advantage in zip(samples, completions, rewards, advantages, strict=True)
+        for index, (sample, completion, reward) in enumerate(zip(samples, completions, rewards, strict=True))
     ]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -129,20 +129,16 @@ class RolloutBatch:
             position, so pad and end token may be the same.
         truncated: bool `(B,)`, completions without end token.
         loss_mask: bool `(B, T)`, the sampled tokens that count in the loss and its denominators.
-        policy_mask: bool `(B, T)`, those of them whose surrogate counts; the others have a divergence alone. None: all.
         sampling_per_token_logps: float32 `(B, T)` from the engine; None where it gave none.
         old_per_token_logps: float32 `(B, T)`, under the policy at sampling. None: it is the one being trained, as every
             roll-out serves one update.
         ref_per_token_logps: float32 `(B, T)`; None without a reference.
         rewards: float32 `(B,)`, what the advantages are made from; NaN where no function scores the completion.
-        advantages: float32 `(B,)`; `(B, T)` where turns of one completion have their own.
-        owners: int64 `(B,)`, the conversation of the micro-batch that each row is a turn of; `rewards` and `places`
-            then have an entry a conversation. None: there are no turns.
+        advantages: float32 `(B,)`.
+        owners: int64 `(B,)`, the conversation of the micro-batch that each row is a turn of; `rewards` then has one for
+            each conversation. None: there are no turns.
         given_mask: bool `(B, T)`, tokens of the completions that were not sampled, but given in answer to the model:
             they are read and not trained on. None: there are none.
-        turn_rewards: float32 `(C, K)`, the reward of each turn of the C conversations, NaN behind the last one; None
-            where a conversation has its reward as a whole.
-        places: int64 `(B,)`, where the completions stand in the process's roll-out, in which groups stay together.
         sequences: int64 scalar, rows that count in the whole optimizer step, over micro-batches and processes.
         tokens: int64 scalar, tokens that count in the whole optimizer step.
     """
@@ -153,7 +149,6 @@ class RolloutBatch:
     completion_mask: Tensor
     truncated: Tensor
     loss_mask: Tensor
-    policy_mask: Tensor | None = None
     sampling_per_token_logps: Tensor | None = None
     old_per_token_logps: Tensor | None = None
     ref_per_token_logps: Tensor | None = None
@@ -161,13 +156,11 @@ class RolloutBatch:
     advantages: Tensor | None = None
     owners: Tensor | None = None
     given_mask: Tensor | None = None
-    turn_rewards: Tensor | None = None
-    places: Tensor | None = None
     sequences: Tensor | None = None
     tokens: Tensor | None = None
 
     @classmethod
-    def collate(cls, samples: Sequence[Sample], pad_id: int, *, device: torch.device | str = "cpu") -> "RolloutBatch":
+    def collate(cls, samples: Sequence[Sample], pad_id: int, *, device: torch.device | str = "cpu") -> Self:
         """Pads samples; all sampled tokens count in the loss."""
         prompt_ids, prompt_mask = pad([sample.prompt_ids for sample in samples], pad_id, "left")
         completion_ids, completion_mask = pad([sample.completion_ids for sample in samples], pad_id, "right")

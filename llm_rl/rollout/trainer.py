@@ -1,6 +1,6 @@
 """`RolloutTrainer`: prompts → completions → rewards → batches that serve several updates. See docs/grpo.md.
 
-Methods have the names of the table there. Subclasses say what an advantage is and what the loss is.
+Methods are those of the table there. Subclasses say what an advantage is and what the loss is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ from llm_rl.rollout.completion_log import CompletionLog, completion_records
 from llm_rl.rollout.completions import check_all_rows, prompt_ids, record_lengths, sample_completions, sampling_params
 from llm_rl.rollout.data import RolloutBatch, Sample, check_data_set, check_rows, decode_completion
 from llm_rl.rollout.dynamic_sampling import replace_groups
-from llm_rl.rollout.evaluation import record_passes
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams, TransformersEngine
 from llm_rl.rollout.loading import as_rows, load_policy
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
+from llm_rl.rollout.sampling import keep_scores, score_samples
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, reference_kl
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
@@ -62,9 +62,7 @@ class RolloutTrainer(BufferedTrainer):
     args: RolloutArguments
     control: Any
     record_classes: tuple[type, ...] = (RolloutBatch,)
-    harmless_arguments = frozenset(
-        {"share_prompts", "padding_free", "num_generations_eval", "num_completions_to_print"}
-    )
+    harmless_arguments = frozenset({"share_prompts", "padding_free"})
     leaves_out_unscored = False
 
     def __init__(
@@ -122,7 +120,7 @@ class RolloutTrainer(BufferedTrainer):
             if args.uses_reference
             else None
         )
-        self.completion_log = CompletionLog(Path(args.output_dir) / "completions.jsonl", args.num_completions_to_print)
+        self.completion_log = CompletionLog(Path(args.output_dir) / "completions.jsonl")
         if args.log_completions:
             self.add_callback(self.completion_log)
 
@@ -147,58 +145,65 @@ class RolloutTrainer(BufferedTrainer):
         return self.args.completions_per_rollout // self.args.num_generations
 
     def _make_rollout(self, model: nn.Module, rows: list[Mapping[str, Any]]) -> list[Any]:
-        return self._generate_and_score_completions(rows)
+        return [*self._roll_out(rows)]
 
-    def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> RolloutBatch:
+    def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> Any:
         """The next micro-batch of the buffer; its rewards are logged at each optimizer step."""
-        if self._step % self.args.gradient_accumulation_steps == 0:
+        place = self._step % self.args.gradient_accumulation_steps
+        if place == 0:
             rewards = torch.cat([batch.rewards for batch in self._buffered_inputs])
-            if self.args.shuffle_completions:
-                rewards = rewards[torch.cat([batch.places for batch in self._buffered_inputs]).argsort()]
             record_monitors(self.metrics, rewards=rewards.view(-1, self.args.num_generations))
-        return self._buffered_inputs[self._step % self.args.micro_batches_per_rollout]
+        return self._buffered_inputs[place]
 
     # A roll-out
 
-    def _generate_and_score_completions(self, generation_batch: list[Mapping[str, Any]]) -> list[RolloutBatch]:
-        return self._score_and_prepare(self._generate_completions(generation_batch, self.args.num_generations))
+    def _roll_out(self, rows: list[Mapping[str, Any]]) -> Sequence[RolloutBatch]:
+        """The micro-batches of a fresh roll-out: completions of each row, with rewards and advantages."""
+        return self._prepare_rollout(self._generate_completions(rows, self.args.num_generations))
 
-    def _score_and_prepare(self, samples: list[Sample]) -> list[RolloutBatch]:
-        """Rewards, advantages and micro-batches of completions."""
+    def _prepare_rollout(self, samples: list[Sample]) -> list[RolloutBatch]:
+        """The micro-batches of completions, in order, with rewards and advantages."""
         rewards = self._score_completions(samples)
         if self.args.dynamic_sampling_attempts:
             samples, rewards = self._dynamic_sampling(samples, rewards)
-        shape, device = rewards.shape, rewards.device
-        count, size = rewards.numel(), self.args.per_device_train_batch_size
-
-        # Micro-batches take the completions in order, or dealt at random; groups are compared in their own order.
-        places = torch.randperm(count) if self.args.shuffle_completions else torch.arange(count)  # (N,)
-        micro_batches = self._prepare_batch_inputs([samples[place] for place in places.tolist()])
-        places = places.to(device)
-        adjusted = self._adjust_rewards(rewards.flatten()[places].view(shape), micro_batches)
-        rewards = torch.empty_like(adjusted.flatten()).index_copy(0, places, adjusted.flatten()).view(shape)  # (P, G)
-        advantages = self._advantages_of(samples, rewards)  # (P, G)
+        micro_batches = self._prepare_batch_inputs(samples)
+        advantages = self._set_advantages(rewards, micro_batches)  # (P, G)
         if self.args.log_completions:
-            self._log_completions(samples, rewards, advantages)
-
-        dealt = (values.flatten()[places].split(size) for values in (rewards, advantages))
-        for batch, reward, advantage, place in zip(micro_batches, *dealt, places.split(size), strict=True):
-            batch.rewards, batch.places = reward, place
-            batch.advantages = advantage if batch.owners is None else advantage[batch.owners]
+            self._log_completions(samples, micro_batches, advantages)
         return micro_batches
 
-    def _log_completions(self, samples: Sequence[Sample], rewards: Tensor, advantages: Tensor) -> None:
+    def _set_advantages(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor | None:
+        """Gives each micro-batch the rewards and the advantages that it is trained with.
+
+        Args:
+            rewards: `(P, G)`, NaN where no function scores a completion.
+            micro_batches: Those of the roll-out, which hold the completions in the same order.
+
+        Returns:
+            The advantages of completions, `(P, G)`; None where each token has its own.
+        """
+        advantages = self._compute_advantages(rewards)  # (P, G)
+        dealt = (values.flatten().split(self.args.per_device_train_batch_size) for values in (rewards, advantages))
+        for batch, reward, advantage in zip(micro_batches, *dealt, strict=True):
+            batch.rewards = reward
+            batch.advantages = advantage if batch.owners is None else advantage[batch.owners]
+        return advantages
+
+    def _compute_advantages(self, rewards: Tensor) -> Tensor:
+        """Advantages `(P, G)` of this process's rewards `(P, G)`; asked where a completion has one of its own."""
+        raise NotImplementedError(f"{type(self).__name__} has no _compute_advantages; a subclass says what they are")
+
+    def _log_completions(
+        self, samples: Sequence[Sample], micro_batches: Sequence[RolloutBatch], advantages: Tensor | None
+    ) -> None:
         """Writes the roll-out of all processes to the run folder; a collective call."""
         texts = [self._rewarded_completion(sample) for sample in samples]
-        values = rewards.flatten().tolist(), advantages.flatten().tolist()
+        rewards = torch.cat([batch.rewards for batch in micro_batches if batch.rewards is not None]).tolist()
+        values = rewards, None if advantages is None else advantages.flatten().tolist()
         records = completion_records(self.state.global_step, samples, texts, self.rewards.names, *values)
         gathered = gather_object(records)
         if self.is_world_process_zero():
             self.completion_log.add(gathered)
-
-    def _adjust_rewards(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor:
-        """The rewards `(P, G)` that advantages are made from, in the order of the batches; something may come off."""
-        return rewards
 
     def _reference_kl(self, model: nn.Module, inputs: RolloutBatch, logps: Tensor | None, mask: Tensor) -> Tensor:
         """KL(π ‖ π_ref) a token, `(B, T)`, by `args.kl_estimator`; logged as "kl"."""
@@ -234,18 +239,12 @@ class RolloutTrainer(BufferedTrainer):
         Raises:
             ValueError: Rows have different columns.
         """
-        names = [name for name in samples[0].row if name != "prompt"]
-        for sample in samples:
-            if set(sample.row) != {"prompt", *names}:
-                raise ValueError(
-                    f"one row has the columns {sorted(samples[0].row)}, another {sorted(sample.row)}; give all the same"
-                )
         metrics = self._reward_metrics
-        return self.rewards(
-            [sample.row["prompt"] for sample in samples],
+        return score_samples(
+            self.rewards,
+            samples,
             [self._rewarded_completion(sample) for sample in samples],
-            [sample.completion_ids for sample in samples],
-            {name: [sample.row[name] for sample in samples] for name in names} | self._further_columns(samples),
+            self._further_columns(samples),
             {"trainer_state": self.state, "log_metric": lambda name, value: metrics.add(name, value)},
         )
 
@@ -260,8 +259,7 @@ class RolloutTrainer(BufferedTrainer):
     def _score_completions(self, samples: Sequence[Sample]) -> Tensor:
         """Weighted rewards `(P, G)`, NaN where no function scores; each sample keeps what the functions said."""
         per_function = self._compute_rewards_per_func(samples)
-        for sample, scores in zip(samples, per_function.tolist(), strict=True):
-            sample.scores[:] = scores
+        keep_scores(samples, per_function)
         self._record_samples(self.metrics, samples, per_function)
         return self.rewards.total(per_function).float().to(self.args.device).view(-1, self.args.num_generations)
 
@@ -285,31 +283,24 @@ class RolloutTrainer(BufferedTrainer):
 
         return replace_groups(samples, rewards, self.args.dynamic_sampling_attempts, draw, self.metrics)
 
-    def split_by_mini_batches(self, samples: Sequence[Sample]) -> list[Sequence[Sample]]:
-        """The parts of a roll-out that go through the model together."""
-        size = self.args.per_device_train_batch_size
-        return [samples[start : start + size] for start in range(0, len(samples), size)]
-
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
         """The padded tensors of one micro-batch."""
         return RolloutBatch.collate(samples, self.sampling.pad_token_id, device=self.args.device)
 
     @torch.no_grad()
     def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
-        """Token tensors, masks, old and reference log-probabilities, and the counts of each optimizer step."""
-        micro_batches = [self._collate(part) for part in self.split_by_mini_batches(samples)]
+        """Token tensors, masks, old and reference log-probabilities, and the counts of the optimizer step."""
+        size = self.args.per_device_train_batch_size
+        micro_batches = [self._collate(samples[start : start + size]) for start in range(0, len(samples), size)]
         if self._needs_old_policy:
             self._score_old_policy(micro_batches)
         if self.reference is not None and self.args.kl_estimator != "full":
             for batch in micro_batches:
                 with self.accelerator.autocast():
                     batch.ref_per_token_logps = self.reference.logprobs(batch)
-        accumulated = self.args.gradient_accumulation_steps
-        for start in range(0, len(micro_batches), accumulated):
-            step = micro_batches[start : start + accumulated]
-            counts = loss_counts(*(batch.loss_mask for batch in step), reduce=self.args.world_size > 1)
-            for batch in step:
-                batch.sequences, batch.tokens = counts
+        counts = loss_counts(*(batch.loss_mask for batch in micro_batches), reduce=self.args.world_size > 1)
+        for batch in micro_batches:
+            batch.sequences, batch.tokens = counts
         return micro_batches
 
     @property
@@ -317,27 +308,16 @@ class RolloutTrainer(BufferedTrainer):
         """Whether log-probabilities at sampling are computed: else the policy that is trained is still that one."""
         return self.args.steps_per_rollout > 1
 
-    def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> list[Tensor]:
-        """Adds the log-probabilities at sampling; the entropies of the completion tokens, `(B, T)` each."""
-        entropies = []
+    def _score_old_policy(self, micro_batches: Sequence[RolloutBatch]) -> None:
+        """Adds the log-probabilities at sampling."""
         with evaluation_mode(self.model):
             for batch in micro_batches:
-                batch.old_per_token_logps, entropy = self._get_per_token_logps_and_entropies(self.model, batch)
-                entropies.append(entropy)
-        return entropies
+                batch.old_per_token_logps = self._get_per_token_logps_and_entropies(self.model, batch).logprobs
 
     def _get_per_token_logps_and_entropies(self, model: nn.Module, inputs: RolloutBatch) -> TokenStatistics:
         """Log-probabilities and entropies of the completion tokens, `(B, T)` each."""
         with self.accelerator.autocast():
             return self.scorer(model, inputs)
-
-    def _advantages_of(self, samples: Sequence[Sample], rewards: Tensor) -> Tensor:
-        """Advantages `(P, G)` of a roll-out in its own order; from the rewards alone, unless a subclass says more."""
-        return self._compute_advantages(rewards)
-
-    def _compute_advantages(self, rewards: Tensor) -> Tensor:
-        """Advantages `(P, G)` of this process's rewards `(P, G)`."""
-        raise NotImplementedError(f"{type(self).__name__} has no _compute_advantages; a subclass says what they are")
 
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
         """This micro-batch's share of the optimizer step's loss; shares add up over micro-batches and processes."""
@@ -372,20 +352,18 @@ class RolloutTrainer(BufferedTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
         *,
-        greedy: bool | None = None,
+        greedy: bool = False,
     ) -> dict[str, float]:
-        """Mean rewards of completions of each row, sampled with the same random numbers every time.
+        """Mean rewards of one completion of each row, sampled with the same random numbers every time.
 
         Args:
             eval_dataset: Rows. None: those given to the trainer.
             ignore_keys: Not used: there are no model outputs.
             metric_key_prefix: Prefix of the metrics' names.
-            greedy: Whether the most likely token is taken each time, one completion a row; else
-                `args.num_generations_eval` are sampled. None: `args.eval_greedy`.
+            greedy: Whether the most likely token is taken each time, instead of sampling.
 
         Returns:
-            "<prefix>_reward_mean", a mean for each reward function, and lengths; where several completions are sampled
-            "<prefix>_mean@n" and "<prefix>_pass@k", see `evaluation.record_passes`; over all processes.
+            "<prefix>_reward_mean", a mean for each reward function, and lengths; over all processes.
 
         Raises:
             ValueError: There are no rows.
@@ -394,9 +372,7 @@ class RolloutTrainer(BufferedTrainer):
         if rows is None or not len(rows):
             raise ValueError("evaluate has no rows; pass eval_dataset here or to the trainer")
         metrics, kept = MetricAccumulator(), self.sampling
-        greedy = self.args.eval_greedy if greedy is None else greedy
-        count = 1 if greedy else self.args.num_generations_eval
-        size = max(1, self.args.per_device_eval_batch_size // count)  # rows at a time
+        size = self.args.per_device_eval_batch_size
         mine = range(self.args.process_index, len(rows), self.args.world_size)
         devices = [] if self.args.device.type == "cpu" else [self.args.device]
         with torch.random.fork_rng(devices=devices):
@@ -404,12 +380,8 @@ class RolloutTrainer(BufferedTrainer):
             self.sampling, self._reward_metrics = replace(kept, greedy=greedy), metrics
             try:
                 for start in range(0, len(mine), size):
-                    samples = self._generate_completions([rows[index] for index in mine[start : start + size]], count)
-                    per_function = self._compute_rewards_per_func(samples)
-                    self._record_evaluation(metrics, samples, per_function)
-                    if count > 1:
-                        totals = self.rewards.total(per_function).view(-1, count)
-                        record_passes(metrics, totals, self.args.eval_pass_reward)
+                    samples = self._generate_completions([rows[index] for index in mine[start : start + size]], 1)
+                    self._record_evaluation(metrics, samples, self._compute_rewards_per_func(samples))
             finally:
                 self.sampling, self._reward_metrics = kept, self.metrics
         metrics.reduce()

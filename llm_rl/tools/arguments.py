@@ -7,7 +7,6 @@ from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.rollout.arguments import RolloutArguments
 
 EpisodeAs = Literal["sample", "turns"]
-TurnRewards = Literal["sparse", "return_to_go"]
 
 
 @dataclass
@@ -24,10 +23,6 @@ class EpisodeArguments(RolloutArguments):
     episode_as: EpisodeAs | None = field(
         default=None,
         metadata={"help": "A conversation is one training sample, or one a turn (turns, the default of next_turn)."},
-    )
-    turn_rewards: TurnRewards = field(
-        default="sparse",
-        metadata={"help": "A turn earns the whole episode's reward, or what environments pay from it on."},
     )
     max_result_tokens: int = field(default=256, metadata={"help": "Longest result of a tool in tokens; cut behind."})
     tool_timeout: float | None = field(
@@ -46,6 +41,5 @@ class EpisodeArguments(RolloutArguments):
             check_choice("episode_as", self.episode_as, EpisodeAs)
             if self.max_turns == 1:
                 raise ValueError(f"episode_as={self.episode_as!r} does nothing while max_turns is 1; set max_turns")
-        check_choice("turn_rewards", self.turn_rewards, TurnRewards)
         if self.tool_timeout is not None:
             check_positive("tool_timeout", self.tool_timeout)

@@ -26,7 +26,6 @@ class Episode:
         outcomes: How often each outcome of a call occurred, and "unparsed".
         made_up: Turns that were cut for a result that the model wrote itself.
         cut_results: Results that were cut to `max_result_tokens`.
-        scores: What the environment's `get_reward` said at the start and after each turn; none without it.
     """
 
     environment: Any = None
@@ -35,12 +34,6 @@ class Episode:
     outcomes: dict[str, int] = field(default_factory=dict)
     made_up: int = 0
     cut_results: int = 0
-    scores: list[float] = field(default_factory=list)
-
-    def note_score(self) -> None:
-        """Asks the environment what the episode is worth so far."""
-        if hasattr(self.environment, "get_reward"):
-            self.scores.append(float(self.environment.get_reward()))
 
     @property
     def over(self) -> bool:
@@ -90,7 +83,6 @@ class EpisodePartner:
         """Calls the tools of a turn: the tokens of their results as the template frames them, or None."""
         episode = self.episodes[index]
         results = self._results(episode, self._text(sample))
-        episode.note_score()
         encoded = []
         for result in results:
             ids = self._frame.encode(result)
@@ -111,7 +103,6 @@ class EpisodePartner:
             if len(self.episodes[index].results) < len(turns_of(sample)):
                 if sample.truncated:
                     self.episodes[index].results.append([])
-                    self.episodes[index].note_score()
                 else:
                     self.answer(index, sample)
 

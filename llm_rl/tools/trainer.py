@@ -20,7 +20,6 @@ from llm_rl.tools.episodes import Episode, EpisodePartner, record_episodes
 from llm_rl.tools.marks import MARKS, marked_row
 from llm_rl.tools.template import ResultFrame, check_shows_tools
 from llm_rl.tools.toolbox import Toolbox, methods_of
-from llm_rl.tools.turn_rewards import rewards_of_turns
 
 
 def environment_reward(environments: Sequence[Any], **columns: Any) -> list[float]:
@@ -74,8 +73,7 @@ class EpisodeTrainer(RolloutTrainer):
             tools = [*methods_of(example).values()]
         self.toolbox = self._new_toolbox(tools)
         self.call_format = call_format or CallFormat()
-        pays = hasattr(example, "get_reward")
-        if pays:
+        if hasattr(example, "get_reward"):
             own = [] if reward_funcs is None else reward_funcs
             reward_funcs = [*(own if isinstance(own, Sequence) else [own]), environment_reward]
         super().__init__(model, reward_funcs, *args, **kwargs)
@@ -83,11 +81,6 @@ class EpisodeTrainer(RolloutTrainer):
             raise ValueError(
                 f"max_turns is {self.args.max_turns} {'with' if answering else 'without'} "
                 f"{answering[0] if answering else 'next_turn, tools or environment_factory'}; several turns need both"
-            )
-        if self.args.turn_rewards == "return_to_go" and not pays:
-            raise ValueError(
-                "turn_rewards='return_to_go' needs an environment_factory whose environments have get_reward(), the "
-                "score so far; leave it out"
             )
         if call_format is not None and self.toolbox is None:
             raise ValueError("call_format is given without tools or environment_factory; leave it out")
@@ -172,7 +165,6 @@ class EpisodeTrainer(RolloutTrainer):
     def _begin(self, episode: Episode, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """The row with a prompt that ends with what the environment says at the start."""
         said = episode.environment.reset(**row) if hasattr(episode.environment, "reset") else None
-        episode.note_score()
         if said is None:
             return row
         if not isinstance(said, str):
@@ -219,21 +211,8 @@ class EpisodeTrainer(RolloutTrainer):
             turns = [(owner, turn) for owner, sample in enumerate(samples) for turn in turns_of(sample)]
             batch = super()._collate([turn for _, turn in turns])
             batch.owners = torch.tensor([owner for owner, _ in turns], device=self.args.device)
-        else:
-            batch = super()._collate([joined(sample) for sample in samples] if self._talks else samples)
-        if self.args.turn_rewards == "return_to_go":
-            batch.turn_rewards = self._turn_rewards(samples)
-        return batch
-
-    def _turn_rewards(self, samples: Sequence[Sample]) -> Tensor:
-        """float32 `(C, K)`, the reward of each turn, NaN behind the last one."""
-        said = torch.tensor([sample.scores for sample in samples], dtype=torch.float64)
-        totals, weight = self.rewards.total(said).tolist(), float(self.rewards.weights[-1])
-        rewards = torch.full((len(samples), self.args.max_turns), torch.nan)
-        for row, sample, total in zip(rewards, samples, totals, strict=True):
-            earned = rewards_of_turns(sample.episode.scores, total, weight)
-            row[: len(earned)] = torch.tensor(earned)
-        return rewards.to(self.args.device)
+            return batch
+        return super()._collate([joined(sample) for sample in samples] if self._talks else samples)
 
     def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
         """As in `RolloutTrainer`; the first sample of a run is shown, with marks around what is trained on."""

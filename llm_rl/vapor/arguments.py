@@ -60,8 +60,6 @@ class VAPORArguments(VaporConfig, RolloutArguments):  # type: ignore[misc]  # no
                 f"per_device_train_batch_size is {self.per_device_train_batch_size}, which is no multiple of "
                 f"num_generations = {self.num_generations}; a forward pass of VAPOR holds whole groups"
             )
-        if self.shuffle_completions:
-            raise ValueError("shuffle_completions is not supported with VAPOR, whose forward passes hold whole groups")
         if self.gradient_shares and self.logging_strategy != "steps":
             raise ValueError("gradient_shares needs logging_strategy='steps': shares are taken at the steps that log")
 

@@ -200,7 +200,7 @@ class VaporRolloutBatch(RolloutBatch):
         """
         ref = self.ref_per_token_logps
         if self.rewards is None or ref is None:
-            raise ValueError("the batch has no rewards or reference; make it with _generate_and_score_completions")
+            raise ValueError("the batch has no rewards or reference; make it with VAPORTrainer's roll-out")
         group = (-1, num_generations, logprobs.shape[1])
         return VaporBatch(
             logprobs.view(group),

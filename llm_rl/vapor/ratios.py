@@ -17,8 +17,8 @@ from llm_rl.core import (
     Scale,
     clipped_surrogate,
     group_relative_advantage,
-    leveled_log_ratio,
     span_log_ratio,
+    token_log_ratio,
 )
 from llm_rl.core._checks import check_choice, check_mask, check_same_shape
 
@@ -80,7 +80,7 @@ def verifiable_log_ratio(logprobs: Tensor, base_logprobs: Tensor, spans: Tensor,
     """
     check_choice("level", level, RatioLevel)
     if level == "token":
-        tokens = leveled_log_ratio(logprobs, base_logprobs, spans)
+        tokens = token_log_ratio(logprobs, base_logprobs, spans)
         return tokens.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     unit = span_log_ratio(logprobs, base_logprobs, spans, level)
     return unit.unsqueeze(-1).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)

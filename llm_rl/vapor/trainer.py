@@ -116,18 +116,15 @@ class VAPORTrainer(RolloutTrainer):
 
     @torch.no_grad()
     def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
-        """Adds the reference's log-probabilities of the pairs, and how many of each optimizer step were found."""
+        """Adds the reference's log-probabilities of the pairs, and how many of the optimizer step were found."""
         micro_batches: list[Any] = super()._prepare_batch_inputs(samples)
         for batch in micro_batches:
             self._score_pairs_by_reference(batch)
-        accumulated = self.args.gradient_accumulation_steps
-        for start in range(0, len(micro_batches), accumulated):
-            step = micro_batches[start : start + accumulated]
-            # Both responses of a pair have tokens or neither has.
-            found = torch.stack([batch.pairs.loss_mask.any(-1).sum() // 2 for batch in step]).sum()
-            found = self.accelerator.reduce(found)
-            for batch in step:
-                batch.pairs_found = found
+        # Both responses of a pair have tokens or neither has.
+        found = torch.stack([batch.pairs.loss_mask.any(-1).sum() // 2 for batch in micro_batches]).sum()
+        found = self.accelerator.reduce(found)
+        for batch in micro_batches:
+            batch.pairs_found = found
         return micro_batches
 
     def _score_pairs_by_reference(self, batch: VaporRolloutBatch) -> None:

@@ -103,7 +103,7 @@ def loss_table(ours: Any, trl: Any) -> "pd.DataFrame":
     """Every loss type in one batch, and the cases in which the two have other conventions.
 
     - "two micro-batches": ours is normalized over the whole step; TRL's "bnpo" over each micro-batch.
-    - "a row without tokens": ours leaves it out of the mean; TRL's "grpo", "dr_grpo" and "sapo" divide by all rows.
+    - "a row without tokens": ours leaves it out of the mean; TRL's "grpo" and "dr_grpo" divide by all rows.
     - "TRL's default divergence": TRL multiplies k3 by the importance ratio unless `use_bias_correction_kl=False`.
 
     Args:
@@ -122,7 +122,7 @@ def loss_table(ours: Any, trl: Any) -> "pd.DataFrame":
             ("one batch", 0.0, tensors, 1, True),
             ("one batch", 0.05, tensors, 1, True),
             ("two micro-batches", 0.0, tensors, 2, loss_type != "bnpo"),
-            ("a row without tokens", 0.0, without_row, 1, loss_type in ("bnpo", "dapo", "cispo")),
+            ("a row without tokens", 0.0, without_row, 1, loss_type in ("bnpo", "dapo")),
         ]
         for case, beta, given, parts, same in cases:
             found = compare(ours, trl, given, loss_type, beta, parts)
@@ -190,7 +190,6 @@ def _trl(
     trainer: Any, tensors: Tensors, loss_type: str, beta: float, bounds: list[tuple[int, int]]
 ) -> tuple[float, Tensor]:
     trainer.loss_type, trainer.beta = loss_type, beta
-    trainer.epsilon_high = trainer.args.epsilon + (loss_type == "cispo")  # there it is the whole bound
     trainer.current_gradient_accumulation_steps = trainer.args.steps_per_generation = len(bounds)
     trainer.model.train()
     trainer.model.zero_grad()

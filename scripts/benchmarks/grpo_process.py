@@ -23,7 +23,8 @@ from scripts.benchmarks.grpo_contenders import Setting, make_trainer
 from scripts.benchmarks.peak_memory import peak_tensor_bytes
 
 CLOCKS = {"s": time.perf_counter, "CPU s": time.process_time}
-ROLLOUT_METHODS = {"ours": "_generate_completions", "trl": "_generate_single_turn"}
+GENERATION_METHODS = {"ours": "_generate_completions", "trl": "_generate_single_turn"}
+ROLLOUT_METHODS = {"ours": "_roll_out", "trl": "_generate_and_score_completions"}
 
 
 def resident_bytes(peak: bool = False) -> int:
@@ -109,8 +110,8 @@ if __name__ == "__main__":
         if measure == "time":
             clock = StepByStep(answers)
             trainer = make_trainer(side, setting, Path(scratch), steps, [clock])
-            clock.watch(trainer, ROLLOUT_METHODS[side], "generation")
-            clock.watch(trainer, "_generate_and_score_completions", "rollout")
+            clock.watch(trainer, GENERATION_METHODS[side], "generation")
+            clock.watch(trainer, ROLLOUT_METHODS[side], "rollout")
             trainer.train()
             check_lengths(trainer, side, setting.max_completion_length)
         else:

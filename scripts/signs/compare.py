@@ -26,6 +26,7 @@ from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
+from llm_rl.rollout.sampling import sample_and_score
 from llm_rl.rollout.sft import supervised_trainer
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
@@ -103,11 +104,12 @@ def make_start(seed: int) -> LlamaForCausalLM:
 
 def sampled(model: Any, rows: list[dict[str, Any]], seed: int, count: int) -> Iterator[tuple[list[Any], list[float]]]:
     """So many completions of each row and whether they are right, `completions` at a time."""
-    sampler = GRPOTrainer(model, solved, GRPOArguments(**rollout(seed)), train, words)
+    set_seed(seed)
     size = max(1, given.completions // count)
     for start in range(0, len(rows), size):
-        samples = sampler._generate_completions(rows[start : start + size], count)
-        yield samples, sampler._compute_rewards_per_func(samples).flatten().tolist()
+        part = rows[start : start + size]
+        found = sample_and_score(model, part, solved, words, num_generations=count, max_completion_length=ANSWER_TOKENS)
+        yield found.samples, found.rewards.tolist()
 
 
 def solve_shares(model: Any, seed: int) -> list[float]:

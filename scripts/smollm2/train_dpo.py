@@ -73,7 +73,7 @@ class SamplingDPOTrainer(DPOTrainer):
         eval_dataset: Any = None,
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
-        greedy: bool | None = None,
+        greedy: bool = False,
     ) -> dict[str, float]:
         """Rewards of one completion of each row, as `RolloutTrainer.evaluate` finds them."""
         found = self.judge.evaluate(eval_dataset, metric_key_prefix=metric_key_prefix, greedy=greedy)

@@ -34,7 +34,7 @@ class RecipeArguments(RecipeDefaults, GRPOArguments):
     max_steps: int = field(default=12, metadata={"help": "Optimizer steps."})
     max_completion_length: int = field(default=36, metadata={"help": "Longest completion in tokens."})
     loss_type: LossType = field(
-        default="dr_grpo", metadata={"help": "grpo, bnpo, dr_grpo, dapo, cispo or sapo; see core.loss_types."}
+        default="dr_grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo; see core.loss_types."}
     )
 
 

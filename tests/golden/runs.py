@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from dllm_rl import SftArguments, SftDataset, SftTrainer
+from llm_rl import Chord, EntropyBonus, ImportanceCorrection
 from tests.dllm_rl.helpers import tiny_training as unmask
 from tests.llm_rl.helpers import tiny_dpo, tiny_grpo, tiny_ppo, tiny_raro, tiny_vapor
 
@@ -101,9 +102,7 @@ RUNS: dict[str, Callable[[Path], Any]] = {
     "grpo_chord": lambda folder: tiny_grpo.trainer(
         folder,
         _causal(),
-        entropy_coef=0.01,
-        importance_correction_cap=2.0,
-        given={"chord_dataset": tiny_grpo.EXPERTS},
+        given={"extensions": [EntropyBonus(0.01), ImportanceCorrection(), Chord(tiny_grpo.EXPERTS)]},
         **STEPS,
     ),
     "ppo": lambda folder: tiny_ppo.trainer(folder, _causal(), beta=0.1, num_ppo_epochs=2, **STEPS),

@@ -1,5 +1,4 @@
 import math
-import statistics
 
 import pytest
 import torch
@@ -7,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_rl.core import (
-    decoupled_advantage,
     discounted_return_to_go,
     ema_update,
     group_relative_advantage,
@@ -270,26 +268,3 @@ def test_bad_spread_arguments() -> None:
         group_relative_advantage(GROUPS, correction=2)
     with pytest.raises(ValueError, match="min_std is 0"):
         groups_without_spread(GROUPS, min_std=0)
-
-
-def test_decoupled_advantages_by_a_slow_loop() -> None:
-    """Rewards of different scale, one without spread in a group, entries that do not apply, a member without any."""
-    nan = math.nan
-    scores = [[[1.0, 100.0], [0.0, 300.0], [1.0, nan]], [[2.0, 5.0], [2.0, 5.0], [nan, nan]]]
-    weights = [1.0, 0.5]
-    totals: list[float | None] = []
-    for group in scores:
-        for member in group:
-            total = 0.0
-            for index, value in enumerate(member):
-                column = [other[index] for other in group if not math.isnan(other[index])]
-                if not math.isnan(value) and len(set(column)) > 1:
-                    total += weights[index] * (value - statistics.mean(column)) / (statistics.stdev(column) + 1e-4)
-            totals.append(None if all(map(math.isnan, member)) else total)
-    kept = [total for total in totals if total is not None]
-    mean, spread = statistics.mean(kept), statistics.stdev(kept) + 1e-4
-    expected = [0.0 if total is None else (total - mean) / spread for total in totals]
-    found = decoupled_advantage(torch.tensor(scores, dtype=torch.float64), torch.tensor(weights))
-    assert found.flatten().tolist() == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(ValueError, match=r"expected \(P, G, F\) and \(F,\)"):
-        decoupled_advantage(torch.zeros(2, 3), torch.ones(2))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from llm_rl.core import MetricAccumulator
-from llm_rl.core.mismatch import importance_weight, off_policy_sequences, record_mismatch
+from llm_rl.core.mismatch import importance_weight, record_mismatch
 
 TRAINER = torch.tensor([[-1.0, -2.0, -0.5], [-1.0, -1.0, 9.0]])
 ENGINE = torch.tensor([[-1.0, -3.0, -0.1], [-0.2, -1.5, math.nan]])
@@ -45,13 +45,6 @@ def test_what_is_logged_by_hand_and_over_any_split() -> None:
     restored.load_state_dict(parts.state_dict())
     assert whole.compute() == pytest.approx(expected, rel=1e-5)
     assert restored.compute() == pytest.approx(expected, rel=1e-5)
-
-
-def test_sequences_that_have_become_off_policy() -> None:
-    advantages = torch.tensor([1.0, -1.0])
-    assert off_policy_sequences(advantages, TRAINER, ENGINE, MASK, 0.1).tolist() == [False, True]  # (0.8 − 0.5) / 2
-    assert off_policy_sequences(-advantages, TRAINER, ENGINE, MASK, 0.1).tolist() == [False, False]  # below 0
-    assert off_policy_sequences(advantages, TRAINER, ENGINE, MASK, 0.2).tolist() == [False, False]
 
 
 def test_bad_arguments() -> None:

@@ -56,24 +56,6 @@ def test_outside_the_range_and_clipped_differ() -> None:
     assert output.clipped.tolist() == [True, False, False, True, False, False]
 
 
-def test_delta_bounds_the_ratio_where_the_minimum_does_not() -> None:
-    ratios = torch.tensor([9.0, 9.0, 3.0, 0.1, 0.1, 9.0], dtype=torch.float64)
-    advantages = torch.tensor([1.0, -1.0, -1.0, 1.0, -1.0, 0.0], dtype=torch.float64)
-    logprobs = ratios.log().requires_grad_()
-    output = clipped_surrogate(logprobs, torch.zeros(6, dtype=torch.float64), advantages, 0.2, 0.2, delta=4.0)
-    assert output.objective.tolist() == pytest.approx([1.2, -4.0, -3.0, 0.1, -0.8, 0.0])
-    assert output.clipped.tolist() == [True, True, False, False, True, False]
-    output.objective.sum().backward()
-    assert logprobs.grad is not None
-    assert logprobs.grad.tolist() == pytest.approx([0.0, 0.0, -3.0, 0.1, 0.0, 0.0])
-
-
-@pytest.mark.parametrize("delta", [1.2, 0.5, math.nan])
-def test_delta_must_lie_above_the_range(delta: float) -> None:
-    with pytest.raises(ValueError, match="delta is"):
-        clipped_surrogate(torch.zeros(1), torch.zeros(1), torch.ones(1), 0.2, 0.2, delta=delta)
-
-
 @given(st.floats(-3, 3), st.floats(-5, 5), st.floats(0, 1), st.floats(0, 3))
 def test_against_the_formula(difference: float, advantage: float, low: float, high: float) -> None:
     new, old = (torch.tensor([x], dtype=torch.float64) for x in (difference, 0.0))

@@ -19,7 +19,7 @@ def some(completion_ids: list[list[int]], **kwargs: Any) -> list[float | None]:
 
 def test_they_are_in_no_mean_and_no_denominator(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = trainer(tmp_path, data=distinct_rows(), reward_funcs=some, given={"engine": FixedEngine()})
-    (batch,) = run._generate_and_score_completions(distinct_rows(2))
+    (batch,) = run._roll_out(distinct_rows(2))
     lengths = batch.completion_mask.sum(1)
     scored = batch.completion_ids.sum(1) % 3 > 0  # the padding has the id 0
     assert scored.any() and not scored.all() and "are left out" in caplog.text
@@ -43,7 +43,7 @@ def test_their_gradient_is_zero_and_the_log_leaves_them_out(tmp_path: Path) -> N
     run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=some, given=given, beta=0.2, max_grad_norm=0.0)
     run.train()
     line = run.state.log_history[0]
-    (batch,) = run._generate_and_score_completions(distinct_rows(2))
+    (batch,) = run._roll_out(distinct_rows(2))
     assert batch.rewards is not None
     scored = batch.rewards[~batch.rewards.isnan()]
     assert line["reward_mean"] == pytest.approx(float(scored.mean())) and math.isfinite(line["reward_std"])

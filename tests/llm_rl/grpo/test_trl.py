@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from llm_rl.grpo.extensions import EntropyBonus, Extension, ImportanceCorrection
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, length, new_model, small_ids, trainer
 from tests.llm_rl.helpers.trl_steps import LENGTH, ScriptedEngine, trl_gradients
 
@@ -16,22 +17,15 @@ TWO_STEPS = {"max_steps": 2, "num_iterations": 2, "learning_rate": 2e-3}
 
 BOUNDS = {"token": (0.6, 1.5), "sequence": (0.1, 10.0)}
 
-CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "defaults": ({"loss_type": "grpo"}, {}, {}),
-    "clipping": ({"loss_type": "dapo", **TWO_STEPS}, {}, {}),
-    "highest entropy, dapo": ({"loss_type": "dapo", "top_entropy_quantile": 0.2}, {}, {}),
-    "highest entropy, grpo and a reference": ({"loss_type": "grpo", "top_entropy_quantile": 0.2, "beta": 0.3}, {}, {}),
-    "cispo": ({"loss_type": "cispo", **TWO_STEPS}, {"epsilon_high": 0.05}, {"epsilon_high": 1.05}),
-    "sapo": ({"loss_type": "sapo", "sapo_temperature_pos": 0.8, "sapo_temperature_neg": 1.3, **TWO_STEPS}, {}, {}),
+CASES: dict[str, tuple[dict[str, Any], Extension | None, dict[str, Any]]] = {
+    "defaults": ({"loss_type": "grpo"}, None, {}),
+    "clipping": ({"loss_type": "dapo", **TWO_STEPS}, None, {}),
+    "a reference": ({"loss_type": "grpo", "beta": 0.3}, None, {}),
+    "two rewards": ({"loss_type": "grpo", "reward_weights": [1.0, 0.3]}, None, {}),
     **{
         f"{level} {mode}": (
             {"loss_type": "dapo"},
-            {
-                "importance_correction_cap": BOUNDS[level][1],
-                "importance_correction_floor": BOUNDS[level][0],
-                "importance_correction_level": level,
-                "importance_correction_mode": mode,
-            },
+            ImportanceCorrection(BOUNDS[level][1], BOUNDS[level][0], level, mode),
             {
                 "vllm_importance_sampling_clip_max": BOUNDS[level][1],
                 "vllm_importance_sampling_clip_min": BOUNDS[level][0],
@@ -41,40 +35,33 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         for level in ("token", "sequence")
         for mode in ("truncate", "mask")
     },
-    "off-policy mask": (
-        {"loss_type": "grpo", "off_policy_mask_threshold": 0.2},
-        {"importance_correction_cap": 1e9},
-        {"vllm_importance_sampling_mode": "token_truncate", "vllm_importance_sampling_clip_max": 1e9},
-    ),
-    "entropy bonus": ({"loss_type": "grpo", "entropy_coef": 0.1, **TWO_STEPS}, {}, {}),
+    "entropy bonus": ({"loss_type": "grpo", **TWO_STEPS}, EntropyBonus(0.1), {"entropy_coef": 0.1}),
     "entropy target": (
-        {"loss_type": "dapo", "entropy_coef": 0.1, "entropy_target": 9.0, "entropy_coef_delta": 0.03, **TWO_STEPS},
-        {},
-        {"use_adaptive_entropy": True},
-    ),
-    "rewards apart": (
-        {"loss_type": "grpo", "multi_objective_aggregation": "normalize_then_sum", "reward_weights": [1.0, 0.3]},
-        {},
-        {},
+        {"loss_type": "dapo", **TWO_STEPS},
+        EntropyBonus(0.1, target=9.0, coef_delta=0.03),
+        {"entropy_coef": 0.1, "entropy_target": 9.0, "entropy_coef_delta": 0.03, "use_adaptive_entropy": True},
     ),
 }
-"""Settings of both trainers, of ours alone, and of TRL's alone."""
+"""Settings of both trainers, an extension of ours, and settings of TRL's alone."""
 
 
-def our_gradients(folder: Path, model: Any, reward_funcs: Any, **settings: Any) -> list[dict[str, torch.Tensor]]:
+def our_gradients(
+    folder: Path, model: Any, reward_funcs: Any, extension: Extension | None, **settings: Any
+) -> list[dict[str, torch.Tensor]]:
     kept = KeepGradients()
     common = {"max_completion_length": LENGTH, "max_grad_norm": 0.0, **settings}
-    given = {"engine": ScriptedEngine(), "callbacks": [kept]}
+    extensions = [] if extension is None else [copy.deepcopy(extension)]
+    given = {"engine": ScriptedEngine(), "callbacks": [kept], "extensions": extensions}
     trainer(folder, model, reward_funcs=reward_funcs, data=distinct_rows(2), given=given, **common).train()
     return kept.steps
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_steps_are_those_of_trl(tmp_path: Path, case: str) -> None:
-    common, ours, theirs = CASES[case]
+    common, extension, theirs = CASES[case]
     model, rewards = new_model(dtype=torch.float64), [small_ids, length]
     expected = trl_gradients(tmp_path / "trl", copy.deepcopy(model), rewards, **common, **theirs)
-    found = our_gradients(tmp_path / "ours", model, rewards, **common, **ours)
+    found = our_gradients(tmp_path / "ours", model, rewards, extension, **common)
     assert len(found) == len(expected) == common.get("max_steps", 1)
     for step, gradients in enumerate(expected):
         assert max(float(gradient.abs().max()) for gradient in gradients.values()) > 1e-3

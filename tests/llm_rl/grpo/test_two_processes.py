@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from llm_rl.grpo.extensions import Chord, ImportanceCorrection
 from llm_rl.rollout.generation import Completion, SamplingParams
 from tests.helpers.warm_process import run_in_two_processes
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
@@ -18,7 +19,7 @@ from tests.llm_rl.helpers.tiny_grpo import EXPERTS, KeepGradients, distinct_rows
 HELPERS = Path(__file__).parents[1] / "helpers"
 DEALT = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
 COMMON: dict[str, Any] = {"max_grad_norm": 0.0, "learning_rate": 5e-3}
-AHEAD: dict[str, Any] = {**COMMON, "importance_correction_cap": 2.0, "max_steps": 3}
+AHEAD: dict[str, Any] = {**COMMON, "given": [], "extensions": {"ImportanceCorrection": {}, "RolloutAhead": {}}}
 
 
 class Replay:
@@ -41,27 +42,25 @@ class Replay:
 def test_each_step_is_that_of_one_process(tmp_path: Path) -> None:
     turns = {**COMMON, "max_turns": 3}
     dealt: list[dict[str, Any]] = [
-        {**COMMON, "given": ["engine", "chord_dataset"], "chord_mu_peak": 0.4, "chord_batch_size": 1, "max_steps": 2},
+        {**COMMON, "extensions": {"Chord": {"mu_peak": 0.4, "batch_size": 1}}, "max_steps": 2},
         {**turns, "given": ["engine", "next_turn"], "loss_type": "grpo"},
         {**turns, "given": ["engine", "next_turn"], "loss_type": "dapo", "episode_as": "sample", "beta": 0.1},
-        {**AHEAD, "given": [], "rollouts_ahead": 1},
-        {**AHEAD, "given": [], "rollouts_ahead": 1, "prompt": "red"},
+        {**AHEAD, "max_steps": 3},
+        {**AHEAD, "max_steps": 3, "prompt": "red"},
     ]
     done = run_in_two_processes(
         HELPERS / "one_of_several_grpo.py", [tmp_path, json.dumps([{**s, **DEALT} for s in dealt])]
     )
     assert done.returncode == 0, done.stderr[-4000:]
     given: list[dict[str, Any]] = [
-        {"engine": FixedEngine(), "chord_dataset": EXPERTS},
+        # Beside each micro-batch, of which two processes have four
+        {"engine": FixedEngine(), "extensions": [Chord(EXPERTS, mu_peak=0.4, batch_size=4)]},
         {"engine": FixedEngine(), "next_turn": go_on},
         {"engine": FixedEngine(), "next_turn": go_on},
-        {"engine": Replay(tmp_path, 3)},
+        {"engine": Replay(tmp_path, 3), "extensions": [ImportanceCorrection()]},
     ]
     for index, (changes, offered) in enumerate(zip(dealt[:4], given, strict=True)):
-        left_out = {"given", "rollouts_ahead"}
-        alone = {name: value for name, value in changes.items() if name not in left_out}
-        if "chord_batch_size" in alone:
-            alone["chord_batch_size"] = 4  # beside each micro-batch, of which two processes have four
+        alone = {name: value for name, value in changes.items() if name not in ("given", "extensions")}
         kept = KeepGradients()
         own = {**offered, "callbacks": [kept]}
         run = trainer(tmp_path / "alone", data=distinct_rows(), given=own, per_device_train_batch_size=16, **alone)
@@ -73,7 +72,7 @@ def test_each_step_is_that_of_one_process(tmp_path: Path) -> None:
                 assert (gradients[name] - gradient).abs().max() < 1e-5, (changes, name)
             lines = untimed(json.loads((tmp_path / f"{index}-rank{rank}.json").read_text()))
             staleness = [line.pop("rollout_staleness") for line in lines if "rollout_staleness" in line]
-            assert staleness == ([0, 1, 1] if "rollouts_ahead" in changes else [])
+            assert staleness == ([0, 1, 1] if "RolloutAhead" in changes.get("extensions", {}) else [])
             steps = changes.get("max_steps", 1)
             for line, other in zip(lines[:steps], expected[:steps], strict=True):
                 assert line == pytest.approx(other, abs=2e-5), changes

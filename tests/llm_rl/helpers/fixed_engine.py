@@ -3,10 +3,11 @@
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-from llm_rl.rollout.generation import Completion, SamplingParams
+from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
 from tests.llm_rl.helpers.tiny_grpo import tokenizer
 
 
@@ -38,3 +39,13 @@ def every_second_ends(completions: Sequence[Completion], end: int) -> list[Compl
         going_on = [token if token != end else 1 for token in ids[:kept]]
         result.append(Completion(going_on if number % 2 == 0 else [*going_on[:-1], end], logprobs and logprobs[:kept]))
     return result
+
+
+class BiasedEngine(TransformersEngine):
+    """Claims other log-probabilities than it sampled with."""
+
+    def generate(self, prompts: Any, params: Any) -> list[Completion]:
+        return [
+            Completion(ids, [value - 0.4 * (index % 3 - 1) for index, value in enumerate(logprobs or [])])
+            for ids, logprobs in super().generate(prompts, params)
+        ]

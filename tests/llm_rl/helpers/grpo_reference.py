@@ -38,34 +38,32 @@ def slow_loss(
     old: Sequence[Sequence[float]],
     ref: Sequence[Sequence[float]],
     args: GRPOArguments,
+    cap: float | None = None,
 ) -> Tensor:
+    """The loss; with a cap each token weighs π_old / π_engine, at most so much."""
     advantages = slow_advantages(rewards, args)
     high = args.epsilon if args.epsilon_high is None else args.epsilon_high
-    kept = [i for i, s in enumerate(samples) if not (args.mask_truncated_completions and s.truncated)]
-    total_tokens = sum(len(samples[i].completion_ids) for i in kept)
+    total_tokens = sum(len(sample.completion_ids) for sample in samples)
     loss = torch.zeros((), dtype=torch.float64)
-    for i in kept:
-        logps = token_logps(model, samples[i], args.temperature)
+    for i, sample in enumerate(samples):
+        logps = token_logps(model, sample, args.temperature)
         count = len(logps)
-        mean_log_ratio = sum(new - past for new, past in zip(logps, old[i], strict=True)) / count
         for t, new in enumerate(logps):
-            log_ratio = mean_log_ratio if args.importance_sampling_level == "sequence" else new - old[i][t]
-            ratio = torch.as_tensor(log_ratio).exp()
-            bounded = ratio if args.delta is None or ratio <= args.delta else torch.tensor(args.delta)
+            ratio = (new - old[i][t]).exp()
             clipped = min(max(ratio, torch.tensor(1 - args.epsilon)), torch.tensor(1 + high))
-            value = min(bounded * advantages[i], clipped * advantages[i])
-            if args.importance_correction_cap is not None:
-                engine = samples[i].engine_logprobs
+            value = min(ratio * advantages[i], clipped * advantages[i])
+            if cap is not None:
+                engine = sample.engine_logprobs
                 assert engine is not None
-                value = value * min(math.exp(old[i][t] - engine[t]), args.importance_correction_cap)
+                value = value * min(math.exp(old[i][t] - engine[t]), cap)
             if args.beta:
                 gap = ref[i][t] - new
                 value = value - args.beta * (gap.exp() - gap - 1)
             weight = {
-                "grpo": 1 / (len(kept) * count),
+                "grpo": 1 / (len(samples) * count),
                 "bnpo": 1 / total_tokens,
                 "dapo": 1 / total_tokens,
-                "dr_grpo": 1 / (len(kept) * args.max_completion_length),
+                "dr_grpo": 1 / (len(samples) * args.max_completion_length),
             }[args.loss_type]
             loss = loss - weight * value
     return loss

@@ -18,11 +18,9 @@ SETTINGS: dict[str, Any] = {
     "max_steps": 10,
     "per_device_train_batch_size": 4,
     "gradient_accumulation_steps": 2,
-    "num_iterations": 2,
-    "mini_batches": 2,
+    "num_iterations": 4,
     "beta": 0.1,
     "kl_in": "reward",
-    "top_entropy_quantile": 0.8,
     "dynamic_sampling_attempts": 1,
     "lr_scheduler_type": "cosine",
     "logging_steps": 3,
@@ -30,9 +28,9 @@ SETTINGS: dict[str, Any] = {
     "save_steps": 1,
     "save_total_limit": 2,
 }
-"""Eight prompts, four a roll-out of four steps: an epoch has eight steps, and log lines cross roll-outs."""
+"""Eight prompts, two a roll-out of four steps: an epoch has sixteen steps, and log lines cross roll-outs."""
 VAPOR_SETTINGS: dict[str, Any] = {
-    **{name: value for name, value in SETTINGS.items() if name not in ("beta", "kl_in", "top_entropy_quantile")},
+    **{name: value for name, value in SETTINGS.items() if name not in ("beta", "kl_in")},
     "max_steps": 7,
     "kl_weight": 0.1,
     "pref_loss_weight": 0.2,

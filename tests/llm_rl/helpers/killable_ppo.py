@@ -13,17 +13,15 @@ SETTINGS: dict[str, Any] = {
     "max_steps": 7,
     "per_device_train_batch_size": 2,
     "gradient_accumulation_steps": 2,
-    "num_ppo_epochs": 2,
-    "mini_batches": 2,
+    "num_ppo_epochs": 4,
     "beta": 0.1,
-    "bootstrap_truncated": True,
     "lr_scheduler_type": "cosine",
     "logging_steps": 3,
     "save_strategy": "steps",
     "save_steps": 1,
     "save_total_limit": 2,
 }
-"""Eight prompts a roll-out of four steps; log lines cross roll-outs."""
+"""Four prompts a roll-out of four steps; log lines cross roll-outs."""
 
 
 def play(folder: Path, kill_after: int = 0, adapters: bool = False) -> None:

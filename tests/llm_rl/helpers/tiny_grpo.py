@@ -86,6 +86,12 @@ def small_ids(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
     return [sum(token < 20 for token in ids) / max(1, len(ids)) for ids in completion_ids]
 
 
+def unless_cut(completion_ids: list[list[int]], **kwargs: Any) -> list[float | None]:
+    """`small_ids`, and no score for a completion without end token."""
+    ended = [ids[-1:] == [tokenizer().eos_token_id] for ids in completion_ids]
+    return [share if end else None for share, end in zip(small_ids(completion_ids), ended, strict=True)]
+
+
 def uneven(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
     """`small_ids`, and 2 more for every second completion: no group is without spread, whatever is drawn."""
     return [share + 2.0 * (number % 2) for number, share in enumerate(small_ids(completion_ids))]

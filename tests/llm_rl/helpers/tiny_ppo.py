@@ -61,15 +61,17 @@ def slow_roll_out(
             gaps = [now - then for then, now in zip(old[i], ref[i], strict=True)]
             pays = [-args.beta * (float(torch.tensor(gap).exp()) - gap - 1) for gap in gaps]
         pays[-1] += rewards[i]
-        after = values[i][-1] if args.bootstrap_truncated and sample.truncated else 0.0
-        own = slow_advantages(pays, [*values[i][:-1], after], args)
+        own = slow_advantages(pays, [*values[i][:-1], 0.0], args)
         advantages.append(own)
         returns.append([a + v for a, v in zip(own, values[i], strict=False)])
-    if args.whiten_advantages:
-        every = torch.tensor([a for own in advantages for a in own], dtype=torch.float64)
-        mean, std = float(every.mean()), float(every.var(correction=0).sqrt())
-        advantages = [[(a - mean) / (std + 1e-8) for a in own] for own in advantages]
-    return advantages, returns
+    return whitened(advantages), returns
+
+
+def whitened(advantages: Sequence[Sequence[float]]) -> list[list[float]]:
+    """With mean 0 and variance 1 over all tokens."""
+    every = torch.tensor([a for own in advantages for a in own], dtype=torch.float64)
+    mean, std = float(every.mean()), float(every.var(correction=0).sqrt())
+    return [[(a - mean) / (std + 1e-8) for a in own] for own in advantages]
 
 
 def slow_loss(

@@ -87,11 +87,10 @@ RESUMED: dict[str, dict[str, Any]] = {
         "kind": "grpo",
         "num_iterations": 2,
         "episode_as": "turns",
-        "turn_rewards": "return_to_go",
         "beta": 0.1,
     },
-    "grpo, a sample a conversation": {"kind": "grpo", "num_iterations": 2, "turn_rewards": "return_to_go"},
-    "ppo": {"kind": "ppo", "num_ppo_epochs": 2, "turn_rewards": "return_to_go"},
+    "grpo, a sample a conversation": {"kind": "grpo", "num_iterations": 2},
+    "ppo": {"kind": "ppo", "num_ppo_epochs": 2},
 }
 """Settings under which a roll-out serves two steps."""
 

@@ -16,7 +16,6 @@ from tests.llm_rl.helpers.tiny_raro import arguments
             {"gradient_accumulation_steps": 2},
             "gradient_accumulation_steps=2 is not supported with RARO; an optimizer step",
         ),
-        ({"mini_batches": 2}, "mini_batches=2"),
         ({"scale_rewards": "batch"}, "scale_rewards='batch'"),
         ({"tau_pol": 1.2}, "tau_pol is 1.2"),
         ({"lambda_crit": -1.0}, "lambda_crit is -1.0"),

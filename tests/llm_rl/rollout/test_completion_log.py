@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.llm_rl.helpers import tiny_ppo
 from tests.llm_rl.helpers.tiny_grpo import rows, small_ids, trainer
 
 
@@ -16,7 +17,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_completions_are_shown_and_all_of_them_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = {"max_steps": 4, "num_iterations": 2, "log_completions": True, "num_completions_to_print": 2}
+    settings = {"max_steps": 4, "num_iterations": 2, "log_completions": True}
     run = trainer(tmp_path, reward_funcs=[small_ids, shown], **settings)
     run.train()
     records = read(tmp_path)
@@ -29,12 +30,17 @@ def test_completions_are_shown_and_all_of_them_are_kept(tmp_path: Path, capsys: 
     lines = capsys.readouterr().out.splitlines()
     (first, _) = [index for index, line in enumerate(lines) if line.startswith("step  prompt")]
     assert lines[first].split() == ["step", "prompt", "completion", "small_ids", "shown", "reward", "advantage"]
-    assert lines[first + 1].startswith("0 ") and lines[first + 2].startswith("0 ")
-    assert not lines[first + 3].startswith("0 ")
+    assert all(line.startswith("0 ") for line in lines[first + 1 : first + 5])
+    assert not lines[first + 5].startswith("0 ")
+
+
+def test_completions_whose_tokens_have_advantages_have_none(tmp_path: Path) -> None:
+    tiny_ppo.trainer(tmp_path, log_completions=True).train()
+    assert all("reward" in record and "advantage" not in record for record in read(tmp_path))
 
 
 def test_a_run_that_goes_on_has_no_completion_twice(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"num_iterations": 2, "log_completions": True, "num_completions_to_print": 0}
+    settings: dict[str, Any] = {"num_iterations": 2, "log_completions": True}
     settings |= {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 9}
     trainer(tmp_path, max_steps=6, **settings).train()
     whole = read(tmp_path)

@@ -8,7 +8,6 @@ from transformers import GenerationConfig
 
 from llm_rl.core import MetricAccumulator
 from llm_rl.core.mismatch import importance_weight, record_mismatch
-from llm_rl.grpo.loss_masks import without_truncated
 from llm_rl.rollout.completions import sample_completions, sampling_params
 from llm_rl.rollout.data import RolloutBatch, Sample, check_row, decode_completion, encode_prompt, pad
 from llm_rl.rollout.generation import Completion, SamplingParams
@@ -30,8 +29,7 @@ def test_masks_with_pad_equal_to_the_end_token() -> None:
     assert batch.completion_ids.tolist() == [[3, EOS, EOS], [4, 4, 4], [EOS, EOS, EOS]]
     assert batch.completion_mask.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
     assert torch.equal(batch.loss_mask, batch.completion_mask) and batch.loss_mask is not batch.completion_mask
-    kept = without_truncated(batch.loss_mask, batch.truncated)
-    assert kept.tolist() == [[True, True, False], [False] * 3, [True, False, False]]
+    assert batch.truncated.tolist() == [False, True, False]
     assert batch.sampling_per_token_logps is not None
     assert batch.sampling_per_token_logps.tolist() == [[-1, -2, 0], [-3, -4, -5], [-6, 0, 0]]
 

@@ -13,12 +13,8 @@ from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.dynamic_sampling import replace_groups
 from llm_rl.training.errors import CheckpointError
-from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.tiny_grpo import (
-    KeepGradients,
     arguments,
-    distinct_rows,
-    keep_samples,
     new_model,
     rows,
     small_ids,
@@ -60,46 +56,10 @@ def test_every_row_is_looked_at_before_the_first_step(tmp_path: Path) -> None:
     assert seen == set(range(42))
 
 
-def test_shuffled_completions_take_the_same_step_in_other_micro_batches(tmp_path: Path) -> None:
-    """Normalizers are those of the whole step, so that only what stands together differs."""
-    found = []
-    for shuffled in (False, True):
-        kept = KeepGradients()
-        given = {"engine": FixedEngine(), "callbacks": [kept], "ref_model": new_model(seed=5)}
-        run = trainer(
-            tmp_path,
-            data=distinct_rows(4),
-            given=given,
-            shuffle_completions=shuffled,
-            per_device_train_batch_size=4,
-            gradient_accumulation_steps=4,
-            beta=0.1,
-            kl_in="reward",
-            max_grad_norm=0.0,
-        )
-        samples = keep_samples(run)
-        run.train()
-        batches = run._buffered_inputs
-        prompts = [len({tuple(row) for row in batch.prompt_ids.tolist()}) for batch in batches]
-        found.append((run.state.log_history[0], kept.steps[0], prompts))
-        by_place = {
-            int(place): batch.completion_ids[row][batch.completion_mask[row]].tolist()
-            for batch in batches
-            for row, place in enumerate(batch.places)
-        }
-        assert [by_place[place] for place in range(16)] == [sample.completion_ids for sample in samples]
-    (plain, gradients, alone), (shuffled_line, others, mixed) = found
-    assert alone == [1] * 4 and max(mixed) > 1
-    assert shuffled_line == pytest.approx(plain, abs=1e-5)
-    for name, gradient in gradients.items():
-        assert (others[name] - gradient).abs().max() < 1e-6, name
-
-
 @pytest.mark.parametrize(
     "changed",
     [
         {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
-        {"mini_batches": 2},
         {"num_iterations": 3},
         {"num_generations": 2},
     ],
@@ -143,7 +103,7 @@ def test_rewards_stay_with_their_completions_when_groups_are_replaced(tmp_path: 
         return [0.0 if text in ("red", "red green") else float(sum(ids)) for text, ids in both]
 
     run = trainer(tmp_path, reward_funcs=some, dynamic_sampling_attempts=20, per_device_train_batch_size=16)
-    (batch,) = run._generate_and_score_completions([rows()[0], rows()[1], rows()[0], rows()[2]])
+    (batch,) = run._roll_out([rows()[0], rows()[1], rows()[0], rows()[2]])
     expected = [float(ids[kept].sum()) for ids, kept in zip(batch.completion_ids, batch.completion_mask, strict=True)]
     assert batch.rewards is not None and batch.rewards.tolist() == expected
     assert run.metrics.compute()["groups_replaced"] >= 0.75

@@ -77,8 +77,7 @@ def test_without_a_word_prompts_are_shared_where_the_model_allows_it(
 
 
 def test_beside_what_it_does_not_go_with(tmp_path: Path) -> None:
-    ahead = {"rollouts_ahead": 1, "importance_correction_cap": 2.0}
-    for beside in ({"padding_free": True}, {"gradient_checkpointing": True}, ahead):
+    for beside in ({"padding_free": True}, {"gradient_checkpointing": True}):
         assert GRPOArguments(str(tmp_path), **beside).sharing_prompts is False  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="share_prompts"):
             GRPOArguments(str(tmp_path), share_prompts=True, **beside)  # type: ignore[arg-type]

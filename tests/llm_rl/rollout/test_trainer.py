@@ -11,6 +11,7 @@ from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from safetensors.torch import load_file
 from torch.utils.data import IterableDataset
 
+from llm_rl.grpo.extensions import EntropyBonus
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.trainer import RolloutTrainer
@@ -29,6 +30,7 @@ from tests.llm_rl.helpers.tiny_grpo import (
     small_ids,
     tokenizer,
     trainer,
+    unless_cut,
     untimed,
 )
 
@@ -76,7 +78,7 @@ def test_vapor_killed_within_a_buffer_ends_as_if_nothing_had_happened(tmp_path: 
 
 def test_the_buffer_is_in_the_checkpoint_only_while_it_is_needed(tmp_path: Path, whole: Path) -> None:
     record = json.loads((whole / "checkpoint-9" / "progress_0.json").read_text())["items"]
-    assert record["step"] == 2 and len(record["buffered_inputs"]["items"]) == 4
+    assert record["step"] == 2 and len(record["buffered_inputs"]["items"]) == 2
     run = trainer(tmp_path, max_steps=2, num_iterations=2)
     run.train()
     assert run.progress()["step"] == 0 and run.progress()["buffered_inputs"] == []
@@ -89,7 +91,7 @@ def test_resuming_needs_a_whole_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_rollout_serves_all_its_updates(tmp_path: Path) -> None:
-    run = trainer(tmp_path, max_steps=8, num_iterations=2, mini_batches=2, gradient_accumulation_steps=2)
+    run = trainer(tmp_path, max_steps=4, num_iterations=2, gradient_accumulation_steps=4)
     seen: list[tuple[int, tuple[int, ...]]] = []
     rollouts: list[list[str]] = []
     original, loss = run._generate_completions, run._compute_loss_and_metrics
@@ -119,12 +121,12 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str
         gradients = KeepGradients()
         run = trainer(
             tmp_path,
+            reward_funcs=unless_cut,
             data=distinct_rows(),
             given={"engine": FixedEngine(), "callbacks": [gradients]},
             per_device_train_batch_size=size,
             gradient_accumulation_steps=accumulated,
             loss_type=loss_type,
-            mask_truncated_completions=True,
             beta=0.1,
             max_grad_norm=0.0,
         )
@@ -138,17 +140,23 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str
 
 
 def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
-    common = {"mask_truncated_completions": True, "max_grad_norm": 0.0, "top_entropy_quantile": 0.7, "beta": 0.1}
+    common = {"max_grad_norm": 0.0, "beta": 0.1}
     settings = [{**common, "loss_type": name, "scale_rewards": "batch"} for name in LOSS_TYPES]
-    settings.append({**common, "multi_objective_aggregation": "normalize_then_sum", "entropy_coef": 0.1})
-    settings[-1] |= {"loss_type": "cispo", "shuffle_completions": True, "off_policy_mask_threshold": 0.1}
-    dealt = json.dumps([{**s, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2} for s in settings])
+    settings.append({**common, "extensions": {"EntropyBonus": {"coef": 0.1}}})
+    dealt = json.dumps(
+        [
+            {**s, "reward": "unless_cut", "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+            for s in settings
+        ]
+    )
     done = run_in_two_processes(HELPERS / "one_of_several_grpo.py", [tmp_path, dealt])
     assert done.returncode == 0, done.stderr[-4000:]
     for index, changes in enumerate(settings):
         kept = KeepGradients()
-        given = {"engine": FixedEngine(), "callbacks": [kept]}
-        run = trainer(tmp_path / "whole", data=distinct_rows(), given=given, per_device_train_batch_size=16, **changes)
+        extensions = [EntropyBonus(**options) for options in changes.pop("extensions", {}).values()]
+        given = {"engine": FixedEngine(), "callbacks": [kept], "extensions": extensions}
+        both = {"data": distinct_rows(), "reward_funcs": unless_cut}
+        run = trainer(tmp_path / "whole", given=given, per_device_train_batch_size=16, **both, **changes)
         run.train()
         expected = untimed(run.state.log_history)
         for rank in (0, 1):
@@ -159,21 +167,6 @@ def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
             assert logs[0] == pytest.approx(expected[0], abs=1e-5)
 
 
-def test_truncated_completions_leave_the_loss_and_its_denominators(tmp_path: Path) -> None:
-    given = {"engine": FixedEngine()}
-    plain = trainer(tmp_path, data=distinct_rows(), given=given)
-    masked = trainer(tmp_path, data=distinct_rows(), given=given, mask_truncated_completions=True)
-    (before,), (after,) = (run._generate_and_score_completions(distinct_rows(2)) for run in (plain, masked))
-    truncated = before.truncated
-    assert truncated.any() and not truncated.all()
-    lengths = before.completion_mask.sum(1)
-    assert torch.equal(before.loss_mask, before.completion_mask) and int(before.tokens) == int(lengths.sum())  # type: ignore[arg-type]
-    assert torch.equal(after.loss_mask.sum(1), lengths.masked_fill(truncated, 0))
-    assert int(after.sequences) == int((~truncated).sum())  # type: ignore[arg-type]
-    assert int(after.tokens) == int(lengths[~truncated].sum())  # type: ignore[arg-type]
-    assert torch.equal(before.advantages, after.advantages)  # type: ignore[arg-type]
-
-
 def wanted_only(prompts: list[str], completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
     """A reward without spread for one prompt in three."""
     return [0.0 if prompt == "red" else float(ids[0]) for prompt, ids in zip(prompts, completion_ids, strict=True)]
@@ -182,7 +175,7 @@ def wanted_only(prompts: list[str], completion_ids: list[list[int]], **kwargs: A
 def test_groups_without_spread_are_replaced_by_other_prompts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = trainer(tmp_path, reward_funcs=wanted_only, dynamic_sampling_attempts=20)
     with caplog.at_level(logging.WARNING):
-        (batch,) = run._generate_and_score_completions([{"prompt": "red", "wanted": 1}, rows()[1]])
+        (batch,) = run._roll_out([{"prompt": "red", "wanted": 1}, rows()[1]])
     assert batch.rewards is not None and (batch.rewards.view(2, 4).std(1) > 0).all()
     assert not caplog.records
     found = run.metrics.compute()
@@ -213,7 +206,7 @@ def test_the_reference_of_adapters_is_what_they_were_at_the_start(tmp_path: Path
     run.train()
     kls = [line["kl"] for line in run.state.log_history[:3]]
     assert kls[0] < 1e-9 and kls[2] > 1e-6
-    (batch,) = run._generate_and_score_completions(rows(2))
+    (batch,) = run._roll_out(rows(2))
     with torch.no_grad():
         expected = run.scorer(start.eval(), batch).logprobs
     assert torch.equal(expected, batch.ref_per_token_logps)
@@ -229,7 +222,7 @@ def test_the_reference_of_adapters_is_the_model_without_them_if_asked_for(tmp_pa
     run = trainer(tmp_path, adapted, beta=0.2, max_steps=2, adapter_reference="base")
     assert run.reference is not None and run.reference.model is run.model
     run.train()
-    (batch,) = run._generate_and_score_completions(rows(2))
+    (batch,) = run._roll_out(rows(2))
     with torch.no_grad(), adapted.disable_adapter():
         plain = run.scorer(adapted, batch).logprobs
     assert torch.equal(plain, batch.ref_per_token_logps)
@@ -249,7 +242,7 @@ def test_a_copy_is_the_reference_of_a_model_without_adapters(tmp_path: Path) -> 
 def test_kl_in_the_reward(tmp_path: Path) -> None:
     given = {"ref_model": new_model(seed=5), "engine": FixedEngine()}
     run = trainer(tmp_path, beta=0.1, kl_in="reward", kl_estimator="k1", given=given)
-    (batch,) = run._generate_and_score_completions(distinct_rows(2))
+    (batch,) = run._roll_out(distinct_rows(2))
     assert batch.old_per_token_logps is not None and batch.ref_per_token_logps is not None
     for row in range(8):
         kept = batch.completion_mask[row]

@@ -73,7 +73,7 @@ def test_a_divergence_in_the_reward_is_that_of_the_whole_conversation(tmp_path: 
     changes = {"beta": 0.1, "kl_in": "reward", "kl_estimator": "k1"}
     run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=all_turns, given=given, **SETTINGS, **changes)
     samples = keep_samples(run)
-    (batch,) = run._generate_and_score_completions(distinct_rows(2))
+    (batch,) = run._roll_out(distinct_rows(2))
     assert batch.owners is not None and batch.old_per_token_logps is not None and batch.rewards is not None
     drift = (batch.old_per_token_logps - batch.ref_per_token_logps).masked_fill(~batch.completion_mask, 0.0).sum(1)
     for index, sample in enumerate(samples):
@@ -98,8 +98,6 @@ def test_what_several_turns_need(tmp_path: Path) -> None:
         trainer(tmp_path, given={"next_turn": go_on})
     with pytest.raises(ValueError, match="max_turns is 0"):
         trainer(tmp_path, max_turns=0)
-    with pytest.raises(ValueError, match="rollouts_ahead samples single turns"):
-        trainer(tmp_path, max_turns=2, rollouts_ahead=1, importance_correction_cap=2.0)
     with pytest.raises(TypeError, match="next_turn returned a list"):
         given = {"engine": FixedEngine(), "next_turn": lambda row, turns: ["two"]}
         trainer(tmp_path, data=distinct_rows(2), given=given, **SETTINGS).train()

@@ -191,8 +191,7 @@ def test_resuming_within_a_buffer_is_exact(tmp_path: Path) -> None:
     settings = {
         "max_steps": 9,
         "per_device_train_batch_size": 4,
-        "num_iterations": 2,
-        "mini_batches": 2,
+        "num_iterations": 4,
         "kl_weight": 0.1,
         "pref_loss_weight": 0.2,
         "gradient_shares": True,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from llm_rl.grpo.chord import MuSchedule, expert_loss
+from llm_rl.grpo.extensions.chord import Chord, expert_loss
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.tiny_grpo import (
     EXPERTS,
@@ -21,11 +21,11 @@ from tests.llm_rl.helpers.tiny_grpo import (
 
 
 def test_mu_by_hand() -> None:
-    mu = MuSchedule(0.8, 0.2, 4, 6)
+    mu = Chord(EXPERTS, 0.8, 0.2, 4, 6).mu
     assert [mu(step) for step in (0, 1, 4)] == pytest.approx([0.0, 0.2, 0.8])
     assert mu(7) == pytest.approx(0.5) and mu(10) == mu(99) == 0.2
     assert mu(5) == pytest.approx(0.2 + 0.3 * (1 + math.cos(math.pi / 6)))
-    assert MuSchedule(0.5, 0.1, 0, 0)(0) == 0.1
+    assert Chord(EXPERTS, 0.5, 0.1, 0, 0).mu(0) == 0.1
 
 
 def test_the_loss_on_answers_by_hand() -> None:
@@ -66,22 +66,21 @@ def test_a_step_is_the_mixture_of_both_losses(tmp_path: Path, phi: bool, size: i
     model = new_model()
     steps = []
     settings = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulated, "max_grad_norm": 0.0}
-    chord = {"chord_mu_peak": 0.4, "chord_batch_size": 3 // accumulated + accumulated - 1, "chord_phi": phi}
-    for given in ({}, {"chord_dataset": EXPERTS}):
+    chord = Chord(EXPERTS, mu_peak=0.4, batch_size=3 // accumulated + accumulated - 1, phi=phi)
+    for extensions in ([], [chord]):
         kept = KeepGradients()
         run = trainer(
             tmp_path,
             copy.deepcopy(model),
             data=distinct_rows(),
-            given={"engine": FixedEngine(), "callbacks": [kept], **given},
+            given={"engine": FixedEngine(), "callbacks": [kept], "extensions": extensions},
             **settings,
-            **chord,
         )
         run.train()
         steps.append(kept.steps[0])
-    assert run.experts is not None
-    count = chord["chord_batch_size"] * accumulated
-    parts = [answer_loss(model, dict(sample.row), phi) for sample in run.experts.take(0, count)]
+    (own,) = run.extensions
+    taken = own.answers.take(0, chord.batch_size * accumulated)  # type: ignore[attr-defined]
+    parts = [answer_loss(model, dict(sample.row), phi) for sample in taken]
     expert = sum(part for part, _ in parts) / sum(tokens for _, tokens in parts)
     expert.backward()  # type: ignore[union-attr]
     for name, parameter in model.named_parameters():
@@ -93,26 +92,38 @@ def test_a_step_is_the_mixture_of_both_losses(tmp_path: Path, phi: bool, size: i
 
 def test_a_run_that_goes_on_takes_the_answers_that_were_next(tmp_path: Path) -> None:
     settings = {"save_strategy": "steps", "save_steps": 1, "max_steps": 4, "num_iterations": 2}
-    given = {"chord_dataset": EXPERTS}
+    given = {"extensions": [Chord(EXPERTS)]}
     whole = trainer(tmp_path / "whole", given=given, **settings)
     whole.train()
     part = trainer(tmp_path / "part", given=given, **settings)
     part.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-3"))
     assert untimed(part.state.log_history) == untimed(whole.state.log_history)
-    assert whole.experts is not None
-    taken = [str(sample.row) for sample in whole.experts.take(0, 6)]
+    taken = [str(sample.row) for sample in whole.extensions[0].answers.take(0, 6)]  # type: ignore[attr-defined]
     assert set(taken[:3]) == set(taken[3:]) == {str(row) for row in EXPERTS}
 
 
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([], "chord_dataset has no rows"),
-        ([*EXPERTS, {"prompt": "red"}], "row 3 of chord_dataset: 'completion' is None"),
-        ([{"completion": "one"}], "row 0 of chord_dataset: a row of the data set has no 'prompt'"),
+        ([], "Chord has no rows"),
+        ([*EXPERTS, {"prompt": "red"}], "row 3 of Chord: 'completion' is None"),
+        ([{"completion": "one"}], "row 0 of Chord: a row of the data set has no 'prompt'"),
         ([{"prompt": "red", "completion": " one" * 130}], "exceed the model's 128 positions"),
     ],
 )
 def test_answers_that_cannot_be_used(tmp_path: Path, answers: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        trainer(tmp_path, data=rows(), given={"chord_dataset": answers})
+        trainer(tmp_path, data=rows(), given={"extensions": [Chord(answers)]})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mu_peak": 1.5}, "mu_peak 1.5"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"mu_decay_steps": 1.5}, "mu_decay_steps is 1.5"),
+    ],
+)
+def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Chord(EXPERTS, **options)

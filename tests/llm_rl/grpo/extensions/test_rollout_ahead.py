@@ -6,16 +6,21 @@ from typing import Any
 import pytest
 import torch
 
+from llm_rl.grpo.extensions import ImportanceCorrection, RolloutAhead
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import SamplingParams, TransformersEngine
 from tests.helpers.drawn import near_share
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.grpo_reference import token_logps
 from tests.llm_rl.helpers.small_models import graded
-from tests.llm_rl.helpers.tiny_grpo import tokenizer, trainer, untimed
+from tests.llm_rl.helpers.tiny_grpo import go_on, tokenizer, trainer, untimed
 
 EOS = tokenizer().eos_token_id
-AHEAD: dict[str, Any] = {"rollouts_ahead": 1, "importance_correction_cap": 2.0, "learning_rate": 5e-3}
+RATE: dict[str, Any] = {"learning_rate": 5e-3}
+
+
+def ahead() -> dict[str, Any]:
+    return {"extensions": [ImportanceCorrection(), RolloutAhead()]}
 
 
 def test_a_generator_of_its_own_draws_as_the_probabilities_say() -> None:
@@ -31,16 +36,16 @@ def test_a_generator_of_its_own_draws_as_the_probabilities_say() -> None:
 
 
 def test_each_roll_out_is_sampled_by_the_policy_one_roll_out_before(tmp_path: Path) -> None:
-    run = trainer(tmp_path, max_steps=6, num_iterations=2, **AHEAD)
+    run = trainer(tmp_path, given=ahead(), max_steps=6, num_iterations=2, **RATE)
     policies, samples = [], []
-    original = run._score_and_prepare
+    original = run._prepare_rollout
 
     def noting(found: list[Sample]) -> Any:
         policies.append(copy.deepcopy(run.model))
         samples.append(found)
         return original(found)
 
-    run._score_and_prepare = noting  # type: ignore[method-assign]
+    run._prepare_rollout = noting  # type: ignore[method-assign]
     run.train()
     assert [line["rollout_staleness"] for line in run.state.log_history[:6:2]] == [0, 2, 2]
     assert len(samples) == 3
@@ -55,37 +60,54 @@ def test_each_roll_out_is_sampled_by_the_policy_one_roll_out_before(tmp_path: Pa
 def test_the_rows_are_those_of_a_run_without_it(tmp_path: Path) -> None:
     """Over several epochs of four roll-outs."""
     prompts: list[list[list[str]]] = []
-    for changes in ({"importance_correction_cap": 2.0}, AHEAD):
-        run = trainer(tmp_path, max_steps=6, **changes)
+    for given in ({}, ahead()):
+        run = trainer(tmp_path, given=given, max_steps=6)
         seen: list[list[str]] = []
-        original = run._score_and_prepare
+        original = run._prepare_rollout
 
         def noting(found: list[Sample], original: Any = original, seen: Any = seen) -> Any:
             seen.append([sample.row["prompt"] for sample in found])
             return original(found)
 
-        run._score_and_prepare = noting  # type: ignore[method-assign]
+        run._prepare_rollout = noting  # type: ignore[method-assign]
         run.train()
         prompts.append(seen)
     assert prompts[0] == prompts[1] and len(prompts[0]) == 6
 
 
 def test_a_run_that_goes_on_has_the_roll_out_ahead(tmp_path: Path) -> None:
-    settings = {**AHEAD, "max_steps": 6, "num_iterations": 2, "save_strategy": "steps", "save_steps": 1}
-    whole = trainer(tmp_path / "whole", **settings)
+    settings = {**RATE, "max_steps": 6, "num_iterations": 2, "save_strategy": "steps", "save_steps": 1}
+    whole = trainer(tmp_path / "whole", given=ahead(), **settings)
     whole.train()
     for step in (2, 3):
-        part = trainer(tmp_path / f"part{step}", **settings)
+        part = trainer(tmp_path / f"part{step}", given=ahead(), **settings)
         part.train(resume_from_checkpoint=str(tmp_path / "whole" / f"checkpoint-{step}"))
         assert untimed(part.state.log_history) == untimed(whole.state.log_history)
         for name, value in whole.model.state_dict().items():
             assert torch.equal(part.model.state_dict()[name], value), name
 
 
+def test_a_second_training_samples_its_first_roll_out_anew(tmp_path: Path) -> None:
+    run = trainer(tmp_path, given=ahead(), max_steps=1, **RATE)
+    run.train()
+    run.train()
+    line = run.state.log_history[0]
+    assert line["rollout_staleness"] == 0 and line["engine_logp_diff_max"] < 1e-4
+
+
+def test_prompts_are_shared_ahead_as_they_are_otherwise(tmp_path: Path) -> None:
+    for share_prompts in (True, False):
+        given = ahead()
+        run = trainer(tmp_path, given=given, share_prompts=share_prompts)
+        run.train()
+        assert run.scorer.share_prompts is share_prompts and run.engine.share_prompts is share_prompts
+        assert run.state.log_history[0]["engine_logp_diff_max"] < 1e-4
+
+
 def test_what_it_needs(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="rollouts_ahead=1 trains on completions of an older policy"):
-        trainer(tmp_path, rollouts_ahead=1)
-    with pytest.raises(ValueError, match="rollouts_ahead is 2"):
-        trainer(tmp_path, rollouts_ahead=2)
-    with pytest.raises(ValueError, match="rollouts_ahead needs the TransformersEngine"):
-        trainer(tmp_path, given={"engine": FixedEngine()}, **AHEAD)
+    with pytest.raises(ValueError, match=r"older policy, .*; add ImportanceCorrection\(\) to extensions"):
+        trainer(tmp_path, given={"extensions": [RolloutAhead()]})
+    with pytest.raises(ValueError, match="a TransformersEngine of its own, and the engine is a FixedEngine"):
+        trainer(tmp_path, given={"engine": FixedEngine(), **ahead()})
+    with pytest.raises(ValueError, match="RolloutAhead samples single turns"):
+        trainer(tmp_path, given={"next_turn": go_on, **ahead()}, max_turns=2)

@@ -1,0 +1,53 @@
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_rl.grpo.extensions import ImportanceCorrection
+from llm_rl.rollout.generation import Completion, TransformersEngine
+from tests.llm_rl.helpers.fixed_engine import BiasedEngine
+from tests.llm_rl.helpers.tiny_grpo import keep_samples, trainer
+
+
+def test_mismatch_with_the_engine_is_measured_and_corrected(tmp_path: Path) -> None:
+    """The engine's claims are off by −0.4, 0, 0.4 in turn, so that weights are e^−0.4, 1 and e^0.4, above the cap."""
+    run = trainer(tmp_path, given={"engine": BiasedEngine(), "extensions": [ImportanceCorrection(1.2)]})
+    samples = keep_samples(run)
+    run.train()
+    line = run.state.log_history[0]
+    gaps = [0.4 * (place % 3 - 1) for sample in samples for place in range(len(sample.completion_ids))]
+    assert line["engine_logp_diff_mean"] == pytest.approx(sum(map(abs, gaps)) / len(gaps), abs=1e-4)
+    assert line["engine_logp_diff_max"] == pytest.approx(0.4, abs=1e-4)
+    assert line["importance_weight_capped_frac"] == pytest.approx(sum(gap > 0 for gap in gaps) / len(gaps))
+    assert line["importance_weight_mean"] == pytest.approx(
+        sum(min(math.exp(gap), 1.2) for gap in gaps) / len(gaps), abs=1e-4
+    )
+    plain = trainer(tmp_path, given={"engine": BiasedEngine()})
+    plain.train()
+    assert plain.state.log_history[0]["engine_logp_diff_mean"] == line["engine_logp_diff_mean"]
+
+
+class Silent(TransformersEngine):
+    def generate(self, prompts: Any, params: Any) -> list[Completion]:
+        return [Completion(ids, None) for ids, _ in super().generate(prompts, params)]
+
+
+def test_an_engine_without_logprobs_cannot_be_corrected(tmp_path: Path) -> None:
+    trainer(tmp_path, given={"engine": Silent()}).train()
+    with pytest.raises(ValueError, match="ImportanceCorrection needs the engine's log-probabilities"):
+        trainer(tmp_path, given={"engine": Silent(), "extensions": [ImportanceCorrection()]}).train()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cap": 0.0}, "cap is 0.0"),
+        ({"cap": 1.0, "floor": 2.0}, "floor is 2.0, above cap = 1.0"),
+        ({"cap": None, "mode": "mask"}, "does nothing without a bound"),
+        ({"level": "turn"}, "level is 'turn'"),
+    ],
+)
+def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ImportanceCorrection(**options)
