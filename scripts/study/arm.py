@@ -1,7 +1,6 @@
 """One arm of a study with one seed: train to the budget, decode the test puzzles, write the result."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,19 +30,20 @@ from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter
-from llm_rl.training.storage import save_arrays, write_text_whole
+from llm_rl.training.storage import write_text_whole
 from scripts.study.config import BASES, EVERY_CELL, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_dllm.held_out import check_held_out
 from sudoku_dllm.models import record_sizes
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.run_page.replays import chosen, replay_in
+from sudoku_dllm.trials.record import write_job
 from sudoku_env.order import random_order_floor
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.symmetries import symmetric_prompts
 
 TEMPLATE = "compact"
-RESULT, OUTCOMES, METRICS, REPLAYS = "result.json", "outcomes.npz", "metrics.jsonl", "replays.json"
+METRICS, REPLAYS = "metrics.jsonl", "replays.json"
 OUTCOME_FIELDS = {
     "solved": "solved",
     "forward_passes": "forward_passes",
@@ -72,12 +72,6 @@ def training_arguments(arm: Arm, folder: Path, seed: int) -> TrainingArguments:
     }
     defaults = {"logging_steps": 10, "logging_nan_inf_filter": False}
     return kind(**{**defaults, **arm.arguments, **own})
-
-
-def same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two settings are the same once written as JSON."""
-    first, second = (json.dumps(settings, sort_keys=True, default=str) for settings in (one, other))
-    return first == second
 
 
 def decode_as(model: nn.Module, puzzles: PuzzleBatch, how: Decoding, *, seed: int) -> Decode:
@@ -168,7 +162,6 @@ class ArmRun:
                 summaries[name]["decodings"][how.label] = found.summary()
                 for field, column in OUTCOME_FIELDS.items():
                     outcomes[f"{name}/{how.label}/{field}"] = getattr(found.evaluation, column)
-        save_arrays(self.folder / OUTCOMES, outcomes)
         result = {
             "arm": self.arm,
             "seed": self.seed,
@@ -178,7 +171,7 @@ class ArmRun:
             **spent,
             "sets": summaries,
         }
-        write_text_whole(self.folder / RESULT, json.dumps(result, indent=2))
+        write_job(self.folder, result, outcomes)
 
     def _train(self, model: PreTrainedModel, budget: Budget) -> dict[str, Any]:
         """Train to the budget; what was spent and how it went."""

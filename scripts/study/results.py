@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,34 +17,27 @@ from dllm_rl.statistics import (
     ratio_contributions,
     sweep_difference,
 )
-from scripts.study.arm import OUTCOMES, RESULT, same_settings
 from scripts.study.config import BASES, Decoding, Regime, StudyConfigError
+from sudoku_dllm.trials.record import Records, job_name
 from sudoku_env.order import ladder_rounds
 from sudoku_env.prompts.text import parse_puzzle
 from sudoku_env.puzzles import read_prompts
 
 
-def result_folder(runs: Path, regime: str, arm: str, seed: int) -> Path:
-    """Where the result of an arm with one seed lies."""
-    return runs / regime / arm / f"seed{seed}"
-
-
-def read_result(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The result in a folder; None if there is none yet.
+def checked_result(records: Records, job: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The result of a job; None if there is none yet.
 
     Raises:
         StudyConfigError: It was made with other settings.
     """
-    path = folder / RESULT
-    if not path.exists():
+    result = records.result(job)
+    if result is None:
         return None
-    result = json.loads(path.read_text(encoding="utf-8"))
-    if not same_settings(result["settings"], settings):
-        old, new = json.loads(json.dumps([result["settings"], settings], default=str))
-        changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+    old, new = json.loads(json.dumps([result["settings"], settings], default=str))
+    if changed := sorted(name for name in {*old, *new} if old.get(name) != new.get(name)):
         raise StudyConfigError(
-            f"{path} was made with other settings ({', '.join(changed)} differ); remove its folder, or give the arm or "
-            "the regime another name"
+            f"{records.folder / job} was made with other settings ({', '.join(changed)} differ); remove its folder, or "
+            "give the arm or the regime another name"
         )
     return result
 
@@ -70,7 +62,7 @@ class RegimeResults:
     outcomes: dict[str, dict[int, dict[str, NDArray[Any]]]]
 
     @classmethod
-    def load(cls, runs: Path, name: str, regime: Regime) -> "RegimeResults":
+    def load(cls, records: Records, name: str, regime: Regime) -> "RegimeResults":
         """Read what is there.
 
         Raises:
@@ -79,12 +71,11 @@ class RegimeResults:
         results: dict[str, dict[int, dict[str, Any]]] = {}
         outcomes: dict[str, dict[int, dict[str, NDArray[Any]]]] = {}
         for arm, seed in jobs(regime):
-            folder = result_folder(runs, name, arm, seed)
-            result = read_result(folder, regime.settings(arm))
+            job = job_name(name, arm, seed=seed)
+            result = checked_result(records, job, regime.settings(arm))
             if result is not None:
                 results.setdefault(arm, {})[seed] = result
-                with np.load(folder / OUTCOMES) as arrays:
-                    outcomes.setdefault(arm, {})[seed] = dict(arrays)
+                outcomes.setdefault(arm, {})[seed] = records.outcomes(job)
         return cls(name, regime, results, outcomes)
 
     def hardest(self, share: float) -> tuple["RegimeResults", int]:

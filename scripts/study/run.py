@@ -32,8 +32,9 @@ from scripts.study.arm import training_arguments
 from scripts.study.config import BASES, Regime, StudyConfigError, load_study
 from scripts.study.page import write_page
 from scripts.study.report import write_report
-from scripts.study.results import RegimeResults, jobs, read_result, result_folder
+from scripts.study.results import RegimeResults, checked_result, jobs
 from scripts.study.tables import room_table
+from sudoku_dllm.trials.record import Records, job_name
 from sudoku_env.errors import SudokuError
 
 Job = tuple[str, str, int]
@@ -96,7 +97,7 @@ def check(wanted: list[Job], regimes: dict[str, Regime]) -> None:
 def run(job: Job, args: Arguments) -> int:
     """Run one arm with one seed in a process of its own; its exit status."""
     regime, arm, seed = job
-    folder = result_folder(Path(args.output_dir), regime, arm, seed)
+    folder = Path(args.output_dir) / job_name(regime, arm, seed=seed)
     folder.mkdir(parents=True, exist_ok=True)
     worker = [sys.executable, "-m", "scripts.study.run_arm", args.config, regime, arm, str(seed)]
     with (folder / "log.txt").open("w", encoding="utf-8") as log:
@@ -115,14 +116,15 @@ def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> l
     Returns:
         The jobs that failed, or could not start because their lender has no result.
     """
-    runs = Path(args.output_dir)
+    records = Records(Path(args.output_dir))
 
     def lender(job: Job) -> Job | None:
         arm = regimes[job[0]].arms.get(job[1])
         return None if arm is None or arm.budget.same_as is None else (job[0], arm.budget.same_as, job[2])
 
     def has_result(job: Job) -> bool:
-        return read_result(result_folder(runs, *job), regimes[job[0]].settings(job[1])) is not None
+        name, arm, seed = job
+        return checked_result(records, job_name(name, arm, seed=seed), regimes[name].settings(arm)) is not None
 
     waiting = [job for job in wanted if not has_result(job)]
     print(f"{len(wanted) - len(waiting)} of {len(wanted)} results are there; {len(waiting)} to run.", flush=True)
@@ -143,15 +145,16 @@ def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> l
                     running[pool.submit(run, job, args)] = (job, time.perf_counter())
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 job, started = running.pop(future)
-                name, arm, _ = job
-                state = f"failed with status {future.result()}, see {result_folder(runs, *job) / 'log.txt'}"
+                name, arm, seed = job
+                log = records.folder / job_name(name, arm, seed=seed) / "log.txt"
+                state = f"failed with status {future.result()}, see {log}"
                 if future.result() == 0:
                     state = "done"
                 else:
                     failed.append(job)
                 print(f"{' '.join(map(str, job))}: {state} ({time.perf_counter() - started:.0f} s)", flush=True)
                 if arm == "base" and job not in failed:
-                    print(room_table(RegimeResults.load(runs, name, regimes[name]), "test"), flush=True)
+                    print(room_table(RegimeResults.load(records, name, regimes[name]), "test"), flush=True)
     return failed
 
 
@@ -169,7 +172,8 @@ if not args.report_only:
         failed = run_all(wanted, regimes, args)
 command = shlex.join(["python", "-m", "scripts.study.run", args.config])
 with user_errors(StudyConfigError):
-    found = [RegimeResults.load(Path(args.output_dir), name, regime) for name, regime in regimes.items()]
+    records = Records(Path(args.output_dir))
+    found = [RegimeResults.load(records, name, regime) for name, regime in regimes.items()]
 write_report(found, Path(args.report), remarks=remarks, command=command)
 print(f"{args.report} written.")
 if any(results.results for results in found):

@@ -9,6 +9,7 @@ from llm_rl.training.budget import Budget
 from scripts.study.config import EVERY_CELL, ArmBudget, Decoding, StudyConfigError, load_study
 from scripts.study.results import RegimeResults, by_tokens, sweeps
 from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.trials.record import Records
 from tests.scripts.helpers.tiny_study import UNMASK, regime, write_study
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -71,7 +72,7 @@ def test_the_results_of_the_repository_are_those_of_its_configuration() -> None:
     """Fields that are added to the configuration later must not change the settings of results that lack them."""
     name = "few_examples_one_rate"
     regime = load_study(CONFIGS / "causes.yaml")[0][name]
-    found = RegimeResults.load(CONFIGS.parent / "data" / "study" / "causes", name, regime)
+    found = RegimeResults.load(Records(CONFIGS.parent / "data" / "study" / "causes"), name, regime)
     assert set(found.results) == {"base", *regime.arms} and found.reference == "sft"
     assert found.solved("sft_definite", "test", "margin").mean == pytest.approx(935 / 1500)
 
