@@ -30,8 +30,7 @@ ARGS ?=
 train: $(STAMP)
 	$(BIN)/python scripts/train_sudoku.py $(ARGS)
 
-# Results that are there already are kept. All but the last, what docs/results.md reports, take six hours of two cores; the last is
-# an earlier and wider one, two hours more.
+# What docs/results.md reports, in six hours of two cores. Results that are there already are kept.
 study: $(STAMP)
 	$(BIN)/python -m scripts.study.run configs/causes.yaml --jobs 2 --output_dir runs/causes --report docs/causes.md
 	$(BIN)/python -m scripts.study.run configs/several_tokens.yaml --jobs 2 --output_dir runs/several_tokens \
@@ -41,7 +40,6 @@ study: $(STAMP)
 	$(BIN)/python -m scripts.study.run configs/beyond_singles.yaml --jobs 2 --output_dir runs/beyond_singles \
 		--report docs/beyond_singles.md
 	$(BIN)/python -m scripts.propagation.study --jobs 2
-	$(BIN)/python -m scripts.study.run configs/study.yaml --jobs 2
 
 # 9×9, for an accelerator: the base, RL on it. For one core and many hours, stopped and resumed at will: a smaller base.
 # Then what a model solves, of puzzles drawn, of the frozen tiers and of files in a folder of yours (one a line).

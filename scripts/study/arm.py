@@ -31,7 +31,7 @@ from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import write_text_whole
-from scripts.study.config import BASES, EVERY_CELL, STANDARD_RULE, Arm, Decoding, Regime
+from scripts.study.config import BASE, EVERY_CELL, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_dllm.held_out import check_held_out
 from sudoku_dllm.models import record_sizes
 from sudoku_dllm.placebo import PlaceboTask
@@ -100,7 +100,7 @@ class ArmRun:
 
     Args:
         regime: The regime that the arm belongs to.
-        arm: Name of the arm, or of a base.
+        arm: Name of the arm, or "base".
         seed: Random seed of training and of decoding.
         folder: Where `result.json`, `outcomes.npz`, metrics, ten decodes and the model go.
 
@@ -111,8 +111,7 @@ class ArmRun:
 
     def __init__(self, regime: Regime, arm: str, seed: int, folder: Path) -> None:
         self.regime, self.arm, self.seed, self.folder = regime, arm, seed, folder
-        self.source = regime.bases.get(arm, regime.base)
-        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(self.source)
+        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(regime.base)
         self.train = self._load(regime.train, regime.train_puzzles, regime.train_images)
         self.validation = self._load(regime.validation, regime.validation_puzzles)
         self.tests = {"test": self._load(regime.test, regime.test_puzzles)}
@@ -132,19 +131,19 @@ class ArmRun:
         return PlaceboTask(pad_id, tail_id) if rule == EVERY_CELL else SudokuTask(pad_id, tail_id, rule=rule)
 
     def run(self, budget: Budget | None, *, machine: str) -> None:
-        """Train unless the arm is a base, decode and write the result.
+        """Train unless the arm is the base, decode and write the result.
 
         Args:
-            budget: What training may spend; None for a base.
+            budget: What training may spend; None for the base.
             machine: What it runs on, for the record.
 
         Raises:
-            ValueError: An arm that trains has no budget, or a base has one.
+            ValueError: An arm that trains has no budget, or the base has one.
         """
-        if (budget is None) != (self.arm in BASES):
-            raise ValueError(f"arm {self.arm!r} with budget {budget}: bases have none, all other arms need one")
+        if (budget is None) != (self.arm == BASE):
+            raise ValueError(f"arm {self.arm!r} with budget {budget}: the base has none, all other arms need one")
         self.folder.mkdir(parents=True, exist_ok=True)
-        model: PreTrainedModel = AutoModelForMaskedLM.from_pretrained(self.source).float()
+        model: PreTrainedModel = AutoModelForMaskedLM.from_pretrained(self.regime.base).float()
         spent = {"cpu_seconds": 0.0, "updates": 0, "puzzles_seen": 0} if budget is None else self._train(model, budget)
         summaries: dict[str, dict[str, Any]] = {}
         outcomes: dict[str, Any] = {}

@@ -17,7 +17,7 @@ from dllm_rl.statistics import (
     ratio_contributions,
     sweep_difference,
 )
-from scripts.study.config import BASES, Decoding, Regime, StudyConfigError
+from scripts.study.config import BASE, Decoding, Regime, StudyConfigError
 from sudoku_dllm.trials.record import Records, job_name
 from sudoku_env.order import ladder_rounds
 from sudoku_env.prompts.text import parse_puzzle
@@ -52,7 +52,7 @@ class RegimeResults:
     Attributes:
         name: Name of the regime.
         regime: Configuration of the regime.
-        results: Arm → seed → result; bases first, with one seed each. Arms without a result are left out.
+        results: Arm → seed → result; the base first, with one seed. Arms without a result are left out.
         outcomes: Arm → seed → "set/decoding/field" → `(N,)`.
     """
 
@@ -100,14 +100,14 @@ class RegimeResults:
         return replace(self, outcomes=outcomes), int(rounds[rows].min())
 
     def seeds(self, *arms: str) -> list[int]:
-        """The seeds that all of these arms have; a base has any."""
-        found = [set(self.results[arm]) for arm in arms if arm not in BASES]
+        """The seeds that all of these arms have; the base has any."""
+        found = [set(self.results[arm]) for arm in arms if arm != BASE]
         return sorted(set.intersection(*found)) if found else [self.regime.seeds[0]]
 
     def table(self, arm: str, puzzles: str, label: str, field: str, seeds: list[int]) -> NDArray[np.float64]:
         """Outcomes float64 `(S, N)`: one row a seed."""
         by_seed = self.outcomes[arm]
-        rows = [by_seed[self.regime.seeds[0] if arm in BASES else seed] for seed in seeds]
+        rows = [by_seed[self.regime.seeds[0] if arm == BASE else seed] for seed in seeds]
         return np.stack([row[f"{puzzles}/{label}/{field}"] for row in rows]).astype(float)
 
     def mean(self, arm: str, puzzles: str, label: str, name: str) -> float:
@@ -145,12 +145,12 @@ class RegimeResults:
         return name if name in self.results else None
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The comparisons: each arm with each control, the reference and each base; each control with the latter two.
+        """The comparisons: each arm with each control, the reference and the base; each control with the latter two.
 
         No pair comes twice, so a control is not compared with a reference that is no control itself.
         """
-        trained = [arm for arm in self.results if arm not in BASES]
-        bases = [arm for arm in self.results if arm in BASES]
+        trained = [arm for arm in self.results if arm != BASE]
+        bases = [arm for arm in self.results if arm == BASE]
         controls = [arm for arm in trained if self.regime.arms[arm].control]
         references = [arm for arm in trained if arm == self.reference]
         for arm in trained:
@@ -193,9 +193,8 @@ class RegimeResults:
 
 
 def jobs(regime: Regime) -> Iterator[tuple[str, int]]:
-    """Arms with their seeds in an order in which they can run: bases, then budgets of their own, then borrowed ones."""
-    for base in regime.bases:
-        yield base, regime.seeds[0]
+    """Arms with their seeds in an order in which they can run: the base, budgets of their own, then borrowed ones."""
+    yield BASE, regime.seeds[0]
     for borrowed in (False, True):
         for arm, spec in regime.arms.items():
             if (spec.budget.same_as is not None) == borrowed:

@@ -3,8 +3,8 @@
 Each arm with each seed is a process of its own, one thread wide. An arm that has its result file is not run again, so a
 study that was stopped goes on where it was.
 
-    python -m scripts.study.run configs/study.yaml --jobs 2
-    python -m scripts.study.run configs/study.yaml --report_only True
+    python -m scripts.study.run configs/causes.yaml --jobs 2 --output_dir runs/causes --report docs/causes.md
+    python -m scripts.study.run configs/causes.yaml --report_only true --output_dir data/study/causes
 """
 
 import os
@@ -29,7 +29,7 @@ from llm_rl.training.command_line import (
     user_errors,
 )
 from scripts.study.arm import training_arguments
-from scripts.study.config import BASES, Regime, StudyConfigError, load_study
+from scripts.study.config import BASE, Regime, StudyConfigError, load_study
 from scripts.study.page import write_page
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults, checked_result, jobs
@@ -46,12 +46,12 @@ class Arguments:
 
     config: str = field(metadata={"help": "The study, YAML; see scripts.study.config.Regime."})
     regimes: list[str] = field(default_factory=list, metadata={"help": "Run these regimes only."})
-    arms: list[str] = field(default_factory=list, metadata={"help": "Run these arms only, bases included."})
+    arms: list[str] = field(default_factory=list, metadata={"help": 'Run these arms only, "base" included.'})
     seeds: list[int] = field(default_factory=list, metadata={"help": "Run these seeds only."})
     jobs: int = field(default=1, metadata={"help": "Processes at a time; not more than free cores."})
     report_only: bool = field(default=False, metadata={"help": "Run nothing; write the report of what is there."})
     output_dir: str = field(default="runs/study", metadata={"help": "Folder of results, logs and models."})
-    report: str = field(default="docs/study.md", metadata={"help": "Report to write, pictures in images/ beside."})
+    report: str = field(default="runs/study.md", metadata={"help": "Report to write, pictures in images/ beside."})
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
@@ -62,7 +62,7 @@ def selected(regimes: dict[str, Regime], args: Arguments) -> list[Job]:
     """The jobs that the command asks for, in an order in which they can run."""
     known: dict[str, tuple[list[Any], set[Any]]] = {
         "regimes": (args.regimes, set(regimes)),
-        "arms": (args.arms, {*BASES, *(arm for regime in regimes.values() for arm in regime.arms)}),
+        "arms": (args.arms, {BASE, *(arm for regime in regimes.values() for arm in regime.arms)}),
         "seeds": (args.seeds, {seed for regime in regimes.values() for seed in regime.seeds}),
     }
     for name, (asked, there) in known.items():
@@ -74,7 +74,7 @@ def selected(regimes: dict[str, Regime], args: Arguments) -> list[Job]:
         for arm, seed in jobs(regime)
         if (not args.regimes or name in args.regimes)
         and (not args.arms or arm in args.arms)
-        and (not args.seeds or seed in args.seeds or arm in BASES)
+        and (not args.seeds or seed in args.seeds or arm == BASE)
     ]
 
 
@@ -85,11 +85,10 @@ def check(wanted: list[Job], regimes: dict[str, Regime]) -> None:
         for option in ("train", "validation", "test", "hard_test"):
             if (path := getattr(regime, option)) is not None:
                 need_file(f"config, regime {name}, {option}", path)
-        for option, folder in regime.bases.items():
-            need_model(f"config, regime {name}, {option}", folder)
+        need_model(f"config, regime {name}, base", regime.base)
     with TemporaryDirectory() as scratch:
         for name, arm, seed in wanted:
-            if arm not in BASES:
+            if arm != BASE:
                 with user_errors(ValueError):
                     training_arguments(regimes[name].arms[arm], Path(scratch), seed)
 
@@ -153,7 +152,7 @@ def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> l
                 else:
                     failed.append(job)
                 print(f"{' '.join(map(str, job))}: {state} ({time.perf_counter() - started:.0f} s)", flush=True)
-                if arm == "base" and job not in failed:
+                if arm == BASE and job not in failed:
                     print(room_table(RegimeResults.load(records, name, regimes[name]), "test"), flush=True)
     return failed
 

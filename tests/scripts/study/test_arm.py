@@ -19,7 +19,7 @@ from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget
 from scripts.study.arm import ArmRun
-from scripts.study.config import BASES, EVERY_CELL, Regime, StudyConfigError, load_study
+from scripts.study.config import BASE, EVERY_CELL, Regime, StudyConfigError, load_study
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults, by_tokens, checked_result, jobs, sweeps
 from scripts.study.tables import markdown_table
@@ -55,7 +55,7 @@ def results(folder: Path, tiny: Regime) -> RegimeResults:
     records = Records(folder / "runs")
     for arm, seed in jobs(tiny):
         budget = None
-        if arm not in BASES:
+        if arm != BASE:
             spec = tiny.arms[arm].budget
             lent = spec.same_as and checked_result(
                 records, job_name("tiny", spec.same_as, seed=seed), tiny.settings(spec.same_as)
@@ -255,7 +255,7 @@ def test_held_out_grids_in_training_are_refused(folder: Path) -> None:
 
 
 def test_an_arm_needs_its_budget(folder: Path, tiny: Regime) -> None:
-    with pytest.raises(ValueError, match="'rl' with budget None: bases have none, all other arms need one"):
+    with pytest.raises(ValueError, match="'rl' with budget None: the base has none, all other arms need one"):
         ArmRun(tiny, "rl", 0, folder / "none").run(None, machine="")
 
 
