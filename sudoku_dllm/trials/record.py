@@ -127,7 +127,7 @@ def pack(study: Path, target: Path) -> int:
     by_arm: dict[str, list[dict[str, NDArray[Any]]]] = {}
     for job in jobs:
         by_arm.setdefault(arm_of(job), []).append(records.outcomes(job))
-    arrays = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for arm, each in by_arm.items():
         shapes = [{name: values.shape for name, values in outcomes.items()} for outcomes in each]
         if any(shape != shapes[0] for shape in shapes):
