@@ -88,8 +88,8 @@ def read_results(runs: Sequence[Path]) -> tuple[Results, list[dict[str, Any]]]:
                 chosen.add((kept["settings"]["test_puzzles"], kept["settings"]["test_seed"]))
                 name, seed = kept["arm"], kept["seed"]
                 result = Result(outcomes["solved"].tolist(), kept["steps"], kept["cpu_seconds"])
-            except KeyError as missing:
-                raise ValueError(f"{run}: {job} has no {missing}; give runs of scripts.signs.compare") from missing
+            except KeyError as absent:
+                raise ValueError(f"{run}: {job} has no {absent}; give runs of scripts.signs.compare") from absent
             if found.setdefault((name, seed), result) != result:
                 raise ValueError(f"{run} holds another result of {name!r} with seed {seed} than a run before it")
     if len(chosen) > 1:
