@@ -1,6 +1,5 @@
 """One arm of the study on traces with one seed: its data, its training and its tests."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftDataset, SftTrainer
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
-from llm_rl.training.storage import save_arrays, write_text_whole
 from scripts.propagation.settings import (
     AUTOMATON,
     DECAY_SHARE,
@@ -30,8 +28,9 @@ from scripts.propagation.settings import (
     Training,
 )
 from scripts.propagation.task import Trace, TraceTask, draw_traces
-from scripts.study.arm import OUTCOMES, RESULT, training_arguments
+from scripts.study.arm import training_arguments
 from scripts.study.config import EVERY_CELL
+from sudoku_dllm.trials.record import write_job
 
 
 def held_out() -> dict[str, list[Trace]]:
@@ -157,7 +156,6 @@ def run_arm(training: Training, name: str, seed: int, folder: Path, *, machine: 
                 outcomes[label] = found.solved
             if tokens == 1:
                 solved[f"{kind}/greedy_definite"] = found.greedy_forced
-    save_arrays(folder / OUTCOMES, outcomes)
     result = {
         "arm": name,
         "seed": seed,
@@ -167,4 +165,4 @@ def run_arm(training: Training, name: str, seed: int, folder: Path, *, machine: 
         "updates": budget.budget.amount,
         "solved": solved,
     }
-    write_text_whole(folder / RESULT, json.dumps(result, indent=2))
+    write_job(folder, result, outcomes)

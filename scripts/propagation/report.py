@@ -24,9 +24,9 @@ from scripts.propagation.settings import (
     TOKENS_PER_STEP,
     TRAININGS,
 )
-from scripts.study.arm import OUTCOMES
-from scripts.study.results import read_result
+from scripts.study.results import checked_result
 from scripts.study.tables import markdown_table
+from sudoku_dllm.trials.record import Records, arm_of
 
 Results = dict[str, dict[int, dict[str, Any]]]
 """Arm → seed → result."""
@@ -75,12 +75,13 @@ def load(runs: Path) -> tuple[Results, dict[str, dict[int, dict[str, NDArray[np.
     """
     results: Results = {}
     outcomes: dict[str, dict[int, dict[str, NDArray[np.bool_]]]] = {}
+    records = Records(runs)
+    jobs = records.jobs()
     for name, training in TRAININGS.items():
-        for folder in sorted((runs / name).glob("seed*")):
-            if (result := read_result(folder, training.settings)) is not None:
+        for job in jobs:
+            if arm_of(job) == name and (result := checked_result(records, job, training.settings)) is not None:
                 results.setdefault(name, {})[result["seed"]] = result
-                with np.load(folder / OUTCOMES) as file:
-                    outcomes.setdefault(name, {})[result["seed"]] = dict(file)
+                outcomes.setdefault(name, {})[result["seed"]] = records.outcomes(job)
     return results, outcomes
 
 

@@ -26,8 +26,9 @@ from scripts.propagation.arms import run_arm, train
 from scripts.propagation.report import write_report
 from scripts.propagation.settings import BUDGET_SECONDS, CONTROLS, MAIN, TRAININGS
 from scripts.study.config import StudyConfigError
-from scripts.study.results import read_result
+from scripts.study.results import checked_result
 from sudoku_dllm.machine import machine
+from sudoku_dllm.trials.record import Records, job_name
 
 CALIBRATION_UPDATES = 15
 
@@ -70,15 +71,10 @@ def calibrate(names: list[str], rounds: int) -> None:
         )
 
 
-def result_folder(name: str, seed: int) -> Path:
-    """Where the result of an arm with a seed lies."""
-    return Path(args.output_dir) / name / f"seed{seed}"
-
-
 def run(job: tuple[str, int]) -> bool:
     """Run an arm with a seed in a process of its own; whether it went well."""
     name, seed = job
-    folder, started = result_folder(name, seed), time.perf_counter()
+    folder, started = Path(args.output_dir) / job_name(name, seed=seed), time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log.txt").open("w", encoding="utf-8") as log:
         status = subprocess.run(
@@ -108,14 +104,20 @@ if __name__ == "__main__":
         calibrate(args.arms or list(MAIN), args.calibrate)
     elif args.worker:
         ((name, seed),) = [(name, seed) for name in names for seed in args.seeds]
-        run_arm(TRAININGS[name], name, seed, result_folder(name, seed), machine=machine())
+        folder = Path(args.output_dir) / job_name(name, seed=seed)
+        run_arm(TRAININGS[name], name, seed, folder, machine=machine())
     else:
         need_reports()
         need_writable("output_dir", args.output_dir)
         failed = 0
         if not args.report_only:
+            records = Records(Path(args.output_dir))
             with user_errors(StudyConfigError):
-                waiting = [job for job in jobs if read_result(result_folder(*job), TRAININGS[job[0]].settings) is None]
+                waiting = [
+                    (name, seed)
+                    for name, seed in jobs
+                    if checked_result(records, job_name(name, seed=seed), TRAININGS[name].settings) is None
+                ]
             print(f"{len(jobs) - len(waiting)} of {len(jobs)} results are there; {len(waiting)} to run.", flush=True)
             with ThreadPoolExecutor(args.jobs) as pool:
                 failed = list(pool.map(run, waiting)).count(False)

@@ -5,7 +5,7 @@ From there each arm trains for the same CPU seconds: `grpo` and `ppo` on the ver
 wrong completion that the start was sampled for, `vapor` on both, `more` on more of what the start learned from;
 `placebo` is `grpo` with each puzzle's verdicts dealt anew among its completions. The time that making pairs takes is
 the arm's own. Judged by the share of completions that solve held-out puzzles, sampled with the same random numbers.
-The run folder receives `results.json` and what `scripts.signs.report` makes of it.
+The run folder receives the result of each model and seed, and what `scripts.signs.report` makes of them.
 
     python -m scripts.signs.compare [--seeds 0 1 2 --cpu_seconds 240 --arms ppo grpo dpo vapor more]
 """
@@ -35,9 +35,10 @@ from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from scripts.short_training import short_training
-from scripts.signs.report import Result, Results, report, write_results
+from scripts.signs.report import Result, read_results, report, write_result
 from scripts.signs.task import ANSWER_TOKENS, TAGS, dealt_anew, puzzles, solved, start_rows, tokenizer
 from scripts.tiny_llama import tiny_llama
+from sudoku_dllm.machine import machine
 
 ARMS = ("ppo", "grpo", "dpo", "vapor", "more", "placebo")
 RATES = {"ppo": 3e-4, "grpo": 3e-4, "dpo": 1e-5, "vapor": 1e-4, "more": 1e-3, "placebo": 3e-4}
@@ -193,12 +194,13 @@ train, test = (
     puzzles(given.train_puzzles, 0, held_out=False),
     puzzles(given.test_puzzles, given.test_seed, held_out=True),
 )
-results: Results = {}
+about = {"machine": machine(), "settings": asdict(given)}
 for seed in given.seeds:
     start = make_start(seed)
-    results[str(seed)] = found = {"start": Result(solve_shares(start, seed), 0, 0.0)}
+    solves = Result(solve_shares(start, seed), 0, 0.0)
+    write_result(run, "start", seed, solves, **about)
     size = sum(weight.numel() for weight in start.parameters())
-    print(f"seed {seed}, {size:,} parameters: start solves {found['start'].mean:.3f}", flush=True)
+    print(f"seed {seed}, {size:,} parameters: start solves {solves.mean:.3f}", flush=True)
     for arm in given.arms:
         set_seed(seed)
         model, began = copy.deepcopy(start), time.process_time()
@@ -209,8 +211,8 @@ for seed in given.seeds:
         budget = BudgetCallback(Budget("cpu_seconds", max(left, 0.1)), rows_after(trainer))
         train_to_budget(trainer, budget, trapezoid(0.05, 0.3))
         took = time.process_time() - began
-        found[arm] = Result(solve_shares(model, seed), trainer.state.global_step, took)
-        print(f"  {arm}: {found[arm].mean:.3f} after {found[arm].steps} steps, {took:.0f} CPU seconds", flush=True)
-        write_results(results, run)
+        solves = Result(solve_shares(model, seed), trainer.state.global_step, took)
+        write_result(run, arm, seed, solves, **about)
+        print(f"  {arm}: {solves.mean:.3f} after {solves.steps} steps, {took:.0f} CPU seconds", flush=True)
 if given.arms:
-    print(f"\n{report(results, test, run)}\nRun folder: {run}")
+    print(f"\n{report(*read_results([run]), run)}\nRun folder: {run}")

@@ -1,22 +1,23 @@
 """The table and the picture of `scripts.signs.compare`; several runs, with other seeds or arms, make one of both.
 
 python -m scripts.signs.report runs/signs_seed0 runs/signs_seed1 [--picture docs/images/signs.png]
+python -m scripts.signs.report data/study/signs
 """
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dllm_rl.statistics import estimate
-from llm_rl.training.command_line import fail, need_reports, parse, user_errors
+from llm_rl.training.command_line import need_reports, parse, user_errors
 from llm_rl.training.reports import load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
 from scripts.signs.task import best_blind_share, puzzles, summed_over_targets
 from scripts.study.tables import difference_text, interval_text, markdown_table
+from sudoku_dllm.trials.record import Records, job_name, write_job
 
 CONTROL = "more"
 TITLES = {
@@ -49,50 +50,58 @@ class Result:
         return float(np.mean(self.solved))
 
 
-Results = dict[str, dict[str, Result]]
+Results = dict[int, dict[str, Result]]
 """Seed → name of a model, the start first → its result."""
 
 
-def write_results(results: Results, run: Path) -> None:
-    """Write `results.json`."""
-    plain = {seed: {name: asdict(one) for name, one in found.items()} for seed, found in results.items()}
-    write_text_whole(run / "results.json", json.dumps(plain))
+def write_result(run: Path, name: str, seed: int, result: Result, **about: Any) -> None:
+    """Write the result of a model with a seed to its folder in the run.
+
+    Args:
+        run: The run's folder.
+        name: Name of the model.
+        seed: Its random seed.
+        result: What it solves.
+        about: What else is kept, with `settings` that name the held-out puzzles (`test_puzzles`, `test_seed`).
+    """
+    kept = {"arm": name, "seed": seed, **about, "steps": result.steps, "cpu_seconds": result.cpu_seconds}
+    write_job(run / job_name(name, seed=seed), kept, {"solved": np.array(result.solved)})
 
 
-def read_results(runs: list[Path]) -> Results:
-    """The seeds and models of several runs.
+def read_results(runs: Sequence[Path]) -> tuple[Results, list[dict[str, Any]]]:
+    """The seeds and models of several runs, and the held-out puzzles that they were judged on.
 
     Raises:
-        ValueError: Two runs hold other results for one model and seed, or seeds have other models.
+        FileNotFoundError: A run has no result.
+        ValueError: Two runs hold other results for one model and seed, seeds have other models, or runs were judged on
+            different puzzles.
     """
-    results: Results = {}
-    for run in runs:
-        plain: Mapping[str, Any] = json.loads((run / "results.json").read_text(encoding="utf-8"))
-        for seed, found in plain.items():
-            known = results.setdefault(seed, {})
-            for name, one in found.items():
-                result = Result(**one)
-                if known.setdefault(name, result) != result:
-                    raise ValueError(f"{run} holds another result of {name!r} with seed {seed} than a run before it")
-    if len({tuple(found) for found in results.values()}) > 1:
-        raise ValueError(f"the runs are of different arms: {[list(found) for found in results.values()]}")
-    return results
-
-
-def judged_on(runs: list[Path]) -> list[dict[str, Any]]:
-    """The held-out puzzles of runs, by their `arguments.json`.
-
-    Raises:
-        ValueError: The runs were judged on different ones.
-    """
+    found: dict[tuple[str, int], Result] = {}
     chosen = set()
     for run in runs:
-        given = json.loads((run / "arguments.json").read_text(encoding="utf-8"))
-        chosen.add((given["test_puzzles"], given["test_seed"]))
+        records = Records(run)
+        if not (jobs := records.jobs()):
+            raise FileNotFoundError(f"{run} holds no results; give run folders of finished runs")
+        for job in jobs:
+            kept, outcomes = records.result(job) or {}, records.outcomes(job)
+            try:
+                chosen.add((kept["settings"]["test_puzzles"], kept["settings"]["test_seed"]))
+                name, seed = kept["arm"], kept["seed"]
+                result = Result(outcomes["solved"].tolist(), kept["steps"], kept["cpu_seconds"])
+            except KeyError as absent:
+                raise ValueError(f"{run}: {job} has no {absent}; give runs of scripts.signs.compare") from absent
+            if found.setdefault((name, seed), result) != result:
+                raise ValueError(f"{run} holds another result of {name!r} with seed {seed} than a run before it")
     if len(chosen) > 1:
         raise ValueError(f"the runs were judged on different puzzles: {sorted(chosen)} (test_puzzles, test_seed)")
-    count, seed = chosen.pop()
-    return puzzles(count, seed, held_out=True)
+    known = ["start", *TITLES]
+    names = sorted({name for name, _ in found}, key=lambda name: known.index(name) if name in known else len(known))
+    seeds = sorted({seed for _, seed in found})
+    if missing := [f"{name} with seed {seed}" for seed in seeds for name in names if (name, seed) not in found]:
+        raise ValueError(f"the runs have no result of {', '.join(missing)}; give runs that have every model and seed")
+    count, test_seed = chosen.pop()
+    results = {seed: {name: found[name, seed] for name in names} for seed in seeds}
+    return results, puzzles(count, test_seed, held_out=True)
 
 
 def table(results: Results, rows: Sequence[dict[str, Any]]) -> str:
@@ -155,7 +164,7 @@ def report(results: Results, rows: Sequence[dict[str, Any]], run: Path) -> str:
 class Arguments:
     """The runs, and where to write."""
 
-    runs: list[Path] = field(metadata={"help": "Run folders of scripts.signs.compare."})
+    runs: list[Path] = field(metadata={"help": "Run folders of scripts.signs.compare, or results packed from them."})
     picture: Path | None = field(default=None, metadata={"help": "PNG to write."})
 
 
@@ -163,10 +172,8 @@ def main() -> None:
     """The command line."""
     (chosen,) = parse(Arguments, description=__doc__, places=("runs",))
     need_reports()
-    if missing := [str(run) for run in chosen.runs if not (run / "results.json").is_file()]:
-        fail(f"{missing} hold no results.json; give run folders of finished runs")
-    with user_errors(OSError, ValueError, TypeError):
-        results, rows = read_results(chosen.runs), judged_on(chosen.runs)
+    with user_errors(OSError, ValueError):
+        results, rows = read_results(chosen.runs)
         print(table(results, rows), end="")
         if chosen.picture:
             plot(results, rows, chosen.picture)

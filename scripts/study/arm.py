@@ -1,7 +1,6 @@
 """One arm of a study with one seed: train to the budget, decode the test puzzles, write the result."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,19 +28,20 @@ from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter
-from llm_rl.training.storage import save_arrays, write_text_whole
-from scripts.study.config import BASES, EVERY_CELL, STANDARD_RULE, Arm, Decoding, Regime
+from llm_rl.training.storage import write_text_whole
+from scripts.study.config import BASE, EVERY_CELL, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_dllm.held_out import check_held_out
 from sudoku_dllm.models import record_sizes
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.run_page.replays import chosen, replay_in
+from sudoku_dllm.trials.record import write_job
 from sudoku_env.order import random_order_floor
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.symmetries import symmetric_prompts
 
 TEMPLATE = "compact"
-RESULT, OUTCOMES, METRICS, REPLAYS = "result.json", "outcomes.npz", "metrics.jsonl", "replays.json"
+METRICS, REPLAYS = "metrics.jsonl", "replays.json"
 OUTCOME_FIELDS = {
     "solved": "solved",
     "forward_passes": "forward_passes",
@@ -72,12 +72,6 @@ def training_arguments(arm: Arm, folder: Path, seed: int) -> TrainingArguments:
     return kind(**{**defaults, **arm.arguments, **own})
 
 
-def same_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two settings are the same once written as JSON."""
-    first, second = (json.dumps(settings, sort_keys=True, default=str) for settings in (one, other))
-    return first == second
-
-
 def decode_as(model: nn.Module, puzzles: PuzzleBatch, how: Decoding, *, seed: int) -> Decode:
     """Decode puzzles once in one way.
 
@@ -95,7 +89,7 @@ class ArmRun:
 
     Args:
         regime: The regime that the arm belongs to.
-        arm: Name of the arm, or of a base.
+        arm: Name of the arm, or "base".
         seed: Random seed of training and of decoding.
         folder: Where `result.json`, `outcomes.npz`, metrics, ten decodes and the model go.
 
@@ -106,8 +100,7 @@ class ArmRun:
 
     def __init__(self, regime: Regime, arm: str, seed: int, folder: Path) -> None:
         self.regime, self.arm, self.seed, self.folder = regime, arm, seed, folder
-        self.source = regime.bases.get(arm, regime.base)
-        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(self.source)
+        self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(regime.base)
         self.train = self._load(regime.train, regime.train_puzzles, regime.train_images)
         self.validation = self._load(regime.validation, regime.validation_puzzles)
         self.tests = {"test": self._load(regime.test, regime.test_puzzles)}
@@ -127,19 +120,19 @@ class ArmRun:
         return PlaceboTask(pad_id, tail_id) if rule == EVERY_CELL else SudokuTask(pad_id, tail_id, rule=rule)
 
     def run(self, budget: Budget | None, *, machine: str) -> None:
-        """Train unless the arm is a base, decode and write the result.
+        """Train unless the arm is the base, decode and write the result.
 
         Args:
-            budget: What training may spend; None for a base.
+            budget: What training may spend; None for the base.
             machine: What it runs on, for the record.
 
         Raises:
-            ValueError: An arm that trains has no budget, or a base has one.
+            ValueError: An arm that trains has no budget, or the base has one.
         """
-        if (budget is None) != (self.arm in BASES):
-            raise ValueError(f"arm {self.arm!r} with budget {budget}: bases have none, all other arms need one")
+        if (budget is None) != (self.arm == BASE):
+            raise ValueError(f"arm {self.arm!r} with budget {budget}: the base has none, all other arms need one")
         self.folder.mkdir(parents=True, exist_ok=True)
-        model: PreTrainedModel = AutoModelForMaskedLM.from_pretrained(self.source).float()
+        model: PreTrainedModel = AutoModelForMaskedLM.from_pretrained(self.regime.base).float()
         spent = {"cpu_seconds": 0.0, "updates": 0, "puzzles_seen": 0} if budget is None else self._train(model, budget)
         summaries: dict[str, dict[str, Any]] = {}
         outcomes: dict[str, Any] = {}
@@ -157,7 +150,6 @@ class ArmRun:
                 summaries[name]["decodings"][how.label] = found.summary()
                 for field, column in OUTCOME_FIELDS.items():
                     outcomes[f"{name}/{how.label}/{field}"] = getattr(found.evaluation, column)
-        save_arrays(self.folder / OUTCOMES, outcomes)
         result = {
             "arm": self.arm,
             "seed": self.seed,
@@ -167,7 +159,7 @@ class ArmRun:
             **spent,
             "sets": summaries,
         }
-        write_text_whole(self.folder / RESULT, json.dumps(result, indent=2))
+        write_job(self.folder, result, outcomes)
 
     def _train(self, model: PreTrainedModel, budget: Budget) -> dict[str, Any]:
         """Train to the budget; what was spent and how it went."""

@@ -18,8 +18,8 @@ from sudoku_env.errors import SudokuError
 from sudoku_env.logic import rule_index
 from sudoku_env.symmetries import Symmetries
 
-BASES = ("base", "base_unannealed")
-"""Arms that every regime has without naming them: the models as they are."""
+BASE = "base"
+"""The arm that every regime has without naming it: the model that the others start from."""
 
 OWN_ARGUMENTS = {
     "output_dir", "seed", "data_seed", "max_steps", "num_train_epochs", "lr_scheduler_type", "lr_scheduler_kwargs",
@@ -191,7 +191,6 @@ class Regime:
         evaluation: How to decode; the first one also selects, and its order is reported.
         seeds: Seeds of training.
         arms: Name → arm.
-        base_unannealed: Folder of the base before its learning rate was annealed.
         hard_test: Prompts for a table of its own, e.g. the hard tail.
         train_puzzles: Train on the first so many prompts; 0 is all.
         train_images: Boards that each of them becomes, itself and random images of it; 1 is the prompts alone.
@@ -219,7 +218,6 @@ class Regime:
     evaluation: tuple[Decoding, ...]
     seeds: tuple[int, ...]
     arms: Mapping[str, Arm]
-    base_unannealed: str | None = None
     hard_test: str | None = None
     train_puzzles: int = 0
     train_images: int = 1
@@ -257,23 +255,17 @@ class Regime:
         for name, arm in self.arms.items():
             _check_name(name)
             other = arm.budget.same_as
-            if name in BASES:
-                raise ValueError(f"arm {name!r} has the name of a base; choose another")
+            if name == BASE:
+                raise ValueError(f"arm {name!r} has the name of the base; choose another")
             if other is not None and (other not in self.arms or self.arms[other].budget.same_as is not None):
                 raise ValueError(f"arm {name}: same_as={other!r} must be an arm of the regime with a budget of its own")
-        if self.reference is not None and self.reference not in (*self.bases, *self.arms):
-            raise ValueError(f"reference={self.reference!r} must be one of {[*self.bases, *self.arms]}")
+        if self.reference is not None and self.reference not in (BASE, *self.arms):
+            raise ValueError(f"reference={self.reference!r} must be one of {[BASE, *self.arms]}")
 
     @property
     def reference_arm(self) -> str:
         """The arm that the others are compared with."""
-        return self.reference or next((name for name, arm in self.arms.items() if arm.control), BASES[0])
-
-    @property
-    def bases(self) -> dict[str, str]:
-        """Name → folder of the models that are only evaluated."""
-        folders = zip(BASES, (self.base, self.base_unannealed), strict=True)
-        return {name: folder for name, folder in folders if folder is not None}
+        return self.reference or next((name for name, arm in self.arms.items() if arm.control), BASE)
 
     @property
     def room_decodings(self) -> list[tuple[Decoding, Decoding]]:
@@ -293,19 +285,18 @@ class Regime:
     def decodings(self, arm: str) -> list[Decoding]:
         """How an arm is judged; the base also by margin beside the oracle."""
         room = [one for pair in self.room_decodings for one in pair]
-        return list(dict.fromkeys([*self.evaluation, *(room if arm == "base" else [])]))
+        return list(dict.fromkeys([*self.evaluation, *(room if arm == BASE else [])]))
 
     def settings(self, arm: str) -> dict[str, Any]:
         """Everything that the result of an arm depends on beside its seed, as JSON would hold it."""
         kept = asdict(self)
         for name in (
-            "arms", "seeds", "remarks", "passes", "save", "evaluation", "base", "base_unannealed", "hard_share",
-            "reference",
+            "arms", "seeds", "remarks", "passes", "save", "evaluation", "base", "hard_share", "reference"
         ):  # fmt: skip
             del kept[name]
         if self.train_images == 1:
             del kept["train_images"], kept["train_symmetries"]  # results written before there was a choice lack them
-        chosen = {"folder": self.bases[arm]} if arm in BASES else {"folder": self.base, **asdict(self.arms[arm])}
+        chosen = {"folder": self.base, **({} if arm == BASE else asdict(self.arms[arm]))}
         chosen.pop("control", None)
         if chosen.get("rule") == STANDARD_RULE:
             del chosen["rule"]  # as results have it that were written before there was a choice

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from scripts.study.arm import METRICS, REPLAYS
-from scripts.study.results import RegimeResults, by_tokens, result_folder, sweeps
+from scripts.study.results import RegimeResults, by_tokens, sweeps
 from scripts.study.tables import cost_table, lead_table, order_table, passes_table
 from sudoku_dllm.machine import versions
 from sudoku_dllm.run_page.curves import loss_curve
 from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table, replays_of_json
+from sudoku_dllm.trials.record import job_name
 
 
 def write_page(found: Sequence[RegimeResults], runs: Path, command: str) -> Path:
@@ -60,7 +61,7 @@ def _tables(results: RegimeResults) -> list[Table]:
 def _loss(results: RegimeResults, runs: Path) -> Curve:
     """The loss of each arm with its first seed."""
     logs = {
-        arm: result_folder(runs, results.name, arm, min(by_seed)) / METRICS for arm, by_seed in results.results.items()
+        arm: runs / job_name(results.name, arm, seed=min(by_seed)) / METRICS for arm, by_seed in results.results.items()
     }
     curve = loss_curve(logs)
     return replace(curve, title=f"{results.name}: {curve.title.lower()}")
@@ -69,7 +70,7 @@ def _loss(results: RegimeResults, runs: Path) -> Curve:
 def _replays(results: RegimeResults, runs: Path) -> list[Replay]:
     """The decodes that the last arm kept; none from a folder of results alone."""
     arm, by_seed = list(results.results.items())[-1]
-    path = result_folder(runs, results.name, arm, min(by_seed)) / REPLAYS
+    path = runs / job_name(results.name, arm, seed=min(by_seed)) / REPLAYS
     if not path.is_file():
         return []
     kept = replays_of_json(json.loads(path.read_text(encoding="utf-8")))

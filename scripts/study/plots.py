@@ -7,7 +7,7 @@ import numpy as np
 
 from llm_rl.training.reports import load_pyplot
 from llm_rl.training.storage import save_figure
-from scripts.study.config import BASES
+from scripts.study.config import BASE
 from scripts.study.results import RegimeResults, sweeps
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def plot_regime(results: RegimeResults, path: str | Path) -> None:
         [one.label for one in results.regime.evaluation],
         sweeps(results.regime),
     )
-    pairs = [pair for pair in results.pairs() if pair[1] not in BASES]
+    pairs = [pair for pair in results.pairs() if pair[1] != BASE]
     widths = [4 + 0.2 * len(arms) * len(labels), *([5] if pairs else []), *[5] * len(found)]
     figure, axes = plt.subplots(
         1, len(widths), figsize=(sum(widths), 5), width_ratios=widths, squeeze=False, constrained_layout=True

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,34 +17,27 @@ from dllm_rl.statistics import (
     ratio_contributions,
     sweep_difference,
 )
-from scripts.study.arm import OUTCOMES, RESULT, same_settings
-from scripts.study.config import BASES, Decoding, Regime, StudyConfigError
+from scripts.study.config import BASE, Decoding, Regime, StudyConfigError
+from sudoku_dllm.trials.record import Records, job_name
 from sudoku_env.order import ladder_rounds
 from sudoku_env.prompts.text import parse_puzzle
 from sudoku_env.puzzles import read_prompts
 
 
-def result_folder(runs: Path, regime: str, arm: str, seed: int) -> Path:
-    """Where the result of an arm with one seed lies."""
-    return runs / regime / arm / f"seed{seed}"
-
-
-def read_result(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The result in a folder; None if there is none yet.
+def checked_result(records: Records, job: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The result of a job; None if there is none yet.
 
     Raises:
         StudyConfigError: It was made with other settings.
     """
-    path = folder / RESULT
-    if not path.exists():
+    result = records.result(job)
+    if result is None:
         return None
-    result = json.loads(path.read_text(encoding="utf-8"))
-    if not same_settings(result["settings"], settings):
-        old, new = json.loads(json.dumps([result["settings"], settings], default=str))
-        changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+    old, new = json.loads(json.dumps([result["settings"], settings], default=str))
+    if changed := sorted(name for name in {*old, *new} if old.get(name) != new.get(name)):
         raise StudyConfigError(
-            f"{path} was made with other settings ({', '.join(changed)} differ); remove its folder, or give the arm or "
-            "the regime another name"
+            f"{records.folder / job} was made with other settings ({', '.join(changed)} differ); remove its folder, or "
+            "give the arm or the regime another name"
         )
     return result
 
@@ -60,7 +52,7 @@ class RegimeResults:
     Attributes:
         name: Name of the regime.
         regime: Configuration of the regime.
-        results: Arm → seed → result; bases first, with one seed each. Arms without a result are left out.
+        results: Arm → seed → result; the base first, with one seed. Arms without a result are left out.
         outcomes: Arm → seed → "set/decoding/field" → `(N,)`.
     """
 
@@ -70,7 +62,7 @@ class RegimeResults:
     outcomes: dict[str, dict[int, dict[str, NDArray[Any]]]]
 
     @classmethod
-    def load(cls, runs: Path, name: str, regime: Regime) -> "RegimeResults":
+    def load(cls, records: Records, name: str, regime: Regime) -> "RegimeResults":
         """Read what is there.
 
         Raises:
@@ -79,12 +71,11 @@ class RegimeResults:
         results: dict[str, dict[int, dict[str, Any]]] = {}
         outcomes: dict[str, dict[int, dict[str, NDArray[Any]]]] = {}
         for arm, seed in jobs(regime):
-            folder = result_folder(runs, name, arm, seed)
-            result = read_result(folder, regime.settings(arm))
+            job = job_name(name, arm, seed=seed)
+            result = checked_result(records, job, regime.settings(arm))
             if result is not None:
                 results.setdefault(arm, {})[seed] = result
-                with np.load(folder / OUTCOMES) as arrays:
-                    outcomes.setdefault(arm, {})[seed] = dict(arrays)
+                outcomes.setdefault(arm, {})[seed] = records.outcomes(job)
         return cls(name, regime, results, outcomes)
 
     def hardest(self, share: float) -> tuple["RegimeResults", int]:
@@ -109,14 +100,14 @@ class RegimeResults:
         return replace(self, outcomes=outcomes), int(rounds[rows].min())
 
     def seeds(self, *arms: str) -> list[int]:
-        """The seeds that all of these arms have; a base has any."""
-        found = [set(self.results[arm]) for arm in arms if arm not in BASES]
+        """The seeds that all of these arms have; the base has any."""
+        found = [set(self.results[arm]) for arm in arms if arm != BASE]
         return sorted(set.intersection(*found)) if found else [self.regime.seeds[0]]
 
     def table(self, arm: str, puzzles: str, label: str, field: str, seeds: list[int]) -> NDArray[np.float64]:
         """Outcomes float64 `(S, N)`: one row a seed."""
         by_seed = self.outcomes[arm]
-        rows = [by_seed[self.regime.seeds[0] if arm in BASES else seed] for seed in seeds]
+        rows = [by_seed[self.regime.seeds[0] if arm == BASE else seed] for seed in seeds]
         return np.stack([row[f"{puzzles}/{label}/{field}"] for row in rows]).astype(float)
 
     def mean(self, arm: str, puzzles: str, label: str, name: str) -> float:
@@ -154,12 +145,12 @@ class RegimeResults:
         return name if name in self.results else None
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The comparisons: each arm with each control, the reference and each base; each control with the latter two.
+        """The comparisons: each arm with each control, the reference and the base; each control with the latter two.
 
         No pair comes twice, so a control is not compared with a reference that is no control itself.
         """
-        trained = [arm for arm in self.results if arm not in BASES]
-        bases = [arm for arm in self.results if arm in BASES]
+        trained = [arm for arm in self.results if arm != BASE]
+        bases = [arm for arm in self.results if arm == BASE]
         controls = [arm for arm in trained if self.regime.arms[arm].control]
         references = [arm for arm in trained if arm == self.reference]
         for arm in trained:
@@ -202,9 +193,8 @@ class RegimeResults:
 
 
 def jobs(regime: Regime) -> Iterator[tuple[str, int]]:
-    """Arms with their seeds in an order in which they can run: bases, then budgets of their own, then borrowed ones."""
-    for base in regime.bases:
-        yield base, regime.seeds[0]
+    """Arms with their seeds in an order in which they can run: the base, budgets of their own, then borrowed ones."""
+    yield BASE, regime.seeds[0]
     for borrowed in (False, True):
         for arm, spec in regime.arms.items():
             if (spec.budget.same_as is not None) == borrowed:

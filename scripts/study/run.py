@@ -3,8 +3,8 @@
 Each arm with each seed is a process of its own, one thread wide. An arm that has its result file is not run again, so a
 study that was stopped goes on where it was.
 
-    python -m scripts.study.run configs/study.yaml --jobs 2
-    python -m scripts.study.run configs/study.yaml --report_only True
+    python -m scripts.study.run configs/causes.yaml --jobs 2 --output_dir runs/causes --report docs/causes.md
+    python -m scripts.study.run configs/causes.yaml --report_only true --output_dir data/study/causes
 """
 
 import os
@@ -29,11 +29,12 @@ from llm_rl.training.command_line import (
     user_errors,
 )
 from scripts.study.arm import training_arguments
-from scripts.study.config import BASES, Regime, StudyConfigError, load_study
+from scripts.study.config import BASE, Regime, StudyConfigError, load_study
 from scripts.study.page import write_page
 from scripts.study.report import write_report
-from scripts.study.results import RegimeResults, jobs, read_result, result_folder
+from scripts.study.results import RegimeResults, checked_result, jobs
 from scripts.study.tables import room_table
+from sudoku_dllm.trials.record import Records, job_name
 from sudoku_env.errors import SudokuError
 
 Job = tuple[str, str, int]
@@ -45,12 +46,12 @@ class Arguments:
 
     config: str = field(metadata={"help": "The study, YAML; see scripts.study.config.Regime."})
     regimes: list[str] = field(default_factory=list, metadata={"help": "Run these regimes only."})
-    arms: list[str] = field(default_factory=list, metadata={"help": "Run these arms only, bases included."})
+    arms: list[str] = field(default_factory=list, metadata={"help": 'Run these arms only, "base" included.'})
     seeds: list[int] = field(default_factory=list, metadata={"help": "Run these seeds only."})
     jobs: int = field(default=1, metadata={"help": "Processes at a time; not more than free cores."})
     report_only: bool = field(default=False, metadata={"help": "Run nothing; write the report of what is there."})
     output_dir: str = field(default="runs/study", metadata={"help": "Folder of results, logs and models."})
-    report: str = field(default="docs/study.md", metadata={"help": "Report to write, pictures in images/ beside."})
+    report: str = field(default="runs/study.md", metadata={"help": "Report to write, pictures in images/ beside."})
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
@@ -61,7 +62,7 @@ def selected(regimes: dict[str, Regime], args: Arguments) -> list[Job]:
     """The jobs that the command asks for, in an order in which they can run."""
     known: dict[str, tuple[list[Any], set[Any]]] = {
         "regimes": (args.regimes, set(regimes)),
-        "arms": (args.arms, {*BASES, *(arm for regime in regimes.values() for arm in regime.arms)}),
+        "arms": (args.arms, {BASE, *(arm for regime in regimes.values() for arm in regime.arms)}),
         "seeds": (args.seeds, {seed for regime in regimes.values() for seed in regime.seeds}),
     }
     for name, (asked, there) in known.items():
@@ -73,7 +74,7 @@ def selected(regimes: dict[str, Regime], args: Arguments) -> list[Job]:
         for arm, seed in jobs(regime)
         if (not args.regimes or name in args.regimes)
         and (not args.arms or arm in args.arms)
-        and (not args.seeds or seed in args.seeds or arm in BASES)
+        and (not args.seeds or seed in args.seeds or arm == BASE)
     ]
 
 
@@ -84,11 +85,10 @@ def check(wanted: list[Job], regimes: dict[str, Regime]) -> None:
         for option in ("train", "validation", "test", "hard_test"):
             if (path := getattr(regime, option)) is not None:
                 need_file(f"config, regime {name}, {option}", path)
-        for option, folder in regime.bases.items():
-            need_model(f"config, regime {name}, {option}", folder)
+        need_model(f"config, regime {name}, base", regime.base)
     with TemporaryDirectory() as scratch:
         for name, arm, seed in wanted:
-            if arm not in BASES:
+            if arm != BASE:
                 with user_errors(ValueError):
                     training_arguments(regimes[name].arms[arm], Path(scratch), seed)
 
@@ -96,7 +96,7 @@ def check(wanted: list[Job], regimes: dict[str, Regime]) -> None:
 def run(job: Job, args: Arguments) -> int:
     """Run one arm with one seed in a process of its own; its exit status."""
     regime, arm, seed = job
-    folder = result_folder(Path(args.output_dir), regime, arm, seed)
+    folder = Path(args.output_dir) / job_name(regime, arm, seed=seed)
     folder.mkdir(parents=True, exist_ok=True)
     worker = [sys.executable, "-m", "scripts.study.run_arm", args.config, regime, arm, str(seed)]
     with (folder / "log.txt").open("w", encoding="utf-8") as log:
@@ -115,14 +115,15 @@ def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> l
     Returns:
         The jobs that failed, or could not start because their lender has no result.
     """
-    runs = Path(args.output_dir)
+    records = Records(Path(args.output_dir))
 
     def lender(job: Job) -> Job | None:
         arm = regimes[job[0]].arms.get(job[1])
         return None if arm is None or arm.budget.same_as is None else (job[0], arm.budget.same_as, job[2])
 
     def has_result(job: Job) -> bool:
-        return read_result(result_folder(runs, *job), regimes[job[0]].settings(job[1])) is not None
+        name, arm, seed = job
+        return checked_result(records, job_name(name, arm, seed=seed), regimes[name].settings(arm)) is not None
 
     waiting = [job for job in wanted if not has_result(job)]
     print(f"{len(wanted) - len(waiting)} of {len(wanted)} results are there; {len(waiting)} to run.", flush=True)
@@ -143,15 +144,16 @@ def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> l
                     running[pool.submit(run, job, args)] = (job, time.perf_counter())
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 job, started = running.pop(future)
-                name, arm, _ = job
-                state = f"failed with status {future.result()}, see {result_folder(runs, *job) / 'log.txt'}"
+                name, arm, seed = job
+                log = records.folder / job_name(name, arm, seed=seed) / "log.txt"
+                state = f"failed with status {future.result()}, see {log}"
                 if future.result() == 0:
                     state = "done"
                 else:
                     failed.append(job)
                 print(f"{' '.join(map(str, job))}: {state} ({time.perf_counter() - started:.0f} s)", flush=True)
-                if arm == "base" and job not in failed:
-                    print(room_table(RegimeResults.load(runs, name, regimes[name]), "test"), flush=True)
+                if arm == BASE and job not in failed:
+                    print(room_table(RegimeResults.load(records, name, regimes[name]), "test"), flush=True)
     return failed
 
 
@@ -169,7 +171,8 @@ if not args.report_only:
         failed = run_all(wanted, regimes, args)
 command = shlex.join(["python", "-m", "scripts.study.run", args.config])
 with user_errors(StudyConfigError):
-    found = [RegimeResults.load(Path(args.output_dir), name, regime) for name, regime in regimes.items()]
+    records = Records(Path(args.output_dir))
+    found = [RegimeResults.load(records, name, regime) for name, regime in regimes.items()]
 write_report(found, Path(args.report), remarks=remarks, command=command)
 print(f"{args.report} written.")
 if any(results.results for results in found):

@@ -19,9 +19,9 @@ A LLaDA (masked-diffusion language model) of {parameters:,} parameters that comp
 - **Data**: {training:,} {source} with {clues_low} to {clues_high} clues and one solution, {rule}; grids of the
   train split only.
 - **Training**: masked-diffusion SFT (mask ratio t ~ U(0,1), loss weighted 1/t, only positions that pre-filling leaves
-  open are masked). {anneal_from:,} updates of {batch_size} puzzles at rate {learning_rate:g}, then {anneal_steps:,}
-  while it falls linearly to zero. AdamW, β₂ 0.98, weight decay 0.01, {precision}. Seed {seed}, {minutes:.0f} minutes on
-  {machine}.
+  open are masked). {beginning}{anneal_from:,} updates of {batch_size} puzzles at rate {learning_rate:g}, then
+  {anneal_steps:,} while it falls linearly to zero. AdamW, β₂ 0.98, weight decay 0.01, {precision}. Seed {seed},
+  {minutes:.0f} minutes on {machine}.
 - **Made by** `python -m scripts.sudoku.pretrain`; `arguments.json` beside holds every setting, `curve.jsonl` the
   held-out accuracy during training.
 
@@ -58,6 +58,7 @@ def write_card(
         **run,
         "name": arguments["name"] or f"llada-sudoku{arguments['size']}x{arguments['size']}",
         "rule": rule,
+        "beginning": f"From the weights of `{arguments['start']}`, " if arguments["start"] else "",
         "wording": wording,
         "source": "generated puzzles" if arguments["puzzles"] else images,
         "dtype": arguments["save_dtype"],

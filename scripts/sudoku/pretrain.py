@@ -33,7 +33,7 @@ from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.checkpoint import CheckpointError
-from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
+from llm_rl.training.command_line import USER_ERRORS, fail, need_model, parse, user_errors
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.storage import write_text_whole
 from scripts.sudoku.endless import EndlessPuzzles
@@ -48,6 +48,9 @@ from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.split import in_split
 
+SIZES = ("d_model", "n_layers", "n_heads", "mlp_hidden_size", "rope_theta", "vocab_size")
+"""What a model to begin with must have as the recipe says."""
+
 
 @dataclass
 class PretrainArguments:
@@ -55,6 +58,9 @@ class PretrainArguments:
 
     output_dir: str = field(default="runs/pretrain", metadata={"help": "Folder to write to."})
     name: str | None = field(default=None, metadata={"help": "Name of the model, in its card."})
+    start: str | None = field(
+        default=None, metadata={"help": "Folder of a model of the recipe's sizes to begin with; None: random weights."}
+    )
     size: int = field(default=6, metadata={"help": "Board size."})
     clues_low: int = field(default=28, metadata={"help": "Fewest clues of a training puzzle."})
     clues_high: int = field(default=34, metadata={"help": "Most clues of a training puzzle."})
@@ -197,7 +203,27 @@ with user_errors(ValueError):
     tokenizer = build_small_tokenizer(args.size, args.chunk, args.answer_layout)
     for name in args.curve_strategies:
         get_strategy(name)
-run_folder = RunFolder(args)
+config = LladaConfig(
+    d_model=args.d_model,
+    n_layers=args.n_layers,
+    n_heads=args.n_heads,
+    mlp_hidden_size=args.mlp_hidden_size,
+    rope_theta=args.rope_theta,
+    vocab_size=len(tokenizer),
+    max_sequence_length=1024,
+    mask_token_id=tokenizer.mask_token_id,
+    bos_token_id=tokenizer.bos_token_id,
+    eos_token_id=tokenizer.eos_token_id,
+    pad_token_id=tokenizer.pad_token_id,
+)
+if args.start is not None:
+    need_model("start", args.start)
+    with user_errors(*USER_ERRORS):
+        begun = LladaConfig.from_pretrained(args.start)
+    wanted = {name: getattr(config, name) for name in SIZES}
+    if wanted != (found := {name: getattr(begun, name) for name in SIZES}):
+        fail(f"--start {args.start} has the sizes {found}, but the recipe has {wanted}")
+run_folder = RunFolder(args, inputs=[] if args.start is None else [args.start])
 set_seed(args.seed)
 task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
 
@@ -237,20 +263,7 @@ sets = {
     "transfer": prepare(12 * args.eval_puzzles, hard_clues, "validation", args.seed + 3)[: args.eval_puzzles],
 }
 output = run_folder.open(asdict(args))
-config = LladaConfig(
-    d_model=args.d_model,
-    n_layers=args.n_layers,
-    n_heads=args.n_heads,
-    mlp_hidden_size=args.mlp_hidden_size,
-    rope_theta=args.rope_theta,
-    vocab_size=len(tokenizer),
-    max_sequence_length=1024,
-    mask_token_id=tokenizer.mask_token_id,
-    bos_token_id=tokenizer.bos_token_id,
-    eos_token_id=tokenizer.eos_token_id,
-    pad_token_id=tokenizer.pad_token_id,
-)
-model = LladaForMaskedLM(config)
+model = LladaForMaskedLM(config) if args.start is None else LladaForMaskedLM.from_pretrained(args.start).float()
 known = f"{len(training):,} training puzzles" if args.puzzles else "training puzzles without an end"
 print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {known}")
 callbacks = [CurveCallback(sets, args, plan), MetricsWriter(output / "training_log.jsonl")]

@@ -3,7 +3,7 @@
 A Llama from scratch, by default of a million parameters, learns 4×4 Sudoku by tools from the ladder's games, in which a
 share of the digits is asked for by `hint`. From there both arms train for the same CPU seconds: `grpo` on games of its
 own, which pay 1 for a solved grid less what hints cost, `more` on more of the ladder's games. Judged on held-out grids,
-sampled with the same random numbers and greedily. The run folder receives `results.json`, `table.csv` and the starts,
+sampled with the same random numbers and greedily. The run folder receives each result, `table.csv` and the starts,
 which `--starts` takes from there another time.
 
     python -m scripts.tool_games.compare [--seeds 0 1 2 --learning_rate 1e-4 --cpu_seconds 240]
@@ -11,7 +11,6 @@ which `--starts` takes from there another time.
 
 import copy
 import csv
-import json
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,11 +27,12 @@ from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_
 from llm_rl.training.command_line import fail, need_model, parse, user_errors
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.quiet import quiet_libraries
-from llm_rl.training.storage import whole_folder, write_text_whole
+from llm_rl.training.storage import whole_folder
 from scripts.short_training import short_training
 from scripts.tiny_llama import tiny_llama
 from scripts.tool_games.task import CALL_TOKENS, CALLS, SIZE, games, hints, make_game, solved, tokenizer, trajectories
 from sudoku_dllm.machine import machine
+from sudoku_dllm.trials.record import job_name, write_job
 
 ARMS = ("grpo", "more")
 MEASURES = {
@@ -143,23 +143,18 @@ def make_trainer(arm: str, model: Any, seed: int) -> Any:
     return supervised_trainer(model, RunArguments(**settings), lessons, words)
 
 
-def write_results() -> None:
-    """The results so far, as JSON and as a table with a line for each model."""
-    told = {"machine": machine(), "arguments": asdict(given), "results": results}
-    write_text_whole(run / "results.json", json.dumps(told, indent=2))
+def keep(name: str, seed: int, steps: int, line: dict[str, float]) -> None:
+    """Write and tell the result of a model, and the table of those so far with a line for each."""
+    about = {"arm": name, "seed": seed, "machine": machine(), "settings": asdict(given)}
+    write_job(run / job_name(name, seed=seed), {**about, "steps": steps, **line}, {})
+    results[name, seed] = line
     with (run / "table.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
-        names = next(iter(next(iter(results.values())).values()))
-        table.writerow(["seed", "model", *names])
-        for seed, found in results.items():
-            table.writerows(
-                [seed, model, *(f"{value:.4g}" for value in line.values())] for model, line in found.items()
-            )
-
-
-def tell(name: str, line: dict[str, float]) -> None:
-    """One line about a model."""
-    print(f"  {name}: " + ", ".join(f"{key} {value:.3f}" for key, value in line.items()), flush=True)
+        table.writerow(["seed", "model", *line])
+        for (model, seed_of), each in results.items():
+            table.writerow([seed_of, model, *(f"{value:.4g}" for value in each.values())])
+    told = ", ".join(f"{key} {value:.3f}" for key, value in line.items())
+    print(f"  {name}, {steps} steps: {told}", flush=True)
 
 
 (given,) = parse(CompareArguments, description=__doc__)
@@ -181,15 +176,14 @@ train, test = (
     [{name: row[name] for name in ("prompt", "puzzle")} for row in part]
     for part in (rows, games(given.test_puzzles, 1, held_out=True, clues=clues))
 )
-results: dict[str, dict[str, dict[str, float]]] = {}
+results: dict[tuple[str, int], dict[str, float]] = {}
 for seed in given.seeds:
     began = time.process_time()
     start = make_start(seed)
     took = time.process_time() - began
-    results[str(seed)] = found = {"start": judged(start, seed)}
     size = sum(weight.numel() for weight in start.parameters())
     print(f"seed {seed}, {size:,} parameters, {took:.0f} CPU seconds for the start", flush=True)
-    tell("start", found["start"])
+    keep("start", seed, 0, judged(start, seed))
     for arm in given.arms:
         set_seed(seed)
         model = copy.deepcopy(start)
@@ -197,6 +191,4 @@ for seed in given.seeds:
         trainer.remove_callback(PrinterCallback)
         budget = BudgetCallback(Budget("cpu_seconds", given.cpu_seconds), rows_after(trainer))
         train_to_budget(trainer, budget, trapezoid(0.05, 0.3))
-        found[arm] = judged(model, seed)
-        tell(f"{arm}, {trainer.state.global_step} steps", found[arm])
-        write_results()
+        keep(arm, seed, trainer.state.global_step, judged(model, seed))

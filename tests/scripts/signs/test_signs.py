@@ -1,13 +1,12 @@
 """The task of `scripts/signs`, and its comparison as a user runs it, in small."""
 
-import json
 import random
 from itertools import permutations, product
 from pathlib import Path
 
 import pytest
 
-from scripts.signs.report import Result, read_results, table, write_results
+from scripts.signs.report import Result, read_results, table, write_result
 from scripts.signs.task import (
     ANSWER_TOKENS,
     LARGEST,
@@ -22,6 +21,7 @@ from scripts.signs.task import (
     tokenizer,
     value,
 )
+from sudoku_dllm.trials.record import pack, write_job
 from tests.helpers.warm_process import run_script
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "signs" / "compare.py"
@@ -105,9 +105,9 @@ def compare(folder: Path, *arms: str, **options: float) -> dict[str, float]:
     done = run_script(SCRIPT, ["--seeds", "0", "--arms", *arms, *words, "--output_dir", folder])
     assert done.returncode == 0, done.stderr[-3000:]
     assert (folder / "solved.png").stat().st_size and (folder / "table.md").read_text("utf-8") in done.stdout
-    found = json.loads((folder / "results.json").read_text("utf-8"))["0"]
-    assert {len(one["solved"]) for one in found.values()} == {chosen["test_puzzles"]}
-    return {name: one.mean for name, one in read_results([folder])["0"].items()}
+    found, rows = read_results([folder])
+    assert {len(one.solved) for one in found[0].values()} == {len(rows)} == {chosen["test_puzzles"]}
+    return {name: one.mean for name, one in found[0].items()}
 
 
 def test_arms_without_pairs(tmp_path: Path) -> None:
@@ -136,11 +136,19 @@ def test_rates_that_are_none_are_named(tmp_path: Path, word: str) -> None:
     assert f"--rates {word}: give ARM=RATE" in done.stderr
 
 
-def results(*by_seed: dict[str, list[float]]) -> dict[str, dict[str, Result]]:
+def results(*by_seed: dict[str, list[float]]) -> dict[int, dict[str, Result]]:
     return {
-        str(seed): {name: Result(solved, 10 * seed, 2.0) for name, solved in found.items()}
+        seed: {name: Result(solved, 10 * seed, 2.0) for name, solved in found.items()}
         for seed, found in enumerate(by_seed)
     }
+
+
+def write(run: Path, found: dict[int, dict[str, Result]], *, test_seed: int = 5) -> Path:
+    settings = {"test_puzzles": 2, "test_seed": test_seed}
+    for seed, by_name in found.items():
+        for name, result in by_name.items():
+            write_result(run, name, seed, result, settings=settings)
+    return run
 
 
 def test_the_table_has_leads_over_start_and_control_with_both_intervals() -> None:
@@ -162,35 +170,40 @@ def test_the_table_has_leads_over_start_and_control_with_both_intervals() -> Non
 
 def test_runs_of_several_seeds_make_one_table_and_picture(tmp_path: Path) -> None:
     every = results({"start": [0.0, 0.5]}, {"start": [1.0, 0.5]})
-    for seed, found in every.items():
-        (tmp_path / seed).mkdir()
-        write_results({seed: found}, tmp_path / seed)
-        (tmp_path / seed / "arguments.json").write_text('{"test_puzzles": 2, "test_seed": 5}')
+    runs = [write(tmp_path / str(seed), {seed: found}) for seed, found in every.items()]
     picture = tmp_path / "signs.png"
-    done = run_script(REPORT, [tmp_path / "0", tmp_path / "1", "--picture", picture])
+    done = run_script(REPORT, [*runs, "--picture", picture])
     assert done.returncode == 0 and done.stdout == table(every, puzzles(2, 5, held_out=True)) and picture.stat().st_size
 
 
 def test_runs_of_several_arms_make_one_table(tmp_path: Path) -> None:
-    for arm, shares in (("grpo", [1.0, 0.5]), ("placebo", [0.0, 0.5])):
-        (tmp_path / arm).mkdir()
-        write_results(results({"start": [0.0, 0.5], arm: shares}), tmp_path / arm)
-    assert list(read_results([tmp_path / "grpo", tmp_path / "placebo"])["0"]) == ["start", "grpo", "placebo"]
+    for arm, shares in (("placebo", [0.0, 0.5]), ("grpo", [1.0, 0.5])):
+        write(tmp_path / arm, results({"start": [0.0, 0.5], arm: shares}))
+    found, _ = read_results([tmp_path / "placebo", tmp_path / "grpo"])
+    assert list(found[0]) == ["start", "grpo", "placebo"]
+
+
+def test_results_that_were_packed_make_the_same_table(tmp_path: Path) -> None:
+    every = results({"start": [1 / 3, 0.5], "grpo": [0.125, 1.0]}, {"start": [1.0, 0.5], "grpo": [0.0, 0.7]})
+    pack(write(tmp_path / "run", every), tmp_path / "packed")
+    assert read_results([tmp_path / "packed"]) == (every, puzzles(2, 5, held_out=True))
 
 
 def test_runs_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
-    for name, found in (("one", {"start": [0.0, 0.5]}), ("same", {"start": [0.5, 0.5]})):
-        (tmp_path / name).mkdir()
-        write_results(results(found), tmp_path / name)
-    done = run_script(REPORT, [tmp_path / "one", tmp_path / "same"])
-    assert done.returncode == 2 and "holds another result of 'start' with seed 0" in done.stderr
-    (tmp_path / "same" / "results.json").write_text('{"1": {"base": {"solved": [0, 1], "steps": 0, "cpu_seconds": 0}}}')
-    done = run_script(REPORT, [tmp_path / "one", tmp_path / "same"])
-    assert done.returncode == 2 and "different arms: [['start'], ['base']]" in done.stderr
-    write_results({"1": results({"start": [0.0, 0.5]})["0"]}, tmp_path / "same")
-    for name, test_seed in (("one", 1), ("same", 2)):
-        (tmp_path / name / "arguments.json").write_text(f'{{"test_puzzles": 2, "test_seed": {test_seed}}}')
-    done = run_script(REPORT, [tmp_path / "one", tmp_path / "same"])
-    assert done.returncode == 2 and "judged on different puzzles: [(2, 1), (2, 2)]" in done.stderr
-    done = run_script(REPORT, [tmp_path / "one", tmp_path / "none"])
-    assert done.returncode == 2 and "hold no results.json" in done.stderr
+    one = write(tmp_path / "one", results({"start": [0.0, 0.5]}))
+
+    def refused(other: Path) -> str:
+        done = run_script(REPORT, [one, other])
+        assert done.returncode == 2
+        return done.stderr
+
+    assert "holds another result of 'start' with seed 0" in refused(
+        write(tmp_path / "same", results({"start": [0.5, 0.5]}))
+    )
+    more = results({"start": [0.0, 0.5], "grpo": [0.0, 1.0]})[0]
+    assert "have no result of grpo with seed 0" in refused(write(tmp_path / "arms", {1: more}))
+    judged = refused(write(tmp_path / "puzzles", {1: more}, test_seed=6))
+    assert "judged on different puzzles: [(2, 5), (2, 6)]" in judged
+    assert "none holds no results" in refused(tmp_path / "none")
+    write_job(tmp_path / "study" / "sft" / "seed0", {"arm": "sft", "settings": {}}, {})
+    assert "sft/seed0 has no 'test_puzzles'; give runs of scripts.signs.compare" in refused(tmp_path / "study")

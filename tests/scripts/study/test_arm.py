@@ -18,11 +18,12 @@ from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget
 from scripts.study.arm import ArmRun
-from scripts.study.config import BASES, EVERY_CELL, Regime, StudyConfigError, load_study
+from scripts.study.config import BASE, EVERY_CELL, Regime, StudyConfigError, load_study
 from scripts.study.report import write_report
-from scripts.study.results import RegimeResults, by_tokens, jobs, read_result, result_folder, sweeps
+from scripts.study.results import RegimeResults, by_tokens, checked_result, jobs, sweeps
 from scripts.study.tables import markdown_table
 from sudoku_dllm.placebo import PlaceboTask
+from sudoku_dllm.trials.record import Records, job_name
 from sudoku_env.errors import SudokuError
 from sudoku_env.grids import canonical_grid
 from sudoku_env.order import ladder_rounds
@@ -50,17 +51,17 @@ def tiny(folder: Path) -> Regime:
 
 @pytest.fixture(scope="module")
 def results(folder: Path, tiny: Regime) -> RegimeResults:
-    runs = folder / "runs"
+    records = Records(folder / "runs")
     for arm, seed in jobs(tiny):
         budget = None
-        if arm not in BASES:
+        if arm != BASE:
             spec = tiny.arms[arm].budget
-            lent = spec.same_as and read_result(
-                result_folder(runs, "tiny", spec.same_as, seed), tiny.settings(spec.same_as)
+            lent = spec.same_as and checked_result(
+                records, job_name("tiny", spec.same_as, seed=seed), tiny.settings(spec.same_as)
             )
             budget = spec.resolve(lent or None)
-        ArmRun(tiny, arm, seed, result_folder(runs, "tiny", arm, seed)).run(budget, machine="a machine")
-    return RegimeResults.load(runs, "tiny", tiny)
+        ArmRun(tiny, arm, seed, records.folder / job_name("tiny", arm, seed=seed)).run(budget, machine="a machine")
+    return RegimeResults.load(records, "tiny", tiny)
 
 
 def test_budgets_are_kept(results: RegimeResults) -> None:
@@ -225,7 +226,7 @@ def test_results_of_other_settings_are_refused(folder: Path, results: RegimeResu
     given: dict[str, Any] = {**regime(folder), "warmup_share": 0.2}
     other = load_study(write_study(folder / "other.yaml", tiny=given))[0]["tiny"]
     with pytest.raises(StudyConfigError, match=r"other settings \(warmup_share differ\); remove its folder"):
-        RegimeResults.load(folder / "runs", "tiny", other)
+        RegimeResults.load(Records(folder / "runs"), "tiny", other)
 
 
 def test_an_arm_trains_by_its_rule_and_is_judged_by_singles(
@@ -253,7 +254,7 @@ def test_held_out_grids_in_training_are_refused(folder: Path) -> None:
 
 
 def test_an_arm_needs_its_budget(folder: Path, tiny: Regime) -> None:
-    with pytest.raises(ValueError, match="'rl' with budget None: bases have none, all other arms need one"):
+    with pytest.raises(ValueError, match="'rl' with budget None: the base has none, all other arms need one"):
         ArmRun(tiny, "rl", 0, folder / "none").run(None, machine="")
 
 

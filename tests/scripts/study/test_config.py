@@ -9,6 +9,7 @@ from llm_rl.training.budget import Budget
 from scripts.study.config import EVERY_CELL, ArmBudget, Decoding, StudyConfigError, load_study
 from scripts.study.results import RegimeResults, by_tokens, sweeps
 from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.trials.record import Records
 from tests.scripts.helpers.tiny_study import UNMASK, regime, write_study
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -24,14 +25,7 @@ def test_a_study_is_read(tmp_path: Path) -> None:
     oracles = ["definite_first", "definite_first k=3", "definite_first ≥1"]
     assert [one.label for one in tiny.decodings("base")][4:] == oracles
     assert tiny.decodings("rl") == list(tiny.evaluation)
-    assert tiny.bases == {"base": str(tmp_path / "base")}
-
-
-def test_the_example_of_the_repository_is_read() -> None:
-    regimes, _ = load_study(CONFIGS / "study.yaml")
-    assert {"both", "f_only", "rl_only", "f_ce", "masked_ce", "sft_time", "sft_puzzles"} <= set(
-        regimes["fewer_clues"].arms
-    )
+    assert tiny.base == str(tmp_path / "base")
 
 
 def test_the_study_of_causes_names_a_placebo_and_controls_for_each_part() -> None:
@@ -71,7 +65,7 @@ def test_the_results_of_the_repository_are_those_of_its_configuration() -> None:
     """Fields that are added to the configuration later must not change the settings of results that lack them."""
     name = "few_examples_one_rate"
     regime = load_study(CONFIGS / "causes.yaml")[0][name]
-    found = RegimeResults.load(CONFIGS.parent / "data" / "study" / "causes", name, regime)
+    found = RegimeResults.load(Records(CONFIGS.parent / "data" / "study" / "causes"), name, regime)
     assert set(found.results) == {"base", *regime.arms} and found.reference == "sft"
     assert found.solved("sft_definite", "test", "margin").mean == pytest.approx(935 / 1500)
 
@@ -181,7 +175,7 @@ def arm(**changes: Any) -> Any:
         (arm(arguments={"lam": 1.0}), r"unknown arguments \['lam'\] of kind sft"),
         (arm(rule="every"), "arm x: rule 'every' is unknown; choose one of"),
         (arm(arguments={"max_steps": 1}), r"\['max_steps'\] are set by the study"),
-        (lambda given: {**given, "arms": {"base": {"kind": "sft", "budget": {"steps": 1}}}}, "name of a base"),
+        (lambda given: {**given, "arms": {"base": {"kind": "sft", "budget": {"steps": 1}}}}, "name of the base"),
         (lambda given: {**given, "arms": {"a/b": {"kind": "sft", "budget": {"steps": 1}}}}, "becomes a folder"),
         (lambda given: {**given, "arms": {"..": {"kind": "sft", "budget": {"steps": 1}}}}, "begin with no dot"),
         (lambda given: {**given, "arms": {"-x": {"kind": "sft", "budget": {"steps": 1}}}}, "or a dash"),

@@ -1,19 +1,23 @@
 """The base's training on puzzles without an end, in the layout without a prompt."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from dllm_rl.sft import SftArguments
-from llm_rl.training.identity import IDENTITY
-from llm_rl.training.manifest import check_manifest
+from dllm_rl import load
+from dllm_rl.sft import SftDataset, masked_diffusion_loss
+from dllm_rl.sudoku import SudokuTask
+from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
+from sudoku_env.puzzles import read_puzzles
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 from tests.scripts.helpers.started import ROOT
 
@@ -44,11 +48,37 @@ def test_a_run_without_an_end_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: p
     assert lines[0] == lines[1] and [line["step"] for line in lines[0]] == [2, 4]
 
 
-def test_the_base_in_the_repository_is_whole_and_of_a_run_with_the_arguments_of_today(tmp_path: Path) -> None:
-    (checkpoint,) = (ROOT / "data" / "base9x9" / "checkpoints").iterdir()
-    check_manifest(checkpoint)
-    saved = json.loads((checkpoint / IDENTITY).read_text())["arguments"]
-    assert saved.keys() == SftArguments(str(tmp_path), use_cpu=True, report_to="none").to_dict().keys()
+def test_a_run_begins_with_the_weights_of_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_here(monkeypatch, "sudoku/pretrain.py", **TINY, output_dir=tmp_path / "first")
+    start = tmp_path / "first" / "annealed"
+    options = {**TINY, "start": start, "seed": 1, "output_dir": tmp_path / "second"}
+    run_here(
+        monkeypatch, "sudoku/pretrain.py", **options, learning_rate=0.0
+    )  # what it begins with is what it ends with
+    weights, again = (load_file(run / "model.safetensors") for run in (start, tmp_path / "second" / "annealed"))
+    assert all(torch.equal(weights[key], again[key]) for key in weights)
+    assert f"From the weights of `{start}`, 3 updates" in (tmp_path / "second" / "annealed" / "README.md").read_text()
+    with pytest.raises(SystemExit):
+        run_here(monkeypatch, "sudoku/pretrain.py", **{**options, "d_model": 32, "output_dir": tmp_path / "wide"})
+    assert "has the sizes {'d_model': 16," in (message := capsys.readouterr().err) and "'d_model': 32" in message
+    assert not (tmp_path / "wide").exists()
+
+
+def test_the_base_in_the_repository_is_of_the_recipe_and_knows_digits() -> None:
+    model, tokenizer = load(str(ROOT / "data" / "base9x9"))
+    recipe = yaml.safe_load((ROOT / "configs" / "sudoku9x9_cpu.yaml").read_text(encoding="utf-8"))
+    sizes = ("d_model", "n_layers", "n_heads", "mlp_hidden_size", "rope_theta")
+    assert {name: getattr(model.config, name) for name in sizes} == {name: recipe[name] for name in sizes}
+    built = build_small_tokenizer(recipe["size"], recipe["chunk"], recipe["answer_layout"])
+    assert tokenizer.get_vocab() == built.get_vocab()
+    puzzles = read_puzzles(ROOT / "data" / "puzzles" / "sudoku9x9_test.csv", tier="singles").boards[:32]
+    prefilled = [pre_fill(build_prompt(board, "compact"), tokenizer, 91) for board in puzzles]
+    data = SftDataset(SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id).batch(prefilled))
+    with torch.no_grad():
+        loss = masked_diffusion_loss(model.float(), data.input_ids.long(), data.maskable, tokenizer.mask_token_id)
+    assert loss < math.log(9) / 4  # log 9 is that of a guess
 
 
 def test_the_model_knows_its_layout_and_a_run_can_be_annealed_early(

@@ -1,0 +1,1 @@
+"""Trials: trainings that are compared at equal cost, and what is kept of them."""

@@ -1,0 +1,48 @@
+"""Pages of docs/ come out of the results of the repository, byte for byte."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts.propagation.report import write_report as write_propagation
+from scripts.signs.report import read_results, table
+from scripts.study.config import load_study
+from scripts.study.report import write_report
+from scripts.study.results import RegimeResults
+from sudoku_dllm.trials.record import Records
+
+ROOT = Path(__file__).parents[3]
+DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["causes", "several_tokens", "beyond_singles"])
+def test_the_page_of_a_study(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)  # the paths of a configuration are relative to it
+    regimes, remarks = load_study(f"configs/{name}.yaml")
+    records = Records(STUDIES / name)
+    found = [RegimeResults.load(records, regime, spec) for regime, spec in regimes.items()]
+    command = f"python -m scripts.study.run configs/{name}.yaml"
+    write_report(found, tmp_path / f"{name}.md", remarks=remarks, command=command)
+    assert (tmp_path / f"{name}.md").read_bytes() == (DOCS / f"{name}.md").read_bytes()
+
+
+def test_the_page_of_the_study_on_traces(tmp_path: Path) -> None:
+    write_propagation(STUDIES / "propagation", tmp_path / "propagation.md")
+    assert (tmp_path / "propagation.md").read_bytes() == (DOCS / "propagation.md").read_bytes()
+
+
+def test_the_table_of_the_trainers_side_by_side() -> None:
+    *lines, blank, blind = table(*read_results([STUDIES / "signs"])).splitlines()
+    page = (DOCS / "trainers.md").read_text(encoding="utf-8")
+    assert "\n".join(lines).replace("| placebo |", "| placebo (GRPO) |") in page
+    assert blank == "" and blind.removesuffix(" %.").rsplit(" ", 1)[1] in page
+
+
+def test_the_results_of_a_study_are_two_files() -> None:
+    kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
+    studies = ["beyond_singles", "causes", "propagation", "rates", "several_tokens", "signs", "tool_games"]
+    assert kept <= {f"{name}{file}" for name in studies for file in ("", "/records.jsonl", "/outcomes.npz")}
+    for name in studies:
+        records = Records(STUDIES / name)
+        assert records.jobs() and all(records.result(job) for job in records.jobs())
