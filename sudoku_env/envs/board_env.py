@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from sudoku_env.envs.board_state import BoardRules, BoardState
 from sudoku_env.envs.episodes import check_render_mode, chosen_index, render_view
-from sudoku_env.envs.parts import parts_of
 from sudoku_env.envs.sources import PuzzleSource, source_of
 from sudoku_env.kernels.play import play_one
+from sudoku_env.parts import parts_of
 
 
 class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudoku_env.envs.episodes import Streams, as_integers, check_render_mode, chosen_index, render_view
-from sudoku_env.envs.parts import parts_of
 from sudoku_env.envs.response_state import Responses, ResponseState
 from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.kernels.unmask import NO_POSITION
+from sudoku_env.parts import parts_of
 from sudoku_env.prompts.tokens import TokenLayout
 
 

@@ -8,11 +8,11 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from sudoku_env.envs.episodes import Streams
-from sudoku_env.envs.parts import parts_of
 from sudoku_env.envs.progress import BoardView
 from sudoku_env.envs.response_state import Responses, ResponseState
 from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.envs.vector_env import BatchEnv, Columns
+from sudoku_env.parts import parts_of
 from sudoku_env.prompts.tokens import TokenLayout
 
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.board_state import BoardRules, BoardState
 from sudoku_env.envs.episodes import Streams, as_integers, check_render_mode, chosen_index, render_view
-from sudoku_env.envs.parts import parts_of
 from sudoku_env.envs.progress import BoardView
 from sudoku_env.envs.sampling import sample_legal
 from sudoku_env.envs.sources import PuzzleSource, source_of
 from sudoku_env.errors import SudokuError
 from sudoku_env.kernels.play import ERROR, ILLEGAL, OVER, STEPS
+from sudoku_env.parts import parts_of
 
 Observation = TypeVar("Observation", bound=np.generic)
 Columns = dict[str, NDArray[Any]]

@@ -20,9 +20,9 @@ def parts_of(shortcuts: Mapping[str, Any], **parts: tuple[Callable[..., Any], An
         TypeError: A keyword is no argument of any part.
     """
     taken = {name: signature(kind).parameters for name, (kind, _) in parts.items()}
-    known = [argument for arguments in taken.values() for argument in arguments]
-    if unknown := [name for name in shortcuts if name not in known]:
-        raise TypeError(f"unexpected keyword argument {unknown[0]!r}; choose one of {', '.join([*parts, *known])}")
+    if unknown := set(shortcuts).difference(*taken.values()):
+        known = "; ".join(f"{name} takes {', '.join(arguments)}" for name, arguments in taken.items())
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}; {known}")
     return tuple(
         _part(name, *part, {key: value for key, value in shortcuts.items() if key in taken[name]})
         for name, part in parts.items()
