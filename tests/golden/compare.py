@@ -1,4 +1,4 @@
-"""`python -m tests.golden.compare [--write FILE | --against FILE]`: whether this tree trains bit for bit as another did.
+"""`python -m tests.golden.compare [--write FILE | --against FILE]`: whether a tree trains bit for bit as another did.
 
 The committed values hold on any processor, within rounding. To see on one machine that a change left every bit, write
 a file at the commit before it and compare at the commit after it.

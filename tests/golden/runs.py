@@ -1,4 +1,4 @@
-"""A run of few updates of each trainer, in float64: what a change of the code that means to change no number must leave."""
+"""A run of few updates of each trainer, in float64, that a change of the code must leave as it is."""
 
 import hashlib
 from collections.abc import Callable
