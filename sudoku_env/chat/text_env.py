@@ -113,6 +113,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
+    rules: TextRules
 
     def __init__(
         self,

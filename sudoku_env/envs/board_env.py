@@ -84,6 +84,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+    rules: BoardRules
 
     def __init__(
         self,

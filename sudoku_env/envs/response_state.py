@@ -115,7 +115,7 @@ class Responses:
         """The layout of the response to each given prompt; of one response only where all are worded alike."""
         return [self.start(number).layout for number in range(1 if self.source.prompts is None else self.count)]
 
-    def observation_space(self) -> spaces.Box:
+    def observation_space(self) -> spaces.Space[NDArray[np.int64]]:
         """The padded prompts and the responses."""
         return spaces.Box(0, self.vocabulary - 1, (self.max_prompt_length + self.max_gen_length,), np.int64)
 

@@ -103,6 +103,8 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+    responses: Responses
+    rules: UnmaskRules
 
     def __init__(
         self,

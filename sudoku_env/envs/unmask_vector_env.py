@@ -37,6 +37,9 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         TokenLayoutError: At a reset: the layouts of two responses differ.
     """
 
+    responses: Responses
+    rules: UnmaskRules
+
     def __init__(
         self,
         num_envs: int = 1,

@@ -232,6 +232,8 @@ class SudokuVectorEnv(BatchEnv[np.uint8]):
         shortcuts: Arguments of `BoardRules` in place of `rules`.
     """
 
+    rules: BoardRules
+
     def __init__(
         self,
         num_envs: int = 1,
