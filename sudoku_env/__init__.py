@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from sudoku_env.chat.rows import chat_rows as chat_rows
     from sudoku_env.chat.text_env import SudokuText as SudokuText
     from sudoku_env.chat.text_rows import text_rows as text_rows
+    from sudoku_env.chat.text_rules import TextRules as TextRules
     from sudoku_env.envs.board_env import SudokuEnv as SudokuEnv
+    from sudoku_env.envs.board_state import BoardRules as BoardRules
     from sudoku_env.envs.rendering import decode_gif as decode_gif
+    from sudoku_env.envs.response_state import Responses as Responses
     from sudoku_env.envs.sampling import sample_legal as sample_legal
     from sudoku_env.envs.sources import PromptPool as PromptPool
     from sudoku_env.envs.sources import PuzzlePool as PuzzlePool
     from sudoku_env.envs.sources import PuzzleSource as PuzzleSource
     from sudoku_env.envs.unmask_env import UnmaskEnv as UnmaskEnv
+    from sudoku_env.envs.unmask_rules import UnmaskRules as UnmaskRules
     from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv as SudokuUnmaskVectorEnv
     from sudoku_env.envs.vector_env import SudokuVectorEnv as SudokuVectorEnv
     from sudoku_env.envs.wrappers import FlatActions as FlatActions
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Board": "sudoku_env.board",
+    "BoardRules": "sudoku_env.envs.board_state",
     "FlatActions": "sudoku_env.envs.wrappers",
     "FlatUnmask": "sudoku_env.envs.wrappers",
     "FlatUnmaskVector": "sudoku_env.envs.wrappers",
@@ -64,14 +69,17 @@ _HOMES = {
     "PuzzlePool": "sudoku_env.envs.sources",
     "PuzzleSource": "sudoku_env.envs.sources",
     "Puzzles": "sudoku_env.puzzles",
+    "Responses": "sudoku_env.envs.response_state",
     "Score": "sudoku_env.prompts.scoring",
     "SudokuEnv": "sudoku_env.envs.board_env",
     "SudokuError": "sudoku_env.errors",
     "SudokuText": "sudoku_env.chat.text_env",
     "SudokuUnmaskVectorEnv": "sudoku_env.envs.unmask_vector_env",
     "SudokuVectorEnv": "sudoku_env.envs.vector_env",
+    "TextRules": "sudoku_env.chat.text_rules",
     "TokenLayout": "sudoku_env.prompts.tokens",
     "UnmaskEnv": "sudoku_env.envs.unmask_env",
+    "UnmaskRules": "sudoku_env.envs.unmask_rules",
     "build_prompt": "sudoku_env.prompts.text",
     "chat_rows": "sudoku_env.chat.rows",
     "count_solutions": "sudoku_env.solver",

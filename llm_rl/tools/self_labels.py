@@ -59,10 +59,8 @@ class SelfLabelOptions:
         calls: Calls that are sampled at a place (m).
         filter_threshold: What the loss has to fall by, in nats (τ_f).
         reach: Tokens behind a place that count in the loss, the nearest most (`following_loss`).
-        temperature: Temperature at which calls are sampled, > 0.
         max_call_tokens: Longest call in tokens; what has no end by then is no call.
         max_result_tokens: Longest result in tokens; a longer one is not used.
-        tool_timeout: Seconds that a tool has; None: no limit.
         batch_size: Sequences that the model reads at a time.
 
     Raises:
@@ -74,20 +72,15 @@ class SelfLabelOptions:
     calls: int = 5
     filter_threshold: float = 1.0
     reach: int = 5
-    temperature: float = 1.0
     max_call_tokens: int = 64
     max_result_tokens: int = 256
-    tool_timeout: float | None = None
     batch_size: int = 16
 
     def __post_init__(self) -> None:
-        for name in ("positions", "calls", "reach", "temperature", "max_call_tokens", "max_result_tokens"):
+        for name in ("positions", "calls", "reach", "max_call_tokens", "max_result_tokens", "batch_size"):
             check_positive(name, getattr(self, name))
-        check_positive("batch_size", self.batch_size)
         if not 0 <= self.sampling_threshold < 1:
             raise ValueError(f"sampling_threshold is {self.sampling_threshold}; it must be at least 0 and below 1")
-        if self.tool_timeout is not None:
-            check_positive("tool_timeout", self.tool_timeout)
 
 
 class SelfLabels(NamedTuple):
@@ -128,7 +121,6 @@ def self_labelled_rows(
     rows: Sequence[Mapping[str, Any]],
     tools: Sequence[Callable[..., Any]],
     *,
-    column: str = "chosen",
     options: SelfLabelOptions | None = None,
     call_format: CallFormat | None = None,
     engine: GenerationEngine | None = None,
@@ -144,15 +136,14 @@ def self_labelled_rows(
         model: A causal language model that writes calls now and then: an instruct model that the prompt tells of the
             tools, or one that has seen examples.
         tokenizer: The tokenizer, with an end token and a chat template that shows tools.
-        rows: Rows with a "prompt", messages, and the answer, a text.
+        rows: Rows with a "prompt", messages, and "chosen", the answer.
         tools: The tools, functions without lasting effects: calls that are dropped have been made too.
-        column: Name of the column that the answer is in.
         options: How calls are proposed and chosen. None: as in the paper.
         call_format: How calls are written. None: as `CallFormat` has it.
         engine: What samples calls. None: `TransformersEngine`.
 
     Raises:
-        ValueError: A row has no messages as "prompt" or no text in the column, or is too long for the model; a tool or
+        ValueError: A row has no messages as "prompt" or no text as "chosen", or is too long for the model; a tool or
             the chat template is not fit.
     """
     labeller = _Labeller(model, tokenizer, tools, options or SelfLabelOptions(), call_format or CallFormat(), engine)
@@ -160,7 +151,7 @@ def self_labelled_rows(
     with torch.no_grad(), evaluation_mode(model):
         for index in range(len(rows)):
             try:
-                labels, answer = labeller.label(rows[index], column)
+                labels, answer = labeller.label(rows[index])
             except ValueError as error:
                 raise ValueError(f"row {index}: {error}") from error
             if labels:
@@ -197,18 +188,16 @@ class _Labeller:
         check_shows_tools(tokenizer, self._toolbox.schemas, {})
         self._frame = ResultFrame(tokenizer, {})
         self._scorer = PolicyScorer(model, temperature=1.0)
-        self._params = sampling_params(causal_model(model), tokenizer, options.max_call_tokens, options.temperature)
+        self._params = sampling_params(causal_model(model), tokenizer, options.max_call_tokens, temperature=1.0)
         self._engine = TransformersEngine(options.batch_size) if engine is None else engine
         self._engine.load_weights(causal_model(model))
         self.counts = dict.fromkeys(("rows", "places", "sampled", "unreadable", "returned", "kept"), 0)
 
-    def label(self, row: Mapping[str, Any], column: str) -> tuple[list[_Label], str]:
+    def label(self, row: Mapping[str, Any]) -> tuple[list[_Label], str]:
         """The calls that help in one row, in order, and its answer."""
-        answer = row.get(column)
+        answer = row.get("chosen")
         if not isinstance(answer, str) or isinstance(check_row(row)["prompt"], str):
-            raise ValueError(
-                f"'prompt' must be messages and {column!r} a text, the answer; the row is {str(row)[:200]}"
-            )
+            raise ValueError(f"'prompt' must be messages and 'chosen' a text, the answer; the row is {str(row)[:200]}")
         prompt = encode_prompt(row["prompt"], self._tokenizer, {"tools": self._toolbox.schemas})
         ids = self._encode(answer)
         self._check_room(len(prompt) + len(ids))
@@ -259,7 +248,7 @@ class _Labeller:
             written = f"{self._format.start}{body}{self._format.end}"
             if written in [known for known, _ in place.calls]:
                 continue
-            result = self._toolbox.call(call, timeout=self._options.tool_timeout)
+            result = self._toolbox.call(call)
             if result.outcome == "returned" and len(self._frame.encode(result.text)) <= self._options.max_result_tokens:
                 self.counts["returned"] += 1
                 place.calls.append((written, result.text))

@@ -1,18 +1,20 @@
 """`SudokuText-v0`: Sudoku as a conversation, for language models that play by words or by tools."""
 
 import string
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 import gymnasium
-import numpy as np
 from gymnasium import spaces
 
 from sudoku_env.board import Board, as_board, format_board, to_string
 from sudoku_env.chat.game import VALUES, Game, play
 from sudoku_env.chat.moves import GRAMMAR, GameTools, Move, read_move
 from sudoku_env.chat.rows import Message
-from sudoku_env.chat.text_rows import SEEDS, deal, default_turns, opening
+from sudoku_env.chat.text_rows import SEEDS, deal, opening
+from sudoku_env.chat.text_rules import TextRules
 from sudoku_env.errors import MoveError, SudokuError
+from sudoku_env.parts import parts_of
 from sudoku_env.puzzles import Puzzles
 
 TEXT_SIZES = (4, 6, 9)
@@ -92,11 +94,9 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
     - `size`: 4, 6 or 9.
     - `clues`: Exact number of givens, or a range (low, high) to draw from; None takes `DEFAULT_CLUES[size]`.
     - `rule`: The hardest rule that the puzzle may need, as in `generate`; None: one solution is enough.
-    - `reward`: A key of `VALUES`.
-    - `hint_cost`: The cost of a hint of grade 1, in blanks.
-    - `max_turns`: Turns of an episode; None: 2n².
-    - `max_characters`: Characters of a message. A longer one is not read, and its turn is spent.
-    - `show_board`: Whether replies show the board.
+    - `rules`: `TextRules`, or in their place the arguments: `reward` (default `"solved"`), `hint_cost` (default 1.0),
+      `max_turns` (default 2n²), `max_characters` (default 4096), longest message that is read, and `show_board`
+      (default True).
     - `tools`: Whether the first observation tells of tools in place of written moves.
     - `render_mode`: `"ansi"` (the board as text) or none.
 
@@ -113,41 +113,30 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
+    rules: TextRules
 
     def __init__(
         self,
         size: int = 9,
         clues: int | tuple[int, int] | None = None,
         rule: str | None = None,
+        rules: TextRules | Mapping[str, Any] | None = None,
         *,
-        reward: str = "solved",
-        hint_cost: float = 1.0,
-        max_turns: int | None = None,
-        max_characters: int = 4096,
-        show_board: bool = True,
         tools: bool = False,
         render_mode: str | None = None,
+        **shortcuts: Any,
     ) -> None:
         if size not in TEXT_SIZES:
             raise SudokuError(f"size {size!r} is not played in words; choose one of {TEXT_SIZES}")
-        if reward not in VALUES:
-            raise SudokuError(f"reward {reward!r} is unknown; choose one of {list(VALUES)}")
-        if not 0 <= hint_cost < np.inf:
-            raise SudokuError(f"hint_cost must be a number of at least 0, got {hint_cost!r}")
-        if max_turns is not None and max_turns < 1:
-            raise SudokuError(f"max_turns must be at least 1, or None for 2n², got {max_turns!r}")
-        if max_characters < 1:
-            raise SudokuError(f"max_characters must be at least 1, got {max_characters!r}")
         if render_mode not in (None, "ansi"):
             raise SudokuError(f'render_mode {render_mode!r} is unknown; choose "ansi" or None')
-        self.size, self.clues, self.rule = size, clues, rule
+        (self.rules,) = parts_of(shortcuts, rules=(TextRules, rules))
+        self.size, self.clues, self.rule, self.tools = size, clues, rule, tools
         deal(size, clues, rule, seed=0)  # refuses what cannot be made
-        self.reward, self.hint_cost = reward, float(hint_cost)
-        self.max_turns = default_turns(size) if max_turns is None else max_turns
-        self.max_characters, self.show_board, self.tools = max_characters, show_board, tools
+        self.max_turns = self.rules.turns(size)
         self.render_mode = render_mode
         self.observation_space = spaces.Text(LONGEST_REPLY, charset=CHARACTERS)
-        self.action_space = spaces.Text(max_characters, charset=CHARACTERS)
+        self.action_space = spaces.Text(self.rules.max_characters, charset=CHARACTERS)
         self._game: Game | None = None
         self._log: TextLog = {"puzzle": "", "moves": [], "replies": [], "rewards": []}
 
@@ -289,16 +278,16 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
 
     def _turn(self, message: str) -> str:
         """Read a message, play its move, and note both with the reply and the reward."""
-        game, value = self._playing(), VALUES[self.reward]
+        game, value = self._playing(), VALUES[self.rules.reward]
         before, cost = value(game), 0.0
-        message = message[: self.max_characters + 1]
+        message = message[: self.rules.max_characters + 1]
         self._illegal = False
         try:
             move = self._read(message)
             reply, hint = play(game, move)
             self._gave_up = move.name == "give_up"
             if hint is not None:
-                cost = self.hint_cost * hint.grade / game.blanks
+                cost = self.rules.hint_cost * hint.grade / game.blanks
                 self._hints += 1
                 self._hint_costs += cost
         except MoveError as error:
@@ -311,8 +300,8 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         return reply
 
     def _read(self, message: str) -> Move:
-        if len(message) > self.max_characters:
-            raise MoveError(f"the message has more than {self.max_characters} characters and was not read")
+        if len(message) > self.rules.max_characters:
+            raise MoveError(f"the message has more than {self.rules.max_characters} characters and was not read")
         try:
             return read_move(message)
         except MoveError as error:
@@ -324,4 +313,4 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
             return f"{reply} The grid is complete and right."
         if self.over:
             return f"{reply} {GAME_OVER}" if self._gave_up else f"{reply} No turn is left. {GAME_OVER}"
-        return f"{reply}\n\n{format_board(self._playing().board)}" if self.show_board else reply
+        return f"{reply}\n\n{format_board(self._playing().board)}" if self.rules.show_board else reply

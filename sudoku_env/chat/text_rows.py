@@ -7,6 +7,7 @@ import numpy as np
 from sudoku_env.board import Board, format_board, geometry, size_of, to_string
 from sudoku_env.chat.moves import GRAMMAR
 from sudoku_env.chat.rows import Message
+from sudoku_env.chat.text_rules import TextRules
 from sudoku_env.errors import SudokuError
 from sudoku_env.generator import DEFAULT_CLUES, generate
 
@@ -66,11 +67,6 @@ def opening(puzzle: Board, max_turns: int, *, tools: bool = False) -> str:
     )
 
 
-def default_turns(size: int) -> int:
-    """The turns of an episode where nothing else is asked for: two for each cell."""
-    return 2 * size * size
-
-
 def text_rows(
     n: int,
     *,
@@ -93,14 +89,14 @@ def text_rows(
         tools: Whether the prompt speaks of tools, as in `SudokuText`.
 
     Raises:
-        SudokuError: The seed is negative.
+        SudokuError: The seed is negative, or the turns are not above 0.
         BoardError: `generate` refuses an argument.
     """
     rows: list[TextRow] = []
+    turns = TextRules(max_turns=max_turns).turns(size)
     for k in range(n):
         drawn = row_seed(seed, k)
         puzzle = deal(size, clues, rule, drawn)[0]
-        turns = default_turns(size) if max_turns is None else max_turns
         rows.append(
             {
                 "prompt": [{"role": "user", "content": opening(puzzle, turns, tools=tools)}],

@@ -1,5 +1,6 @@
 """`Sudoku-v0`: fill a board cell by cell, without tokens."""
 
+from collections.abc import Mapping
 from operator import index
 from typing import Any
 
@@ -8,10 +9,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sudoku_env.envs.board_state import BoardState
+from sudoku_env.envs.board_state import BoardRules, BoardState
 from sudoku_env.envs.episodes import check_render_mode, chosen_index, render_view
-from sudoku_env.envs.sources import PuzzleSource
+from sudoku_env.envs.sources import PuzzleSource, source_of
 from sudoku_env.kernels.play import play_one
+from sudoku_env.parts import parts_of
 
 
 class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
@@ -54,15 +56,16 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
     ## Arguments
 
     ```python
-    gymnasium.make("sudoku_env:Sudoku-v0", end_on="dead_end")
+    gymnasium.make("sudoku_env:Sudoku-v0", size=4, end_on="dead_end")
     gymnasium.make("sudoku_env:Sudoku-v0", source=PuzzlePool(default_puzzles(4), shuffled=True))
     gymnasium.make("sudoku_env:Sudoku-v0", source=PuzzlePool(Puzzles.of(["1...|..3.|.1..|...2"])))
     ```
 
-    - `source` (default `PuzzlePool(default_puzzles(9), shuffled=True)`): where puzzles come from, a `PuzzlePool`, a
-      `PromptPool` or any other `PuzzleSource`. Its puzzles tell the size n.
-    - `end_on` (`"error"` or `"dead_end"`; default `"error"`).
-    - `illegal_reward` (default -1.0).
+    - `source`: where puzzles come from, a `PuzzlePool`, a `PromptPool` or any other `PuzzleSource`. Its puzzles tell
+      the size n.
+    - `size`, without a source: 4, 6, 9 (default) or 16, for `PuzzlePool(default_puzzles(size), shuffled=True)`.
+    - `rules` (default `BoardRules()`), or in its place its arguments: `end_on` (`"error"` or `"dead_end"`; default
+      `"error"`) and `illegal_reward` (default -1.0).
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
     Every reset draws a puzzle of the source. Where that is shuffled, the puzzle is rearranged by a random symmetry of
@@ -81,19 +84,22 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+    rules: BoardRules
 
     def __init__(
         self,
         source: PuzzleSource | None = None,
+        rules: BoardRules | Mapping[str, Any] | None = None,
         *,
-        end_on: str = "error",
-        illegal_reward: float = -1.0,
+        size: int | None = None,
         render_mode: str | None = None,
+        **shortcuts: Any,
     ) -> None:
         self.render_mode = check_render_mode(render_mode)
-        self._state = BoardState(1, source, end_on, illegal_reward)
-        self.source, self.size = self._state.source, self._state.size
-        size = self.size
+        self.source = source_of(source, size, 9, shuffled=True)
+        (self.rules,) = parts_of(shortcuts, rules=(BoardRules, rules))
+        self._state = BoardState(1, self.source, self.rules)
+        self.size = size = self._state.size
         self.observation_space = spaces.Box(0, size, (size * size,), np.uint8)
         self.action_space = spaces.Discrete(size**3)  # type: ignore[assignment]
         self._actions = size**3

@@ -1,5 +1,6 @@
 """The state of `Sudoku-v0` for one board or many, and the puzzles dealt to it."""
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -8,13 +9,33 @@ from numpy.typing import NDArray
 from sudoku_env.board import Board, geometry, size_of
 from sudoku_env.envs.episodes import Streams, check_illegal_reward
 from sudoku_env.envs.progress import BoardView, view_of
-from sudoku_env.envs.sources import PuzzlePool, PuzzleSource, check_puzzles, check_source
+from sudoku_env.envs.sources import PuzzleSource, check_puzzles
 from sudoku_env.errors import SudokuError
 from sudoku_env.kernels import play
 from sudoku_env.logic import definite_digits
-from sudoku_env.puzzles import default_puzzles
 
 ENDS = ("error", "dead_end")
+
+
+@dataclass(frozen=True)
+class BoardRules:
+    """The rules of `Sudoku-v0`.
+
+    Attributes:
+        end_on: What ends an episode: `"error"`, a wrong digit, or `"dead_end"`, a blank cell without candidate.
+        illegal_reward: The reward of an illegal action, which ends an episode too.
+
+    Raises:
+        SudokuError: The end is unknown, or the reward no finite number.
+    """
+
+    end_on: str = "error"
+    illegal_reward: float = -1.0
+
+    def __post_init__(self) -> None:
+        if self.end_on not in ENDS:
+            raise SudokuError(f"end_on {self.end_on!r} is unknown; choose one of {ENDS}")
+        object.__setattr__(self, "illegal_reward", check_illegal_reward(self.illegal_reward))
 
 
 class BoardState:
@@ -22,13 +43,11 @@ class BoardState:
 
     Args:
         count: B.
-        source: The source of the puzzles, as in `SudokuEnv`.
-        end_on: What ends an episode, as in `SudokuEnv`.
-        illegal_reward: The reward of an illegal action, as in `SudokuEnv`.
+        source: The source of the puzzles.
+        rules: The rules of play.
 
     Attributes:
         size: n.
-        source: The source of the puzzles.
         given: Number of puzzles that can be picked by their index, 0 if they are shuffled.
         streams: The randomness of each row.
         boards: uint8 `(B, n²)`.
@@ -39,23 +58,14 @@ class BoardState:
         moved: The last two arguments of `kernels.play.play`.
     """
 
-    def __init__(
-        self,
-        count: int,
-        source: PuzzleSource | None,
-        end_on: str,
-        illegal_reward: float,
-    ) -> None:
-        if end_on not in ENDS:
-            raise SudokuError(f"end_on {end_on!r} is unknown; choose one of {ENDS}")
-        self.source = PuzzlePool(default_puzzles(9), shuffled=True) if source is None else check_source(source)
-        puzzles = check_puzzles(self.source.puzzles)
+    def __init__(self, count: int, source: PuzzleSource, rules: BoardRules) -> None:
+        puzzles = check_puzzles(source.puzzles)
         pool = np.array([puzzles.boards, puzzles.solutions], dtype=np.uint8)
         size = size_of(pool.shape[2])
         table = geometry(size)
         cells = table.cells
         self.size = size
-        self.given = 0 if self.source.shuffled else len(puzzles)
+        self.given = 0 if source.shuffled else len(puzzles)
         self.streams = Streams(count)
         self.boards = np.zeros((count, cells), dtype=np.uint8)
         self.solutions = np.zeros((count, cells), dtype=np.uint8)
@@ -66,11 +76,11 @@ class BoardState:
         candidates = np.zeros((count, cells), dtype=np.uint16)
         held = play.InPlay(self.boards, self.solutions, candidates, self.masks, self.orders, self.status)
         neighbors, units_of = _tables(size)
-        shuffled = bool(self.source.shuffled)
+        shuffled = bool(source.shuffled)
         deck = play.Deck(pool, shuffled, self.streams.states, units_of, table.box_rows, table.box_columns)
-        rules = play.Rules(neighbors, end_on == "error", check_illegal_reward(illegal_reward))
+        ends = play.Rules(neighbors, rules.end_on == "error", rules.illegal_reward)
         self._deck = tuple(deck)
-        self.moved = (tuple(held), tuple(rules))
+        self.moved = (tuple(held), tuple(ends))
 
     def deal(self, rows: NDArray[np.bool_], choice: int = -1) -> None:
         """Begin an episode in the rows, bool `(B,)`, with the given board `choice` or random puzzles if it is −1."""

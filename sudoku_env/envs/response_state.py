@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from sudoku_env.board import geometry
 from sudoku_env.envs.dynamics import write_pairs
 from sudoku_env.envs.progress import BoardView, view_of
-from sudoku_env.envs.sources import PuzzlePool, PuzzleSource, check_puzzles, check_source
+from sudoku_env.envs.sources import PuzzleSource, check_puzzles, source_of
 from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.kernels.unmask import list_pairs, write_cells
@@ -17,7 +18,6 @@ from sudoku_env.prompts.alignment import encode_prompt, get_answer_layout
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, pre_fill
-from sudoku_env.puzzles import default_puzzles
 
 FREE_TAIL = 4
 TEMPLATE = "compact"
@@ -27,7 +27,17 @@ PROBE_LENGTH = 4096
 class Responses:
     """Pre-filled responses of equal length to the prompts of a source, each made when it is first asked for.
 
-    The arguments are those of `UnmaskEnv`.
+    Args:
+        source: Where puzzles come from: a `PromptPool`, a `PuzzlePool` that is not shuffled, whose puzzles are worded
+            by the template "compact", or any other such `PuzzleSource`; None: `PuzzlePool(default_puzzles(size))`.
+        tokenizer: The tokenizer; None: `CharTokenizer()`.
+        max_gen_length: Tokens of a response; None: up to the end of the longest map, and four free positions.
+        size: Board size of the package's puzzles, where there is no source: 4, 6 (None), 9 or 16.
+        mask_token_id: The mask token of a tokenizer that has none.
+        max_prompt_length: Tokens reserved for the prompt; None: the longest prompt.
+        system_prompt: An argument of `pre_fill`.
+        opening: An argument of `pre_fill`.
+        answer_layout: The layout of `pre_fill`.
 
     Attributes:
         source: The source of the puzzles.
@@ -39,6 +49,10 @@ class Responses:
         mask_id: The mask token.
         pad_id: The token that pads prompts.
         vocabulary: Number of token ids.
+
+    Raises:
+        SudokuError: The source is none, is shuffled, or came with a size.
+        TokenLayoutError: A response or prompt does not fit in its length, or the tokenizer lacks a token.
     """
 
     def __init__(
@@ -47,13 +61,14 @@ class Responses:
         tokenizer: Any = None,
         max_gen_length: int | None = None,
         *,
+        size: int | None = None,
         mask_token_id: int | None = None,
         max_prompt_length: int | None = None,
         system_prompt: str = DEFAULT_SYSTEM_PROMPT,
         opening: str = DEFAULT_OPENING,
         answer_layout: str | None = None,
     ) -> None:
-        self.source = PuzzlePool(default_puzzles(6)) if source is None else check_source(source)
+        self.source = source_of(source, size, 6, shuffled=False)
         if self.source.shuffled:
             raise SudokuError("SudokuUnmask-v0 tokenizes a prompt once and rearranges no puzzle; pass shuffled=False")
         self.tokenizer = CharTokenizer() if tokenizer is None else tokenizer
@@ -99,6 +114,10 @@ class Responses:
     def layouts(self) -> list[TokenLayout]:
         """The layout of the response to each given prompt; of one response only where all are worded alike."""
         return [self.start(number).layout for number in range(1 if self.source.prompts is None else self.count)]
+
+    def observation_space(self) -> spaces.Space[NDArray[np.int64]]:
+        """The padded prompts and the responses."""
+        return spaces.Box(0, self.vocabulary - 1, (self.max_prompt_length + self.max_gen_length,), np.int64)
 
     def _pre_fill(self, prompt: str, length: int) -> PreFilled:
         return pre_fill(prompt, self.tokenizer, length, **self._fill_options)
@@ -206,7 +225,7 @@ class ResponseState:
             definite=self.definite,
             lam=self._rules.lam,
             on_error=self._rules.on_error,
-            error_cost=self._rules.error_cost,
+            error_cost=self._rules.wrong_costs,
         )
         self.steps += legal
         if self._rules.take_back:  # a wrong token stays wrong until it is taken back

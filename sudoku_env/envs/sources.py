@@ -10,7 +10,7 @@ import numpy as np
 from sudoku_env.board import as_boards, geometry, size_of
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.prompts.text import parse_puzzle
-from sudoku_env.puzzles import Puzzles
+from sudoku_env.puzzles import Puzzles, default_puzzles
 
 
 class PuzzleSource(Protocol):
@@ -129,12 +129,23 @@ def check_puzzles(puzzles: Any) -> Puzzles:
     return puzzles
 
 
-def check_source(source: Any) -> PuzzleSource:
-    """The source, if it is one.
+def source_of(source: Any, size: int | None, default_size: int, *, shuffled: bool) -> PuzzleSource:
+    """The source that was given, or the puzzles of the package.
+
+    Args:
+        source: A source; None for the puzzles of the package.
+        size: Size of these.
+        default_size: Their size where neither is given.
+        shuffled: Whether every reset rearranges these.
 
     Raises:
-        SudokuError: It is something else.
+        SudokuError: The source is something else, or a size was given too.
+        BoardError: The package has no puzzles of the size.
     """
+    if source is None:
+        return PuzzlePool(default_puzzles(default_size if size is None else size), shuffled)
+    if size is not None:
+        raise SudokuError(f"size={size!r} is for the puzzles of the package; leave it out, the source tells the size")
     if not (hasattr(source, "prompts") and hasattr(source, "shuffled")):
         raise SudokuError(
             f"source must be a PuzzleSource, got {type(source).__name__}; pass PuzzlePool(puzzles), such as "

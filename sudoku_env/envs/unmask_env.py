@@ -1,18 +1,17 @@
 """`SudokuUnmask-v0`: unmask the response of a masked-diffusion language model, a token or several at a time."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from sudoku_env.envs.episodes import Streams, as_integers, check_render_mode, chosen_index, render_view
 from sudoku_env.envs.response_state import Responses, ResponseState
-from sudoku_env.envs.sources import PuzzleSource
 from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.kernels.unmask import NO_POSITION
-from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT
+from sudoku_env.parts import parts_of
 from sudoku_env.prompts.tokens import TokenLayout
 
 
@@ -72,28 +71,26 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
 
     ```python
     gymnasium.make("sudoku_env:SudokuUnmask-v0", source=PromptPool(["sudoku 4x4 1..4..1221...3.."]), lam=0.5)
-    gymnasium.make("sudoku_env:SudokuUnmask-v0", source=PuzzlePool(default_puzzles(9)))
+    gymnasium.make("sudoku_env:SudokuUnmask-v0", size=9)
+    gymnasium.make("sudoku_env:SudokuUnmask-v0", responses=Responses(size=9), rules=UnmaskRules(take_back=True))
     ```
 
-    - `source` (default `PuzzlePool(default_puzzles(6))`): where puzzles come from, a `PromptPool`, a `PuzzlePool` that
-      is not shuffled, whose puzzles are worded by the template "compact", or any other such `PuzzleSource`.
-    - `tokenizer` (default `CharTokenizer()`), and `mask_token_id` for one that has no mask token.
-    - `max_gen_length` (default: up to the end of the longest map, and four free positions): length of the response.
-    - `max_prompt_length` (default: the longest prompt): tokens reserved for the prompt.
-    - `lam` (default 0.5), at least 0, and `illegal_reward` (default -1.0), both finite.
-    - `tokens_per_step` (default 1): k, most positions that an action fills.
-    - `on_error` (default `"end"`): whether a wrong token ends the episode, or is replaced (`"correct"`).
-    - `take_back` (default False): whether filled cells can be masked again; it excludes `on_error="correct"`.
-    - `error_cost` (default 1.0), above 0 and finite, and `max_steps` (default: twice the masks at the start), both with
-      `take_back=True` only.
-    - `system_prompt`, `opening` and `answer_layout`: arguments of `pre_fill`.
+    - `responses` (default `Responses()`): the pre-filled responses to the prompts of a source, which several
+      environments may share; or in its place its arguments: `source`, where puzzles come from, or `size` (default 6)
+      for the package's puzzles; `tokenizer`, `mask_token_id`, `max_gen_length`, `max_prompt_length`, `system_prompt`,
+      `opening` and `answer_layout`.
+    - `rules` (default `UnmaskRules()`): what an action may hold, what it earns, and when an episode ends; or in its
+      place its arguments: `lam` (default 0.5), at least 0; `illegal_reward` (default -1.0); `tokens_per_step` (default
+      1); `on_error` (`"end"` or `"correct"`; default `"end"`); `take_back` (default False), which excludes
+      `on_error="correct"`; and with `take_back=True` only `error_cost` (default 1.0), above 0, and `max_steps`
+      (default: twice the masks at the start).
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
     Every reset draws a prompt; a response is pre-filled when its prompt first comes up. `reset(options={"index": i})`
     picks prompt i of the source. All randomness comes from `np_random`: it begins a stream when it is new (at the first
     reset and after `reset(seed=...)`), and later resets go on with that stream.
 
-    `env.unwrapped.responses` are the `Responses` behind it, with the tokenizer and every pre-filled response.
+    `env.unwrapped.responses` has the tokenizer and every pre-filled response, `env.unwrapped.rules` the rules.
 
     ## Vector Environment
 
@@ -106,53 +103,24 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+    responses: Responses
+    rules: UnmaskRules
 
     def __init__(
         self,
-        source: PuzzleSource | None = None,
-        tokenizer: Any = None,
-        max_gen_length: int | None = None,
-        lam: float = 0.5,
+        responses: Responses | Mapping[str, Any] | None = None,
+        rules: UnmaskRules | Mapping[str, Any] | None = None,
         *,
-        tokens_per_step: int = 1,
-        on_error: str = "end",
-        take_back: bool = False,
-        error_cost: float | None = None,
-        max_steps: int | None = None,
-        mask_token_id: int | None = None,
-        max_prompt_length: int | None = None,
-        illegal_reward: float = -1.0,
-        system_prompt: str = DEFAULT_SYSTEM_PROMPT,
-        opening: str = DEFAULT_OPENING,
-        answer_layout: str | None = None,
         render_mode: str | None = None,
+        **shortcuts: Any,
     ) -> None:
         self.render_mode = check_render_mode(render_mode)
-        self._rules = UnmaskRules.checked(
-            lam, illegal_reward, tokens_per_step, on_error, take_back, error_cost, max_steps
-        )
-        self.lam, self.illegal_reward = self._rules.lam, self._rules.illegal_reward
-        self.tokens_per_step, self.on_error = self._rules.tokens_per_step, self._rules.on_error
-        self.take_back, self.error_cost = self._rules.take_back, self._rules.error_cost
-        self.responses = Responses(
-            source,
-            tokenizer,
-            max_gen_length,
-            mask_token_id=mask_token_id,
-            max_prompt_length=max_prompt_length,
-            system_prompt=system_prompt,
-            opening=opening,
-            answer_layout=answer_layout,
-        )
-        self.source = self.responses.source
-        self.tokenizer = self.responses.tokenizer
-        self.max_gen_length = self.responses.max_gen_length
-        self.max_prompt_length = self.responses.max_prompt_length
-        self.mask_id = self.responses.mask_id
-        self.vocabulary = self.responses.vocabulary
-        length = self.max_prompt_length + self.max_gen_length
-        self.observation_space = spaces.Box(0, self.vocabulary - 1, (length,), np.int64)
-        self.action_space = self._rules.action_space(self.max_gen_length, self.vocabulary)
+        self.rules, self.responses = parts_of(shortcuts, rules=(UnmaskRules, rules), responses=(Responses, responses))
+        self.source, self.tokenizer = self.responses.source, self.responses.tokenizer
+        self.max_gen_length, self.max_prompt_length = self.responses.max_gen_length, self.responses.max_prompt_length
+        self.mask_id, self.vocabulary = self.responses.mask_id, self.responses.vocabulary
+        self.observation_space = self.responses.observation_space()
+        self.action_space = self.rules.action_space(self.max_gen_length, self.vocabulary)
         self._shape = tuple(self.action_space.nvec.shape)
         self._streams = Streams(1)
         self._state: ResponseState | None = None
@@ -197,7 +165,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         choice = chosen_index(options, self.responses.count)
         self._streams.follow(self.np_random)
         start = self.responses.start(choice if choice >= 0 else self._streams.draw(self.responses.count)[0])
-        self._state = ResponseState(1, self.responses, start.layout, self._rules)
+        self._state = ResponseState(1, self.responses, start.layout, self.rules)
         self._state.deal(0, start)
         return self._state.tokens[0].copy(), self._info(self._state)
 
@@ -212,7 +180,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
         if state.over[0]:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset() first")
         given = as_integers(action, self._shape, "a response position and a token")
-        pairs, positions = given.reshape(-1, 2).tolist(), self._rules.positions(self.max_gen_length)
+        pairs, positions = given.reshape(-1, 2).tolist(), self.rules.positions(self.max_gen_length)
         for row, (position, token) in enumerate(pairs):
             lowest = NO_POSITION if row else 0
             if not (lowest <= position < positions and 0 <= token < self.vocabulary):

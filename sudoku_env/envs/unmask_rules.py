@@ -1,6 +1,7 @@
-"""What an action of `SudokuUnmask-v0` may hold and what it earns: the arguments that all its environments share."""
+"""What an action of `SudokuUnmask-v0` may hold, what it earns, and when an episode ends."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -12,8 +13,9 @@ from sudoku_env.errors import SudokuError
 from sudoku_env.kernels.unmask import NO_POSITION
 
 
-class UnmaskRules(NamedTuple):
-    """The rules of play.
+@dataclass(frozen=True)
+class UnmaskRules:
+    """The rules of `SudokuUnmask-v0`.
 
     Attributes:
         lam: λ, the reward of a position outside the map.
@@ -21,56 +23,52 @@ class UnmaskRules(NamedTuple):
         tokens_per_step: k, most positions that an action fills.
         on_error: What a wrong token in a cell does; nothing of it where cells can be taken back.
         take_back: Whether cells that an action has filled can be masked again.
-        error_cost: c, what a wrong token in a cell costs; 0 where it cannot be taken back.
+        error_cost: c, what a wrong token in a cell costs where cells can be taken back; None: 1.
         max_steps: Most steps of an episode in which cells can be taken back; None is twice the masks at its start.
+
+    Raises:
+        SudokuError: A rule is out of range or unknown, or does not go with `take_back`.
     """
 
-    lam: float
-    illegal_reward: float
-    tokens_per_step: int
-    on_error: OnError
-    take_back: bool
-    error_cost: float
-    max_steps: int | None
+    lam: float = 0.5
+    illegal_reward: float = -1.0
+    tokens_per_step: int = 1
+    on_error: OnError = "end"
+    take_back: bool = False
+    error_cost: float | None = None
+    max_steps: int | None = None
 
-    @classmethod
-    def checked(
-        cls,
-        lam: float,
-        illegal_reward: float,
-        tokens_per_step: int,
-        on_error: str,
-        take_back: bool,
-        error_cost: float | None,
-        max_steps: int | None,
-    ) -> "UnmaskRules":
-        """The rules that the arguments of an environment make.
+    def __post_init__(self) -> None:
+        if not isinstance(self.take_back, bool | np.bool_):
+            raise SudokuError(f"take_back must be True or False, got {self.take_back!r}")
+        checked = {
+            "lam": check_lam(self.lam),
+            "illegal_reward": check_illegal_reward(self.illegal_reward),
+            "tokens_per_step": _check_count("tokens_per_step", self.tokens_per_step),
+            "on_error": check_on_error(self.on_error),
+            "take_back": bool(self.take_back),
+            "error_cost": None if self.error_cost is None else check_error_cost(self.error_cost),
+            "max_steps": None if self.max_steps is None else _check_count("max_steps", self.max_steps),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if self.take_back and self.on_error != "end":
+            raise SudokuError(
+                f"on_error={self.on_error!r} does not go with take_back=True, where a wrong token costs and stays "
+                "until it is taken back; leave out one of the two"
+            )
+        if not self.take_back and (self.error_cost, self.max_steps) != (None, None):
+            raise SudokuError(
+                f"error_cost={self.error_cost!r} and max_steps={self.max_steps!r} are for take_back=True, without "
+                "which an error earns 0 and the masks limit the steps; pass take_back=True or leave them out"
+            )
 
-        Raises:
-            SudokuError: One of them is out of range or unknown, or does not go with `take_back`.
-        """
-        if not isinstance(take_back, bool | np.bool_):
-            raise SudokuError(f"take_back must be True or False, got {take_back!r}")
-        rules = cls(
-            check_lam(lam),
-            check_illegal_reward(illegal_reward),
-            _check_count("tokens_per_step", tokens_per_step),
-            check_on_error(on_error),
-            bool(take_back),
-            (float(take_back)) if error_cost is None else check_error_cost(error_cost),
-            None if max_steps is None else _check_count("max_steps", max_steps),
-        )
-        if take_back and rules.on_error != "end":
-            raise SudokuError(
-                f"on_error={on_error!r} does not go with take_back=True, where a wrong token costs and stays until it "
-                "is taken back; leave out one of the two"
-            )
-        if not take_back and (error_cost, max_steps) != (None, None):
-            raise SudokuError(
-                f"error_cost={error_cost!r} and max_steps={max_steps!r} are for take_back=True, without which an error "
-                "earns 0 and the masks limit the steps; pass take_back=True or leave them out"
-            )
-        return rules
+    @property
+    def wrong_costs(self) -> float:
+        """What a wrong token in a cell costs: c, or 0 where it cannot be taken back."""
+        if self.error_cost is not None:
+            return self.error_cost
+        return 1.0 if self.take_back else 0.0
 
     def budget(self, masks: int) -> int:
         """Most steps of an episode that begins with so many masks."""

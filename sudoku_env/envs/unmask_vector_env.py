@@ -1,18 +1,18 @@
 """Many environments of `SudokuUnmask-v0` in one."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from sudoku_env.envs.episodes import Streams
 from sudoku_env.envs.progress import BoardView
 from sudoku_env.envs.response_state import Responses, ResponseState
-from sudoku_env.envs.sources import PuzzleSource
 from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.envs.vector_env import BatchEnv, Columns
+from sudoku_env.parts import parts_of
 from sudoku_env.prompts.tokens import TokenLayout
 
 
@@ -27,61 +27,37 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
 
     Args:
         num_envs: B.
-        source: The source of the puzzles, as in `UnmaskEnv`.
-        tokenizer: The tokenizer, as in `UnmaskEnv`.
-        max_gen_length: The length of a response, as in `UnmaskEnv`.
-        lam: λ, the reward of any token outside the map.
-        tokens_per_step: k, most positions that an action fills, as in `UnmaskEnv`.
-        on_error: What a wrong token in a cell does, as in `UnmaskEnv`.
-        take_back: Whether filled cells can be masked again, as in `UnmaskEnv`.
-        error_cost: c, what a wrong token costs then, as in `UnmaskEnv`.
-        max_steps: Most steps of an episode then, as in `UnmaskEnv`.
-        illegal_reward: The reward of an illegal action, as in `UnmaskEnv`.
+        responses: What is filled, as in `UnmaskEnv`.
+        rules: What an action may hold and earns, as in `UnmaskEnv`.
         render_mode: How `render` draws, as in `UnmaskEnv`.
         autoreset_mode: When the next episode begins, as in `SudokuVectorEnv`.
-        **options: The other arguments of `UnmaskEnv`, from `mask_token_id` to `answer_layout`.
+        shortcuts: Arguments of `Responses` and `UnmaskRules` in place of these.
 
     Raises:
         TokenLayoutError: At a reset: the layouts of two responses differ.
     """
 
+    responses: Responses
+    rules: UnmaskRules
+
     def __init__(
         self,
         num_envs: int = 1,
-        source: PuzzleSource | None = None,
-        tokenizer: Any = None,
-        max_gen_length: int | None = None,
-        lam: float = 0.5,
+        responses: Responses | Mapping[str, Any] | None = None,
+        rules: UnmaskRules | Mapping[str, Any] | None = None,
         *,
-        tokens_per_step: int = 1,
-        on_error: str = "end",
-        take_back: bool = False,
-        error_cost: float | None = None,
-        max_steps: int | None = None,
-        illegal_reward: float = -1.0,
         render_mode: str | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        **options: Any,
+        **shortcuts: Any,
     ) -> None:
-        rules = UnmaskRules.checked(lam, illegal_reward, tokens_per_step, on_error, take_back, error_cost, max_steps)
-        responses = Responses(source, tokenizer, max_gen_length, **options)
-        length = responses.max_prompt_length + responses.max_gen_length
-        super().__init__(
-            num_envs,
-            spaces.Box(0, responses.vocabulary - 1, (length,), np.int64),
-            rules.action_space(responses.max_gen_length, responses.vocabulary),
-            render_mode,
-            autoreset_mode,
-        )
-        self.tokenizer = responses.tokenizer
-        self.max_gen_length = responses.max_gen_length
-        self.max_prompt_length = responses.max_prompt_length
-        self.mask_id = responses.mask_id
-        self.vocabulary = responses.vocabulary
-        self.tokens_per_step, self.take_back = rules.tokens_per_step, rules.take_back
-        self.source, self.responses = responses.source, responses
-        self._streams, self._given = Streams(num_envs), responses.count
-        self._state = ResponseState(num_envs, responses, responses.start(0).layout, rules)
+        self.rules, self.responses = parts_of(shortcuts, rules=(UnmaskRules, rules), responses=(Responses, responses))
+        self.source, self.tokenizer = self.responses.source, self.responses.tokenizer
+        self.max_gen_length, self.max_prompt_length = self.responses.max_gen_length, self.responses.max_prompt_length
+        self.mask_id, self.vocabulary = self.responses.mask_id, self.responses.vocabulary
+        actions = self.rules.action_space(self.max_gen_length, self.vocabulary)
+        super().__init__(num_envs, self.responses.observation_space(), actions, render_mode, autoreset_mode)
+        self._streams, self._given = Streams(num_envs), self.responses.count
+        self._state = ResponseState(num_envs, self.responses, self.responses.start(0).layout, self.rules)
 
     @property
     def layouts(self) -> list[TokenLayout]:

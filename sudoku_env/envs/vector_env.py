@@ -1,7 +1,7 @@
 """Many environments in one: what both vector environments share, and the one of `Sudoku-v0`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import index
 from typing import Any, TypeVar
 
@@ -13,13 +13,14 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from sudoku_env.envs.board_env import SudokuEnv
-from sudoku_env.envs.board_state import BoardState
+from sudoku_env.envs.board_state import BoardRules, BoardState
 from sudoku_env.envs.episodes import Streams, as_integers, check_render_mode, chosen_index, render_view
 from sudoku_env.envs.progress import BoardView
 from sudoku_env.envs.sampling import sample_legal
-from sudoku_env.envs.sources import PuzzleSource
+from sudoku_env.envs.sources import PuzzleSource, source_of
 from sudoku_env.errors import SudokuError
 from sudoku_env.kernels.play import ERROR, ILLEGAL, OVER, STEPS
+from sudoku_env.parts import parts_of
 
 Observation = TypeVar("Observation", bound=np.generic)
 Columns = dict[str, NDArray[Any]]
@@ -222,29 +223,35 @@ class SudokuVectorEnv(BatchEnv[np.uint8]):
     Args:
         num_envs: B.
         source: The source of the puzzles, as in `SudokuEnv`.
-        end_on: What ends an episode, as in `SudokuEnv`.
-        illegal_reward: The reward of an illegal action, as in `SudokuEnv`.
+        rules: The rules of play, as in `SudokuEnv`.
+        size: The size of the package's puzzles, as in `SudokuEnv`.
         render_mode: How `render` draws, as in `SudokuEnv`.
         autoreset_mode: `"NextStep"`: the step after the end resets and ignores the action. `"SameStep"`: the step that
             ends an episode returns the next one's beginning, and the end in `infos["final_obs"]` and `"final_info"`.
             `"Disabled"`: `reset(options={"reset_mask": terminated})` is yours to call.
+        shortcuts: Arguments of `BoardRules` in place of `rules`.
     """
+
+    rules: BoardRules
 
     def __init__(
         self,
         num_envs: int = 1,
         source: PuzzleSource | None = None,
+        rules: BoardRules | Mapping[str, Any] | None = None,
         *,
-        end_on: str = "error",
-        illegal_reward: float = -1.0,
+        size: int | None = None,
         render_mode: str | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        **shortcuts: Any,
     ) -> None:
-        self._state = BoardState(num_envs, source, end_on, illegal_reward)
-        self._streams, self._given, size = self._state.streams, self._state.given, self._state.size
+        self.source = source_of(source, size, 9, shuffled=True)
+        (self.rules,) = parts_of(shortcuts, rules=(BoardRules, rules))
+        self._state = BoardState(num_envs, self.source, self.rules)
+        self._streams, self._given = self._state.streams, self._state.given
+        self.size = size = self._state.size
         single_observation = spaces.Box(0, size, (size * size,), np.uint8)
         super().__init__(num_envs, single_observation, spaces.Discrete(size**3), render_mode, autoreset_mode)
-        self.source, self.size = self._state.source, size
 
     @property
     def definite(self) -> NDArray[np.bool_]:

@@ -177,9 +177,9 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not isinstance(env.unwrapped, UnmaskEnv):
             raise SudokuError(f"FlatUnmask wraps SudokuUnmask-v0, not {env.unwrapped}; Sudoku-v0 is flat as it is")
         self._unmask: UnmaskEnv = env.unwrapped
-        _check_single(self._unmask.tokens_per_step)
+        _check_single(self._unmask.rules.tokens_per_step)
         self._compact = _is_compact(observation)
-        self.actions = FlatActions.of(self._unmask.responses, tail_tokens, self._unmask.take_back)
+        self.actions = FlatActions.of(self._unmask.responses, tail_tokens, self._unmask.rules.take_back)
         self.action_space = spaces.Discrete(len(self.actions))
         if self._compact:
             self.observation_space = self.actions.observation_space()
@@ -237,9 +237,9 @@ class FlatUnmaskVector(VectorWrapper):
                 "environments takes FlatUnmask around each of them"
             )
         self._unmask: SudokuUnmaskVectorEnv = env.unwrapped
-        _check_single(self._unmask.tokens_per_step)
+        _check_single(self._unmask.rules.tokens_per_step)
         self._compact = _is_compact(observation)
-        self.actions = FlatActions.of(self._unmask.responses, tail_tokens, self._unmask.take_back)
+        self.actions = FlatActions.of(self._unmask.responses, tail_tokens, self._unmask.rules.take_back)
         self.single_action_space = spaces.Discrete(len(self.actions))
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         if self._compact:

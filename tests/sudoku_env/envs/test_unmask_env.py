@@ -244,7 +244,7 @@ def test_spec_round_trip():
     plain = gymnasium.make(ID, lam=0.1)
     for one, spec in ((env, pickle.loads(pickle.dumps(env.spec))), (plain, EnvSpec.from_json(plain.spec.to_json()))):
         again = gymnasium.make(spec)
-        assert again.unwrapped.lam == 0.1
+        assert again.unwrapped.rules.lam == 0.1
         assert again.observation_space == one.observation_space and again.action_space == one.action_space
         assert data_equivalence(one.reset(seed=3), again.reset(seed=3), exact=True)
 

@@ -313,6 +313,6 @@ def test_bad_arguments():
 
 def test_responses_of_two_sizes_do_not_mix():
     six = "12.45." + "456123" + "231564" + "564231" + "312645" + "64531."
-    envs = SudokuUnmaskVectorEnv(2, PromptPool([PROMPTS[0], build_prompt(parse_board(six), "compact")]))
+    envs = SudokuUnmaskVectorEnv(2, source=PromptPool([PROMPTS[0], build_prompt(parse_board(six), "compact")]))
     with pytest.raises(TokenLayoutError, match="4×4"):
         envs.reset(options={"index": 1})

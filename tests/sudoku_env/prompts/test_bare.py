@@ -90,7 +90,7 @@ def test_a_state_alone_does_not_give_the_layout_back():
 
 @pytest.mark.parametrize("tokenizer", [CHAR, BOS], ids=["without bos", "with bos"])
 def test_an_environment_plays_in_it(tokenizer):
-    env = UnmaskEnv(PuzzlePool(default_puzzles(4)), tokenizer, answer_layout="bare")
+    env = UnmaskEnv(source=PuzzlePool(default_puzzles(4)), tokenizer=tokenizer, answer_layout="bare")
     check_env(env, skip_render_check=True)
     env.reset(seed=0)
     layout = env.layout

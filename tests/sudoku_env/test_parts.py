@@ -1,0 +1,124 @@
+"""The objects that environments are made of, and the keywords that stand for their arguments."""
+
+import dataclasses
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+
+from sudoku_env import (
+    BoardRules,
+    PuzzlePool,
+    Responses,
+    SudokuEnv,
+    SudokuError,
+    SudokuText,
+    SudokuUnmaskVectorEnv,
+    SudokuVectorEnv,
+    TextRules,
+    UnmaskEnv,
+    UnmaskRules,
+    default_puzzles,
+)
+from sudoku_env.testing import EnvConformance
+from tests.sudoku_env.helpers.sources import fixed_pool, shuffled_pool
+
+BOARD, UNMASK, TEXT = "sudoku_env:Sudoku-v0", "sudoku_env:SudokuUnmask-v0", "sudoku_env:SudokuText-v0"
+
+
+class TestUnmaskEnvOfObjects(EnvConformance):
+    def make(self, **arguments):
+        return gymnasium.make(UNMASK, responses=Responses(size=4), rules=UnmaskRules(lam=0.25), **arguments)
+
+
+@pytest.mark.parametrize("size", [4, 6, 16])
+def test_a_size_stands_for_the_shuffled_puzzles_of_the_package(size):
+    ours, same = gymnasium.make(BOARD, size=size), gymnasium.make(BOARD, source=shuffled_pool(size))
+    envs = gymnasium.make_vec(BOARD, num_envs=2, size=size)
+    for seed in (3, None):
+        np.testing.assert_array_equal(ours.reset(seed=seed)[0], same.reset(seed=seed)[0])
+    assert ours.unwrapped.size == envs.size == size
+    np.testing.assert_array_equal(envs.reset(seed=3)[0][0], same.reset(seed=3)[0])
+
+
+def test_a_size_stands_for_the_puzzles_of_the_package_in_words():
+    ours, same = gymnasium.make(UNMASK, size=4), gymnasium.make(UNMASK, source=fixed_pool(4))
+    envs = gymnasium.make_vec(UNMASK, num_envs=2, size=4)
+    np.testing.assert_array_equal(ours.reset(seed=3)[0], same.reset(seed=3)[0])
+    np.testing.assert_array_equal(envs.reset(seed=3)[0][0], same.reset(seed=3)[0])
+
+
+@pytest.mark.parametrize("make", [SudokuEnv, SudokuVectorEnv, UnmaskEnv, SudokuUnmaskVectorEnv])
+def test_a_size_beside_a_source_or_without_puzzles_is_refused(make):
+    with pytest.raises(SudokuError, match="size=6 is for the puzzles of the package; leave it out"):
+        make(source=fixed_pool(4), size=6)
+    with pytest.raises(SudokuError, match="5"):
+        make(size=5)
+
+
+def test_keywords_make_the_rules_that_they_are_arguments_of():
+    assert SudokuEnv(end_on="dead_end").rules == BoardRules(end_on="dead_end")
+    assert SudokuVectorEnv(2, illegal_reward=-2).rules == BoardRules(illegal_reward=-2.0)
+    taken = {"lam": 1, "take_back": True, "max_steps": 3, "tokens_per_step": 2}
+    assert UnmaskEnv(size=4, **taken).rules == SudokuUnmaskVectorEnv(2, size=4, **taken).rules == UnmaskRules(**taken)
+    assert SudokuText(4, reward="cells", max_turns=3).rules == TextRules("cells", max_turns=3)
+
+
+@pytest.mark.parametrize(
+    ("rules", "costs"),
+    [
+        (UnmaskRules(), 0.0),
+        (UnmaskRules(take_back=True), 1.0),
+        (UnmaskRules(take_back=True, error_cost=0.5), 0.5),
+    ],
+)
+def test_rules_are_copied_with_changes_and_say_what_an_error_costs(rules, costs):
+    assert rules.wrong_costs == costs
+    assert dataclasses.replace(rules, lam=0.1) == UnmaskRules(**dataclasses.asdict(rules) | {"lam": 0.1})
+
+
+def test_rules_go_through_the_json_of_a_spec():
+    for name, rules, more in (
+        (BOARD, BoardRules("dead_end"), {}),
+        (UNMASK, UnmaskRules(0.1, tokens_per_step=2), {}),
+        (TEXT, TextRules("cells", max_turns=5), {"size": 4}),
+    ):
+        env = gymnasium.make(name, rules=rules, **more)
+        again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+        assert again.unwrapped.rules == rules and again.action_space == env.action_space
+
+
+def test_environments_that_share_responses_play_apart():
+    responses = Responses(PuzzlePool(default_puzzles(4)))
+    one, two = UnmaskEnv(responses), UnmaskEnv(responses, UnmaskRules(on_error="correct"))
+    assert one.responses is two.responses
+    before, _ = one.reset(seed=0)
+    _, info = two.reset(seed=0)
+    position = int(np.flatnonzero(info["definite"])[0])
+    after = two.step(np.array([position, two.tokenizer.eos_token_id]))[0]
+    assert not np.array_equal(after, before)
+    np.testing.assert_array_equal(one.state, before[-len(one.state) :])
+    np.testing.assert_array_equal(one.reset(seed=0)[0], before)
+
+
+def test_a_part_and_its_arguments_exclude_each_other():
+    with pytest.raises(SudokuError, match=r"rules was given, and so was lam, which belongs in it; pass one or the"):
+        UnmaskEnv(rules=UnmaskRules(), lam=0.5)
+    with pytest.raises(SudokuError, match="responses was given, and so was tokenizer, size"):
+        UnmaskEnv(Responses(size=4), tokenizer=None, size=4)
+    with pytest.raises(SudokuError, match="rules was given, and so was hint_cost"):
+        SudokuText(4, rules=TextRules(), hint_cost=0.5)
+
+
+def test_what_is_no_part_is_refused():
+    with pytest.raises(SudokuError, match=r"responses must be Responses or a mapping .* got PuzzlePool; .* source,"):
+        UnmaskEnv(fixed_pool(4))
+    with pytest.raises(SudokuError, match="rules must be BoardRules or a mapping of its arguments, got UnmaskRules"):
+        SudokuEnv(rules=UnmaskRules())
+
+
+@pytest.mark.parametrize("name", [BOARD, UNMASK, TEXT])
+def test_a_keyword_of_no_part_is_refused_with_those_that_they_take(name):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'sise'; rules takes "):
+        gymnasium.make(name, sise=4)
