@@ -68,7 +68,7 @@ def decode(args: argparse.Namespace) -> int:
 
     from dllm_rl.decoding import Decoding
     from dllm_rl.decoding import decode as decode_problems
-    from dllm_rl.shipped import load
+    from dllm_rl.models.shipped import load
     from dllm_rl.sudoku import SudokuTask
 
     logging.set_verbosity_error()

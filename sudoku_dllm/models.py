@@ -22,7 +22,7 @@ STRATEGIES = (
 
 
 def shipped_sizes() -> dict[str, list[int]]:
-    """Name → board sizes of the models that `dllm_rl.shipped` knows, by name; none where they are not installed."""
+    """Name → board sizes of the models that `dllm_rl.load` knows by name; none where they are not installed."""
     package = find_spec("dllm_rl")
     assert package is not None and package.origin is not None
     clone = Path(package.origin).parents[1] / "data" / "models"

@@ -73,12 +73,12 @@ def test_a_public_name_is_no_module_once_all_modules_are_imported(name: str) -> 
     "before",
     [
         "from dllm_rl import decode, evaluate, rollout",
-        "import dllm_rl.decoding, dllm_rl.decoding.evaluation, dllm_rl.rollouts",
-        "from dllm_rl.rollouts import rollout; from dllm_rl import evaluate; import dllm_rl.trainer, dllm_rl.decoding",
+        "import dllm_rl.decoding, dllm_rl.decoding.evaluation, dllm_rl.decoding.rollouts",
+        "from dllm_rl.decoding import rollout; from dllm_rl import evaluate; import dllm_rl.training.trainer",
     ],
 )
 def test_functions_of_dllm_rl_are_functions_in_every_order_of_imports(before: str) -> None:
-    code = f"{before}\nimport dllm_rl.decoding, dllm_rl.order\nfrom dllm_rl import {', '.join(FUNCTIONS)}\n"
+    code = f"{before}\nimport dllm_rl.decoding, dllm_rl.sudoku.order\nfrom dllm_rl import {', '.join(FUNCTIONS)}\n"
     assert printed_by(f"{code}print(*[type(each).__name__ for each in ({', '.join(FUNCTIONS)})])") == ["function"] * 3
 
 
@@ -93,7 +93,7 @@ def test_an_unknown_name_raises(package: ModuleType) -> None:
     [
         ("sudoku_env", ["numba", "scipy", "PIL", "torch", "transformers", "matplotlib", "pandas"]),
         ("llm_rl", ["torch", "transformers", "numpy"]),
-        ("dllm_rl", ["dllm_rl.trainer"]),
+        ("dllm_rl", ["dllm_rl.training.trainer"]),
     ],
 )
 def test_importing_a_package_loads_nothing_heavy(package: str, heavy: list[str]) -> None:

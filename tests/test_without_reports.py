@@ -85,7 +85,7 @@ def test_training_evaluating_and_puzzle_sets_work_without(run: Run, tmp_path: Pa
     code = """
 from pathlib import Path
 from dllm_rl.decoding import Decoding, decode, evaluate
-from dllm_rl.order import ladder_order, mean_order
+from dllm_rl.sudoku.order import ladder_order, mean_order
 from llm_rl.training.callbacks import MetricsWriter
 from sudoku_env.puzzle_sets import Tier, audit_sets, write_sets
 from tests.dllm_rl.helpers.tiny_training import puzzles, sudoku_task, trainer

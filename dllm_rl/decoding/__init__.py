@@ -1,10 +1,12 @@
 """Decoding: strategies, limits, taking back (`Decoding`), the one loop, and what came of it (`Decode`, `Evaluation`).
 
-`decode` gives complete answers, `evaluate` says how good they are; roll-outs (`dllm_rl.rollouts`) run the same loop.
+`decode` gives complete answers, `evaluate` says how good they are, and `rollout` records what training needs; all run
+the same loop.
 """
 
 from dllm_rl.decoding.evaluation import Evaluation, evaluate, paired_difference
 from dllm_rl.decoding.inference import Decode, decode
+from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.decoding.settings import Decoding, EntropyBound, OnError, TakeBack, Threshold
 from dllm_rl.decoding.strategies import STRATEGIES, Strategy, get_strategy, semi_autoregressive
 
@@ -15,6 +17,7 @@ __all__ = [
     "EntropyBound",
     "Evaluation",
     "OnError",
+    "Rollout",
     "Strategy",
     "TakeBack",
     "Threshold",
@@ -22,5 +25,6 @@ __all__ = [
     "evaluate",
     "get_strategy",
     "paired_difference",
+    "rollout",
     "semi_autoregressive",
 ]

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from dllm_rl.decoding.noise import inverse_cdf
 from dllm_rl.decoding.settings import Decoding, EntropyBound, Threshold
 from dllm_rl.decoding.strategies import get_strategy, position_entropies
-from dllm_rl.noise import inverse_cdf
 from dllm_rl.policy import NEG_INF, StateScores
 
 

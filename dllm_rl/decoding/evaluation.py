@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import stats
 from torch import nn
 
 from dllm_rl.decoding.inference import Decode, decode
 from dllm_rl.decoding.settings import Decoding
-from dllm_rl.statistics import estimate
 from dllm_rl.task import UnmaskTask
 
 GREEDY = Decoding("margin", on_error="end")
 """Margin decoding, one position a step, to the first error."""
+
+LEVEL = 0.95
+"""Of intervals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +156,13 @@ def paired_difference(first: Evaluation, second: Evaluation) -> tuple[float, flo
 
 
 def _mean_and_half_width(values: NDArray[Any]) -> tuple[float, float]:
-    """The mean of outcomes `(N,)` and the half-width of its 95 % interval, by `estimate`; NaN with one problem."""
-    if len(values) < 2:
-        return float(values.mean()), float("nan")
-    found = estimate(values[None])
-    return found.mean, (found.puzzles[1] - found.puzzles[0]) / 2
+    """The mean of outcomes `(N,)` and the half-width of its 95 % interval (`half_width`); NaN with one problem."""
+    return float(values.mean()), half_width(values) if len(values) > 1 else float("nan")
+
+
+def half_width(values: NDArray[Any]) -> float:
+    """Half the width of the normal 95 % interval of the mean of independent outcomes `(N,)`, of two or more."""
+    return float(stats.norm.ppf(0.5 + LEVEL / 2) * stats.sem(values))
 
 
 def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> float:

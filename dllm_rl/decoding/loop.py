@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.decoding.choosing import choose
+from dllm_rl.decoding.noise import fresh_uniforms
 from dllm_rl.decoding.settings import Decoding
 from dllm_rl.decoding.strategies import get_strategy
 from dllm_rl.decoding.taking_back import TakingBack
 from dllm_rl.decoding.trajectories import Trajectories, micro_batches
-from dllm_rl.noise import fresh_uniforms
 from dllm_rl.policy import StateScores, logits_at, scores_of
 
 

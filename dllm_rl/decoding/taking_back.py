@@ -17,9 +17,9 @@ trained on masks alone has never learned to doubt what it sees.
 import torch
 from torch import Tensor
 
+from dllm_rl.decoding.noise import fresh_uniforms, inverse_cdf
 from dllm_rl.decoding.settings import TakeBack
 from dllm_rl.decoding.trajectories import Trajectories
-from dllm_rl.noise import fresh_uniforms, inverse_cdf
 from dllm_rl.policy import StateScores
 
 

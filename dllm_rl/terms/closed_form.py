@@ -21,8 +21,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_at
-from dllm_rl.rollouts import Rollout
 from dllm_rl.terms.expected_reward import log_f_of
 from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
 from dllm_rl.terms.values import Values

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import StateScores, token_logprobs_at
-from dllm_rl.rollouts import Rollout
 from dllm_rl.task import Learned
 from dllm_rl.terms.states import Term, TermValue, VisitedStates, scattered
 from llm_rl.core._checks import check_choice

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import PolicyConfig, StateScores, score_states
-from dllm_rl.rollouts import Rollout
 from dllm_rl.terms.states import Term, TermValue, VisitedStates, scattered
 from llm_rl.core._checks import check_choice
 from llm_rl.core.kl import kl_divergence

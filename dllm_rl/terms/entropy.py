@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dllm_rl.rollouts import Rollout
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from llm_rl.core.logprobs import entropy_from_logits
 

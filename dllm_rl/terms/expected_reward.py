@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import NEG_INF
 from dllm_rl.reward import log_expected_reward_of
-from dllm_rl.rollouts import Rollout
 from dllm_rl.task import check_lam
 from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from dllm_rl.rollouts import Rollout
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action

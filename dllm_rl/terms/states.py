@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import PolicyConfig, StateScores
-from dllm_rl.rollouts import Rollout
 from dllm_rl.task import UnmaskBatch
 
 
@@ -57,7 +57,7 @@ class VisitedStates:
         at: int64 `(B,)` each, the decisions' trajectories and steps: their places in tables `(T, K)`.
         logprobs: `(B,)`, log π(a|s) now; with a gradient where a term asks for it (`Term.of_decisions`).
         old_logprobs: `(B,)`, that when acting.
-        weights: `(B,)`, what a step counts in J (`dllm_rl.update.step_weights`).
+        weights: `(B,)`, what a step counts in J (`dllm_rl.training.update.step_weights`).
         incoming: `(B,)`, the weight of the state by the ratios that led there (`expected_reward.f_weights`).
         has_future: bool `(B,)`, false for the last decision of a full trajectory, after which nothing is of value.
     """

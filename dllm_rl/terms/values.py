@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dllm_rl.rollouts import Rollout
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.terms.states import ScoredStates
 from llm_rl.core.advantages import ema_update
 

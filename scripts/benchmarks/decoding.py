@@ -38,9 +38,9 @@ from dllm_rl.decoding import (
     semi_autoregressive,
 )
 from dllm_rl.models.adapter import as_policy_model
-from dllm_rl.order import assess, known_mean, mean_order, rank_correlation
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.sudoku.order import assess, known_mean, mean_order, rank_correlation
 from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
 from scripts.benchmarks.order_plot import plot_order

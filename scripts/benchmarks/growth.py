@@ -21,13 +21,13 @@ import numpy as np
 import torch
 
 from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.update import objective_pass
+from dllm_rl.training.update import objective_pass
 from llm_rl.training.command_line import fail, need_reports, need_writable, parse
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import write_text_whole

@@ -3,7 +3,7 @@
     python -m llm_rl.testing.resume -- python -m scripts.benchmarks.kill_test_trainer grpo --output_dir {folder}
 
 Started again, it goes on from the last checkpoint. "grpo" is `llm_rl.grpo.trainer.GRPOTrainer` and "trl" the trainer of
-that name in TRL, with the same model, prompts, rewards and schedule; "unmask" is `dllm_rl.trainer.UnmaskTrainer`.
+that name in TRL, with the same model, prompts, rewards and schedule; "unmask" is `dllm_rl.UnmaskTrainer`.
 Models are random and tokenizers made here. A roll-out serves `--num_iterations` optimizer steps; each step leaves a
 checkpoint.
 """
@@ -18,11 +18,11 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, Trainer
 from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging
 
-from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sudoku import SudokuTask
-from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.training.arguments import UnmaskArguments
+from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from scripts.benchmarks.grpo_contenders import NO_TRL, trl_installed

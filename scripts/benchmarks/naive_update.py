@@ -2,7 +2,7 @@
 
 Step by step over the trajectories of a roll-out: one forward and one backward pass of the whole batch at each step,
 logits at every position, softmax over the full vocabulary at every response position, nothing shared between
-trajectories. The objective is that of `dllm_rl.terms.objective`; only the work differs from `dllm_rl.update`.
+trajectories. The objective is that of `dllm_rl.terms.objective`; only the work differs from `dllm_rl.training.update`.
 """
 
 from dataclasses import replace
@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.reward import log_expected_reward
-from dllm_rl.rollouts import Rollout
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.policy_gradient import rollout_advantages
-from dllm_rl.update import Backward, step_weights
+from dllm_rl.training.update import Backward, step_weights
 from llm_rl.core._checks import promote
 from llm_rl.core.surrogate import clipped_surrogate
 
@@ -45,7 +45,7 @@ def naive_pass(
         model: Takes `(input_ids, attention_mask)` and returns `.logits` `(T, L, V)`.
         rollout: A roll-out of this policy, now or some updates ago; its temperatures are used. In float64, if the
             model is.
-        backward: Called with the two terms of each step, as by `dllm_rl.update.objective_pass`.
+        backward: Called with the two terms of each step, as by `dllm_rl.training.update.objective_pass`.
         config: The objective.
         drop_ended: Leave trajectories that have ended out of the batch; otherwise it keeps its shape, as usual, and
             they have weight 0.

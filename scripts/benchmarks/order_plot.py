@@ -13,7 +13,7 @@ def plot_order(orders: dict[str, NDArray[np.float64]], path: str | Path) -> None
     """Draw when each cell is filled, one board for each order; cells that are never blank stay white.
 
     Args:
-        orders: Name → `(n, n)` from 0 (first) to 1 (last), from `dllm_rl.order.mean_order`.
+        orders: Name → `(n, n)` from 0 (first) to 1 (last), from `dllm_rl.sudoku.order.mean_order`.
         path: PNG to write; an existing file is replaced whole or not at all.
 
     Raises:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import torch
 
 from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import rollout
 from dllm_rl.sft import SftDataset, masked_diffusion_loss
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.update import objective_pass
+from dllm_rl.training.update import objective_pass
 from llm_rl.training.command_line import parse
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate

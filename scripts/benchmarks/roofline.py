@@ -27,11 +27,11 @@ from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decoding import Decoding, decode
+from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.update import objective_pass
+from dllm_rl.training.update import objective_pass
 from llm_rl.training.command_line import USER_ERRORS, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas
 from sudoku_dllm.answers import shortest_answer

@@ -1,4 +1,4 @@
-"""Time and peak memory of an update, lean (`dllm_rl.update`) against naive (`scripts/benchmarks/naive_update.py`).
+"""Time and peak memory of an update, lean (`objective_pass`) against naive (`scripts/benchmarks/naive_update.py`).
 
 Both compute the gradient of the same objective on the same roll-outs; the script checks in float64 that they agree.
 Contenders take turns within each round, in float32. Between the two stand versions of the lean update with savings
@@ -45,13 +45,13 @@ from sudoku_env.errors import SudokuError
 
 ROOT = Path(__file__).resolve().parents[2]
 from dllm_rl.decoding import Decoding  # noqa: E402
+from dllm_rl.decoding.rollouts import Rollout, rollout  # noqa: E402
 from dllm_rl.models.llada import LladaForMaskedLM  # noqa: E402
 from dllm_rl.models.llada_config import LladaConfig  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
-from dllm_rl.rollouts import Rollout, rollout  # noqa: E402
 from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
 from dllm_rl.terms.objective import ObjectiveConfig  # noqa: E402
-from dllm_rl.update import objective_pass  # noqa: E402
+from dllm_rl.training.update import objective_pass  # noqa: E402
 from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
 from scripts.benchmarks.naive_update import in_float64, naive_pass  # noqa: E402
 from scripts.benchmarks.peak_memory import peak_of_update  # noqa: E402

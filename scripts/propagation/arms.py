@@ -7,12 +7,12 @@ import numpy as np
 from torch import nn
 from transformers import PrinterCallback, Trainer, set_seed
 
-from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.decoding import Decoding, evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftDataset, SftTrainer
-from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.training.arguments import UnmaskArguments
+from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from scripts.propagation.settings import (
     AUTOMATON,

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dllm_rl.statistics import Estimate, estimate
 from llm_rl.training.reports import load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
 from scripts.propagation.settings import (
@@ -27,6 +26,7 @@ from scripts.propagation.settings import (
 from scripts.study.results import checked_result
 from scripts.study.tables import markdown_table
 from sudoku_dllm.trials.record import Records, arm_of
+from sudoku_dllm.trials.statistics import Estimate, estimate
 
 Results = dict[str, dict[int, dict[str, Any]]]
 """Arm → seed → result."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dllm_rl.statistics import estimate
 from llm_rl.rollout.rewards import RewardFunction
 from scripts.smollm2.recipe import CONTROL, VERIFIERS
 from scripts.study.tables import markdown_table
+from sudoku_dllm.trials.statistics import estimate
 
 START = "start"
 SEED = re.compile(r"(.+)_seed(\d+)")

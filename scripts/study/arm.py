@@ -20,12 +20,12 @@ from transformers import (
 )
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.decoding import Decode, Evaluation, decode
-from dllm_rl.order import assess
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.sudoku.order import assess
+from dllm_rl.training.arguments import UnmaskArguments
+from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter
 from llm_rl.training.storage import write_text_whole

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dllm_rl.statistics import (
+from scripts.study.config import BASE, Decoding, Regime, StudyConfigError
+from sudoku_dllm.trials.record import Records, job_name
+from sudoku_dllm.trials.statistics import (
     Estimate,
     PassesNeeded,
     Sweep,
@@ -17,8 +19,6 @@ from dllm_rl.statistics import (
     ratio_contributions,
     sweep_difference,
 )
-from scripts.study.config import BASE, Decoding, Regime, StudyConfigError
-from sudoku_dllm.trials.record import Records, job_name
 from sudoku_env.order import ladder_rounds
 from sudoku_env.prompts.text import parse_puzzle
 from sudoku_env.puzzles import read_prompts

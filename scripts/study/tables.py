@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from dllm_rl.statistics import Estimate, PassesNeeded
 from scripts.study.config import Decoding
 from scripts.study.results import RegimeResults, by_tokens, sweeps
+from sudoku_dllm.trials.statistics import Estimate, PassesNeeded
 
 COSTS = ("cpu_seconds", "updates", "puzzles_seen")
 

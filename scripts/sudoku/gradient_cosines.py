@@ -21,8 +21,8 @@ from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import ScoredStates

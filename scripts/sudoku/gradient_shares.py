@@ -5,15 +5,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.rollouts import Rollout
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.update import objective_pass
+from dllm_rl.training.update import objective_pass
 
 
 def objective_gradient(model: nn.Module, record: Rollout, *, config: ObjectiveConfig, **options: Any) -> Tensor:
     """The gradient of J as `config` weighs its terms, one vector `(P,)` over all trained parameters.
 
-    Gradients kept in the parameters are left alone. The options are those of `dllm_rl.update.objective_pass`.
+    Gradients kept in the parameters are left alone. The options are those of `dllm_rl.training.update.objective_pass`.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     total = [torch.zeros_like(parameter) for parameter in parameters]

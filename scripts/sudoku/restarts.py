@@ -20,7 +20,7 @@ import torch
 from transformers.utils import logging
 
 from dllm_rl.decoding import Decoding, Evaluation, TakeBack, Threshold, evaluate
-from dllm_rl.shipped import load
+from dllm_rl.models.shipped import load
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.command_line import USER_ERRORS, fail, need_reports, need_writable, parse, user_errors
 from llm_rl.training.reports import load_pandas

@@ -19,7 +19,7 @@ from safetensors.torch import save
 
 from dllm_rl import Decoding, PolicyConfig, decode
 from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.shipped import NOT_INSTALLED, load, model_folder, shipped_models
+from dllm_rl.models.shipped import NOT_INSTALLED, load, model_folder, shipped_models
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from sudoku_dllm.answers import TAIL, shortest_answer
 from sudoku_dllm.models import packed_chunks

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.decoding import get_strategy
-from dllm_rl.shipped import model_folder
+from dllm_rl.models.shipped import model_folder
 from dllm_rl.sudoku import Tail
 from dllm_rl.task import Learned
 from dllm_rl.terms.expected_reward import FForm
 from dllm_rl.terms.objective import Reduction
+from dllm_rl.training.arguments import UnmaskArguments
 from llm_rl.training.arguments import check_rate, check_seed
 from llm_rl.training.budget import trapezoid
 from sudoku_env.prompts.text import TEMPLATES

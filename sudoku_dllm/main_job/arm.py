@@ -22,9 +22,9 @@ from transformers import (
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decoding import Decoding, Evaluation, decode, evaluate
+from dllm_rl.models.shipped import load
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
-from dllm_rl.shipped import load
-from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.lora import add_lora

@@ -22,7 +22,7 @@ import torch
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from dllm_rl.models.folder import check_folder, named_model
-from dllm_rl.shipped import unknown
+from dllm_rl.models.shipped import unknown
 from llm_rl.training.command_line import (
     INTERRUPTED,
     USER_ERRORS,

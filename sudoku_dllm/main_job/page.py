@@ -8,7 +8,6 @@ from typing import Any
 from transformers import AutoModelForMaskedLM
 
 from dllm_rl.decoding import Decoding
-from dllm_rl.statistics import estimate
 from llm_rl.training.output_folder import RECORD
 from sudoku_dllm.machine import versions
 from sudoku_dllm.main_job.arguments import BASE
@@ -18,6 +17,7 @@ from sudoku_dllm.main_job.side_by_side import Job
 from sudoku_dllm.run_page.curves import loss_curve
 from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replays_of
+from sudoku_dllm.trials.statistics import estimate
 
 
 def write_page(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> Path:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from dllm_rl.decoding import Evaluation
-from dllm_rl.shipped import model_folder
-from dllm_rl.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
+from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
 from sudoku_dllm.machine import machine
@@ -18,6 +17,7 @@ from sudoku_dllm.main_job.arguments import BASE, REFERENCE_SECONDS, UPDATES, Scr
 from sudoku_dllm.main_job.arm import RESULT, read_evaluations
 from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.main_job.side_by_side import Job, budget_of
+from sudoku_dllm.trials.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
 from sudoku_env.order import random_order_floor
 
 SECONDS_A_PASS = 4e-9

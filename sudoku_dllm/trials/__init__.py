@@ -1,1 +1,1 @@
-"""Trials: trainings that are compared at equal cost, and what is kept of them."""
+"""Comparisons of trainings: what came of their jobs, and how sure one may be of it."""

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.decoding import Decoding, decode
+from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import rollout
 from dllm_rl.sft import SftDataset, masked_diffusion_loss
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from scripts.sudoku.small_tokenizer import build_small_tokenizer

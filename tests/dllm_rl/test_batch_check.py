@@ -15,7 +15,7 @@ from dllm_rl.decoding import Decoding, decode, evaluate
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.training.trainer import UnmaskTrainer
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_sums import LENGTH, MASK, SumBatch, SumTask, sum_model
 from tests.dllm_rl.helpers.tiny_training import arguments

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.decoding import Decoding, Strategy, decode, evaluate
+from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig
-from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sft import SftDataset
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.task import unmask_rewards
-from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.training.trainer import UnmaskTrainer
 from sudoku_env.envs.dynamics import StepBatch, step_batch
 from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.tokens import PreFilled

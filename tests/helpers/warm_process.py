@@ -24,7 +24,7 @@ SERVER = multiprocessing.get_context("forkserver")
 # Whatever a test starts in the server finds these imported; the server starts with the first one.
 SERVER.set_forkserver_preload(
     [
-        "dllm_rl.trainer",
+        "dllm_rl.training.trainer",
         "dllm_rl.sft",
         "llm_rl.training.budget",
         "llm_rl.grpo.trainer",

@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from dllm_rl import load, shipped_models
-from dllm_rl.shipped import model_folder
+from dllm_rl.models.shipped import model_folder
 from sudoku_dllm.__main__ import COMMANDS, main
 from sudoku_env import count_solutions, parse_board, rate, solve, to_string
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from dllm_rl import STRATEGIES, load, shipped_models
-from dllm_rl.shipped import model_folder
+from dllm_rl.models.shipped import model_folder
 from llm_rl.training.budget import Budget
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.demo.serve import page_server

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import Rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerFast, TrainerCallback
 
-from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftDataset, masked_diffusion_loss
 from dllm_rl.sudoku import SudokuTask
-from dllm_rl.trainer import UnmaskTrainer
-from dllm_rl.two_rates import TwoRateOptimizer
+from dllm_rl.training.arguments import UnmaskArguments
+from dllm_rl.training.trainer import UnmaskTrainer
+from dllm_rl.training.two_rates import TwoRateOptimizer
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.task import UnmaskBatch
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.update import UpdateResult, objective_pass
+from dllm_rl.training.update import UpdateResult, objective_pass
 from tests.helpers.drawn import first_with
 
 POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.decoding import Decoding, decode
+from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.rollouts import rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.update import objective_pass
+from dllm_rl.training.update import objective_pass
 
 
 class Plain(nn.Module):

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
 
+from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
 from dllm_rl.policy import PolicyConfig, score_states
-from dllm_rl.rollouts import rollout
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from llm_rl.training.lora import add_lora
 from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, tokenizer, trainer, untimed, warm_model

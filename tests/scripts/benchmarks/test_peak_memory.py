@@ -5,11 +5,11 @@ import torch
 from torch import Tensor
 
 from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.update import objective_pass
+from dllm_rl.training.update import objective_pass
 from scripts.benchmarks.naive_update import naive_pass
 from scripts.benchmarks.peak_memory import peak_of_update, peak_tensor_bytes
 from sudoku_env.generator import generate

@@ -17,11 +17,11 @@ from tests.helpers.warm_process import run_script
 ROOT = Path(__file__).parents[3]
 
 from dllm_rl.decoding import Decoding  # noqa: E402
+from dllm_rl.decoding.rollouts import Rollout, rollout  # noqa: E402
 from dllm_rl.policy import PolicyConfig  # noqa: E402
-from dllm_rl.rollouts import Rollout, rollout  # noqa: E402
 from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
 from dllm_rl.terms.objective import ObjectiveConfig  # noqa: E402
-from dllm_rl.update import Backward, UpdateResult, objective_pass  # noqa: E402
+from dllm_rl.training.update import Backward, UpdateResult, objective_pass  # noqa: E402
 from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
 from scripts.benchmarks.naive_update import in_float64, naive_pass  # noqa: E402
 from sudoku_env.generator import generate  # noqa: E402

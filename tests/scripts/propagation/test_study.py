@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dllm_rl.statistics import estimate
 from scripts.propagation import arms, report
 from scripts.propagation.settings import CONTROLS, MAIN, TOKENS_PER_STEP, TRAININGS, Training
 from scripts.study.arm import training_arguments
 from scripts.study.config import ArmBudget, StudyConfigError
+from sudoku_dllm.trials.statistics import estimate
 from tests.scripts.helpers.in_process import run_here
 
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dllm_rl.arguments import UnmaskArguments
 from dllm_rl.decoding import evaluate
+from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.rollouts import Rollout, rollout
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
-from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.training.arguments import UnmaskArguments
+from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.storage import load_record, save_record
 from scripts.propagation.arms import examples, held_out, small_model, splice
 from scripts.propagation.settings import AUTOMATON, GIVEN, INPUTS, LENGTH, STATES

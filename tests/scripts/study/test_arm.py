@@ -13,9 +13,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 from dllm_rl.decoding import Decoding, decode
-from dllm_rl.statistics import estimate, passes_needed
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from dllm_rl.trainer import UnmaskTrainer
+from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget
 from scripts.study.arm import ArmRun
 from scripts.study.config import BASE, EVERY_CELL, Regime, StudyConfigError, load_study
@@ -24,6 +23,7 @@ from scripts.study.results import RegimeResults, by_tokens, checked_result, jobs
 from scripts.study.tables import markdown_table
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.trials.record import Records, job_name
+from sudoku_dllm.trials.statistics import estimate, passes_needed
 from sudoku_env.errors import SudokuError
 from sudoku_env.grids import canonical_grid
 from sudoku_env.order import ladder_rounds

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from dllm_rl.rollouts import rollout
+from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.update import objective_pass
+from dllm_rl.training.update import objective_pass
 from scripts.sudoku.gradient_shares import gradient_shares, objective_gradient
 from tests.dllm_rl.helpers.tiny_training import puzzles, sudoku_task, warm_model
 

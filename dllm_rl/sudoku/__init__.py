@@ -1,0 +1,5 @@
+"""Sudoku as a task of masked-diffusion models; no other room of this package knows it."""
+
+from dllm_rl.sudoku.task import PuzzleBatch, SudokuTask, Tail
+
+__all__ = ["PuzzleBatch", "SudokuTask", "Tail"]

@@ -1,0 +1,1 @@
+"""Training by the objective: the pass of its terms over a roll-out, the trainer and its arguments."""

@@ -1,0 +1,277 @@
+"""`UnmaskTrainer`: the objective of docs/objective.md on `transformers.Trainer`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dllm_rl.batch_check import check_batch
+from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.noise import puzzle_noise
+from dllm_rl.decoding.rollouts import Rollout, rollout
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.task import UnmaskBatch, UnmaskTask
+from dllm_rl.terms.divergence import Reference
+from dllm_rl.terms.values import VALUE_DECAY, CellValues, totals_by_masked
+from dllm_rl.training.arguments import UnmaskArguments
+from dllm_rl.training.two_rates import TwoRateOptimizer
+from dllm_rl.training.update import UpdateResult, objective_pass
+from llm_rl.core.advantages import groups_without_spread, return_after_action
+from llm_rl.core.kl import approx_kl
+from llm_rl.core.monitors import record_monitors
+from llm_rl.training.buffered import BufferedTrainer
+from llm_rl.training.identity import LENGTH
+from llm_rl.training.processes import mean_over_processes
+
+
+class UnmaskTrainer(BufferedTrainer):
+    """Trains the decoding order of a masked-diffusion language model.
+
+    An optimizer step evaluates the objective on a roll-out of `per_device_train_batch_size` problems with
+    `num_generations` trajectories each; a roll-out serves `num_iterations` steps. Optimizer, schedule,
+    logging and seeds are those of `transformers.Trainer`, checkpoints those of `ExactTrainer`.
+
+    The global batch is `per_device_train_batch_size` × `gradient_accumulation_steps` × processes problems. Its
+    roll-outs depend on the seed, the step and a problem's number in it alone, and its gradient is the mean over its
+    problems, however they are dealt. Processes meet once a step, after their last pass: the passes of each are its own.
+
+    Args:
+        model: A masked language model with the interface of `LladaForMaskedLM`.
+        args: The arguments of the run and its hyperparameters.
+        problems: Problems to train on.
+        task: What kind of problems they are, such as `dllm_rl.sudoku.SudokuTask`.
+        **kwargs: Passed on, e.g. `callbacks`.
+
+    Raises:
+        ValueError: Several processes come with FSDP or DeepSpeed, or one process with several devices; or the task's
+            batches are not what `UnmaskBatch` says (`check_batch`).
+        RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
+    """
+
+    args: UnmaskArguments
+    optimizer: Any
+    remedy = "lower the learning rate or raise position_temperature"
+    sharded_alone = True
+    harmless_arguments = frozenset({"max_tokens_per_pass", "max_masked_per_pass"})
+
+    def __init__(
+        self,
+        model: nn.Module,
+        args: UnmaskArguments,
+        problems: Sequence[Any],
+        task: UnmaskTask,
+        **kwargs: Any,
+    ) -> None:
+        start = task.batch(problems[: args.train_batch_size])
+        check_batch(start, task=task, model=model)
+        super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)}, **kwargs)
+        self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
+        self.policy = args.policy_config()
+        self.objective = args.objective_config()
+        length = start.responses.shape[1]
+        self.values = CellValues(VALUE_DECAY, length) if self.objective.needs_values else None
+        self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train as `transformers.Trainer` does, starting with a fresh roll-out."""
+        if optimizer := self._two_rates():
+            optimizer.zero_grad()
+        return super().train(*args, **kwargs)
+
+    @property
+    def _rows_per_batch(self) -> int:
+        return self.args.train_batch_size
+
+    @property
+    def _batches_per_rollout(self) -> int:
+        return self.args.gradient_accumulation_steps
+
+    @property
+    def _slot(self) -> int:
+        """The micro-batch's number in its optimizer step: which roll-out of the buffer it trains on."""
+        return self._step % self.args.gradient_accumulation_steps
+
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
+        """One optimizer where the two learning rates are equal, else a `TwoRateOptimizer`.
+
+        Raises:
+            ValueError: The rates differ and another optimizer was passed.
+        """
+        rl_rate, sft_rate = self.args.rates
+        if rl_rate == sft_rate:
+            self.args.learning_rate = rl_rate
+            return super().create_optimizer(*args, **kwargs)
+        if self.optimizer is None:
+            kind, given = self.optimizer_cls_and_kwargs or self.get_optimizer_cls_and_kwargs(self.args, self.model)
+            options = {name: value for name, value in given.items() if name != "lr"}
+            names = set(self.get_decay_parameter_names(self.model))
+            decayed = {id(param) for name, param in self.model.named_parameters() if name in names}
+
+            def factory(params: list[nn.Parameter], rate: float) -> torch.optim.Optimizer:
+                kept = [param for param in params if id(param) not in decayed]
+                shrunk = [param for param in params if id(param) in decayed]
+                groups = [{"params": shrunk, "weight_decay": self.args.weight_decay}]
+                return kind([*groups, {"params": kept, "weight_decay": 0.0}], lr=rate, **options)
+
+            self.optimizer = TwoRateOptimizer(
+                self.model.parameters(), factory, (rl_rate, sft_rate), self.args.max_grad_norm
+            )
+        elif self._two_rates() is None:
+            raise ValueError(
+                f"learning rates {rl_rate} and {sft_rate} differ, which {type(self.optimizer).__name__} cannot follow; "
+                "pass a TwoRateOptimizer, or none"
+            )
+        return self.optimizer
+
+    def _train_on_buffer(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        """One pass of the objective over a fresh or a kept roll-out; gradients are accumulated, the loss is -J."""
+        slot = self._slot
+        current = self._buffered_inputs[slot]
+        model.train()
+        result = objective_pass(
+            model,
+            current,
+            self._backward,
+            config=self.objective,
+            max_tokens=self.args.max_tokens_per_pass,
+            max_masked=self.args.max_masked_per_pass,
+            reference=self.reference,
+            values=self.values,
+            generator=self._generator(self.state.global_step, slot),
+        )
+        self._record_update(current, result, self._is_fresh)
+        self._update_values()
+        return torch.tensor(-result.objective, device=self.args.device) / self.current_gradient_accumulation_steps
+
+    def failed_rollout(self) -> Rollout | None:
+        """The roll-out of the micro-batch that failed; None where making it did."""
+        return self._buffered_inputs[self._slot] if self._slot < len(self._buffered_inputs) else None
+
+    def _generator(self, step: int, slot: int) -> torch.Generator:
+        key = (self.args.seed, step, slot, self.args.process_index, 0)  # one number more than those of `puzzle_noise`
+        return torch.Generator().manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]))
+
+    def _update_values(self) -> None:
+        """Take the roll-outs into the values, once, after the last update on them."""
+        last = (self.state.global_step + 1) % self.args.steps_per_rollout == 0
+        if self.values is None or not last or not self.accelerator.sync_gradients:
+            return
+        size = len(self.values.values)
+        totals = [totals_by_masked(record, self.objective.gamma, size) for record in self._buffered_inputs]
+        self.values.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
+
+    def _two_rates(self) -> TwoRateOptimizer | None:
+        optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
+        return optimizer if isinstance(optimizer, TwoRateOptimizer) else None
+
+    def _average_gradients(self, model: nn.Module) -> None:
+        super()._average_gradients(model)
+        if optimizer := self._two_rates():
+            optimizer.second_gradients = mean_over_processes(optimizer.second_gradients, optimizer.parameters)
+
+    def progress(self) -> dict[str, Any]:
+        """Adds the values."""
+        return {
+            **super().progress(),
+            "values": None if self.values is None else self.values.state_dict(),
+        }
+
+    def load_progress(self, progress: dict[str, Any]) -> None:
+        """Continue from what `progress` returned.
+
+        Raises:
+            CheckpointError: The checkpoint was written by another number of processes, or between the updates on a
+                roll-out of another shape.
+        """
+        super().load_progress(progress)
+        if self.values is not None and (saved := progress.get("values")):  # a sampled first term has none
+            self.values.load_state_dict(saved)
+        # Mini-batches and cosines count optimizer steps from the run's start: the new shape must fit there too.
+        self.check_buffer(self.state.global_step % self.args.steps_per_rollout != 0)
+
+    def gradients(self, model: nn.Module) -> list[Tensor | None]:
+        """The gradients of both terms."""
+        optimizer = self._two_rates()
+        return [*super().gradients(model), *(optimizer.second_gradients if optimizer else [])]
+
+    def _backward(self, rl: Tensor, sft: Tensor) -> None:
+        scale = -1.0 / self.current_gradient_accumulation_steps
+        if optimizer := self._two_rates():
+            if sft.requires_grad:
+                optimizer.add_second(scale * sft, retain_graph=True)
+            if rl.requires_grad:
+                self.accelerator.backward(scale * rl)
+        else:
+            self.accelerator.backward(scale * (rl + sft))
+
+    def _make_rollout(self, model: nn.Module, inputs: dict[str, UnmaskBatch]) -> list[Rollout]:
+        problems = inputs["problems"].to(self.args.device)
+        first = (self._slot * self.args.world_size + self.args.process_index) * len(problems)
+        noise = puzzle_noise(
+            self.args.seed,
+            self.state.global_step,
+            range(first, first + len(problems)),
+            self.args.num_generations,
+            int((problems.responses == problems.mask_id).sum(1).max()),
+        )
+        self.policy = self.args.policy_config(self.state.global_step / self.state.max_steps)
+        how = Decoding(
+            "policy", tokens_per_step=self.args.tokens_per_step, policy=self.policy, on_error=self.args.on_error
+        )
+        record = rollout(
+            model,
+            problems,
+            how,
+            num_generations=self.args.num_generations,
+            lam=self.args.lam,
+            noise=noise,
+            max_tokens=self.args.max_tokens_per_pass,
+            max_masked=self.args.max_masked_per_pass,
+        )
+        self.metrics.add("position_temperature", self.policy.position_temperature)
+        live, visited = record.live, record.state_of.clamp_min(0)
+        count = int(live.sum())
+        self.metrics.add_ratio("position_entropy", float(record.entropy[visited][live].sum()), count)
+        self.metrics.add_ratio("position_top_prob", float(record.top_prob[visited][live].sum()), count)
+        self.metrics.add_ratio("greedy_forced", int(record.greedy_definite.sum()), int(record.greedy_judged.sum()))
+        self.metrics.add_ratio("solved", int(record.solved.sum()), len(record.solved))
+        self.metrics.add_ratio("steps_before_error", int(record.steps_before_error.sum()), len(record.solved))
+        self.metrics.add_ratio("distinct_states", len(record.responses), count)
+        # One sampled decision estimates the entropy of position and token together without bias.
+        self.metrics.add_ratio("entropy", -float(record.old_logprobs[live].sum()), count)
+        totals = record.rewards.sum(1).reshape(-1, record.num_generations)
+        record_monitors(self.metrics, rewards=totals, flat_groups=self._flat_groups(record))
+        return [record]
+
+    def _flat_groups(self, record: Rollout) -> Tensor:
+        """bool: whether all of a group got the same return, at each step with a decision in the first term."""
+        returns = return_after_action(record.visited_rewards, self.objective.gamma)
+        groups = (-1, record.num_generations, returns.shape[1])
+        steps = torch.arange(returns.shape[1], device=returns.device)
+        counted = (record.live & (steps < record.decisions[:, None] - 1)).reshape(groups).any(1)
+        return groups_without_spread(returns.reshape(groups))[counted]
+
+    def _record_update(self, record: Rollout, result: UpdateResult, fresh: bool) -> None:
+        evaluated = result.evaluated
+        logprobs, old = result.logprobs[evaluated], record.old_logprobs[evaluated]
+        for name, value in result.terms.items():
+            self.metrics.add(f"objective_{name}", value)
+        for name, (part, whole) in result.shares.items():
+            self.metrics.add_ratio(name, part, whole)
+        self.metrics.add_ratio("approx_kl", float(approx_kl(old, logprobs, estimator="k2").sum()), len(old))
+        if fresh and len(old):
+            self.metrics.add_max("max_log_ratio_at_update_0", float((logprobs - old).abs().max()))
+
+    def identity(self) -> dict[str, Any]:
+        """Adds the task: its class, and its fields where it is a data class."""
+        told: dict[str, Any] = asdict(self.task) if is_dataclass(self.task) and not isinstance(self.task, type) else {}
+        return {**super().identity(), "task": json.loads(json.dumps([type(self.task).__name__, told], default=str))}
+
+    def _harmless(self) -> frozenset[str]:
+        # A temperature that is annealed over the run depends on its length.
+        found = super()._harmless()
+        return found if self.args.position_temperature_end is None else found - LENGTH

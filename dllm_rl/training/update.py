@@ -1,0 +1,206 @@
+"""The gradient of the objective over a roll-out, in micro-batches of distinct states.
+
+Each distinct state is forwarded once, however many trajectories visit it, and a micro-batch holds no more than its
+budget of tokens and of masked positions, so activations grow neither with K, G nor the number of problems. What does is
+the record of the roll-out and about 45 bytes a decision here, of tables `(T, K)`. States come in the order of their
+step, so the ratios that a state's second term needs, those of the decisions leading to it, are known by the time they
+are needed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dllm_rl.decoding.rollouts import Rollout
+from dllm_rl.decoding.trajectories import micro_batches
+from dllm_rl.policy import action_logprobs, score_states
+from dllm_rl.terms.divergence import Reference
+from dllm_rl.terms.expected_reward import f_weights
+from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.terms.states import ScoredStates, VisitedStates
+from dllm_rl.terms.values import Values
+from llm_rl.core.aggregate import loss_weights
+from llm_rl.core.surrogate import importance_ratio
+
+Backward = Callable[[Tensor, Tensor], None]
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateResult:
+    """What a pass over a roll-out gave.
+
+    Attributes:
+        terms: What each term with a weight adds to J, by name (`Term.name`).
+        shares: Metrics of the terms by name, each as what counts and of how much.
+        logprobs: fp32 `(T, K)`, log π(a|s) under the current parameters, 0 where not evaluated.
+        evaluated: bool `(T, K)`, the live decisions whose state was drawn; all live ones unless states are sampled.
+    """
+
+    terms: dict[str, float]
+    shares: dict[str, tuple[float, float]]
+    logprobs: Tensor
+    evaluated: Tensor
+
+    @property
+    def objective(self) -> float:
+        """J, the sum of all terms."""
+        return sum(self.terms.values())
+
+
+def objective_pass(
+    model: nn.Module,
+    rollout: Rollout,
+    backward: Backward,
+    *,
+    config: ObjectiveConfig,
+    max_tokens: int = 65536,
+    max_masked: int | None = None,
+    reference: Reference | None = None,
+    values: Values | None = None,
+    generator: torch.Generator | None = None,
+) -> UpdateResult:
+    """Evaluate J over a roll-out and hand the terms of each micro-batch to `backward`.
+
+    Args:
+        model: The policy that is trained.
+        rollout: A roll-out of this policy, now or some updates ago; its temperatures are used.
+        backward: Called with the sum of the terms at `rl_learning_rate` in a micro-batch, and that of the others (to be
+            maximized, weights included); summed over the calls they are J.
+        config: The objective.
+        max_tokens: Largest number of tokens in one forward pass.
+        max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
+            is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
+        reference: Needed with a `kl_weight` alone.
+        values: What states that follow are worth, needed with `objective="closed"` and an `rl_weight` alone.
+        generator: Source of randomness of `state_fraction`; None is torch's global one. Ratios of decisions whose state
+            is not drawn count as 1, as they are on a fresh roll-out: on a later update use `f_weight="none"`.
+
+    Raises:
+        ValueError: A budget does not hold one state, or the reference or the values are missing.
+    """
+    terms = config.terms(reference, values)
+    valued = [(term, term.over(rollout)) for term in terms]
+    totals = dict.fromkeys((term.name for term in terms), 0.0)
+    shares: dict[str, tuple[float, float]] = {}
+    logprobs, evaluated = torch.zeros_like(rollout.old_logprobs), torch.zeros_like(rollout.live)  # (T, K) each
+    drawn = _draw_states(rollout, config.state_fraction, generator)  # (D,)
+    for visited in visited_states(
+        model, rollout, drawn, config, max_tokens, max_masked, with_gradient=any(term.of_decisions for term in terms)
+    ):
+        found = [(term, value_of(visited)) for term, value_of in valued]
+        zero = visited.logprobs.new_zeros(())
+        backward(*(sum((got.value for term, got in found if term.at_rl_rate is own), zero) for own in (True, False)))
+
+        # What is told of it.
+        logprobs[visited.at], evaluated[visited.at] = visited.logprobs.detach(), True
+        for term, got in found:
+            totals[term.name] += float(got.value.detach())
+            for name, (part, whole) in got.shares.items():
+                before = shares.get(name, (0, 0))
+                shares[name] = before[0] + part, before[1] + whole
+    return UpdateResult(totals, shares, logprobs, evaluated)
+
+
+def visited_states(
+    model: nn.Module,
+    rollout: Rollout,
+    drawn: Tensor,
+    config: ObjectiveConfig,
+    max_tokens: int,
+    max_masked: int | None,
+    *,
+    with_gradient: bool,
+) -> Iterator[VisitedStates]:
+    """States of a roll-out, as many at a time as one pass holds, with the policy and the decisions there.
+
+    Args:
+        model: The policy.
+        rollout: The roll-out.
+        drawn: int64 `(D,)`, the states, rising.
+        config: How steps and states count.
+        max_tokens: Largest number of tokens in one forward pass.
+        max_masked: Largest number of masked positions in one forward pass, or None.
+        with_gradient: Whether log π of the decisions has a gradient.
+    """
+    problems = rollout.problems
+    decided = _Decisions.taken_in(rollout, drawn)  # (E,)
+    weights = step_weights(rollout.live, rollout.decisions, config.reduction, rollout.old_logprobs.dtype)  # (T, K)
+    weights = weights / config.state_fraction
+    ratio = torch.ones_like(rollout.old_logprobs)  # (T, K)
+    for first, last in micro_batches(rollout.masked[drawn], problems.length, max_tokens, max_masked):
+        # The policy at the states of this pass.
+        chosen = drawn[first:last]
+        responses, of = rollout.responses[chosen], rollout.problem_of[chosen]  # (N, R), (N,)
+        scores = score_states(model, *problems.prompts_of(of), responses, problems.mask_id, rollout.policy)
+
+        # The decisions that were taken there, and their ratios.
+        at, state = decided.between(first, last)  # (B,) each: places in the tables (T, K), and states of this pass
+        with torch.set_grad_enabled(with_gradient and torch.is_grad_enabled()):
+            logprobs = action_logprobs(scores, state, rollout.positions[at], rollout.tokens[at], rollout.policy)
+        ratio[at] = importance_ratio(logprobs.detach(), rollout.old_logprobs[at])
+        yield VisitedStates(
+            states=ScoredStates(problems, responses, of, rollout.definite[chosen], scores, rollout.policy),
+            state=state,
+            at=at,
+            logprobs=logprobs,
+            old_logprobs=rollout.old_logprobs[at],
+            weights=weights[at],
+            incoming=f_weights(ratio, config.f_weight)[at],
+            has_future=at[1] < rollout.decisions[at[0]] - 1,
+        )
+
+
+def step_weights(live: Tensor, decisions: Tensor, reduction: str, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Weight `(T, K)` of each live step in J: 1/T, and with `reduction="mean"` also 1/K of its puzzle; 0 elsewhere.
+
+    The mean over the G trajectories of a puzzle and then over Q puzzles is 1/T with T = Q·G.
+
+    Args:
+        live: bool `(T, K)`, where a decision was taken.
+        decisions: int64 `(T,)`, K of each trajectory's puzzle.
+        reduction: "sum" or "mean".
+        dtype: Of the weights.
+    """
+    weights = loss_weights(live, "seq_mean_token_sum", dtype)
+    return weights / decisions[:, None] if reduction == "mean" else weights
+
+
+class _Decisions(NamedTuple):
+    """The E decisions that were taken in the drawn states, state by state.
+
+    Attributes:
+        trajectory: int64 `(E,)`.
+        step: int64 `(E,)`.
+        slot: int64 `(E,)`, the place of the state among the drawn ones, rising.
+    """
+
+    trajectory: Tensor
+    step: Tensor
+    slot: Tensor
+
+    @classmethod
+    def taken_in(cls, rollout: Rollout, drawn: Tensor) -> "_Decisions":
+        """The decisions in some states, int64 `(D,)`."""
+        slot_of = torch.full((len(rollout.responses),), -1, device=drawn.device)  # -1 where not drawn
+        slot_of[drawn] = torch.arange(len(drawn), device=drawn.device)
+        trajectory, step = (rollout.live & (slot_of[rollout.state_of] >= 0)).nonzero(as_tuple=True)
+        slot, order = slot_of[rollout.state_of[trajectory, step]].sort(stable=True)
+        return cls(trajectory[order], step[order], slot)
+
+    def between(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """The trajectories and steps of the decisions in the drawn states from `first` to `last`, and their states."""
+        begin, end = torch.searchsorted(self.slot, torch.tensor([first, last], device=self.slot.device)).tolist()
+        return (self.trajectory[begin:end], self.step[begin:end]), self.slot[begin:end] - first
+
+
+def _draw_states(rollout: Rollout, fraction: float, generator: torch.Generator | None) -> Tensor:
+    """States drawn with probability `fraction` each, int64 `(D,)` in their order."""
+    count, device = len(rollout.responses), rollout.responses.device
+    drawn = torch.arange(count, device=device)
+    if fraction == 1:
+        return drawn
+    source = device if generator is None else generator.device
+    return drawn[(torch.rand(count, generator=generator, device=source) < fraction).to(device)]

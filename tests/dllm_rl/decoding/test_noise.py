@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dllm_rl.decoding.noise import inverse_cdf, puzzle_noise
+
+BELOW_ONE = float(np.nextafter(1.0, 0.0))
+UNIFORMS = st.floats(0, BELOW_ONE) | st.sampled_from([0.0, 5e-324, 2.0**-53, 0.5, BELOW_ONE])
+WEIGHTS = st.floats(-1000, 1000, width=32) | st.just(-torch.inf)
+
+
+@given(st.lists(WEIGHTS, min_size=1, max_size=40), UNIFORMS)
+def test_a_draw_is_possible_and_inverts_the_distribution(log_weights: list[float], uniform: float) -> None:
+    row, u = torch.tensor([log_weights]), torch.tensor([uniform], dtype=torch.float64)
+    if not bool(row.isfinite().any()):
+        with pytest.raises(ValueError, match="nothing can be drawn"):
+            inverse_cdf(row, u)
+        return
+    index = int(inverse_cdf(row, u))
+    probability = torch.softmax(row.double(), -1)[0]
+    assert probability[index] > 0 and log_weights[index] > -torch.inf
+    below, upto = float(probability[:index].sum()), float(probability[: index + 1].sum())
+    assert below <= uniform + 1e-12 and uniform <= upto + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("uniform", "expected"), [(0.0, 1), (0.2499, 1), (0.2501, 3), (0.7499, 3), (0.7501, 4), (BELOW_ONE, 4)]
+)
+def test_by_hand(uniform: float, expected: int) -> None:
+    """Probabilities 0, 1/4, 0, 1/2, 1/4, 0."""
+    log_weights = torch.tensor([[0.0, 1.0, 0.0, 2.0, 1.0, 0.0]]).log()
+    assert inverse_cdf(log_weights, torch.tensor([uniform], dtype=torch.float64)).tolist() == [expected]
+
+
+def test_a_large_vocabulary_is_drawn_exactly() -> None:
+    """126,464 equal weights: a float32 sum would stop telling neighbours apart."""
+    count = 126464
+    wanted = torch.tensor([0, 1, count // 3, count - 2, count - 1])
+    uniforms = (wanted.double() + 0.5) / count
+    assert torch.equal(inverse_cdf(torch.zeros(len(wanted), count), uniforms), wanted)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_weights_that_are_no_weights(bad: float) -> None:
+    with pytest.raises(ValueError, match="nothing can be drawn"):
+        inverse_cdf(torch.tensor([[0.0, 1.0], [0.0, bad]]), torch.zeros(2, dtype=torch.float64))
+
+
+def test_noise_of_a_puzzle_depends_on_seed_step_and_number_alone() -> None:
+    noise = puzzle_noise(3, 7, [4, 0, 5], num_generations=2, decisions=6)
+    assert noise.shape == (6, 6, 2) and noise.dtype == torch.float64
+    assert bool((noise >= 0).all() and (noise < 1).all())
+    assert torch.equal(puzzle_noise(3, 7, [5], 2, 6), noise[4:])
+    assert torch.equal(puzzle_noise(3, 7, [0], 2, 4), noise[2:4, :4])
+    everything = [noise, puzzle_noise(4, 7, [4, 0, 5], 2, 6), puzzle_noise(3, 8, [4, 0, 5], 2, 6)]
+    assert len(torch.cat(everything).unique()) == 3 * noise.numel()
+
+
+def test_noise_is_the_same_on_every_machine() -> None:  # golden
+    source = np.random.Generator(np.random.Philox(np.random.SeedSequence((1, 2, 3))))
+    flat = source.random(8).tolist()  # decision by decision, trajectory by trajectory, position and token
+    assert puzzle_noise(1, 2, [3], 2, 2).tolist() == [[flat[0:2], flat[4:6]], [flat[2:4], flat[6:8]]]
+
+
+def test_negative_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="seed=-1, step=0 and puzzle number 0 must be 0 or greater"):
+        puzzle_noise(-1, 0, [0], 1, 1)

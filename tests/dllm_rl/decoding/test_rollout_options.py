@@ -1,0 +1,141 @@
+"""The tail's rewards, the rule of S1 and parts of a roll-out."""
+
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.rollouts import Rollout, rollout
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.sudoku import PuzzleBatch
+from sudoku_env.errors import BoardError
+from sudoku_env.logic import definite_cells
+from sudoku_env.prompts.tokens import PreFilled
+from tests.dllm_rl.helpers.policy_reference import f_of, policy_at
+from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY
+from tests.helpers.drawn import first_with
+
+
+@pytest.fixture
+def scored(puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> PuzzleBatch:
+    return PuzzleBatch.collate(
+        puzzles[:3], pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id, tail="scored"
+    )
+
+
+def reward(batch: PuzzleBatch, record: Rollout, puzzle: int, state: int, position: int, token: int) -> float:
+    """The reward by definition, with a scored tail and λ = 0.3."""
+    right = token == int(batch.answers[puzzle, position])
+    if not batch.judged[0][position]:
+        return 0.3 if right else 0.0
+    return float(right and bool(record.definite[state, position]))
+
+
+def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(
+    model: LladaForMaskedLM, scored: PuzzleBatch, puzzles: list[PreFilled]
+) -> None:
+    record = rollout(model, scored, DRAWN, num_generations=4, lam=0.3, generator=torch.Generator().manual_seed(0))
+    assert record.policy == POLICY
+    for state in range(0, len(record.responses), 3):
+        index = int(record.problem_of[state])
+        puzzle = puzzles[index]
+        tokens = [*puzzle.token_ids[: puzzle.prompt_length], *record.responses[state].tolist()]
+        with torch.no_grad():
+            policy = policy_at(model, tokens, puzzle, POLICY)
+        mean = sum(
+            float((policy.position[ell] + log_prob).exp()) * reward(scored, record, index, state, ell, token)
+            for ell, log_probs in policy.token.items()
+            for token, log_prob in enumerate(log_probs)
+        )
+        assert float(record.expected_reward[state]) == pytest.approx(mean, abs=1e-12)
+        free = float(f_of(policy, tokens, puzzle, 0.3))
+        if any(not scored.judged[0][ell] for ell in policy.position):
+            assert mean < free
+
+
+def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, scored: PuzzleBatch) -> None:
+    policy = PolicyConfig(position_temperature=3.0, token_temperature=3.0)
+
+    def tail_both_right_and_wrong(record: Rollout) -> bool:
+        tail = record.live & ~scored.judged[0][record.positions[..., 0]]
+        return len(record.rewards[tail].unique()) == 2
+
+    def draw(seed: int) -> Rollout:
+        generator = torch.Generator().manual_seed(seed)
+        return rollout(
+            model,
+            scored,
+            Decoding("policy", policy=policy, on_error="end"),
+            num_generations=60,
+            lam=0.3,
+            generator=generator,
+        )
+
+    record = first_with(tail_both_right_and_wrong, draw, seed=1)
+    for row, column in record.live.nonzero().tolist():
+        state, position = int(record.state_of[row, column]), int(record.positions[row, column, 0])
+        expected = reward(scored, record, row // 60, state, position, int(record.tokens[row, column, 0]))
+        assert float(record.rewards[row, column]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("rule", ["naked_single", "singles", "pairs", "backbone"])
+def test_forced_cells_are_those_of_the_rule(model: LladaForMaskedLM, batch: PuzzleBatch, rule: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    record = rollout(model, replace(batch, rule=rule), DRAWN, num_generations=4, generator=generator)
+    boards = batch.boards(record.responses)
+    cells = record.definite[:, torch.tensor(batch.layout.cell_positions)].numpy()
+    assert np.array_equal(cells, definite_cells(boards, rule) > 0)
+    assert int(record.definite.sum()) == cells.sum()
+    if rule == "naked_single":  # they are fewer at the start already, as the puzzles were chosen
+        assert cells.sum() < (definite_cells(boards) > 0).sum()
+
+
+def test_an_unknown_rule_is_refused(puzzles: list[PreFilled]) -> None:
+    with pytest.raises(BoardError, match=r"rule 'guess' is unknown; choose one of .*naked_single"):
+        PuzzleBatch.collate(puzzles[:3], pad_id=0, rule="guess")
+
+
+def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_visit(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    """Puzzle 3 is puzzle 0 again and shares its states, which belong to puzzle 0 in the whole."""
+    twice = PuzzleBatch.collate([*puzzles[:3], puzzles[0]], pad_id=tokenizer.pad_token_id)
+    whole = rollout(model, twice, DRAWN, num_generations=3, generator=torch.Generator().manual_seed(5))
+    chosen = [3, 1]
+    part = whole.select(torch.tensor(chosen))
+    rows = [number * 3 + member for number in chosen for member in range(3)]
+    for name in ("positions", "tokens", "old_logprobs", "rewards", "decisions", "errors", "live"):
+        assert torch.equal(getattr(part, name), getattr(whole, name)[rows]), name
+    assert part.policy == whole.policy and part.num_generations == 3
+    before, after = whole.state_of[rows], part.state_of
+    assert sorted(set(after[part.live].tolist())) == list(range(len(part.responses)))
+    for old, new in zip(before[part.live].tolist(), after[part.live].tolist(), strict=True):
+        for name in ("responses", "definite", "expected_reward", "entropy", "top_prob", "greedy"):
+            assert torch.equal(getattr(part, name)[new], getattr(whole, name)[old]), name
+        owner = chosen[int(part.problem_of[new])]
+        assert torch.equal(twice.prompt_ids[owner], twice.prompt_ids[whole.problem_of[old]])
+        assert torch.equal(twice.answers[owner], twice.answers[whole.problem_of[old]])
+    assert bool((after[~part.live] == -1).all())
+    assert bool((part.state_of[:, 1:].gt(part.state_of[:, :-1]) | ~part.live[:, 1:]).all())  # in the order of the steps
+
+
+def test_all_puzzles_in_their_order_are_the_whole(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+    whole = rollout(model, batch, DRAWN, num_generations=3, generator=torch.Generator().manual_seed(5))
+    part = whole.select(torch.arange(3))
+    for item in fields(whole):
+        left, right = getattr(part, item.name), getattr(whole, item.name)
+        if isinstance(left, torch.Tensor):
+            assert torch.equal(left, right), item.name
+
+
+@pytest.mark.parametrize("lam", [math.nan, math.inf, -0.5, "0.5"])
+def test_a_lambda_that_is_no_finite_number_or_negative_is_refused(
+    model: LladaForMaskedLM, scored: PuzzleBatch, lam: float
+) -> None:
+    with pytest.raises(ValueError, match="lam must be 0 or larger and finite"):
+        rollout(model, scored, lam=lam)

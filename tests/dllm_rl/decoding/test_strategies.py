@@ -1,0 +1,259 @@
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dllm_rl.decoding import (
+    STRATEGIES,
+    Decoding,
+    EntropyBound,
+    Threshold,
+    get_strategy,
+    semi_autoregressive,
+)
+from dllm_rl.decoding.choosing import choose, draw_positions, within_entropy_bound
+from dllm_rl.decoding.rollouts import rollout
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.policy import NEG_INF, StateScores, log_margins
+from dllm_rl.sudoku import PuzzleBatch
+from sudoku_env.prompts.tokens import PreFilled
+
+# One state of five positions; 0 and 4 are filled. Position 1 has the largest probability of a token (0.5), position 2
+# the largest margin (0.45 to 0.2), position 3 the smallest probability and the second margin (0.3 to 0.25).
+PROBABILITIES = torch.tensor([[0.5, 0.45, 0.05, 0.0, 0.0], [0.45, 0.05, 0.2, 0.2, 0.1], [0.3, 0.25, 0.25, 0.1, 0.1]])
+
+
+def scores_of(logits: Tensor, masked: Tensor) -> StateScores:
+    """The policy at states `(N, R)` with logits `(M, V)` at their masked positions."""
+    row_of = torch.full(masked.shape, -1).masked_scatter(masked, torch.arange(len(logits)))
+    margins = torch.full(masked.shape, NEG_INF).masked_scatter(masked, log_margins(logits, 1e-9))
+    return StateScores(logits, row_of, margins, (margins / 0.5).log_softmax(1))
+
+
+def scores() -> StateScores:
+    return scores_of(PROBABILITIES.log() + 3.0, torch.tensor([[False, True, True, True, False]]))
+
+
+def order(name: str, definite: list[int]) -> list[int]:
+    """Positions by falling score, those that cannot be chosen left out."""
+    flags = torch.zeros(1, 5, dtype=torch.bool)
+    flags[0, definite] = True
+    score = get_strategy(name).score(scores(), flags)[0]
+    return [int(ell) for ell in score.argsort(descending=True) if score[ell] > NEG_INF]
+
+
+@pytest.mark.parametrize("name", ["margin", "policy", "policy_greedy"])
+def test_by_margin(name: str) -> None:
+    margins = {1: math.log(0.5 / 0.45), 2: math.log(0.45 / 0.2), 3: math.log(0.3 / 0.25)}
+    assert order(name, definite=[3]) == sorted(margins, key=margins.__getitem__, reverse=True) == [2, 3, 1]
+
+
+def test_by_probability() -> None:
+    assert order("probability", definite=[3]) == [1, 2, 3]
+    found = get_strategy("probability").score(scores(), torch.zeros(1, 5, dtype=torch.bool))
+    torch.testing.assert_close(found[0, 1:4].exp(), torch.tensor([0.5, 0.45, 0.3]))
+
+
+def test_definite_cells_first_and_by_margin_among_them() -> None:
+    assert order("definite_first", definite=[1]) == [1]
+    assert order("definite_first", definite=[1, 3]) == [3, 1]
+    assert order("definite_first", definite=[]) == [2, 3, 1]
+
+
+def values(name: str) -> list[float]:
+    return get_strategy(name).score(scores(), torch.zeros(1, 5, dtype=torch.bool))[0].tolist()
+
+
+def test_by_difference_of_the_two_largest_probabilities() -> None:
+    assert order("margin_difference", definite=[3])[0] == 2
+    assert values("margin_difference") == pytest.approx([NEG_INF, 0.05, 0.25, 0.05, NEG_INF])
+
+
+def test_by_entropy() -> None:
+    assert order("entropy", definite=[3]) == [1, 2, 3]
+    entropies = [-sum(p * math.log(p) for p in row if p) for row in PROBABILITIES.tolist()]
+    assert values("entropy") == pytest.approx([NEG_INF, *(-entropy for entropy in entropies), NEG_INF])
+
+
+def test_left_to_right() -> None:
+    assert order("left_to_right", definite=[3]) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("length", "expected"), [(1, [1]), (2, [1]), (3, [1, 2]), (4, [1, 2, 3]), (5, [1, 2, 3])])
+def test_blocks_are_absolute_and_the_first_with_a_mask_counts(length: int, expected: list[int]) -> None:
+    score = semi_autoregressive(length).score(scores(), torch.zeros(1, 5, dtype=torch.bool))[0]
+    probability = get_strategy("probability").score(scores(), torch.zeros(1, 5, dtype=torch.bool))[0]
+    assert (score > NEG_INF).nonzero()[:, 0].tolist() == expected
+    assert torch.equal(score[expected], probability[expected])
+
+
+def test_blocks_need_a_length() -> None:
+    with pytest.raises(ValueError, match="block_length=0"):
+        semi_autoregressive(0)
+
+
+def test_random_is_uniform_over_the_masked_positions() -> None:
+    strategy = get_strategy("random")
+    assert strategy.sample_position and not strategy.sample_token
+    score = strategy.score(scores(), torch.zeros(1, 5, dtype=torch.bool))
+    assert score.tolist() == [[NEG_INF, 0.0, 0.0, 0.0, NEG_INF]]
+    uniforms = torch.rand(3000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    _, _, drawn = draw_positions(score.repeat(3000, 1), 1, uniforms)
+    counts = torch.bincount(drawn, minlength=5).tolist()
+    assert counts[0] == counts[4] == 0
+    assert all(abs(count - 1000) < 120 for count in counts[1:4])
+
+
+def entropy_of(probabilities: list[float]) -> float:
+    return -sum(p * math.log(p) for p in probabilities if p)
+
+
+def test_entropy_bound_by_hand() -> None:
+    """Sums without the largest of 0.3, 0.1, 0.5, 0.2: 0, 0.1, 0.3 + 0.1, 0.3 + 0.1 + 0.2."""
+    entropies = torch.tensor([[0.3, 0.1, 0.5, 0.2]])
+    for bound, count in ((0.0, 1), (0.09, 1), (0.11, 2), (0.39, 2), (0.41, 3), (0.59, 3), (0.61, 4)):
+        assert within_entropy_bound(entropies, bound).tolist() == [[rank < count for rank in range(4)]]
+    sure = torch.tensor([[0.0, 0.0, 2.0, 0.0, 0.1, 0.0]])
+    assert within_entropy_bound(sure, 0.0).tolist() == [[True] * 4 + [False] * 2]
+
+
+@st.composite
+def states(draw: st.DrawFn) -> StateScores:
+    """Three states of seven positions, each with a masked one, from nearly sure to nearly uniform."""
+    seed, masks = draw(st.integers(0, 10**6)), draw(st.lists(st.integers(1, 127), min_size=3, max_size=3))
+    masked = torch.tensor([[bool(mask >> ell & 1) for ell in range(7)] for mask in masks])
+    generator = torch.Generator().manual_seed(seed)
+    sharpness = torch.rand(int(masked.sum()), 1, generator=generator) * draw(st.sampled_from([1.0, 10.0, 40.0]))
+    return scores_of(torch.randn(int(masked.sum()), 5, generator=generator) * sharpness, masked)
+
+
+def filled(found: StateScores, name: str, bound: float, count: int | None = None) -> list[list[int]]:
+    """The positions that each state fills, in the order of choice."""
+    nothing = torch.zeros_like(found.margins, dtype=torch.bool)
+    everyone = torch.arange(len(nothing))
+    how = Decoding(name, tokens_per_step=count, limit=EntropyBound(bound))
+    rows, ranks, positions, _ = choose(how, found, nothing, everyone)
+    each = [positions[rows == row].tolist() for row in everyone]
+    assert ranks.tolist() == [rank for chosen in each for rank in range(len(chosen))]
+    return each
+
+
+BY_RANK = sorted(name for name, strategy in STRATEGIES.items() if not strategy.sample_position)
+
+
+@given(states(), st.sampled_from(BY_RANK), st.floats(0.01, 3), st.sampled_from([None, 2, 4]))
+def test_entropy_bound_against_a_loop(found: StateScores, name: str, bound: float, count: int | None) -> None:
+    score = get_strategy(name).score(found, torch.zeros_like(found.margins, dtype=torch.bool))
+    for row, chosen in enumerate(filled(found, name, bound, count)):
+        open_ = [ell for ell in range(7) if score[row, ell] > NEG_INF]
+        ordered = sorted(open_, key=lambda ell, row=row: -float(score[row, ell]))  # type: ignore[misc]
+        expected: list[int] = []
+        for ell in ordered[:count]:
+            inside = [
+                entropy_of(found.logits[found.row_of[row, other]].double().softmax(0).tolist())
+                for other in [*expected, ell]
+            ]
+            if sum(inside) - max(inside) > bound:
+                break
+            expected.append(ell)
+        assert chosen == expected
+
+
+@given(states(), st.sampled_from(BY_RANK), st.floats(0, 3), st.floats(0, 3))
+def test_a_larger_entropy_bound_never_fills_fewer(found: StateScores, name: str, one: float, other: float) -> None:
+    small, large = (filled(found, name, bound) for bound in sorted((one, other)))
+    for few, many in zip(small, large, strict=True):
+        assert few and few == many[: len(few)]
+    blanks = [int((score > NEG_INF).sum()) for score in get_strategy(name).score(found, found.row_of < -1)]
+    assert [len(all_) for all_ in filled(found, name, 1e9)] == blanks
+
+
+@given(states(), st.floats(0.05, 0.999))
+def test_threshold_on_the_probability_is_that_of_fast_dllm(found: StateScores, confidence: float) -> None:
+    """All positions whose most probable token has at least the confidence, or the most confident one alone."""
+    how = Decoding("probability", tokens_per_step=None, limit=Threshold(math.log(confidence)))
+    rows, _, positions, tokens = choose(how, found, found.row_of < -1, torch.arange(3))
+    for row in range(3):
+        best = {
+            ell: found.logits[found.row_of[row, ell]].double().softmax(0).max(0)
+            for ell in range(7)
+            if found.row_of[row, ell] >= 0
+        }
+        sure = {ell for ell, top in best.items() if top.values >= confidence}
+        expected = sure or {max(best, key=lambda ell, best=best: float(best[ell].values))}  # type: ignore[misc]
+        chosen = dict(zip(positions[rows == row].tolist(), tokens[rows == row].tolist(), strict=True))
+        assert chosen == {ell: int(best[ell].indices) for ell in expected}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("margin", {"tokens_per_step": 0}, "tokens_per_step=0 must be at least 1"),
+        ("margin", {"on_error": "stop"}, "on_error='stop' is unknown; use one of"),
+        ("policy", {"limit": Threshold(-1.0)}, r"Threshold\(score=-1.0\) does not fit strategy 'policy', which draws"),
+        (
+            "random",
+            {"limit": EntropyBound(0.1)},
+            r"EntropyBound\(nats=0.1\) does not fit strategy 'random', which draws",
+        ),
+        (
+            "margin",
+            {"limit": Threshold(2.0), "tokens_per_step": 1},
+            r"Threshold\(score=2.0\) decides nothing at tokens_",
+        ),
+        ("margin", {"limit": EntropyBound(0.1), "tokens_per_step": 1}, r"EntropyBound\(nats=0.1\) decides nothing at"),
+    ],
+)
+def test_a_decoding_without_meaning_is_refused(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Decoding(name, **{"tokens_per_step": None, **options})
+
+
+def test_limits_that_are_none_are_refused() -> None:
+    for nats in (-0.1, math.nan):
+        with pytest.raises(ValueError, match=f"an entropy bound of {nats} nats must be at least 0"):
+            EntropyBound(nats)
+    with pytest.raises(ValueError, match="a threshold of nan is none"):
+        Threshold(math.nan)
+    with pytest.raises(
+        TypeError, match=r"limit=0\.9 is no limit; use Threshold\(score\), EntropyBound\(nats\) or None"
+    ):
+        Decoding("probability", tokens_per_step=None, limit=0.9)  # type: ignore[arg-type]
+
+
+def test_a_decoding_takes_a_strategy_or_its_name() -> None:
+    blocks = semi_autoregressive(5)
+    assert get_strategy(Decoding(blocks).strategy) is blocks
+    assert get_strategy(Decoding("entropy").strategy) is STRATEGIES["entropy"]
+    with pytest.raises(ValueError, match="'entropie' is unknown; choose one of random, probability, margin"):
+        Decoding("entropie")
+
+
+def test_which_strategies_draw() -> None:
+    assert {name for name, strategy in STRATEGIES.items() if strategy.sample_position} == {"random", "policy"}
+    assert {name for name, strategy in STRATEGIES.items() if strategy.sample_token} == {"policy"}
+    assert all(name == strategy.name for name, strategy in STRATEGIES.items())
+
+
+@pytest.mark.parametrize("name", list(STRATEGIES))
+def test_every_strategy_decodes(
+    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], name: str
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    record = rollout(model, batch, Decoding(name, on_error="end"), num_generations=3, generator=generator)
+    live: Tensor = record.live
+    assert not bool((record.tokens[live] == batch.layout.mask_id).any())
+    state = record.state_of[live]
+    chosen = record.positions[live][:, 0]
+    if name in ("margin", "policy_greedy"):
+        assert torch.equal(chosen, record.greedy[state])
+    if name == "definite_first":
+        available = record.definite[state].any(1)
+        assert bool(available.any())
+        assert torch.equal(record.definite[state, chosen], available)
+    if name not in ("policy", "random"):
+        assert torch.equal(record.positions[0], record.positions[1])

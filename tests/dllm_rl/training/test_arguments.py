@@ -1,0 +1,139 @@
+import math
+
+import pytest
+from transformers import HfArgumentParser
+
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.training.arguments import UnmaskArguments
+
+
+@pytest.fixture
+def make(tmp_path):
+    return lambda **changes: UnmaskArguments(output_dir=str(tmp_path), use_cpu=True, **changes)
+
+
+def test_defaults_are_those_of_the_policy_and_the_objective(make):
+    args = make()
+    assert args.policy_config() == PolicyConfig()
+    assert args.objective_config() == ObjectiveConfig()
+    assert (args.num_generations, args.num_iterations) == (8, 1)
+    assert args.remove_unused_columns is False and args.logging_nan_inf_filter is False
+
+
+def test_every_field_reaches_its_config(make):
+    args = make(
+        position_temperature=0.3,
+        token_temperature=0.7,
+        margin_eps=1e-6,
+        lam=0.1,
+        gamma=0.9,
+        clip_low=0.1,
+        clip_high=0.3,
+        advantage_baseline="leave_one_out",
+        advantage_scale="none",
+        reduction="mean",
+        rl_weight=2.0,
+        sft_weight=0.5,
+        f_weight="cumulative",
+        kl_weight=0.1,
+        kl_target="actions",
+        entropy_weight=0.2,
+        ce_weight=0.3,
+        state_fraction=0.5,
+    )
+    assert args.policy_config() == PolicyConfig(position_temperature=0.3, token_temperature=0.7, margin_eps=1e-6)
+    assert args.objective_config() == ObjectiveConfig(
+        lam=0.1,
+        gamma=0.9,
+        clip_low=0.1,
+        clip_high=0.3,
+        advantage_baseline="leave_one_out",
+        advantage_scale="none",
+        reduction="mean",
+        rl_weight=2.0,
+        sft_weight=0.5,
+        f_weight="cumulative",
+        kl_weight=0.1,
+        kl_target="actions",
+        entropy_weight=0.2,
+        ce_weight=0.3,
+        state_fraction=0.5,
+    )
+
+
+def test_position_temperature_is_annealed(make):
+    args = make(position_temperature=1.0, position_temperature_end=0.2)
+    assert args.policy_config() == PolicyConfig(position_temperature=1.0)
+    assert args.policy_config(0.5).position_temperature == pytest.approx(0.6)
+    assert make(position_temperature=1.0).policy_config(0.5) == PolicyConfig(position_temperature=1.0)
+
+
+def test_steps_per_rollout(make):
+    assert make(num_iterations=2, save_steps=16).steps_per_rollout == 2
+
+
+def test_yaml_file(tmp_path):
+    path = tmp_path / "args.yaml"
+    path.write_text(
+        f"output_dir: {tmp_path}\nuse_cpu: true\nmax_steps: 12\nnum_generations: 4\nnum_iterations: 2\n"
+        "save_steps: 6\nlearning_rate: 1e-4\nrl_learning_rate: 1e-5\nmargin_eps: 1.0e-8\ngamma: 1\n"
+        "advantage_baseline: leave_one_out\n"
+    )
+    (args,) = HfArgumentParser(UnmaskArguments).parse_yaml_file(str(path))
+    assert (args.max_steps, args.num_generations, args.num_iterations, args.save_steps) == (12, 4, 2, 6)
+    assert args.rates == (1e-5, 1e-4)  # YAML itself reads 1e-5 as a string
+    assert args.policy_config() == PolicyConfig(margin_eps=1e-8)
+    assert args.objective_config() == ObjectiveConfig(gamma=1.0, advantage_baseline="leave_one_out")
+
+
+def test_yaml_file_with_an_unknown_key(tmp_path):
+    path = tmp_path / "args.yaml"
+    path.write_text(f"output_dir: {tmp_path}\nuse_cpu: true\ngroupsize: 4\n")
+    with pytest.raises(ValueError, match="groupsize"):
+        HfArgumentParser(UnmaskArguments).parse_yaml_file(str(path))
+
+
+def test_command_line(tmp_path):
+    line = f"--output_dir {tmp_path} --use_cpu --sft_learning_rate 1e-3 --lam 0.25 --reduction mean"
+    (args,) = HfArgumentParser(UnmaskArguments).parse_args_into_dataclasses(line.split())
+    assert args.rates == (args.learning_rate, 1e-3)
+    assert (args.lam, args.reduction) == (0.25, "mean")
+
+
+def test_rates(make):
+    assert make(learning_rate=0.1).rates == (0.1, 0.1)
+    assert make(learning_rate=0.1, rl_learning_rate=0.0).rates == (0.0, 0.1)
+    assert make(learning_rate=0.1, rl_learning_rate=0.2, sft_learning_rate=0.3).rates == (0.2, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_generations": 0}, "num_generations=0"),
+        ({"num_iterations": 0}, "num_iterations=0"),
+        ({"tokens_per_step": 0}, "tokens_per_step=0 must be at least 1"),
+        ({"on_error": "continue"}, "on_error is 'continue'; choose one of 'end', 'correct'"),
+        ({"f_form": "square"}, "f_form is 'square'"),
+        ({"ce_on": "singles"}, "ce_on is 'singles'"),
+        ({"rl_learning_rate": "fast"}, "rl_learning_rate='fast' is no number"),
+        ({"position_temperature": 0.0}, "position_temperature must be positive"),
+        ({"lam": -0.5}, "lam must be 0 or larger"),
+        ({"lam": math.inf}, "lam must be 0 or larger and finite"),
+        ({"lam": "nan"}, "lam must be 0 or larger and finite"),
+        ({"reduction": "max"}, "reduction is 'max'; choose one of 'sum', 'mean'"),
+        ({"position_temperature_end": 0.0}, "position_temperature must be positive"),
+        ({"state_fraction": 0.5, "num_iterations": 2}, "with 2 optimizer steps on a roll-out needs f_weight"),
+        ({"torch_compile": True}, "for every number of states in a pass; leave it out"),
+        ({"state_fraction": 0.0}, "state_fraction must lie in"),
+        ({"f_weight": "two_step"}, "f_weight is 'two_step'; choose one of"),
+        ({"kl_target": "states"}, "kl_target is 'states'; choose"),
+        ({"kl_weight": -1.0}, "kl_weight must be 0 or larger"),
+        ({"entropy_weight": -1.0}, "entropy_weight must be 0 or larger"),
+        ({"ce_weight": -1.0}, "ce_weight must be 0 or larger"),
+        ({"advantage_baseline": "ema"}, "advantage_baseline is 'ema'; choose one of 'mean', 'leave_one_out'"),
+    ],
+)
+def test_bad_values(make, changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(**changes)

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+
+import llm_rl.training.checked
+from dllm_rl.training.failure import load_failure
+from dllm_rl.training.update import objective_pass
+from tests.dllm_rl.helpers.tiny_training import trainer
+
+BLOW_UP = {"optim": "sgd", "max_grad_norm": 0.0, "max_steps": 6}
+
+
+def test_a_failed_update_can_be_looked_into(tmp_path: Path) -> None:
+    run = trainer(tmp_path, learning_rate=1e30, num_iterations=2, **BLOW_UP)
+    with pytest.raises(FloatingPointError, match=r"at step 1; .*failed_step-1\)"):
+        run.train()
+    failure = load_failure(tmp_path / "failed_step-1", run.task)
+    assert failure.step == 1 and failure.arguments["num_iterations"] == 2 and "gradient norm" in failure.error
+    weights = AutoModelForMaskedLM.from_pretrained(tmp_path / "failed_step-1" / "model")
+    for name, value in weights.state_dict().items():
+        torch.testing.assert_close(value, run.model.state_dict()[name], rtol=0, atol=0, equal_nan=True)
+    assert failure.rollout is not None and failure.rollout.num_generations == 4
+    assert torch.equal(failure.rollout.problems.responses, failure.inputs["problems"].responses)
+    with pytest.raises(FloatingPointError):
+        objective_pass(weights.train(), failure.rollout, _backward, config=run.objective)
+        gradients = [param.grad for param in weights.parameters() if param.grad is not None]
+        if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
+            raise FloatingPointError
+
+
+def _backward(rl: torch.Tensor, sft: torch.Tensor) -> None:
+    (-(rl + sft)).backward()
+
+
+def test_a_failed_roll_out_leaves_its_puzzles(tmp_path: Path) -> None:
+    run = trainer(tmp_path, learning_rate=3e38, **BLOW_UP)
+    with pytest.raises(FloatingPointError, match=r"logits are not finite.*failed_step-1\)"):
+        run.train()
+    failure = load_failure(tmp_path / "failed_step-1", run.task)
+    assert failure.rollout is None and len(failure.inputs["problems"]) == 2
+    assert not list(tmp_path.glob("partial*"))
+
+
+def test_the_error_is_told_even_where_nothing_can_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(llm_rl.training.checked, "save_failure", full)
+    with pytest.raises(FloatingPointError, match=r"logits are not finite.*could not be saved to .*No space left"):
+        trainer(tmp_path, learning_rate=3e38, **BLOW_UP).train()

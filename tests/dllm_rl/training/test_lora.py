@@ -1,0 +1,205 @@
+"""LoRA on LLaDA: what trains, what is saved, and that the trainer works with it."""
+
+import copy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.rollouts import rollout
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.training.update import objective_pass
+from llm_rl.training.lora import add_lora
+from tests.dllm_rl.helpers.tiny_llada import make_model
+from tests.dllm_rl.helpers.tiny_training import logged, puzzles, tokenizer, trainer, warm_model
+
+
+def ids() -> Tensor:
+    return torch.randint(3, 105, (2, 8), generator=torch.Generator().manual_seed(1))
+
+
+def trained(model: nn.Module) -> dict[str, Tensor]:
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def stir(model: nn.Module) -> None:
+    """Give both factors random values: B starts at zero, where A has no gradient."""
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in trained(model).values():
+            parameter.copy_(0.1 * torch.randn(parameter.shape, generator=generator))
+
+
+def adapted(seed: int = 0, **options: Any) -> PeftModel:
+    base = warm_model()
+    torch.manual_seed(seed)
+    return add_lora(base, **{"r": 2, "alpha": 4, **options})
+
+
+def test_every_matrix_of_the_blocks_gets_adapters_and_the_head_none() -> None:
+    model = add_lora(make_model(), r=3)
+    names = set(trained(model))
+    assert names == {
+        f"base_model.model.model.transformer.blocks.{block}.{layer}.lora_{factor}.default.weight"
+        for block in range(2)
+        for layer in LladaForMaskedLM.lora_target_modules
+        for factor in "AB"
+    }
+    assert isinstance(model.get_base_model().get_output_embeddings(), nn.Linear)
+
+
+def test_an_adapted_layer_by_hand() -> None:
+    """W x + (alpha / r) B A x, and at first W x alone."""
+    base = make_model()
+    expected = base(ids()).logits
+    weight = base.model.transformer.blocks[1].ff_out.weight.clone()
+    model = add_lora(base, r=2, alpha=6, target_modules=["ff_out"])
+    assert torch.equal(model(input_ids=ids()).logits, expected)
+    stir(model)
+    layer = model.get_base_model().model.transformer.blocks[1].ff_out
+    a, b = layer.lora_A["default"].weight, layer.lora_B["default"].weight
+    x = torch.randn(5, 48)
+    torch.testing.assert_close(layer(x), x @ (weight + 3 * b @ a).T)
+    assert not torch.allclose(model(input_ids=ids()).logits, expected, atol=1e-3)
+
+
+def test_adapters_of_a_bfloat16_body_are_fp32_and_so_are_the_logits() -> None:
+    model = add_lora(make_model().to(torch.bfloat16), r=2)
+    assert {parameter.dtype for parameter in trained(model).values()} == {torch.float32}
+    assert model(input_ids=ids()).logits.dtype == torch.float32
+    assert model.get_base_model().model(ids()).last_hidden_state.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"r": 0}, "r >= 1"),
+        ({"alpha": 0}, "alpha > 0"),
+        ({"dropout": 1.0}, "dropout < 1"),
+        ({"target_modules": ["q_proj", "o_proj"]}, r"which are .*'q_proj'.*; it has no \['o_proj'\]"),
+        ({"target_modules": []}, r"target_modules=\[\]"),
+    ],
+)
+def test_bad_values(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        add_lora(make_model(), **options)
+
+
+def test_without_peft_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ModuleNotFoundError, match=r"sudoku-dllm\[lora\]"):
+        add_lora(make_model())
+
+
+def test_only_adapters_train_and_are_saved(tmp_path: Path) -> None:
+    model = adapted()
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    run = trainer(tmp_path, model, max_steps=2, learning_rate=1e-2, save_strategy="steps", save_steps=1)
+    run.train()
+    changed = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
+    assert changed == set(trained(model))
+    run.save_model(str(tmp_path / "end"))
+    saved = load_file(tmp_path / "end" / "adapter_model.safetensors")
+    assert len(saved) == len(changed) and all("lora_" in name for name in saved)
+    for folder in ("end", "checkpoint-1"):
+        assert {path.name for path in (tmp_path / folder).glob("*model*.safetensors")} == {"adapter_model.safetensors"}
+    again = PeftModel.from_pretrained(warm_model(), str(tmp_path / "end")).eval()
+    tokens = torch.tensor([puzzles(1)[0].token_ids])
+    with torch.no_grad():
+        logits = model.eval()(input_ids=tokens).logits
+        assert torch.equal(again(input_ids=tokens).logits, logits)
+        merged = again.merge_and_unload()
+        torch.testing.assert_close(merged(tokens).logits, logits, atol=1e-4, rtol=1e-4)
+
+
+def test_a_resumed_run_ends_with_the_same_adapters(tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "max_steps": 4,
+        "save_strategy": "steps",
+        "save_steps": 2,
+        "gradient_checkpointing": True,
+        "gradient_accumulation_steps": 2,
+    }
+    whole = trainer(tmp_path, adapted(), **options)
+    whole.train()
+    resumed = trainer(tmp_path, adapted(seed=5), **options)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    first, second = trained(whole.model), trained(resumed.model)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert logged(whole, "objective_sft") == logged(resumed, "objective_sft")
+
+
+def test_two_learning_rates_work_with_adapters(tmp_path: Path) -> None:
+    """Nothing may move with the second rate 0 and no first term; with that rate nothing but adapters."""
+    for rate, moves in ((0.0, False), (1e-2, True)):
+        model = adapted()
+        before = {name: parameter.detach().clone() for name, parameter in trained(model).items()}
+        trainer(tmp_path, model, rl_learning_rate=1e-3, sft_learning_rate=rate, rl_weight=0.0).train()
+        moved = any(not torch.equal(parameter, before[name]) for name, parameter in trained(model).items())
+        assert moved is moves
+
+
+def gradients(model: PeftModel) -> dict[str, Tensor]:
+    """The gradients of the whole objective over one roll-out."""
+    batch = PuzzleBatch.collate(puzzles(2), pad_id=tokenizer().pad_token_id)
+    policy = PolicyConfig(position_temperature=1.0)
+    generator = torch.Generator().manual_seed(0)
+    record = rollout(
+        model, batch, Decoding("policy", policy=policy, on_error="end"), num_generations=4, generator=generator
+    )
+    model.train()
+    objective_pass(model, record, lambda rl, sft: (rl + sft).backward(), config=ObjectiveConfig(), max_tokens=800)
+    return {name: parameter.grad for name, parameter in trained(model).items() if parameter.grad is not None}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradient_checkpointing_changes_no_gradient(reentrant: bool) -> None:
+    plain = adapted()
+    stir(plain)
+    checkpointed = copy.deepcopy(plain)
+    calls: list[bool] = []
+    layer = checkpointed.get_base_model().model.transformer.blocks[1].ff_out
+    checkpointed.get_base_model().gradient_checkpointing_enable({"use_reentrant": reentrant})
+    checkpointed.enable_input_require_grads()
+    expected = gradients(plain)
+    layer.register_forward_hook(lambda *_: calls.append(torch.is_grad_enabled()))
+    found = gradients(checkpointed)
+    assert calls.count(True) > 0
+    assert expected.keys() == found.keys() == trained(plain).keys()
+    assert all(float(gradient.abs().max()) > 0 for gradient in expected.values())
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_the_first_ratio_is_one_in_bfloat16(tmp_path: Path, checkpointing: bool, accumulation: int) -> None:
+    model = add_lora(warm_model().to(torch.bfloat16), r=2)
+    stir(model)
+    run = trainer(
+        tmp_path,
+        model,
+        max_steps=2,
+        gradient_checkpointing=checkpointing,
+        gradient_accumulation_steps=accumulation,
+    )
+    run.train()
+    ratios = logged(run, "max_log_ratio_at_update_0")
+    assert len(ratios) == 2 and max(ratios) < 1e-5
+
+
+def test_dropout_moves_the_first_ratio_off_one(tmp_path: Path) -> None:
+    model = adapted(dropout=0.5)
+    stir(model)
+    run = trainer(tmp_path, model)
+    run.train()
+    assert logged(run, "max_log_ratio_at_update_0")[0] > 1e-2

@@ -1,0 +1,103 @@
+import json
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from dllm_rl.training.trainer import UnmaskTrainer
+from llm_rl.training.processes import check_processes
+from tests.dllm_rl.helpers.tiny_training import (
+    KeepGradients,
+    arguments,
+    puzzles,
+    sudoku_task,
+    trainer,
+    untimed,
+    warm_model,
+)
+from tests.helpers.warm_process import run_in_two_processes
+
+HELPERS = Path(__file__).parent / "helpers"
+COMMON = {
+    "max_steps": 4,
+    "count": 16,
+    "logging_steps": 2,
+    "learning_rate": 3e-3,
+    "optim": "sgd",
+    "advantage_scale": "none",  # dividing by a small spread would magnify rounding
+}
+WHOLE = {**COMMON, "per_device_train_batch_size": 8}
+DEALT = {**COMMON, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "max_tokens_per_pass": 150}
+CHANGES = [
+    {"max_grad_norm": 0.0, "num_iterations": 2, "advantage_baseline": "leave_one_out"},
+    {"rl_learning_rate": 3e-3, "sft_learning_rate": 1e-3, "max_grad_norm": 0.05},
+    {"objective": "closed", "advantage_scale": "std", "f_form": "log", "num_iterations": 2, "num_generations": 1},
+]
+
+
+def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> None:
+    """Equal within a few roundings of float32, in which losses and rewards are kept."""
+    for one, other in zip(untimed(ours), untimed(theirs), strict=True):
+        assert one == pytest.approx(other, abs=1e-9, rel=1e-6)
+
+
+def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
+    """Same global batch, dealt to two processes with two accumulated batches of several passes each, in float64."""
+    dealt = json.dumps([{**DEALT, **changes} for changes in CHANGES])
+    done = run_in_two_processes(HELPERS / "one_of_several.py", [tmp_path, dealt])
+    assert done.returncode == 0, done.stderr[-4000:]
+    for index, changes in enumerate(CHANGES):
+        kept = KeepGradients()
+        run = trainer(tmp_path / "whole", warm_model().double(), callbacks=[kept], **{**WHOLE, **changes})
+        run.train()
+        assert bool(kept.second) == ("sft_learning_rate" in changes)
+        for rank in (0, 1):
+            gradients = load_file(tmp_path / f"{index}-rank{rank}.safetensors")
+            assert gradients.keys() == kept.tensors().keys()
+            for name, gradient in kept.tensors().items():
+                assert (gradients[name] - gradient).abs().max() <= 1e-9 * max(1.0, float(gradient.abs().max()))
+            logs = json.loads((tmp_path / f"{index}-rank{rank}.json").read_text())
+            assert len(logs) == 3
+            assert_close(logs, run.state.log_history)
+
+
+@pytest.mark.parametrize(
+    "dealt",
+    [
+        {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
+        {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8, "max_tokens_per_pass": 150},
+    ],
+)
+def test_accumulation_and_passes_change_nothing(tmp_path: Path, dealt: dict[str, int]) -> None:
+    whole, parts = KeepGradients(), KeepGradients()
+    one = trainer(tmp_path, warm_model().double(), callbacks=[whole], max_grad_norm=0.0, **WHOLE)
+    one.train()
+    other = trainer(tmp_path, warm_model().double(), callbacks=[parts], max_grad_norm=0.0, **{**WHOLE, **dealt})
+    other.train()
+    for step, other_step in zip(whole.first, parts.first, strict=True):
+        for theirs, ours in zip(step, other_step, strict=True):
+            assert (ours - theirs).abs().max() <= 1e-9 * max(1.0, float(theirs.abs().max()))
+    assert_close(other.state.log_history, one.state.log_history)
+
+
+def test_number_of_processes_is_held_against_the_launchers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    check_processes(1)
+    check_processes(1, 1)
+    with pytest.raises(RuntimeError, match="WORLD_SIZE is 1 but training sees 2"):
+        check_processes(2)
+    with pytest.raises(RuntimeError, match=r"sees 1 processes, not the expected 2; start with torchrun"):
+        check_processes(1, 2)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    check_processes(2, 2)
+    with pytest.raises(RuntimeError, match="WORLD_SIZE is 2 but training sees 1"):
+        check_processes(1)
+
+
+def test_trainer_refuses_to_train_alone_in_a_launch_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="not the expected 2"):
+        trainer(tmp_path, expected_processes=2)
+    chosen = arguments(tmp_path)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RuntimeError, match="WORLD_SIZE is 2"):
+        UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task())

@@ -1,0 +1,373 @@
+import copy
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import TrainerCallback
+
+import dllm_rl.training.trainer
+from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.rollouts import rollout
+from dllm_rl.training.trainer import UnmaskTrainer
+from dllm_rl.training.update import objective_pass
+from llm_rl.training.sampler import RepeatedBatchSampler
+from tests.dllm_rl.helpers.tiny_training import (
+    KeepGradients,
+    arguments,
+    logged,
+    new_model,
+    puzzles,
+    sudoku_task,
+    trainer,
+    untimed,
+    warm_model,
+)
+from tests.helpers.drawn import first_with
+
+ON_FRESH_ROLLOUTS = {
+    "clip_frac",
+    "position_entropy",
+    "greedy_forced",
+    "position_top_prob",
+    "solved",
+    "steps_before_error",
+    "approx_kl",
+    "reward_mean",
+    "reward_std",
+    "entropy",
+    "masked_frac",
+    "groups_without_spread",
+    "grad_norm",
+    "max_log_ratio_at_update_0",
+    "objective_rl",
+    "objective_sft",
+    "distinct_states",
+}
+
+
+class StopAt(TrainerCallback):
+    """Interrupts a run after a step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        control.should_training_stop = state.global_step == self.step
+
+
+@pytest.fixture
+def rollouts(monkeypatch):
+    """The roll-outs that trainers make during a test."""
+    kept = []
+
+    def recording(*args, **kwargs):
+        kept.append(rollout(*args, **kwargs))
+        return kept[-1]
+
+    monkeypatch.setattr(dllm_rl.training.trainer, "rollout", recording)
+    return kept
+
+
+@given(
+    length=st.integers(1, 40),
+    block=st.integers(1, 10),
+    repeats=st.integers(1, 4),
+    seed=st.integers(0, 2**31),
+    epoch=st.integers(0, 100),
+)
+def test_sampler_repeats_blocks_of_a_permutation(length, block, repeats, seed, epoch):
+    if length < block:
+        with pytest.raises(ValueError, match=f"{length} examples do not fill one batch of {block}"):
+            RepeatedBatchSampler(length, block, repeats, seed)
+        return
+    sampler = RepeatedBatchSampler(length, block, repeats, seed)
+    sampler.set_epoch(epoch)
+    indices = list(sampler)
+    assert len(indices) == len(sampler)
+    blocks = np.array(indices).reshape(-1, repeats, block)
+    assert len(blocks) == length // block
+    assert (blocks == blocks[:, :1]).all()
+    assert set(indices) <= set(range(length))
+    assert set(Counter(indices).values()) == {repeats}
+    assert list(sampler) == indices
+    again = RepeatedBatchSampler(length, block, repeats, seed)
+    again.set_epoch(epoch)
+    assert list(again) == indices
+
+
+def test_sampler_reshuffles_with_epoch_and_seed():
+    sampler = RepeatedBatchSampler(100, 10, 2, seed=3)
+    orders = []
+    for epoch in (0, 1):
+        sampler.set_epoch(epoch)
+        orders.append(list(sampler))
+    orders.append(list(RepeatedBatchSampler(100, 10, 2, seed=4)))
+    assert orders[0] != orders[1] and orders[0] != orders[2]
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_epochs_visit_every_puzzle_in_a_new_order(tmp_path, rollouts, accumulated):
+    per_epoch = 8 // (2 * accumulated)
+    run = trainer(tmp_path, max_steps=2 * 2 * per_epoch, num_iterations=2, gradient_accumulation_steps=accumulated)
+    run.train()
+    assert len(rollouts) == 8
+    seen = [record.problems.layout.puzzle.tobytes() for record in rollouts]  # the first puzzle of each batch
+    boards = [record.problems.boards(record.problems.responses).tobytes() for record in rollouts]
+    assert sorted(b"".join(boards[:4])) == sorted(b"".join(boards[4:]))
+    assert seen[:4] != seen[4:]
+
+
+def test_logged_metrics(tmp_path):
+    run = trainer(tmp_path, max_steps=3)
+    run.train()
+    lines = run.state.log_history[:3]
+    for line in lines:
+        assert line.keys() >= ON_FRESH_ROLLOUTS
+        assert line["clip_frac"] == 0
+        assert line["max_log_ratio_at_update_0"] < 1e-4
+        assert abs(line["approx_kl"]) < 1e-6
+        assert line["loss"] == pytest.approx(-line["objective_rl"] - line["objective_sft"], abs=1e-5)
+        for share in ("greedy_forced", "solved", "position_top_prob", "distinct_states"):
+            assert 0 <= line[share] <= 1
+        assert line["grad_norm"] > 0
+
+
+def test_metrics_of_a_rollout_by_plain_loops(tmp_path, rollouts):
+
+    def draw(seed):
+        rollouts.clear()
+        run = trainer(tmp_path, warm_model().double(), seed=seed)
+        run.train()
+        return run
+
+    # A roll-out of which some groups have spread at some decision and some have none.
+    run = first_with(lambda run: 0 < logged(run, "groups_without_spread")[0] < 1, draw, seed=7)
+    (record,) = rollouts
+    entropies, tops, forced, right, totals, steps = [], [], [], [], [], []
+    for trajectory in range(len(record.state_of)):
+        live = [k for k, state in enumerate(record.state_of[trajectory].tolist()) if state >= 0]
+        for k in live:
+            state = int(record.state_of[trajectory, k])
+            entropies.append(float(record.entropy[state]))
+            tops.append(float(record.top_prob[state]))
+            greedy = int(record.greedy[state])
+            if record.problems.judged[0][greedy]:
+                forced.append(bool(record.definite[state, greedy]))
+        totals.append(sum(float(record.rewards[trajectory, k]) for k in live))
+        right.append(not record.errors[trajectory])
+        steps.append(len(live) - int(record.errors[trajectory]))
+    line = run.state.log_history[0]
+    assert line["position_entropy"] == pytest.approx(np.mean(entropies))
+    assert line["position_top_prob"] == pytest.approx(np.mean(tops))
+    assert line["greedy_forced"] == pytest.approx(np.mean(forced))
+    assert line["solved"] == np.mean(right)
+    assert line["steps_before_error"] == np.mean(steps)
+    assert line["reward_mean"] == pytest.approx(np.mean(totals))
+    assert line["reward_std"] == pytest.approx(np.std(np.reshape(totals, (2, 4)), axis=1).mean())
+    assert line["distinct_states"] == len(record.responses) / len(entropies)
+    acted, counted, flat = [], 0, []
+    for puzzle in range(2):
+        for k in range(record.live.shape[1]):
+            members = [t for t in range(4 * puzzle, 4 * puzzle + 4) if record.state_of[t, k] >= 0]
+            acted += [-float(record.old_logprobs[t, k]) for t in members]
+            if members and k + 1 < record.decisions[4 * puzzle]:
+                counted += len(members)
+                returns = [
+                    discounted_rest(record, t, k, run.objective.gamma) for t in range(4 * puzzle, 4 * puzzle + 4)
+                ]
+                flat.append(np.ptp(returns) == 0)
+    assert line["entropy"] == pytest.approx(np.mean(acted))
+    assert line["masked_frac"] == pytest.approx(1 - counted / len(acted))
+    assert line["groups_without_spread"] == pytest.approx(np.mean(flat))
+
+
+def discounted_rest(record, trajectory, step, gamma):
+    """The return of a decision: f at the states after it, discounted."""
+    states = record.state_of[trajectory, step + 1 :].tolist()
+    return sum(gamma**i * float(record.expected_reward[s]) for i, s in enumerate(states) if s >= 0)
+
+
+def test_repeated_updates_move_away_from_the_rollout(tmp_path, rollouts):
+
+    def draw(seed):
+        rollouts.clear()
+        run = trainer(tmp_path, max_steps=6, num_iterations=3, learning_rate=1e-2, seed=seed)
+        run.train()
+        return run
+
+    run = first_with(lambda run: max(logged(run, "clip_frac")) > 0.02, draw, seed=7)
+    assert len(rollouts) == 2
+    clipped, divergence = logged(run, "clip_frac"), logged(run, "approx_kl")
+    assert clipped[0] == clipped[3] == 0
+    for first in (0, 3):
+        assert abs(divergence[first]) < 1e-6 < min(divergence[first + 1 : first + 3])
+    assert len(logged(run, "max_log_ratio_at_update_0")) == len(logged(run, "solved")) == 2
+
+
+def test_metrics_between_two_log_lines_are_pooled(tmp_path):
+    single = trainer(tmp_path, max_steps=2)
+    single.train()
+    pooled = trainer(tmp_path, max_steps=2, logging_steps=2)
+    pooled.train()
+    (line,) = [line for line in pooled.state.log_history if "solved" in line]
+    for name in ("solved", "objective_sft", "reward_mean"):
+        assert line[name] == pytest.approx(np.mean(logged(single, name)), abs=1e-6)
+    assert line["max_log_ratio_at_update_0"] == max(logged(single, "max_log_ratio_at_update_0"))
+
+
+@pytest.mark.parametrize("rates", [{}, {"rl_learning_rate": 2e-3, "sft_learning_rate": 5e-4}])
+def test_accumulated_gradient_is_the_mean_over_both_rollouts(tmp_path, rollouts, rates):
+    gradients = KeepGradients()
+    settings = {"gradient_accumulation_steps": 2, "max_grad_norm": 0.0, **rates}
+    run = trainer(tmp_path, warm_model().double(), callbacks=[gradients], **settings)
+    run.train()
+    assert len(rollouts) == 2
+
+    def reference(choose):
+        model = warm_model().double()
+        for record in rollouts:
+            objective_pass(
+                model,
+                record,
+                lambda rl, sft: (-0.5 * choose(rl, sft)).backward(),
+                config=run.objective,
+            )
+        return [param.grad for param in model.parameters()]
+
+    first = reference((lambda rl, sft: rl) if rates else (lambda rl, sft: rl + sft))
+    torch.testing.assert_close(gradients.first[0], first, atol=1e-9, rtol=1e-9)
+    if rates:
+        torch.testing.assert_close(gradients.second[0], reference(lambda rl, sft: sft), atol=1e-9, rtol=1e-9)
+    objective = run.state.log_history[0]
+    assert objective["loss"] == pytest.approx(-objective["objective_rl"] - objective["objective_sft"], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("count", "stop", "changes"),
+    [
+        pytest.param(8, 3, {}, id="plain"),
+        pytest.param(4, 3, {}, id="in the second epoch"),
+        pytest.param(6, 3, {}, id="between two epochs"),
+        pytest.param(8, 2, {"num_iterations": 2}, id="two updates"),
+        pytest.param(8, 3, {"num_iterations": 2}, id="between two updates on a roll-out"),
+        pytest.param(
+            8,
+            4,
+            {
+                "num_iterations": 2,
+                "gradient_accumulation_steps": 2,
+                "rl_learning_rate": 2e-3,
+                "sft_learning_rate": 5e-4,
+            },
+            id="two updates, two rates, accumulation",
+        ),
+    ],
+)
+def test_resumed_run_equals_an_uninterrupted_one(tmp_path, count, stop, changes):
+    common = {
+        "count": count,
+        "max_steps": 6,
+        "save_steps": stop,
+        "lr_scheduler_type": "cosine",
+        "warmup_steps": 2,
+        **changes,
+    }
+    whole = trainer(tmp_path / "whole", save_strategy="no", **common)
+    whole.train()
+    cut = trainer(tmp_path / "cut", save_strategy="steps", callbacks=[StopAt(stop)], **common)
+    cut.train()
+    assert cut.state.global_step == stop
+    resumed = trainer(tmp_path / "cut", new_model(seed=5), save_strategy="steps", **common)
+    torch.manual_seed(99)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "cut" / f"checkpoint-{stop}"))
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[name], value), name
+    assert len(resumed.state.log_history) == 7
+    for ours, theirs in zip(resumed.state.log_history[:6], whole.state.log_history[:6], strict=True):
+        assert ours == theirs
+    assert resumed.state.log_history[5]["step"] == 6
+
+
+def test_a_seed_fixes_the_run_and_another_changes_it(tmp_path):
+    histories = []
+    for seed in (1, 1, 2):
+        run = trainer(tmp_path, max_steps=2, seed=seed)
+        run.train()
+        histories.append(untimed(run.state.log_history))
+    assert histories[0] == histories[1] != histories[2]
+
+
+def test_divergence_is_reported(tmp_path):
+    settings = {"optim": "sgd", "max_grad_norm": 0.0, "learning_rate": 1e30, "max_steps": 6}
+    with pytest.raises(FloatingPointError, match="logits are not finite"):
+        trainer(tmp_path, **{**settings, "learning_rate": 3e38}).train()
+    with pytest.raises(FloatingPointError, match="at step 1; lower the learning rate"):
+        trainer(tmp_path, num_iterations=2, **settings).train()
+
+
+@pytest.mark.parametrize("rates", [{}, {"sft_learning_rate": 1e-4}])
+def test_objective_or_gradient_that_is_not_finite_raises_before_the_step(tmp_path, monkeypatch, rates):
+    def broken(model, *args, **kwargs):
+        result = objective_pass(model, *args, **kwargs)
+        if rates:
+            run._two_rates().second_gradients[0][0, 0] = float("inf")
+            return result
+        return replace(result, terms={"rl": float("nan")})
+
+    run = trainer(tmp_path, **rates)
+    before = copy.deepcopy(run.model.state_dict())
+    monkeypatch.setattr(dllm_rl.training.trainer, "objective_pass", broken)
+    with pytest.raises(FloatingPointError, match="gradient norm inf" if rates else "loss is nan"):
+        run.train()
+    assert all(torch.equal(value, before[name]) for name, value in run.model.state_dict().items())
+
+
+def test_training_raises_the_expected_reward(tmp_path):
+    """Of roll-outs before and after, of all puzzles; with six seeds it rises by 0.4 or more."""
+    run = trainer(tmp_path, max_steps=20, num_generations=8, learning_rate=3e-3, rl_learning_rate=1e-3)
+    run.train()
+    reward = []
+    for model in (warm_model(), run.model):
+        generator = torch.Generator().manual_seed(0)
+        how = Decoding("policy", policy=run.policy, on_error="end")
+        record = rollout(model, sudoku_task().batch(puzzles(8)), how, num_generations=16, generator=generator)
+        reward.append(float(record.visited_rewards.sum(1).mean()))
+    assert reward[1] > reward[0] + 0.1
+
+
+def test_prompts_of_different_length_and_data_seed(tmp_path):
+    mixed = [*puzzles(4), *puzzles(4, seed=2, template="short")]
+    assert len({puzzle.prompt_length for puzzle in mixed}) == 2
+    run = UnmaskTrainer(warm_model(), arguments(tmp_path, max_steps=4, data_seed=3), mixed, sudoku_task())
+    run.train()
+    assert all(shift < 1e-4 for shift in logged(run, "max_log_ratio_at_update_0"))
+
+
+def test_too_few_puzzles(tmp_path):
+    with pytest.raises(ValueError, match="3 examples do not fill one batch of 4"):
+        trainer(tmp_path, count=3, per_device_train_batch_size=4).train()
+
+
+def test_what_several_processes_cannot_do_is_refused(tmp_path, monkeypatch):
+    chosen = arguments(tmp_path)
+    monkeypatch.setattr(type(chosen), "world_size", property(lambda self: 2))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    create = UnmaskTrainer.create_accelerator_and_postprocess
+
+    def create_with_fsdp(self):
+        create(self)
+        self.is_fsdp_enabled = True
+
+    monkeypatch.setattr(UnmaskTrainer, "create_accelerator_and_postprocess", create_with_fsdp)
+    with pytest.raises(ValueError, match="not supported yet with 2 processes"):
+        UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task())
+
+
+def test_one_process_with_several_devices_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(arguments(tmp_path)), "n_gpu", property(lambda self: 2))
+    with pytest.raises(ValueError, match="one process sees 2 devices"):
+        trainer(tmp_path)

@@ -1,0 +1,193 @@
+"""The objective's options as the trainer applies them."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import dllm_rl.training.trainer
+from dllm_rl.decoding.rollouts import Rollout, rollout
+from dllm_rl.sudoku import Tail
+from dllm_rl.terms.divergence import Reference
+from dllm_rl.training.trainer import UnmaskTrainer
+from dllm_rl.training.update import objective_pass
+from sudoku_env.logic import definite_cells
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, new_model, sudoku_task, trainer, warm_model
+from tests.helpers.drawn import first_with
+
+TWO_RATES = {"rl_learning_rate": 2e-3, "sft_learning_rate": 5e-4}
+FURTHER = {"kl_weight": 0.5, "entropy_weight": 0.2, "ce_weight": 0.3}
+
+
+@pytest.fixture
+def rollouts(monkeypatch: pytest.MonkeyPatch) -> list[Rollout]:
+    """The roll-outs that trainers make during a test."""
+    return recorded(monkeypatch, "rollout", lambda args, kwargs, result: result)
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Rollout, dict[str, Any]]]:
+    """The roll-out and the options of each pass of the objective."""
+    return recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: (args[1], kwargs))
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, name: str, keep: Callable[..., Any]) -> list[Any]:
+    kept: list[Any] = []
+    original = {"rollout": rollout, "objective_pass": objective_pass}[name]
+
+    def recording(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        kept.append(keep(args, kwargs, result))
+        return result
+
+    monkeypatch.setattr(dllm_rl.training.trainer, name, recording)
+    return kept
+
+
+def with_tail(folder: Any, tail: Tail = "free", **changes: Any) -> UnmaskTrainer:
+    return trainer(folder, task=sudoku_task(with_tail=True, tail=tail), **changes)
+
+
+def test_position_temperature_falls_linearly_and_stays_for_all_updates_on_a_rollout(tmp_path, passes):
+    run = trainer(tmp_path, max_steps=4, num_iterations=2, position_temperature_end=0.5)
+    run.train()
+    assert logged(run, "position_temperature") == [1.0, 0.75]
+    assert [record.policy.position_temperature for record, _ in passes] == [1.0, 1.0, 0.75, 0.75]
+    assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
+
+
+def test_decisions_on_several_positions_reach_roll_outs_and_updates(tmp_path, rollouts, passes):
+    changes = {"tokens_per_step": 3, "on_error": "correct", "f_form": "log", "ce_weight": 1.0, "ce_on": "definite"}
+
+    def draw(seed: int) -> UnmaskTrainer:
+        rollouts.clear()
+        run = trainer(tmp_path, max_steps=4, num_iterations=2, seed=seed, **changes)
+        run.train()
+        return run
+
+    run = first_with(lambda _: any(bool(record.errors.any()) for record in rollouts), draw, seed=7)
+    assert len(rollouts) == 2 and all(record.positions.shape[2] == 3 for record in rollouts)
+    assert all(torch.equal(record.live.sum(1), record.decisions) for record in rollouts)
+    assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-3
+    assert all(math.isfinite(value) for value in logged(run, "objective_sft"))
+    steps = [float(record.steps_before_error.double().mean()) for record in rollouts]
+    assert logged(run, "steps_before_error") == pytest.approx(steps)
+
+
+@pytest.mark.parametrize("rates", [{}, TWO_RATES])
+def test_further_terms_go_with_the_second(tmp_path, rollouts, rates):
+    gradients = KeepGradients()
+    start, model = warm_model().double(), warm_model().double()
+    settings = {"max_grad_norm": 0.0, "max_steps": 2, **FURTHER, **rates}
+    run = trainer(tmp_path, warm_model().double(), callbacks=[gradients], **settings)
+    run.train()
+    first, second = [], []
+    reference = Reference(start)
+
+    def backward(rl: torch.Tensor, sft: torch.Tensor) -> None:
+        first.append(torch.autograd.grad(-rl, list(model.parameters()), retain_graph=True, allow_unused=True))
+        second.append(torch.autograd.grad(-sft, list(model.parameters())))
+
+    result = objective_pass(model, rollouts[0], backward, config=run.objective, reference=reference)
+    line = run.state.log_history[0]
+    for name in ("rl", "sft", "kl", "entropy", "ce"):
+        assert line[f"objective_{name}"] == pytest.approx(result.terms[name], abs=1e-5)
+    assert line["loss"] == pytest.approx(-result.objective, abs=1e-5)
+    assert line["objective_kl"] == pytest.approx(0.0, abs=1e-6)
+    assert run.state.log_history[1]["objective_kl"] < -1e-6
+    ((first_parts,), (second_parts,)) = (first, second)
+    none = [torch.zeros_like(parameter) for parameter in model.parameters()]
+    first_parts = [zero if part is None else part for part, zero in zip(first_parts, none, strict=True)]
+    if rates:
+        torch.testing.assert_close(gradients.first[0], first_parts, atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(gradients.second[0], list(second_parts), atol=1e-9, rtol=1e-9)
+    else:
+        both = [left + right for left, right in zip(first_parts, second_parts, strict=True)]
+        torch.testing.assert_close(gradients.first[0], both, atol=1e-9, rtol=1e-9)
+
+
+def test_the_reference_runs_in_the_precision_of_the_model(tmp_path):
+    run = trainer(tmp_path, bf16=True, kl_weight=100.0)
+    run.train()
+    assert logged(run, "objective_kl")[0] == pytest.approx(0.0, abs=1e-5)
+
+
+def test_terms_without_weight_are_not_logged(tmp_path):
+    run = trainer(tmp_path)
+    run.train()
+    assert run.reference is None
+    assert not {"objective_kl", "objective_entropy", "objective_ce"} & set(run.state.log_history[0])
+
+
+def test_cross_entropy_alone_learns_the_answers_on_its_own_states(tmp_path, rollouts):
+    changes = {"rl_weight": 0.0, "sft_weight": 0.0, "ce_weight": 1.0, "reduction": "mean", "learning_rate": 3e-3}
+    run = with_tail(tmp_path, max_steps=20, **changes)
+    run.train()
+    absent = ("objective_rl", "objective_sft", "clip_frac", "masked_frac")
+    assert not any(logged(run, name) for name in absent)  # what has no weight is neither computed nor logged
+    before, after = (
+        objective_pass(model, rollouts[0], lambda rl, sft: None, config=run.objective).terms["ce"]
+        for model in (warm_model(), run.model)
+    )
+    assert before == pytest.approx(logged(run, "objective_ce")[0], abs=1e-5)
+    assert after > 0.95 * before  # both are negative; with other seeds 0.86 of it is left, or less
+
+
+@pytest.mark.parametrize("tail", ["prefill", "scored"])
+def test_the_tail_reaches_the_rollout(tmp_path, rollouts, tail):
+    with_tail(tmp_path, tail=tail).train()
+    (record,) = rollouts
+    masked = record.problems.open_tail(record.problems.responses, torch.arange(2))
+    assert bool(masked.any()) == bool(record.problems.scored.any()) == (tail == "scored")
+    with pytest.raises(ValueError, match=f"tail '{tail}' needs tail_id"):
+        trainer(tmp_path, task=sudoku_task(tail=tail)).train()
+
+
+def test_rule_and_pass_size_reach_the_rollout_and_the_update(tmp_path, rollouts, passes):
+    naked = sudoku_task(rule="naked_single")
+    whole = trainer(tmp_path, warm_model().double(), task=naked)
+    whole.train()
+    parts = trainer(tmp_path, warm_model().double(), task=naked, max_masked_per_pass=12)
+    parts.train()
+    assert passes[1][1]["max_masked"] == 12
+    assert torch.equal(rollouts[0].definite, rollouts[1].definite)
+    assert logged(parts, "loss") == pytest.approx(logged(whole, "loss"))
+    trainer(tmp_path).train()
+    for record, rule in ((rollouts[0], "naked_single"), (rollouts[2], "singles")):
+        cells = torch.from_numpy(definite_cells(record.problems.boards(record.responses), rule) > 0)
+        assert torch.equal(record.definite[:, torch.tensor(record.problems.layout.cell_positions)], cells)
+
+
+def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch):
+    results = recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: (args[1], result))
+    run = trainer(tmp_path, state_fraction=0.5, f_weight="none", num_iterations=2, max_steps=2)
+    run.train()
+    (record, first), (same, second) = results
+    assert same is record and not torch.equal(first.evaluated, second.evaluated)
+    assert 0 < int(first.evaluated.sum()) < int(record.live.sum())
+    assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
+
+
+def test_resumed_run_with_options_equals_an_uninterrupted_one(tmp_path):
+    common = {
+        "max_steps": 8,
+        "per_device_train_batch_size": 4,
+        "num_iterations": 2,
+        "advantage_baseline": "leave_one_out",
+        "position_temperature_end": 0.5,
+        "state_fraction": 0.8,
+        "f_weight": "none",
+        **FURTHER,
+    }
+    whole = trainer(tmp_path / "whole", **common)
+    whole.train()
+    cut = trainer(tmp_path / "cut", save_strategy="steps", save_steps=5, **common)
+    cut.train()
+    resumed = trainer(tmp_path / "cut", **common)
+    resumed.model.load_state_dict(new_model(seed=5).state_dict())
+    resumed.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-5"))
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[name], value), name
+    assert logged(resumed, "loss") == logged(whole, "loss")

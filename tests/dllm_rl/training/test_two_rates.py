@@ -1,0 +1,264 @@
+import copy
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import SGD, AdamW
+from transformers import TrainerCallback
+
+import dllm_rl.training.trainer
+from dllm_rl.decoding.rollouts import rollout
+from dllm_rl.training.two_rates import TwoRateOptimizer
+from dllm_rl.training.update import objective_pass
+from tests.dllm_rl.helpers.tiny_training import logged, trainer, warm_model
+from tests.helpers.drawn import first_with
+
+RATES = (0.3, 0.05)
+
+
+def sgd(params, rate):
+    return SGD(params, lr=rate)
+
+
+def adamw(params, rate):
+    return AdamW(params, lr=rate, weight_decay=0.0)
+
+
+def parameter(*values):
+    return nn.Parameter(torch.tensor(values))
+
+
+def test_sgd_by_hand():
+    param = parameter(1.0, 2.0)
+    optimizer = TwoRateOptimizer([param], sgd, (0.1, 0.01))
+    optimizer.add_second((param * torch.tensor([4.0, 0.0])).sum())
+    (param * torch.tensor([2.0, 3.0])).sum().backward()
+    optimizer.step()
+    # 1 - 0.1 · 2 - 0.01 · 4 and 2 - 0.1 · 3
+    torch.testing.assert_close(param.data, torch.tensor([0.76, 1.7]))
+    torch.testing.assert_close(param.grad, torch.tensor([2.0, 3.0]))
+    optimizer.zero_grad()
+    optimizer.step()
+    torch.testing.assert_close(param.data, torch.tensor([0.76, 1.7]))
+
+
+def test_second_gradients_add_up_until_the_step():
+    param = parameter(0.0)
+    optimizer = TwoRateOptimizer([param], sgd, (1.0, 0.1))
+    for slope in (1.0, 2.0, 4.0):
+        optimizer.add_second(slope * param.sum())
+    optimizer.step()
+    torch.testing.assert_close(param.data, torch.tensor([-0.7]))
+
+
+def test_a_parameter_that_only_one_term_reaches():
+    both, first, second, frozen = parameter(0.0), parameter(0.0), parameter(0.0), parameter(0.0).requires_grad_(False)
+    optimizer = TwoRateOptimizer([both, first, second, frozen], sgd, (1.0, 0.1))
+    optimizer.add_second((both + second).sum())
+    (both + first).sum().backward()
+    optimizer.step()
+    moved = [param.item() for param in (both, first, second, frozen)]
+    assert moved == pytest.approx([-1.1, -1.0, -0.1, 0.0])
+
+
+def test_the_second_gradient_is_clipped_alone():
+    param = parameter(0.0, 0.0)
+    optimizer = TwoRateOptimizer([param], sgd, (1.0, 1.0), max_grad_norm=1.0)
+    optimizer.add_second((param * torch.tensor([30.0, 40.0])).sum())
+    (param * torch.tensor([5.0, 0.0])).sum().backward()
+    optimizer.step()
+    torch.testing.assert_close(param.data, torch.tensor([-5.6, -0.8]))
+
+
+def test_zero_grad_forgets_both_gradients():
+    param = parameter(0.0, 0.0)
+    optimizer = TwoRateOptimizer([param], sgd, (1.0, 1.0))
+    optimizer.add_second(param.sum())
+    param.sum().backward()
+    optimizer.zero_grad()
+    optimizer.step()
+    torch.testing.assert_close(param.data, torch.zeros(2))
+
+
+def test_adamw_keeps_its_moments_apart():
+    torch.manual_seed(0)
+    slopes = [(torch.randn(3), 100 * torch.randn(3)) for _ in range(5)]
+    param = parameter(0.0, 0.0, 0.0)
+    optimizer = TwoRateOptimizer([param], adamw, (0.1, 0.001))
+    for first, second in slopes:
+        optimizer.zero_grad()
+        optimizer.add_second((param * second).sum())
+        (param * first).sum().backward()
+        optimizer.step()
+        if first is slopes[0][0]:  # Adam's first step is the rate times the sign, however large the other gradient is
+            torch.testing.assert_close(param.data, -0.1 * first.sign() - 0.001 * second.sign())
+    expected = torch.zeros(3)
+    for term, rate in enumerate((0.1, 0.001)):
+        alone = parameter(0.0, 0.0, 0.0)
+        single = adamw([alone], rate)
+        for pair in slopes:
+            alone.grad = pair[term]
+            single.step()
+        expected += alone.data
+    torch.testing.assert_close(param.data, expected)
+
+
+def test_state_dict_round_trip():
+    slopes = torch.randn(6, 2, 4, generator=torch.Generator().manual_seed(0)).tolist()
+
+    def run(optimizer, param, rows):
+        for first, second in rows:
+            optimizer.add_second((param * torch.tensor(second)).sum())
+            param.grad = torch.tensor(first)
+            optimizer.step()
+
+    param = parameter(1.0, 2.0, 3.0, 4.0)
+    optimizer = TwoRateOptimizer([param], adamw, RATES)
+    run(optimizer, param, slopes[:3])
+    state, middle = copy.deepcopy(optimizer.state_dict()), nn.Parameter(param.data.clone())
+    run(optimizer, param, slopes[3:])
+    loaded = TwoRateOptimizer([middle], adamw, (9.0, 9.0))
+    loaded.load_state_dict(state)
+    assert [group["lr"] for group in loaded.param_groups] == list(RATES)
+    run(loaded, middle, slopes[3:])
+    assert torch.equal(middle, param)
+
+
+def test_schedulers_reach_both_also_after_loading():
+    optimizer = TwoRateOptimizer([parameter(0.0)], adamw, RATES)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 4)
+    for step in range(1, 4):
+        optimizer.step()
+        schedule.step()
+        if step == 2:
+            optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        inner = [optimizer.first.param_groups[0]["lr"], optimizer.second.param_groups[0]["lr"]]
+        assert inner == pytest.approx([rate * (1 - step / 4) for rate in RATES])
+
+
+def test_closures_are_refused():
+    with pytest.raises(ValueError, match="closure"):
+        TwoRateOptimizer([parameter(0.0)], sgd, RATES).step(lambda: 0.0)
+
+
+def keep_rollouts(monkeypatch):
+    """Records the roll-outs that the trainer makes."""
+    kept = []
+
+    def recording(*args, **kwargs):
+        kept.append(rollout(*args, **kwargs))
+        return kept[-1]
+
+    monkeypatch.setattr(dllm_rl.training.trainer, "rollout", recording)
+    return kept
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_trainer_step_is_plain_sgd_on_the_weighted_sum(tmp_path, monkeypatch, accumulated):
+    """In float64, on roll-outs in which both terms move the parameters."""
+    kept = keep_rollouts(monkeypatch)
+
+    def draw(seed):
+        kept.clear()
+        run = trainer(
+            tmp_path,
+            warm_model().double(),
+            rl_learning_rate=RATES[0],
+            sft_learning_rate=RATES[1],
+            optim="sgd",
+            max_grad_norm=0.0,
+            gradient_accumulation_steps=accumulated,
+            max_tokens_per_pass=150,  # several micro-batches
+            seed=seed,
+        )
+        run.train()
+        assert len(kept) == accumulated
+        return run, [steps_of_one_term(record, run.objective, RATES, accumulated) for record in kept]
+
+    def both_terms_move(case):
+        _, found = case
+        return all(max(step.abs().max() for step in term) > 1e-3 for terms in found for term in terms)
+
+    run, found = first_with(both_terms_move, draw, seed=7)
+    for start, after, *steps in zip(
+        warm_model().parameters(), run.model.parameters(), *(term for terms in found for term in terms), strict=True
+    ):
+        torch.testing.assert_close(after, start.double() + sum(steps), atol=1e-12, rtol=0)
+
+
+def steps_of_one_term(record, config, rates, accumulated):
+    """What plain SGD adds to the parameters for each of both terms of one roll-out, at its rate."""
+    model, steps = warm_model().double(), []
+
+    def backward(rl, sft):
+        for term, rate in zip((rl, sft), rates, strict=True):
+            gradients = torch.autograd.grad(term, list(model.parameters()), retain_graph=True, allow_unused=True)
+            steps.append([torch.zeros(()) if part is None else rate * part / accumulated for part in gradients])
+
+    objective_pass(model, record, backward, config=config)
+    assert len(steps) == 2  # one pass
+    return steps
+
+
+class LearningRates(TrainerCallback):
+    def __init__(self):
+        self.seen = []
+
+    def on_step_end(self, args, state, control, optimizer=None, **kwargs):
+        self.seen.append([group["lr"] for group in optimizer.param_groups])
+
+
+def test_trainer_schedule_reaches_both(tmp_path):
+    rates = LearningRates()
+    trainer(
+        tmp_path,
+        callbacks=[rates],
+        rl_learning_rate=0.004,
+        sft_learning_rate=0.002,
+        lr_scheduler_type="linear",
+        max_steps=4,
+    ).train()
+    for step, seen in enumerate(rates.seen, start=1):
+        left = 1 - step / 4
+        assert seen == pytest.approx([0.004 * left] * 2 + [0.002 * left] * 2)
+
+
+def test_equal_rates_make_one_ordinary_optimizer(tmp_path):
+    runs = []
+    for rates in ({"learning_rate": 2e-3}, {"rl_learning_rate": 2e-3, "sft_learning_rate": 2e-3}):
+        run = trainer(tmp_path, max_steps=2, **rates)  # seeds
+        run.train()
+        assert type(run.optimizer.optimizer) is AdamW
+        assert logged(run, "learning_rate") == [2e-3, 2e-3]
+        runs.append(run.model)
+    for one, other in zip(*(model.parameters() for model in runs), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_one_rate_alone_leaves_the_other_at_the_default(tmp_path):
+    run = trainer(tmp_path, learning_rate=0.25, sft_learning_rate=0.125)
+    optimizer = run.create_optimizer()
+    assert isinstance(optimizer, TwoRateOptimizer)
+    assert optimizer.first.param_groups[0]["lr"] == 0.25
+    assert optimizer.second.param_groups[0]["lr"] == 0.125
+
+
+def test_weight_decay_spares_norms_with_one_rate_and_with_two(tmp_path):
+    def shrunk(groups):
+        return {id(param) for group in groups if group["weight_decay"] == 0.1 for param in group["params"]}
+
+    model = warm_model()
+    make = partial(trainer, tmp_path, model, weight_decay=0.1)
+    one = make().create_optimizer()
+    two = make(sft_learning_rate=0.5).create_optimizer()
+    assert isinstance(two, TwoRateOptimizer) and not isinstance(one, TwoRateOptimizer)
+    assert shrunk(one.param_groups) == shrunk(two.first.param_groups) == shrunk(two.second.param_groups)
+    assert id(model.model.transformer.blocks[0].attn_norm.weight) not in shrunk(one.param_groups)
+
+
+def test_an_optimizer_that_cannot_follow_two_rates_is_refused(tmp_path):
+    run = trainer(tmp_path, sft_learning_rate=0.5)
+    run.optimizer = SGD(run.model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="SGD cannot follow"):
+        run.train()

@@ -1,0 +1,249 @@
+"""Each option of the objective against loops, with a real model whose parameters moved since the roll-out."""
+
+import copy
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from dllm_rl.decoding import OnError
+from dllm_rl.decoding.rollouts import Rollout
+from dllm_rl.models.llada import LladaForMaskedLM
+from dllm_rl.sudoku import PuzzleBatch, Tail
+from dllm_rl.terms.divergence import Reference
+from dllm_rl.terms.objective import ObjectiveConfig
+from sudoku_env.prompts.tokens import PreFilled
+from tests.dllm_rl.helpers.policy_reference import further_terms, gradients, objective
+from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, moved, near, run, uneven, uneven_rollout
+
+ALL = ObjectiveConfig(
+    advantage_baseline="leave_one_out",
+    f_weight="cumulative",
+    kl_weight=0.4,
+    kl_target="actions",
+    entropy_weight=0.3,
+    ce_weight=0.6,
+    reduction="mean",
+)
+PLAIN = ObjectiveConfig(advantage_scale="none")
+
+
+def play(
+    model: LladaForMaskedLM,
+    puzzles: list[PreFilled],
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    tail: Tail = "free",
+    known: bool = True,
+    num_generations: int = 4,
+) -> Rollout:
+    batch = PuzzleBatch.collate(
+        puzzles[:3],
+        pad_id=tokenizer.pad_token_id,
+        tail_id=tokenizer.eos_token_id if known else None,
+        tail=tail,
+    )
+    return uneven_rollout(model, batch, seed=11, num_generations=num_generations)
+
+
+@pytest.fixture
+def record(model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> Rollout:
+    return play(model, puzzles, tokenizer)
+
+
+def check_both_terms(
+    model: LladaForMaskedLM,
+    puzzles: list[PreFilled],
+    record: Rollout,
+    config: ObjectiveConfig,
+) -> None:
+    rl, sft, clipped = objective(model, puzzles[:3], record, POLICY, config)
+    for term, weights in ((rl, (1.0, 0.0)), (sft, (0.0, 1.0))):
+        expected = gradients(term, model)
+        result, got = run(model, record, config, weights=weights)
+        assert_same(got, expected)
+        assert (result.terms["rl"], result.terms["sft"]) == near((float(rl.detach()), float(sft.detach())))
+        assert result.shares["clip_frac"][0] == clipped
+
+
+@pytest.mark.parametrize("kind", ["one_step", "cumulative", "none"])
+def test_weights_of_f(model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, kind: str) -> None:
+    moved(model, 0.02)
+    config = replace(PLAIN, f_weight=kind)  # type: ignore[arg-type]
+    check_both_terms(model, puzzles, record, config)
+
+
+@pytest.mark.parametrize("lam", [0.5, 0.0])
+def test_the_logarithm_of_f(model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, lam: float) -> None:
+    """Without lambda f is 0 in the states that have the tail alone left, and they count nothing."""
+    moved(model, 0.02)
+    config = replace(PLAIN, f_form="log", lam=lam)
+    check_both_terms(model, puzzles, record, config)
+    result, gradient = run(model, record, config)
+    assert math.isfinite(result.terms["sft"]) and all(bool(part.isfinite().all()) for part in gradient)
+
+
+@pytest.mark.parametrize("on_error", ["end", "correct"])
+def test_decisions_on_several_positions(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], batch: PuzzleBatch, on_error: OnError
+) -> None:
+    """The ratio is that of the whole decision; at an update after the first it is not 1, and some are cut."""
+    config = ObjectiveConfig(advantage_scale="none", f_weight="cumulative", reduction="mean")
+    after = copy.deepcopy(model)
+    moved(after, 0.02)
+
+    def cut(record: Rollout) -> bool:
+        return uneven(record) and run(after, record, config)[0].shares["clip_frac"][0] > 0
+
+    how = replace(DRAWN, tokens_per_step=3, on_error=on_error)
+    record = uneven_rollout(model, batch, how, seed=4, has=cut, num_generations=4)
+    if on_error == "end":
+        check_both_terms(after, puzzles, record, config)
+    result, _ = run(after, record, config)
+    assert result.logprobs.shape == record.old_logprobs.shape
+
+
+def test_a_scored_tail(model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> None:
+    record = play(model, puzzles, tokenizer, tail="scored")
+    moved(model, 0.02)
+    check_both_terms(model, puzzles, record, PLAIN)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize(
+    ("changes", "known"),
+    [
+        ({"kl_weight": 0.5}, False),
+        ({"kl_weight": 0.5, "kl_target": "actions"}, False),
+        ({"entropy_weight": 0.3}, False),
+        ({"ce_weight": 0.7}, False),
+        ({"ce_weight": 0.7}, True),
+        ({"ce_weight": 0.7, "ce_on": "definite"}, False),
+        ({"ce_weight": 0.7, "ce_on": "definite"}, True),
+    ],
+)
+def test_further_terms(
+    model: LladaForMaskedLM,
+    puzzles: list[PreFilled],
+    tokenizer: PreTrainedTokenizerFast,
+    reduction: str,
+    changes: dict,
+    known: bool,
+) -> None:
+    record = play(model, puzzles, tokenizer, known=known, num_generations=2)
+    base = copy.deepcopy(model)
+    moved(model, 0.02)
+    config = ObjectiveConfig(rl_weight=0.0, sft_weight=0.0, reduction=reduction, **changes)  # type: ignore[arg-type]
+    terms = further_terms(model, base, puzzles, record, POLICY, config)
+    result, got = run(model, record, config, reference=Reference(base))
+    total = torch.stack(list(terms.values())).sum()
+    assert_same(got, gradients(total, model))
+    for name, term in terms.items():
+        assert result.terms.get(name, 0.0) == near(float(term.detach()))
+    assert result.objective == near(float(total.detach()))
+    assert all(terms[name] == 0 for name in set(terms) - set(result.terms)) and result.objective != 0
+
+
+def test_a_prefilled_tail_has_no_reward_outside_the_map(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    record = play(model, puzzles, tokenizer, tail="prefill")
+    filled = record.problems.open_tail(record.problems.responses, torch.arange(3))
+    assert not bool(filled.any()) and bool(record.problems.judged[0][record.positions[record.live]].all())
+    assert set(record.rewards.flatten().tolist()) <= {0.0, 1.0}
+    _, without_lam = run(model, record, ObjectiveConfig(lam=0.0))
+    _, with_lam = run(model, record, ObjectiveConfig(lam=0.5))
+    assert all(torch.equal(left, right) for left, right in zip(with_lam, without_lam, strict=True))
+
+
+# All options at once: passes of any size, states drawn.
+
+
+def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    record = play(model, puzzles, tokenizer, tail="scored")
+    options = {"reference": Reference(model)}
+    moved(model, 0.02)
+    length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
+    whole, expected = run(model, record, ALL, **options)
+    for sequences, max_masked in ((1, None), (7, None), (1000, 12), (7, 30)):
+        parts, got = run(model, record, ALL, sequences * length, max_masked=max_masked, **options)
+        assert_same(got, expected)
+        assert set(whole.terms) == {"rl", "sft", "kl", "entropy", "ce"} and all(whole.terms.values())
+        assert all(parts.terms[name] == near(value) for name, value in whole.terms.items())
+        assert parts.objective == near(whole.objective) == near(sum(whole.terms.values()))
+
+
+def test_drawn_states_enumerated_give_the_full_gradient(
+    model: LladaForMaskedLM,
+    puzzles: list[PreFilled],
+    tokenizer: PreTrainedTokenizerFast,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The mean over all 2^S draws, weighted by their probability, on a roll-out whose parameters have moved."""
+    batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id)
+    cells = (batch.responses == batch.layout.mask_id) & batch.judged[0]
+    filled = torch.where(cells & (cells.cumsum(1) > 2), batch.answers, batch.responses)
+
+    def lasting(record: Rollout) -> bool:
+        """Of the at most eight visits of two trajectories some are to the same state, and there are not too few."""
+        return 4 <= len(record.responses) < int(record.live.sum())
+
+    record = uneven_rollout(model, replace(batch, responses=filled), seed=2, has=lasting, num_generations=2)
+    count, fraction = len(record.responses), 0.3
+    config = replace(ALL, f_weight="none")
+    options = {"reference": Reference(model)}
+    moved(model, 0.02)
+    whole, expected = run(model, record, config, **options)
+    mean, value = [torch.zeros_like(part) for part in expected], 0.0
+    for draw in itertools.product((True, False), repeat=count):
+        kept = torch.tensor(draw)
+        monkeypatch.setattr(torch, "rand", lambda *args, kept=kept, **kwargs: torch.where(kept, 0.1, 0.9))
+        result, got = run(model, record, replace(config, state_fraction=fraction), **options)
+        monkeypatch.undo()
+        assert torch.equal(result.evaluated, record.live & kept[record.state_of.clamp_min(0)])
+        probability = fraction ** sum(draw) * (1 - fraction) ** (count - sum(draw))
+        mean = [total + probability * part for total, part in zip(mean, got, strict=True)]
+        value += probability * result.objective
+    assert_same(mean, expected)
+    assert value == near(whole.objective)
+
+
+def test_states_are_drawn_with_the_given_probability_and_from_the_generator(
+    model: LladaForMaskedLM, record: Rollout
+) -> None:
+    config = ObjectiveConfig(state_fraction=0.5)
+    record = record.select(torch.tensor([0]))
+    visits = torch.zeros(len(record.responses))
+    for seed in range(60):
+        result, _ = run(model, record, config, generator=torch.Generator().manual_seed(seed))
+        visits[record.state_of[result.evaluated].unique()] += 1
+    assert float(visits.mean()) / 60 == pytest.approx(0.5, abs=4 * 0.5 / (60 * len(visits)) ** 0.5)
+    again, _ = run(model, record, config, generator=torch.Generator().manual_seed(seed))
+    assert torch.equal(again.evaluated, result.evaluated)
+    assert result.shares["masked_frac"][1] == int(result.evaluated.sum())
+    assert bool((result.logprobs[~result.evaluated] == 0).all())
+
+
+# Parts of a roll-out.
+
+
+def test_the_whole_gradient_is_the_mean_over_equal_parts(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
+) -> None:
+    record = play(model, puzzles, tokenizer)
+    options = {"reference": Reference(model)}
+    moved(model, 0.02)
+    _, expected = run(model, record, ALL, **options)
+    parts: list[list[Tensor]] = [run(model, record.select(torch.tensor([q])), ALL, **options)[1] for q in (2, 0, 1)]
+    assert_same([sum(column) / 3 for column in zip(*parts, strict=True)], expected)  # type: ignore[misc]
+
+
+def test_what_an_option_needs_must_be_given(model: LladaForMaskedLM, record: Rollout) -> None:
+    with pytest.raises(ValueError, match=r"kl_weight=0\.1 needs a reference"):
+        run(model, record, ObjectiveConfig(kl_weight=0.1))
