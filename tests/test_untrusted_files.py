@@ -14,10 +14,10 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast, Trainer, TrainingArguments
 
 from llm_rl.rollout.data import encode_prompt
-from llm_rl.testing.comparison import NEVER_COMPARED
 from llm_rl.training.checkpoint import ExactTrainer
 from llm_rl.training.storage import load_record, save_record
 from scripts.study.config import StudyConfigError, load_study
+from sudoku_dllm.kill_test.comparison import NEVER_COMPARED
 from sudoku_env.prompts.alignment import encode_prompt as encode_puzzle
 
 ROOT = Path(__file__).parents[1]

@@ -1,6 +1,6 @@
 """A training of seconds for the kill test: `python kill_test_trainer.py unmask|grpo|trl --output_dir FOLDER`.
 
-    python -m llm_rl.testing.resume -- python -m scripts.benchmarks.kill_test_trainer grpo --output_dir {folder}
+    python -m sudoku_dllm.kill_test -- python -m scripts.benchmarks.kill_test_trainer grpo --output_dir {folder}
 
 Started again, it goes on from the last checkpoint. "grpo" is `llm_rl.grpo.trainer.GRPOTrainer` and "trl" the trainer of
 that name in TRL, with the same model, prompts, rewards and schedule; "unmask" is `dllm_rl.UnmaskTrainer`.

@@ -14,9 +14,9 @@ from transformers.trainer_utils import get_last_checkpoint
 
 import llm_rl.training.checkpoint
 from dllm_rl.training.trainer import UnmaskTrainer
-from llm_rl.testing.resume import check_resume
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.manifest import check_manifest
+from sudoku_dllm.kill_test.resume import check_resume
 from tests.dllm_rl.helpers.killable import play
 from tests.dllm_rl.helpers.tiny_training import trainer, untimed, warm_model
 from tests.helpers.warm_process import SERVER

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from llm_rl.core import dpo_loss
 from llm_rl.dpo.pairs import PairDataset, encode_pair
-from llm_rl.testing.comparison import compare_runs
+from sudoku_dllm.kill_test.comparison import compare_runs
 from tests.helpers.warm_process import SERVER, run_in_two_processes
 from tests.llm_rl.helpers.tiny_dpo import arguments, chats, pairs, play, trainer
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer, untimed

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from llm_rl.testing.comparison import compare_runs
 from llm_rl.training.errors import CheckpointError
+from sudoku_dllm.kill_test.comparison import compare_runs
 from tests.helpers.warm_process import SERVER, run_in_two_processes
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.killable_ppo import play

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from llm_rl.raro import RAROTrainer, RewardMatrix, extract_answer, parse_label
 from llm_rl.raro.batches import TokenBudgetEngine
 from llm_rl.raro.critic import Critique
-from llm_rl.testing.comparison import compare_runs
+from sudoku_dllm.kill_test.comparison import compare_runs
 from tests.helpers.drawn import near_share
 from tests.helpers.warm_process import SERVER, run_in_two_processes
 from tests.llm_rl.helpers.killable_raro import play

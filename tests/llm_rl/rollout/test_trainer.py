@@ -15,8 +15,8 @@ from llm_rl.grpo.extensions import EntropyBonus
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.trainer import RolloutTrainer
-from llm_rl.testing.comparison import compare_runs
 from llm_rl.training.checkpoint import CheckpointError
+from sudoku_dllm.kill_test.comparison import compare_runs
 from tests.helpers.warm_process import SERVER, run_in_two_processes
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.killable_grpo import play, play_vapor

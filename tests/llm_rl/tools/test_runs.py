@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from llm_rl.testing.comparison import compare_runs
+from sudoku_dllm.kill_test.comparison import compare_runs
 from tests.helpers.warm_process import SERVER, run_in_two_processes
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, untimed
 from tests.llm_rl.helpers.tool_runs import RESUMED, SAVING, DrawingPlayer, fixed_player, play, trainer

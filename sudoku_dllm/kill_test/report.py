@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from llm_rl.testing.comparison import Comparison
-from llm_rl.testing.kills import Failure, Interrupted, Kill
+from sudoku_dllm.kill_test.comparison import Comparison
+from sudoku_dllm.kill_test.kills import Failure, Interrupted, Kill
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from llm_rl.testing.comparison import compare_runs
-from llm_rl.testing.moments import Rhythm, draw_moments
-from llm_rl.testing.processes import Started
-from llm_rl.testing.resume import ResumeReport, ResumeTestError, check_resume, main
+from sudoku_dllm.kill_test.comparison import compare_runs
+from sudoku_dllm.kill_test.moments import Rhythm, draw_moments
+from sudoku_dllm.kill_test.processes import Started
+from sudoku_dllm.kill_test.resume import ResumeReport, ResumeTestError, check_resume, main
 from tests.helpers import warm_process  # noqa: F401  (functions then start in processes that have imported what they need)
 from tests.helpers.drawn import first_seed
 from tests.llm_rl.helpers.small_training import train
 
-COMMAND = [sys.executable, str(Path(__file__).parents[1] / "helpers" / "small_training.py"), "{folder}"]
+COMMAND = [sys.executable, str(Path(__file__).parents[2] / "llm_rl" / "helpers" / "small_training.py"), "{folder}"]
 
 
 def test_a_program_that_resumes_exactly_passes_from_the_command_line(

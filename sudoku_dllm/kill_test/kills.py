@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from llm_rl.testing.moments import POLL, Moment, Rhythm, Trigger, checkpoints, directories, file_names
-from llm_rl.testing.processes import Program, Started
+from sudoku_dllm.kill_test.moments import POLL, Moment, Rhythm, Trigger, checkpoints, directories, file_names
+from sudoku_dllm.kill_test.processes import Program, Started
 
 REMOVED = "removed"
 _logger = logging.getLogger(__name__)

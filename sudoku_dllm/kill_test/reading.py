@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from llm_rl.testing.processes import FOLDER
+from sudoku_dllm.kill_test.processes import FOLDER
 
 _NUMPY_STATES = [np._core.multiarray._reconstruct, np.ndarray, np.dtype, type(np.dtype(np.uint32))]  # type: ignore[attr-defined]
 

@@ -1,6 +1,6 @@
 """The kill test: is a run that was killed and resumed the same, bit for bit, as one that was left alone?
 
-    python -m llm_rl.testing.resume --kills 20 --output_dir runs/kill_test -- python my_train.py --output_dir {folder}
+    python -m sudoku_dllm.kill_test --kills 20 --output_dir runs/kill_test -- python my_train.py --output_dir {folder}
 
 The command is any program that writes folders `checkpoint-<step>` to `{folder}` and, started again with the same words,
 goes on from the last one. docs/kill_test.md shows reports.
@@ -14,11 +14,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from llm_rl.testing.comparison import compare_runs
-from llm_rl.testing.kills import KilledRun
-from llm_rl.testing.moments import Rhythm, checkpoints, draw_moments, observe
-from llm_rl.testing.processes import Program, Started, check_command
-from llm_rl.testing.report import ResumeReport
+from sudoku_dllm.kill_test.comparison import compare_runs
+from sudoku_dllm.kill_test.kills import KilledRun
+from sudoku_dllm.kill_test.moments import Rhythm, checkpoints, draw_moments, observe
+from sudoku_dllm.kill_test.processes import Program, Started, check_command
+from sudoku_dllm.kill_test.report import ResumeReport
 
 _logger = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     cut = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(
-        "python -m llm_rl.testing.resume",
+        "python -m sudoku_dllm.kill_test",
         usage="%(prog)s [options] -- COMMAND with {folder} in the place of its folder",
         description=__doc__.splitlines()[0] if __doc__ else None,
         allow_abbrev=False,
@@ -147,7 +147,3 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.exit(2, f"{error}\n")
     sys.stdout.write(f"{report}\n")
     return 0 if report.passed else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from llm_rl.testing.moments import file_names
-from llm_rl.testing.reading import UnreadableError, UnsupportedError, read
+from sudoku_dllm.kill_test.moments import file_names
+from sudoku_dllm.kill_test.reading import UnreadableError, UnsupportedError, read
 
 TIMES = ("*time", "*time_*", "*seconds*", "*per_second*")
 """Fields that the clock decides."""
