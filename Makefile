@@ -49,11 +49,11 @@ SETS ?= jumanji_10000_mixed_puzzles sx_easy_500 sx_medium_500 sx_hard_500 sx_dia
 base9x9: $(STAMP)
 	$(BIN)/python -m scripts.sudoku.pretrain configs/sudoku9x9_base.yaml
 
-# START is the model to begin with, other puzzles than it has seen; empty: random weights.
+# START is the model to begin with, on puzzles that it has not seen; empty: random weights.
 START ?= data/base9x9
 base9x9-cpu: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m scripts.sudoku.pretrain configs/sudoku9x9_cpu.yaml --resume_from_checkpoint last \
-		$(if $(START),--start $(START) --seed 1)
+		$(if $(START),--start $(START) --seed 1) $(ARGS)
 
 rl9x9: $(STAMP)
 	$(BIN)/python -m scripts.sudoku.make_data --kind prompts --size 9 --clues_low 24 --clues_high 32 --train 20000 \

@@ -67,9 +67,9 @@ class Records:
         self.folder = folder
         self._packed: dict[str, dict[str, Any]] = {}
         if (path := folder / RECORDS).is_file():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                record = json.loads(line)
-                self._packed[record.pop("job")] = record
+            with path.open(encoding="utf-8") as lines:
+                for record in map(json.loads, lines):
+                    self._packed[record.pop("job")] = record
 
     def jobs(self) -> list[str]:
         """The jobs that are there now, by arm and seed."""

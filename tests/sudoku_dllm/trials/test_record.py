@@ -29,7 +29,7 @@ def write_study(folder: Path) -> dict[str, tuple[dict[str, Any], dict[str, NDArr
         base: dict[str, Any] = {**outcomes(0), "test/oracle/solved": np.ones(5, bool)}
         jobs[job_name(regime, "base", seed=0)] = ({"arm": "base", "spent": None}, base)
         for seed in (2, 10):
-            result = {"arm": "sft", "seed": seed, "label": "margin ≥2", "numbers": NUMBERS, "nested": {"b": 1, "a": 2}}
+            result = {"arm": "sft", "seed": seed, "label": "≥\u20282", "numbers": NUMBERS, "nested": {"b": 1, "a": 2}}
             jobs[job_name(regime, "sft", seed=seed)] = (result, outcomes(seed))
     for job, (result, found) in jobs.items():
         write_job(folder / job, result, found)
@@ -61,7 +61,7 @@ def test_a_packed_study_has_what_its_folders_have(tmp_path: Path) -> None:
 def test_an_array_has_a_row_for_each_line_of_its_arm(tmp_path: Path) -> None:
     write_study(tmp_path / "runs")
     pack(tmp_path / "runs", tmp_path)
-    lines = [json.loads(line) for line in (tmp_path / RECORDS).read_text(encoding="utf-8").splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / RECORDS).open(encoding="utf-8")]
     assert [line["job"] for line in lines if line["arm"] == "sft"][:2] == ["few/sft/seed2", "few/sft/seed10"]
     with np.load(tmp_path / OUTCOMES) as arrays:
         passes = arrays["few/sft/test/margin ≥2/passes"]
