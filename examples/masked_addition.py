@@ -20,13 +20,17 @@ from torch import Tensor
 from transformers import PrinterCallback, ProgressCallback, Trainer, set_seed
 from transformers.utils import logging
 
-from dllm_rl.decoding import evaluate
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
-from dllm_rl.task import UnmaskBatch
-from dllm_rl.training.arguments import UnmaskArguments
-from dllm_rl.training.trainer import UnmaskTrainer
+from dllm_rl import (
+    LladaConfig,
+    LladaForMaskedLM,
+    SftArguments,
+    SftDataset,
+    SftTrainer,
+    UnmaskArguments,
+    UnmaskBatch,
+    UnmaskTrainer,
+    evaluate,
+)
 
 PLUS, EQUALS, MASK = 10, 11, 12  # tokens; those of the digits are the digits
 

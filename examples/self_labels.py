@@ -36,8 +36,7 @@ from llm_rl import (
     supervised_trainer,
 )
 from llm_rl.tools.calls import CallError, ToolCall
-from llm_rl.training.arguments import RunArguments
-from llm_rl.training.quiet import quiet_libraries
+from llm_rl.training import RunArguments, quiet_libraries
 
 Row = dict[str, Any]
 MODULUS, CALL_SHARE = 97, 0.5

@@ -20,10 +20,9 @@ from llm_rl import (
     supervised_trainer,
 )
 from llm_rl.tools.toolbox import methods_of
-from llm_rl.training.arguments import RunArguments
-from llm_rl.training.command_line import parse
+from llm_rl.training import RunArguments, parse
 from sudoku_env import text_rows
-from sudoku_env.chat.expert import expert_rows
+from sudoku_env.chat import expert_rows
 from sudoku_env.integrations.trl import environment_factory
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from llm_rl.training.budget import UNLIMITED_STEPS
+from llm_rl.training import UNLIMITED_STEPS
 
 
 def short_training(run: Path, batch_size: int, seed: int, learning_rate: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from dllm_rl.decoding import Decode, Evaluation
-from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.sudoku.task import PuzzleBatch
 
 
 @dataclass(frozen=True, eq=False)

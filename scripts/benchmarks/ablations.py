@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from transformers.modeling_outputs import MaskedLMOutput
 
-from dllm_rl.decoding.rollouts import Rollout
+from dllm_rl import Rollout
 
 
 def unshared(rollout: Rollout) -> Rollout:

@@ -24,34 +24,29 @@ from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decoding import (
+from dllm_rl import (
     STRATEGIES,
     Decode,
     Decoding,
     EntropyBound,
     Evaluation,
+    PolicyConfig,
+    PuzzleBatch,
     TakeBack,
     Threshold,
+    as_policy_model,
     decode,
     get_strategy,
-    paired_difference,
-    semi_autoregressive,
 )
-from dllm_rl.models.adapter import as_policy_model
-from dllm_rl.policy import PolicyConfig
-from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.sudoku.order import assess, known_mean, mean_order, rank_correlation
-from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
-from llm_rl.training.reports import load_pandas
+from dllm_rl.decoding import paired_difference, semi_autoregressive
+from dllm_rl.sudoku import assess, known_mean, mean_order, rank_correlation
+from llm_rl.training import fail, load_pandas, need_file, need_model, need_reports, need_writable, parse, user_errors
 from scripts.benchmarks.order_plot import plot_order
 from sudoku_dllm.machine import machine, versions
-from sudoku_dllm.run_page.page import PAGE, Page, Replay, Table
-from sudoku_dllm.run_page.replays import chosen, replay_in
-from sudoku_env.envs.rendering import decode_gif
+from sudoku_dllm.run_page import PAGE, Page, Replay, Table, chosen, replay_in
+from sudoku_env import build_prompt, decode_gif, pre_fill, read_prompts
 from sudoku_env.order import ladder_steps, tier_shares
-from sudoku_env.prompts.text import build_prompt
-from sudoku_env.prompts.tokens import pre_fill
-from sudoku_env.puzzles import read_packed, read_prompts
+from sudoku_env.puzzles import read_packed
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -18,14 +18,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from llm_rl.training.command_line import need_reports, need_writable, parse
+from llm_rl.training import need_reports, need_writable, parse
 from scripts.benchmarks.timing import Contender, race, report
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
-from sudoku_env.board import Board, geometry, size_of
-from sudoku_env.envs.sampling import sample_legal
-from sudoku_env.envs.sources import PromptPool, PuzzlePool
-from sudoku_env.prompts.text import build_prompt
-from sudoku_env.puzzles import default_puzzles
+from sudoku_env import Board, PromptPool, PuzzlePool, build_prompt, default_puzzles, sample_legal
+from sudoku_env.board import geometry, size_of
 
 
 @dataclass

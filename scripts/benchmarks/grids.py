@@ -17,22 +17,15 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decoding import STRATEGIES, Decoding, Threshold, evaluate
-from dllm_rl.sudoku import SudokuTask
-from llm_rl.training.command_line import fail, need_file, need_model, need_reports, need_writable, parse, user_errors
-from llm_rl.training.reports import load_pandas
+from dllm_rl import STRATEGIES, Decoding, SudokuTask, Threshold, evaluate
+from llm_rl.training import fail, load_pandas, need_file, need_model, need_reports, need_writable, parse, user_errors
 from scripts.sudoku.of_split import first_of_split
 from sudoku_dllm.machine import machine
-from sudoku_env.board import Board
-from sudoku_env.errors import SudokuError
-from sudoku_env.generator import generate
+from sudoku_env import Board, SudokuError, build_prompt, generate, pre_fill, read_puzzles, solve_batch
 from sudoku_env.logic import RULE_GROUPS, rule_index
 from sudoku_env.order import TIERS
-from sudoku_env.prompts.text import build_prompt
-from sudoku_env.prompts.tokens import pre_fill
-from sudoku_env.puzzles import read_packed, read_puzzles
+from sudoku_env.puzzles import read_packed
 from sudoku_env.rating import rate_batch
-from sudoku_env.solver import solve_batch
 
 BLANKS = {"≤ 39 blanks": (0, 39), "40–49 blanks": (40, 49), "50–59 blanks": (50, 59), "60–69 blanks": (60, 69)}
 CLUES = {"≥ 40 clues": (40, 81), "30–39 clues": (30, 39), "< 30 clues": (0, 29)}

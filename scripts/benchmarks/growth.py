@@ -20,26 +20,24 @@ import gymnasium
 import numpy as np
 import torch
 
-from dllm_rl.decoding import Decoding
-from dllm_rl.decoding.rollouts import rollout
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.policy import PolicyConfig
-from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.training.update import objective_pass
-from llm_rl.training.command_line import fail, need_reports, need_writable, parse
-from llm_rl.training.reports import load_pandas, load_pyplot
-from llm_rl.training.storage import write_text_whole
+from dllm_rl import (
+    Decoding,
+    LladaConfig,
+    LladaForMaskedLM,
+    ObjectiveConfig,
+    PolicyConfig,
+    PuzzleBatch,
+    objective_pass,
+    rollout,
+)
+from llm_rl.training import fail, load_pandas, load_pyplot, need_reports, need_writable, parse, write_text_whole
 from scripts.benchmarks.peak_memory import peak_of_update, peak_tensor_bytes
 from scripts.benchmarks.timing import Contender, race
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
+from sudoku_env import build_prompt, generate, sample_legal
 from sudoku_env.board import size_of
-from sudoku_env.envs.sampling import sample_legal
-from sudoku_env.generator import generate
-from sudoku_env.prompts.text import build_prompt
 
 
 class Curve(NamedTuple):

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers.utils import logging
 
-from llm_rl.training.command_line import fail, need_reports, need_writable, parse
-from llm_rl.training.reports import load_pandas
+from llm_rl.training import fail, load_pandas, need_reports, need_writable, parse
 from sudoku_dllm.machine import machine
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,18 +20,12 @@ from transformers import (
     TrainerCallback,
 )
 
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.grpo.trainer import GRPOTrainer
-from llm_rl.ppo.arguments import PPOArguments
-from llm_rl.ppo.trainer import PPOTrainer
+from llm_rl import GRPOArguments, GRPOTrainer, PPOArguments, PPOTrainer, RolloutTrainer, VAPORArguments, VAPORTrainer
 from llm_rl.rollout.data import encode_prompt
-from llm_rl.rollout.trainer import RolloutTrainer
-from llm_rl.vapor.arguments import VAPORArguments
-from llm_rl.vapor.trainer import VAPORTrainer
 from scripts.smollm2.loader import SMOLLM2_FOLDER, default_cache_dir, load_smollm2
 from scripts.tiny_llama import tiny_llama
-from sudoku_env.chat.rows import chat_prompt
-from sudoku_env.generator import generate
+from sudoku_env import generate
+from sudoku_env.chat import chat_prompt
 
 SIDES = ("ours", "trl")
 TRAINERS = ("grpo", "ppo", "vapor")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import torch
 from torch import Tensor, nn
 
+from llm_rl import RolloutBatch
 from llm_rl.core import LossType, loss_counts
-from llm_rl.rollout.data import RolloutBatch
-from llm_rl.training.reports import load_pandas
+from llm_rl.training import load_pandas
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,19 +18,12 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, Trainer
 from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging
 
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.sudoku import SudokuTask
-from dllm_rl.training.arguments import UnmaskArguments
-from dllm_rl.training.trainer import UnmaskTrainer
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.grpo.trainer import GRPOTrainer
+from dllm_rl import LladaConfig, LladaForMaskedLM, SudokuTask, UnmaskArguments, UnmaskTrainer
+from llm_rl import GRPOArguments, GRPOTrainer
 from scripts.benchmarks.grpo_contenders import NO_TRL, trl_installed
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from scripts.tiny_llama import tiny_llama, word_tokenizer
-from sudoku_env.generator import generate
-from sudoku_env.prompts.text import build_prompt
-from sudoku_env.prompts.tokens import pre_fill
+from sudoku_env import build_prompt, generate, pre_fill
 
 WORDS = ("[pad]", "[end]", *"red green blue one two three sky sea sun moon".split())
 COMMON: dict[str, Any] = {

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 import torch
 from transformers import AutoConfig, PreTrainedModel
 
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.policy import PolicyConfig, action_logprobs, score_states
+from dllm_rl import LladaConfig, LladaForMaskedLM, PolicyConfig
+from dllm_rl.policy import action_logprobs, score_states
 from dllm_rl.reward import log_expected_reward_of
-from llm_rl.training.command_line import need_model, parse, user_errors
-from llm_rl.training.lora import add_lora
+from llm_rl import add_lora
+from llm_rl.training import need_model, parse, user_errors
 
 GB, TOKENS, VOCABULARY, MASK = 1e9, 16, 1013, 7
 

@@ -11,14 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.decoding.rollouts import Rollout
-from dllm_rl.policy import PolicyConfig
+from dllm_rl import ObjectiveConfig, PolicyConfig, Rollout
 from dllm_rl.reward import log_expected_reward
-from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.terms.policy_gradient import rollout_advantages
-from dllm_rl.training.update import Backward, step_weights
+from dllm_rl.terms import rollout_advantages
+from dllm_rl.training import Backward, step_weights
+from llm_rl.core import clipped_surrogate
 from llm_rl.core._checks import promote
-from llm_rl.core.surrogate import clipped_surrogate
 
 
 def in_float64(record: Rollout) -> Rollout:

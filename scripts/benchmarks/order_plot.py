@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_rl.training.reports import load_pyplot
-from llm_rl.training.storage import save_figure
+from llm_rl.training import load_pyplot, save_figure
 
 
 def plot_order(orders: dict[str, NDArray[np.float64]], path: str | Path) -> None:

@@ -10,20 +10,22 @@ from dataclasses import dataclass, field
 
 import torch
 
-from dllm_rl.decoding import Decoding
-from dllm_rl.decoding.rollouts import rollout
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.policy import PolicyConfig
-from dllm_rl.sft import SftDataset, masked_diffusion_loss
-from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.training.update import objective_pass
-from llm_rl.training.command_line import parse
+from dllm_rl import (
+    Decoding,
+    LladaConfig,
+    LladaForMaskedLM,
+    ObjectiveConfig,
+    PolicyConfig,
+    PuzzleBatch,
+    SftDataset,
+    SudokuTask,
+    masked_diffusion_loss,
+    objective_pass,
+    rollout,
+)
+from llm_rl.training import parse
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
-from sudoku_env.generator import generate
-from sudoku_env.prompts.text import build_prompt
-from sudoku_env.prompts.tokens import pre_fill
+from sudoku_env import build_prompt, generate, pre_fill
 
 
 @dataclass

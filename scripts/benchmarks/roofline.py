@@ -26,19 +26,12 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decoding import Decoding, decode
-from dllm_rl.decoding.rollouts import rollout
-from dllm_rl.policy import PolicyConfig
-from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.training.update import objective_pass
-from llm_rl.training.command_line import USER_ERRORS, need_model, need_reports, need_writable, parse, user_errors
-from llm_rl.training.reports import load_pandas
+from dllm_rl import Decoding, ObjectiveConfig, PolicyConfig, PuzzleBatch, decode, objective_pass, rollout
+from llm_rl.training import USER_ERRORS, load_pandas, need_model, need_reports, need_writable, parse, user_errors
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
 from sudoku_dllm.models import packed_chunks
-from sudoku_env.generator import generate
-from sudoku_env.prompts.text import build_prompt
+from sudoku_env import build_prompt, generate
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUES = {4: (6, 8), 6: (12, 16), 9: (30, 36)}

@@ -23,14 +23,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from llm_rl.training.command_line import need_file, need_reports, need_writable, parse, user_errors
+from llm_rl.training import need_file, need_reports, need_writable, parse, user_errors
 from scripts.benchmarks.timing import Contender, race, report
-from sudoku_env.board import parse_board, to_string
-from sudoku_env.generator import generate
+from sudoku_env import count_solutions, definite_digits, generate, parse_board, solve, solve_batch, to_string
 from sudoku_env.kernels.nine import count9_batch
 from sudoku_env.kernels.search_state import LEFT, new_search
-from sudoku_env.logic import definite_digits
-from sudoku_env.solver import count_solutions, solve, solve_batch
 
 
 @dataclass

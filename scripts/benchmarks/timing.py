@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from llm_rl.training.reports import load_pandas, load_pyplot
+from llm_rl.training import load_pandas, load_pyplot
 from sudoku_dllm.machine import machine
 
 if TYPE_CHECKING:

@@ -29,8 +29,10 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
-from llm_rl.training.command_line import (
+from llm_rl.training import (
     USER_ERRORS,
+    load_pandas,
+    load_pyplot,
     need_file,
     need_model,
     need_reports,
@@ -38,27 +40,26 @@ from llm_rl.training.command_line import (
     parse,
     user_errors,
 )
-from llm_rl.training.reports import load_pandas, load_pyplot
 from scripts.benchmarks.timing import Contender, race
 from sudoku_dllm.machine import machine
-from sudoku_env.errors import SudokuError
+from sudoku_env import SudokuError
 
 ROOT = Path(__file__).resolve().parents[2]
-from dllm_rl.decoding import Decoding  # noqa: E402
-from dllm_rl.decoding.rollouts import Rollout, rollout  # noqa: E402
-from dllm_rl.models.llada import LladaForMaskedLM  # noqa: E402
-from dllm_rl.models.llada_config import LladaConfig  # noqa: E402
-from dllm_rl.policy import PolicyConfig  # noqa: E402
-from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
-from dllm_rl.terms.objective import ObjectiveConfig  # noqa: E402
-from dllm_rl.training.update import objective_pass  # noqa: E402
+from dllm_rl import (  # noqa: E402
+    Decoding,
+    LladaConfig,
+    LladaForMaskedLM,
+    ObjectiveConfig,
+    PolicyConfig,
+    PuzzleBatch,
+    Rollout,
+    objective_pass,
+    rollout,
+)
 from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
 from scripts.benchmarks.naive_update import in_float64, naive_pass  # noqa: E402
 from scripts.benchmarks.peak_memory import peak_of_update  # noqa: E402
-from sudoku_env.generator import generate  # noqa: E402
-from sudoku_env.prompts.text import build_prompt  # noqa: E402
-from sudoku_env.prompts.tokens import pre_fill  # noqa: E402
-from sudoku_env.puzzles import read_prompts  # noqa: E402
+from sudoku_env import build_prompt, generate, pre_fill, read_prompts  # noqa: E402
 
 CASES = ("shipped", "wide", "larger")
 CONTENDERS = ("naive", "naive_live", "batched", "masked", "lean")

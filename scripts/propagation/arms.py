@@ -7,13 +7,17 @@ import numpy as np
 from torch import nn
 from transformers import PrinterCallback, Trainer, set_seed
 
-from dllm_rl.decoding import Decoding, evaluate
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.sft import SftDataset, SftTrainer
-from dllm_rl.training.arguments import UnmaskArguments
-from dllm_rl.training.trainer import UnmaskTrainer
-from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
+from dllm_rl import (
+    Decoding,
+    LladaConfig,
+    LladaForMaskedLM,
+    SftDataset,
+    SftTrainer,
+    UnmaskArguments,
+    UnmaskTrainer,
+    evaluate,
+)
+from llm_rl.training import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from scripts.propagation.settings import (
     AUTOMATON,
     DECAY_SHARE,
@@ -30,7 +34,7 @@ from scripts.propagation.settings import (
 from scripts.propagation.task import Trace, TraceTask, draw_traces
 from scripts.study.arm import training_arguments
 from scripts.study.config import EVERY_CELL
-from sudoku_dllm.trials.record import write_job
+from sudoku_dllm.trials import write_job
 
 
 def held_out() -> dict[str, list[Trace]]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_rl.training.reports import load_pyplot
-from llm_rl.training.storage import save_figure, write_text_whole
+from llm_rl.training import load_pyplot, save_figure, write_text_whole
 from scripts.propagation.settings import (
     BUDGET_SECONDS,
     CONTROLS,
@@ -25,8 +24,7 @@ from scripts.propagation.settings import (
 )
 from scripts.study.results import checked_result
 from scripts.study.tables import markdown_table
-from sudoku_dllm.trials.record import Records, arm_of
-from sudoku_dllm.trials.statistics import Estimate, estimate
+from sudoku_dllm.trials import Estimate, Records, arm_of, estimate
 
 Results = dict[str, dict[int, dict[str, Any]]]
 """Arm → seed → result."""

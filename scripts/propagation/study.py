@@ -21,14 +21,14 @@ from tempfile import TemporaryDirectory
 import torch
 from transformers.utils import logging as transformers_logging
 
-from llm_rl.training.command_line import fail, need_reports, need_writable, parse, user_errors
+from llm_rl.training import fail, need_reports, need_writable, parse, user_errors
 from scripts.propagation.arms import run_arm, train
 from scripts.propagation.report import write_report
 from scripts.propagation.settings import BUDGET_SECONDS, CONTROLS, MAIN, TRAININGS
 from scripts.study.config import StudyConfigError
 from scripts.study.results import checked_result
 from sudoku_dllm.machine import machine
-from sudoku_dllm.trials.record import Records, job_name
+from sudoku_dllm.trials import Records, job_name
 
 CALIBRATION_UPDATES = 15
 

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dllm_rl.task import UnmaskBatch
+from dllm_rl import UnmaskBatch
 
 
 @dataclass(frozen=True, eq=False)

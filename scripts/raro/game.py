@@ -16,13 +16,16 @@ import torch
 from tokenizers import AddedToken
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
 
-from llm_rl.raro import RAROArguments, RAROTrainer
-from llm_rl.training.callbacks import MetricsWriter
-from llm_rl.training.checkpoint import CheckpointError
-from llm_rl.training.command_line import need_reports, parse, user_errors
-from llm_rl.training.logs import read_json_lines
-from llm_rl.training.output_folder import RunFolder
-from llm_rl.training.storage import write_text_whole
+from llm_rl import MetricsWriter, RAROArguments, RAROTrainer
+from llm_rl.training import (
+    CheckpointError,
+    RunFolder,
+    need_reports,
+    parse,
+    read_json_lines,
+    user_errors,
+    write_text_whole,
+)
 from scripts.smollm2.report import plot_curves
 from scripts.tiny_llama import tiny_llama, word_tokenizer
 

@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from llm_rl import PolicyRows, Prompts
 from llm_rl.integrations.verl.rows import both_roles, write_parquet
-from llm_rl.raro import PolicyRows, Prompts
-from llm_rl.training.command_line import fail, need_file, need_writable, parse
+from llm_rl.training import fail, need_file, need_writable, parse
 
 
 @dataclass

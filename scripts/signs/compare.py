@@ -20,20 +20,31 @@ from typing import Any
 import torch
 from transformers import LlamaForCausalLM, PrinterCallback, set_seed
 
-from llm_rl.dpo.arguments import DPOArguments
-from llm_rl.dpo.trainer import DPOTrainer
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.grpo.trainer import GRPOTrainer
-from llm_rl.ppo.arguments import PPOArguments
-from llm_rl.ppo.trainer import PPOTrainer
-from llm_rl.rollout.sampling import sample_and_score
-from llm_rl.rollout.sft import supervised_trainer
-from llm_rl.training.arguments import RunArguments
-from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
-from llm_rl.training.command_line import fail, need_reports, parse
-from llm_rl.training.output_folder import RunFolder
-from llm_rl.training.quiet import quiet_libraries
-from llm_rl.vapor import VAPORArguments, VAPORTrainer
+from llm_rl import (
+    DPOArguments,
+    DPOTrainer,
+    GRPOArguments,
+    GRPOTrainer,
+    PPOArguments,
+    PPOTrainer,
+    VAPORArguments,
+    VAPORTrainer,
+    sample_and_score,
+    supervised_trainer,
+)
+from llm_rl.training import (
+    Budget,
+    BudgetCallback,
+    RunArguments,
+    RunFolder,
+    fail,
+    need_reports,
+    parse,
+    quiet_libraries,
+    rows_after,
+    train_to_budget,
+    trapezoid,
+)
 from scripts.short_training import short_training
 from scripts.signs.report import Result, read_results, report, write_result
 from scripts.signs.task import ANSWER_TOKENS, TAGS, dealt_anew, puzzles, solved, start_rows, tokenizer

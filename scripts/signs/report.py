@@ -11,13 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from llm_rl.training.command_line import need_reports, parse, user_errors
-from llm_rl.training.reports import load_pyplot
-from llm_rl.training.storage import save_figure, write_text_whole
+from llm_rl.training import load_pyplot, need_reports, parse, save_figure, user_errors, write_text_whole
 from scripts.signs.task import best_blind_share, puzzles, summed_over_targets
 from scripts.study.tables import difference_text, interval_text, markdown_table
-from sudoku_dllm.trials.record import Records, job_name, write_job
-from sudoku_dllm.trials.statistics import estimate
+from sudoku_dllm.trials import Records, estimate, job_name, write_job
 
 CONTROL = "more"
 TITLES = {

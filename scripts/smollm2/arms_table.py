@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from llm_rl.rollout.rewards import RewardFunction
 from scripts.smollm2.recipe import CONTROL, VERIFIERS
 from scripts.study.tables import markdown_table
-from sudoku_dllm.trials.statistics import estimate
+from sudoku_dllm.trials import estimate
 
 START = "start"
 SEED = re.compile(r"(.+)_seed(\d+)")

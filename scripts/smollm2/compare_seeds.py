@@ -6,8 +6,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llm_rl.training.command_line import fail, need_reports, parse, user_errors
-from llm_rl.training.reports import load_pandas
+from llm_rl.training import fail, load_pandas, need_reports, parse, user_errors
 from scripts.smollm2.report import held_out_curve, plot_curves
 from sudoku_env.puzzle_sets import write_text
 

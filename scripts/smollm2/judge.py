@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.grpo.trainer import GRPOTrainer
-from llm_rl.training.command_line import fail, need_model, need_writable, parse
+from llm_rl import GRPOArguments, GRPOTrainer
+from llm_rl.training import fail, need_model, need_writable, parse
 from scripts.smollm2.arms_table import Recorded, named, table
 from scripts.smollm2.recipe import VERIFIERS, TaskArguments, judge_models, puzzle_rows
 

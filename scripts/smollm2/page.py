@@ -11,17 +11,16 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from llm_rl import TransformersEngine
 from llm_rl.rollout.completions import sample_completions, sampling_params
 from llm_rl.rollout.data import decode_completion
-from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
-from llm_rl.training.output_folder import RECORD
+from llm_rl.training import RECORD
 from sudoku_dllm.machine import machine, versions
-from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table, Text
-from sudoku_dllm.run_page.replays import chosen
-from sudoku_env.board import geometry, parse_board, size_of
-from sudoku_env.chat.rewards import completion_text
-from sudoku_env.logic import definite_cells
+from sudoku_dllm.run_page import PAGE, Curve, Page, Replay, Table, Text, chosen
+from sudoku_env import definite_cells, parse_board
+from sudoku_env.board import geometry, size_of
+from sudoku_env.chat import completion_text
 from sudoku_env.prompts.scoring import read_answer
 
 if TYPE_CHECKING:

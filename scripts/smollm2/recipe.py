@@ -19,23 +19,25 @@ from transformers import (
     set_seed,
 )
 
+from llm_rl import MetricsWriter, QuietProgress, RolloutTrainer, add_lora, supervised_trainer
 from llm_rl.rollout.rewards import RewardFunction
-from llm_rl.rollout.sft import supervised_trainer
-from llm_rl.rollout.trainer import RolloutTrainer
-from llm_rl.training.arguments import RunArguments
-from llm_rl.training.callbacks import MetricsWriter, QuietProgress
-from llm_rl.training.checkpoint import CheckpointError
-from llm_rl.training.command_line import need_model, need_reports, user_errors
-from llm_rl.training.lora import add_lora
-from llm_rl.training.output_folder import LAST, RunFolder
-from llm_rl.training.quiet import quiet_libraries
-from llm_rl.training.storage import whole_folder
+from llm_rl.training import (
+    LAST,
+    CheckpointError,
+    RunArguments,
+    RunFolder,
+    need_model,
+    need_reports,
+    quiet_libraries,
+    user_errors,
+    whole_folder,
+)
 from scripts.smollm2.loader import load_smollm2
 from scripts.smollm2.page import answers_of
 from scripts.smollm2.report import report
 from scripts.smollm2.run_state import Judgements, StepClock
-from sudoku_env.chat.rewards import cells_reward, exact_reward, givens_reward
-from sudoku_env.chat.rows import ChatRow, chat_rows
+from sudoku_env import chat_rows
+from sudoku_env.chat import ChatRow, cells_reward, exact_reward, givens_reward
 from sudoku_env.puzzle_sets import draw_by_split
 
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

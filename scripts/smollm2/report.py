@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_rl.training.logs import read_json_lines
-from llm_rl.training.reports import load_pandas, load_pyplot
-from llm_rl.training.storage import save_figure, write_text_whole
+from llm_rl.training import load_pandas, load_pyplot, read_json_lines, save_figure, write_text_whole
 from scripts.smollm2.page import Answer, write_page
 
 if TYPE_CHECKING:

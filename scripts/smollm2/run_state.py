@@ -9,7 +9,7 @@ from typing import Any
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-from llm_rl.training.storage import write_text_whole
+from llm_rl.training import write_text_whole
 
 
 class StepClock(TrainerCallback, ExportableState):

@@ -15,11 +15,8 @@ from typing import Any
 
 from transformers import PrinterCallback, TrainerCallback
 
-from llm_rl.dpo.arguments import DPOArguments
-from llm_rl.dpo.trainer import DPOTrainer
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.grpo.trainer import GRPOTrainer
-from llm_rl.training.command_line import parse
+from llm_rl import DPOArguments, DPOTrainer, GRPOArguments, GRPOTrainer
+from llm_rl.training import parse
 from scripts.smollm2.recipe import (
     REWARD_PANELS,
     REWARDS,

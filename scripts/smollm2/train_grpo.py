@@ -11,10 +11,9 @@ receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, th
 
 from dataclasses import dataclass, field
 
+from llm_rl import GRPOArguments, GRPOTrainer
 from llm_rl.core import LossType
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.grpo.trainer import GRPOTrainer
-from llm_rl.training.command_line import parse
+from llm_rl.training import parse
 from scripts.smollm2.recipe import (
     REWARD_PANELS,
     RecipeDefaults,

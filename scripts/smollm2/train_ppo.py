@@ -11,9 +11,8 @@ the held-out curve, `curve.png`, the trained model, `results.json` and `report.h
 
 from dataclasses import dataclass, field
 
-from llm_rl.ppo.arguments import PPOArguments
-from llm_rl.ppo.trainer import PPOTrainer
-from llm_rl.training.command_line import parse
+from llm_rl import PPOArguments, PPOTrainer
+from llm_rl.training import parse
 from scripts.smollm2.recipe import (
     REWARD_PANELS,
     RecipeDefaults,

@@ -22,12 +22,10 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.grpo.trainer import GRPOTrainer
-from llm_rl.raro import RAROArguments, RAROTrainer, start_rows
+from llm_rl import GRPOArguments, GRPOTrainer, RAROArguments, RAROTrainer, start_rows
 from llm_rl.raro.prompts import PromptFormat
 from llm_rl.rollout.rewards import RewardFunction
-from llm_rl.training.command_line import fail, need_model, parse, user_errors
+from llm_rl.training import fail, need_model, parse, user_errors
 from scripts.smollm2.recipe import (
     CRITIC_TEMPLATE,
     VERIFIERS,
@@ -38,7 +36,7 @@ from scripts.smollm2.recipe import (
     train_and_judge,
 )
 from scripts.smollm2.word_problems import SPLITS, Sizes, result_reward, word_problem_sets
-from sudoku_env.chat.questions import question_rows
+from sudoku_env.chat import question_rows
 from sudoku_env.puzzle_sets import draw_by_split
 
 

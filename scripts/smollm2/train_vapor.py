@@ -18,14 +18,12 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from llm_rl import VAPORArguments, VAPORTrainer
 from llm_rl.core import Scale
-from llm_rl.training.command_line import fail, parse
-from llm_rl.vapor import VAPORArguments, VAPORTrainer
-from llm_rl.vapor.objective import RatioBase
-from llm_rl.vapor.ratios import ClipOn, RatioLevel
+from llm_rl.training import fail, parse
+from llm_rl.vapor import ClipOn, RatioBase, RatioLevel
 from scripts.smollm2.recipe import RecipeDefaults, TaskArguments, choose_folder, puzzle_rows, train_and_judge
-from sudoku_env.chat.rewards import cells_reward, givens_reward, reasoning_reward
-from sudoku_env.chat.rows import REASONING_TAGS, RESPONSE_TAGS
+from sudoku_env.chat import REASONING_TAGS, RESPONSE_TAGS, cells_reward, givens_reward, reasoning_reward
 
 
 @dataclass

@@ -15,7 +15,8 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from llm_rl.raro.prompts import REASONING_TAGS, extract_answer
+from llm_rl.raro import extract_answer
+from llm_rl.raro.prompts import REASONING_TAGS
 from llm_rl.rollout.rewards import completion_text
 
 Action = Literal["add", "subtract", "multiply", "divide"]

@@ -20,24 +20,36 @@ from transformers import (
 )
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decoding import Decode, Evaluation, decode
-from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
-from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from dllm_rl.sudoku.order import assess
-from dllm_rl.training.arguments import UnmaskArguments
-from dllm_rl.training.trainer import UnmaskTrainer
-from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
-from llm_rl.training.callbacks import MetricsWriter
-from llm_rl.training.storage import write_text_whole
+from dllm_rl import (
+    Decode,
+    Evaluation,
+    PuzzleBatch,
+    SftArguments,
+    SftDataset,
+    SftTrainer,
+    SudokuTask,
+    UnmaskArguments,
+    UnmaskTrainer,
+    decode,
+)
+from dllm_rl.sudoku import assess
+from llm_rl import MetricsWriter
+from llm_rl.training import (
+    UNLIMITED_STEPS,
+    Budget,
+    BudgetCallback,
+    rows_after,
+    train_to_budget,
+    trapezoid,
+    write_text_whole,
+)
 from scripts.study.config import BASE, EVERY_CELL, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_dllm.held_out import check_held_out
 from sudoku_dllm.models import record_sizes
 from sudoku_dllm.placebo import PlaceboTask
-from sudoku_dllm.run_page.replays import chosen, replay_in
-from sudoku_dllm.trials.record import write_job
-from sudoku_env.order import random_order_floor
-from sudoku_env.prompts.tokens import PreFilled, pre_fill
-from sudoku_env.puzzles import read_prompts
+from sudoku_dllm.run_page import chosen, replay_in
+from sudoku_dllm.trials import write_job
+from sudoku_env import PreFilled, pre_fill, random_order_floor, read_prompts
 from sudoku_env.symmetries import symmetric_prompts
 
 TEMPLATE = "compact"

@@ -9,12 +9,9 @@ from typing import Any, Literal, TypeVar, get_args
 import yaml
 
 import dllm_rl
-from dllm_rl.decoding import EntropyBound, Threshold
-from dllm_rl.policy import PolicyConfig
-from dllm_rl.sft import SftArguments
-from dllm_rl.training.arguments import UnmaskArguments
-from llm_rl.training.budget import Budget, trapezoid
-from sudoku_env.errors import SudokuError
+from dllm_rl import EntropyBound, PolicyConfig, SftArguments, Threshold, UnmaskArguments
+from llm_rl.training import Budget, trapezoid
+from sudoku_env import SudokuError
 from sudoku_env.logic import rule_index
 from sudoku_env.symmetries import Symmetries
 

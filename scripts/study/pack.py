@@ -8,8 +8,8 @@ The report of `scripts.study.run` or `scripts.propagation.study` with `--report_
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from llm_rl.training.command_line import need_writable, parse, user_errors
-from sudoku_dllm.trials.record import pack
+from llm_rl.training import need_writable, parse, user_errors
+from sudoku_dllm.trials import pack
 
 
 @dataclass

@@ -9,9 +9,8 @@ from scripts.study.arm import METRICS, REPLAYS
 from scripts.study.results import RegimeResults, by_tokens, sweeps
 from scripts.study.tables import cost_table, lead_table, order_table, passes_table
 from sudoku_dllm.machine import versions
-from sudoku_dllm.run_page.curves import loss_curve
-from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table, replays_of_json
-from sudoku_dllm.trials.record import job_name
+from sudoku_dllm.run_page import PAGE, Curve, Page, Replay, Table, loss_curve, replays_of_json
+from sudoku_dllm.trials import job_name
 
 
 def write_page(found: Sequence[RegimeResults], runs: Path, command: str) -> Path:

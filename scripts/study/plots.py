@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llm_rl.training.reports import load_pyplot
-from llm_rl.training.storage import save_figure
+from llm_rl.training import load_pyplot, save_figure
 from scripts.study.config import BASE
 from scripts.study.results import RegimeResults, sweeps
 

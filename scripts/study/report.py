@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from llm_rl.training.storage import write_text_whole
+from llm_rl.training import write_text_whole
 from scripts.study.plots import plot_regime
 from scripts.study.results import RegimeResults, by_tokens, sweeps
 from scripts.study.tables import (

@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scripts.study.config import BASE, Decoding, Regime, StudyConfigError
-from sudoku_dllm.trials.record import Records, job_name
-from sudoku_dllm.trials.statistics import (
+from sudoku_dllm.trials import (
     Estimate,
     PassesNeeded,
+    Records,
     Sweep,
     estimate,
+    job_name,
     passes_needed,
     ratio_contributions,
     sweep_difference,
 )
+from sudoku_env import parse_puzzle, read_prompts
 from sudoku_env.order import ladder_rounds
-from sudoku_env.prompts.text import parse_puzzle
-from sudoku_env.puzzles import read_prompts
 
 
 def checked_result(records: Records, job: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -18,24 +18,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from llm_rl.training.command_line import (
-    USER_ERRORS,
-    fail,
-    need_file,
-    need_model,
-    need_reports,
-    need_writable,
-    parse,
-    user_errors,
-)
+from llm_rl.training import USER_ERRORS, fail, need_file, need_model, need_reports, need_writable, parse, user_errors
 from scripts.study.arm import training_arguments
 from scripts.study.config import BASE, Regime, StudyConfigError, load_study
 from scripts.study.page import write_page
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults, checked_result, jobs
 from scripts.study.tables import room_table
-from sudoku_dllm.trials.record import Records, job_name
-from sudoku_env.errors import SudokuError
+from sudoku_dllm.trials import Records, job_name
+from sudoku_env import SudokuError
 
 Job = tuple[str, str, int]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from transformers.utils import logging as transformers_logging
 
-from llm_rl.training.command_line import USER_ERRORS, fail, need_file, parse, user_errors
+from llm_rl.training import USER_ERRORS, fail, need_file, parse, user_errors
 from scripts.study.arm import ArmRun
 from scripts.study.config import BASE, StudyConfigError, load_study
 from sudoku_dllm.machine import machine
-from sudoku_dllm.trials.record import Records, job_name
-from sudoku_env.errors import SudokuError
+from sudoku_dllm.trials import Records, job_name
+from sudoku_env import SudokuError
 
 
 @dataclass

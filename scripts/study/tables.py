@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from scripts.study.config import Decoding
 from scripts.study.results import RegimeResults, by_tokens, sweeps
-from sudoku_dllm.trials.statistics import Estimate, PassesNeeded
+from sudoku_dllm.trials import Estimate, PassesNeeded
 
 COSTS = ("cpu_seconds", "updates", "puzzles_seen")
 

@@ -12,12 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from llm_rl.training.command_line import USER_ERRORS, need_file, parse, user_errors
-from sudoku_env.errors import SudokuError
-from sudoku_env.logic import definite_digits
+from llm_rl.training import USER_ERRORS, need_file, parse, user_errors
+from sudoku_env import (
+    PreFilled,
+    SudokuError,
+    TokenLayout,
+    definite_digits,
+    detect_definite,
+    judge_error,
+    pre_fill,
+    read_prompts,
+)
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
-from sudoku_env.prompts.tokens import PreFilled, TokenLayout, detect_definite, judge_error, pre_fill
-from sudoku_env.puzzles import read_prompts
 
 
 @dataclass

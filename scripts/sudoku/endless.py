@@ -6,14 +6,9 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Dataset
 
-from dllm_rl.sft import SftDataset
-from dllm_rl.sudoku import SudokuTask
-from sudoku_env.board import Board
-from sudoku_env.errors import SudokuError
-from sudoku_env.generator import generate
-from sudoku_env.prompts.tokens import PreFilled
+from dllm_rl import SftDataset, SudokuTask
+from sudoku_env import Board, PreFilled, SudokuError, generate, symmetric_images
 from sudoku_env.split import in_split
-from sudoku_env.symmetries import symmetric_images
 
 LENGTH = 2**40
 """Number of rows, more than any training takes."""

@@ -20,16 +20,12 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.decoding import Decoding
-from dllm_rl.decoding.rollouts import Rollout, rollout
-from dllm_rl.policy import PolicyConfig
-from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.terms.states import ScoredStates
-from dllm_rl.terms.values import CellValues, Values, totals_by_masked
-from llm_rl.training.command_line import (
+from dllm_rl import Decoding, ObjectiveConfig, PolicyConfig, PuzzleBatch, Rollout, rollout
+from dllm_rl.terms import CellValues, ScoredStates, Values, totals_by_masked
+from llm_rl.training import (
     USER_ERRORS,
     fail,
+    load_pandas,
     need_file,
     need_model,
     need_reports,
@@ -37,12 +33,9 @@ from llm_rl.training.command_line import (
     parse,
     user_errors,
 )
-from llm_rl.training.reports import load_pandas
 from scripts.sudoku.gradient_shares import gradient_shares, objective_gradient
 from sudoku_dllm.machine import machine
-from sudoku_env.errors import SudokuError
-from sudoku_env.prompts.tokens import pre_fill
-from sudoku_env.puzzles import read_prompts
+from sudoku_env import SudokuError, pre_fill, read_prompts
 
 ROOT = Path(__file__).resolve().parents[2]
 

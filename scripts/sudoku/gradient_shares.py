@@ -5,9 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.decoding.rollouts import Rollout
-from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.training.update import objective_pass
+from dllm_rl import ObjectiveConfig, Rollout, objective_pass
 
 
 def objective_gradient(model: nn.Module, record: Rollout, *, config: ObjectiveConfig, **options: Any) -> Tensor:

@@ -21,13 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from llm_rl.training.command_line import need_writable, parse, user_errors
+from llm_rl.training import need_writable, parse, user_errors
 from scripts.smollm2.word_problems import word_problem_sets
-from sudoku_env.chat.questions import question_rows
-from sudoku_env.chat.rows import Form, chat_rows
-from sudoku_env.prompts.text import build_prompt
+from sudoku_env import Puzzles, build_prompt, chat_rows
+from sudoku_env.chat import Form, question_rows
 from sudoku_env.puzzle_sets import TIERS, audit_sets, draw_by_split, write_package_sets, write_sets, write_text
-from sudoku_env.puzzles import Puzzles
 
 FOLDERS = {
     "puzzles": "data/puzzles",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from llm_rl.training.storage import write_text_whole
+from llm_rl.training import write_text_whole
 from sudoku_dllm.machine import machine
 from sudoku_dllm.model_card import Figure, card_head
 from sudoku_env.prompts.alignment import get_answer_layout

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from sudoku_env.board import Board
+from sudoku_env import Board
 from sudoku_env.split import split_of
 
 

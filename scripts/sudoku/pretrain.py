@@ -26,26 +26,36 @@ from transformers import (
 )
 from transformers.trainer_callback import ExportableState
 
-from dllm_rl.decoding import STRATEGIES, Decoding, evaluate, get_strategy
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
-from dllm_rl.sudoku import SudokuTask
-from llm_rl.training.callbacks import MetricsWriter, write_json_lines
-from llm_rl.training.checkpoint import CheckpointError
-from llm_rl.training.command_line import USER_ERRORS, fail, need_model, parse, user_errors
-from llm_rl.training.output_folder import RunFolder
-from llm_rl.training.storage import write_text_whole
+from dllm_rl import (
+    STRATEGIES,
+    Decoding,
+    LladaConfig,
+    LladaForMaskedLM,
+    SftArguments,
+    SftDataset,
+    SftTrainer,
+    SudokuTask,
+    evaluate,
+    get_strategy,
+)
+from llm_rl import MetricsWriter
+from llm_rl.training import (
+    USER_ERRORS,
+    CheckpointError,
+    RunFolder,
+    fail,
+    need_model,
+    parse,
+    user_errors,
+    write_json_lines,
+    write_text_whole,
+)
 from scripts.sudoku.endless import EndlessPuzzles
 from scripts.sudoku.hold_anneal import HoldThenAnneal
 from scripts.sudoku.model_card import write_card
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_dllm.models import record_sizes
-from sudoku_env.board import Board
-from sudoku_env.errors import SudokuError
-from sudoku_env.generator import generate
-from sudoku_env.prompts.text import build_prompt
-from sudoku_env.prompts.tokens import PreFilled, pre_fill
+from sudoku_env import Board, PreFilled, SudokuError, build_prompt, generate, pre_fill
 from sudoku_env.split import in_split
 
 SIZES = ("d_model", "n_layers", "n_heads", "mlp_hidden_size", "rope_theta", "vocab_size")

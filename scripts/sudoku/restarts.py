@@ -19,19 +19,12 @@ import numpy as np
 import torch
 from transformers.utils import logging
 
-from dllm_rl.decoding import Decoding, Evaluation, TakeBack, Threshold, evaluate
-from dllm_rl.models.shipped import load
-from dllm_rl.sudoku import SudokuTask
-from llm_rl.training.command_line import USER_ERRORS, fail, need_reports, need_writable, parse, user_errors
-from llm_rl.training.reports import load_pandas
+from dllm_rl import Decoding, Evaluation, SudokuTask, TakeBack, Threshold, evaluate, load
+from llm_rl.training import USER_ERRORS, fail, load_pandas, need_reports, need_writable, parse, user_errors
 from scripts.sudoku.of_split import first_of_split
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
-from sudoku_env.errors import SudokuError
-from sudoku_env.generator import generate
-from sudoku_env.prompts.text import build_prompt
-from sudoku_env.prompts.tokens import PreFilled
-from sudoku_env.puzzles import read_prompts
+from sudoku_env import PreFilled, SudokuError, build_prompt, generate, read_prompts
 
 
 @dataclass

@@ -19,20 +19,27 @@ from typing import Any
 import torch
 from transformers import LlamaForCausalLM, PrinterCallback, set_seed
 
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.grpo.trainer import GRPOTrainer
-from llm_rl.rollout.sft import supervised_trainer
-from llm_rl.training.arguments import RunArguments
-from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
-from llm_rl.training.command_line import fail, need_model, parse, user_errors
-from llm_rl.training.output_folder import RunFolder
-from llm_rl.training.quiet import quiet_libraries
-from llm_rl.training.storage import whole_folder
+from llm_rl import GRPOArguments, GRPOTrainer, supervised_trainer
+from llm_rl.training import (
+    Budget,
+    BudgetCallback,
+    RunArguments,
+    RunFolder,
+    fail,
+    need_model,
+    parse,
+    quiet_libraries,
+    rows_after,
+    train_to_budget,
+    trapezoid,
+    user_errors,
+    whole_folder,
+)
 from scripts.short_training import short_training
 from scripts.tiny_llama import tiny_llama
 from scripts.tool_games.task import CALL_TOKENS, CALLS, SIZE, games, hints, make_game, solved, tokenizer, trajectories
 from sudoku_dllm.machine import machine
-from sudoku_dllm.trials.record import job_name, write_job
+from sudoku_dllm.trials import job_name, write_job
 
 ARMS = ("grpo", "more")
 MEASURES = {

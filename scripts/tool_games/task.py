@@ -12,12 +12,11 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from llm_rl.tools.calls import CallError, CallFormat, ToolCall
+from llm_rl import CallFormat, TrajectoryDataset
+from llm_rl.tools.calls import CallError, ToolCall
 from llm_rl.tools.toolbox import methods_of
-from llm_rl.tools.trajectories import TrajectoryDataset
 from sudoku_env import SudokuText, format_board, parse_board, solve, to_string
-from sudoku_env.chat.expert import expert_rows
-from sudoku_env.chat.moves import PARAMETERS, Move, read_move
+from sudoku_env.chat import PARAMETERS, Move, expert_rows, read_move
 from sudoku_env.errors import MoveError
 from sudoku_env.integrations.trl import SudokuTools, environment_factory
 
