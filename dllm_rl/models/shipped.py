@@ -13,7 +13,7 @@ from llm_rl.training.command_line import HUB_NAME
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-CLONE = Path(__file__).parents[1] / "data" / "models"
+CLONE = Path(__file__).parents[2] / "data" / "models"
 DISTRIBUTION = "sudoku_dllm_models"
 NOT_INSTALLED = (
     "the trained models are not installed; get them with pip install 'sudoku-dllm[models]', "

@@ -5,8 +5,6 @@ from typing import Literal
 
 from dllm_rl.terms.closed_form import ClosedFormConfig, ExpectedValue, LogExpectation
 from dllm_rl.terms.cross_entropy import CrossEntropy, CrossEntropyConfig
-from dllm_rl.terms.divergence import Divergence, DivergenceConfig, Reference
-from dllm_rl.terms.entropy import Entropy, EntropyConfig
 from dllm_rl.terms.expected_reward import ExpectedReward, ExpectedRewardConfig
 from dllm_rl.terms.policy_gradient import PolicyGradient, PolicyGradientConfig
 from dllm_rl.terms.states import Term
@@ -18,8 +16,6 @@ CONFIGS = (
     PolicyGradientConfig,
     ExpectedRewardConfig,
     ClosedFormConfig,
-    DivergenceConfig,
-    EntropyConfig,
     CrossEntropyConfig,
 )
 SAMPLED_ALONE = ("clip_low", "clip_high", "advantage_baseline", "advantage_scale")
@@ -27,9 +23,7 @@ SAMPLED_ALONE = ("clip_low", "clip_high", "advantage_baseline", "advantage_scale
 
 
 @dataclass
-class ObjectiveConfig(
-    CrossEntropyConfig, EntropyConfig, DivergenceConfig, ClosedFormConfig, ExpectedRewardConfig, PolicyGradientConfig
-):
+class ObjectiveConfig(CrossEntropyConfig, ClosedFormConfig, ExpectedRewardConfig, PolicyGradientConfig):
     """Parameters of the objective, those of its terms among them.
 
     Raises:
@@ -49,7 +43,7 @@ class ObjectiveConfig(
         check_choice("reduction", self.reduction, Reduction)
         if not 0 < self.state_fraction <= 1:
             raise ValueError(f"state_fraction must lie in (0, 1], got {self.state_fraction}; 1 takes every state")
-        if not (self.rl_weight or self.sft_weight or self.kl_weight or self.entropy_weight or self.ce_weight):
+        if not (self.rl_weight or self.sft_weight or self.ce_weight):
             raise ValueError("no term of the objective has a weight; set rl_weight, sft_weight or ce_weight")
         if self.objective == "closed":
             self._check_closed_form()
@@ -73,20 +67,17 @@ class ObjectiveConfig(
         """Whether the first term is in closed form and has a weight, so that it asks what states are worth."""
         return self.objective == "closed" and self.rl_weight > 0
 
-    def terms(self, reference: Reference | None = None, values: Values | None = None) -> list[Term]:
+    def terms(self, values: Values | None = None) -> list[Term]:
         """The terms that have a weight.
 
         Args:
-            reference: Needed with a `kl_weight` alone.
             values: What states that follow are worth, needed in closed form alone (`needs_values`).
 
         Raises:
-            ValueError: The reference or the values are missing.
+            ValueError: The values are missing.
         """
         if self.needs_values and values is None:
             raise ValueError(f"objective='closed' with rl_weight={self.rl_weight} needs values; pass CellValues(...)")
-        if self.kl_weight > 0 and reference is None:
-            raise ValueError(f"kl_weight={self.kl_weight} needs a reference model; pass Reference(model)")
         found: list[Term] = []
         if self.needs_values and values is not None and self.f_form == "log":
             found.append(LogExpectation(self.rl_weight, values, f_weight=self.sft_weight, lam=self.lam))
@@ -97,10 +88,6 @@ class ObjectiveConfig(
                 found.append(ExpectedReward(self))
             if self.needs_values and values is not None:
                 found.append(ExpectedValue(self.rl_weight, values))
-        if self.kl_weight and reference is not None:
-            found.append(Divergence(self, reference))
-        if self.entropy_weight:
-            found.append(Entropy(self))
         if self.ce_weight:
             found.append(CrossEntropy(self))
         return found

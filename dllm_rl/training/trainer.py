@@ -15,7 +15,6 @@ from dllm_rl.decoding.noise import puzzle_noise
 from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.task import UnmaskBatch, UnmaskTask
-from dllm_rl.terms.divergence import Reference
 from dllm_rl.terms.values import VALUE_DECAY, CellValues, totals_by_masked
 from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.two_rates import TwoRateOptimizer
@@ -74,7 +73,6 @@ class UnmaskTrainer(BufferedTrainer):
         self.objective = args.objective_config()
         length = start.responses.shape[1]
         self.values = CellValues(VALUE_DECAY, length) if self.objective.needs_values else None
-        self.reference = Reference(self.model, self.accelerator.autocast) if self.objective.kl_weight > 0 else None
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `transformers.Trainer` does, starting with a fresh roll-out."""
@@ -139,7 +137,6 @@ class UnmaskTrainer(BufferedTrainer):
             config=self.objective,
             max_tokens=self.args.max_tokens_per_pass,
             max_masked=self.args.max_masked_per_pass,
-            reference=self.reference,
             values=self.values,
             generator=self._generator(self.state.global_step, slot),
         )

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.decoding.trajectories import micro_batches
 from dllm_rl.policy import action_logprobs, score_states
-from dllm_rl.terms.divergence import Reference
 from dllm_rl.terms.expected_reward import f_weights
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import ScoredStates, VisitedStates
@@ -58,7 +57,6 @@ def objective_pass(
     config: ObjectiveConfig,
     max_tokens: int = 65536,
     max_masked: int | None = None,
-    reference: Reference | None = None,
     values: Values | None = None,
     generator: torch.Generator | None = None,
 ) -> UpdateResult:
@@ -73,15 +71,14 @@ def objective_pass(
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
             is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
-        reference: Needed with a `kl_weight` alone.
         values: What states that follow are worth, needed with `objective="closed"` and an `rl_weight` alone.
         generator: Source of randomness of `state_fraction`; None is torch's global one. Ratios of decisions whose state
             is not drawn count as 1, as they are on a fresh roll-out: on a later update use `f_weight="none"`.
 
     Raises:
-        ValueError: A budget does not hold one state, or the reference or the values are missing.
+        ValueError: A budget does not hold one state, or the values are missing.
     """
-    terms = config.terms(reference, values)
+    terms = config.terms(values)
     valued = [(term, term.over(rollout)) for term in terms]
     totals = dict.fromkeys((term.name for term in terms), 0.0)
     shares: dict[str, tuple[float, float]] = {}

@@ -92,8 +92,6 @@ RUNS: dict[str, Callable[[Path], Any]] = {
         on_error="correct",
         f_weight="none",
         state_fraction=0.7,
-        kl_weight=0.1,
-        entropy_weight=0.1,
         ce_weight=0.5,
     ),
     "unmask_closed": lambda folder: _unmask(folder, objective="closed", num_iterations=2),

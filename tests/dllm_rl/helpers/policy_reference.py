@@ -238,16 +238,11 @@ def objective(
     return rl * settings.rl_weight, sft * settings.sft_weight, clipped_count
 
 
-def further_terms(
-    model: nn.Module,
-    anchor: nn.Module,
-    puzzles: Sequence[PreFilled],
-    record: Rollout,
-    config: PolicyConfig,
-    settings: ObjectiveConfig,
-) -> dict[str, Tensor]:
-    """The divergence from `anchor`, the entropy and the log-likelihood in J, by loops over the visits."""
-    totals = dict.fromkeys(("kl", "entropy", "ce"), torch.zeros((), dtype=torch.float64))
+def cross_entropy(
+    model: nn.Module, puzzles: Sequence[PreFilled], record: Rollout, config: PolicyConfig, settings: ObjectiveConfig
+) -> Tensor:
+    """The log-likelihood in J, by loops over the visits."""
+    total = torch.zeros((), dtype=torch.float64)
     plain = replace(config, token_temperature=1.0)
     for row, column in record.live.nonzero().tolist():
         puzzle = puzzles[row // record.num_generations]
@@ -255,33 +250,20 @@ def further_terms(
             *puzzle.token_ids[: puzzle.prompt_length],
             *record.responses[record.state_of[row, column]].tolist(),
         ]
-        policy, at_1 = policy_at(model, state, puzzle, config), policy_at(model, state, puzzle, plain)
-        with torch.no_grad():
-            base, base_at_1 = policy_at(anchor, state, puzzle, config), policy_at(anchor, state, puzzle, plain)
+        policy = policy_at(model, state, puzzle, plain)
         weight = 1 / len(record.live) / (int(record.decisions[row]) if settings.reduction == "mean" else 1)
-        of_tokens = [_divergence(at_1.token[ell], base_at_1.token[ell]) for ell in policy.position]
-        kl = torch.stack(of_tokens).mean()
-        if settings.kl_target == "actions":
-            kl = sum(
-                policy.position[ell].exp()
-                * (policy.position[ell] - base.position[ell] + _divergence(policy.token[ell], base.token[ell]))
-                for ell in policy.position
-            )
-        entropy = -sum(log_prob * log_prob.exp() for log_prob in policy.position.values())
         solution = dict(zip(puzzle.layout.cell_positions.tolist(), puzzle.layout.solution_ids.tolist(), strict=True))
         tail_id = _answer_at(record, ~record.problems.judged)
         definite = detect_definite(state, puzzle.layout)
         known = [
-            at_1.token[ell][solution.get(ell, tail_id)]
+            policy.token[ell][solution.get(ell, tail_id)]
             for ell in policy.position
             if (ell in solution and (settings.ce_on == "masked" or ell in definite))
             or (ell not in solution and tail_id is not None)
         ]
-        totals["kl"] = totals["kl"] - settings.kl_weight * weight * kl
-        totals["entropy"] = totals["entropy"] + settings.entropy_weight * weight * entropy
         if known:
-            totals["ce"] = totals["ce"] + settings.ce_weight * weight * torch.stack(known).mean()
-    return totals
+            total = total + settings.ce_weight * weight * torch.stack(known).mean()
+    return total
 
 
 def _answer_at(record: Rollout, where: Tensor) -> int | None:
@@ -290,11 +272,6 @@ def _answer_at(record: Rollout, where: Tensor) -> int | None:
     found = record.problems.answers[where & start].unique().tolist()
     assert len(found) <= 1
     return found[0] if found and found != [record.problems.mask_id] else None
-
-
-def _divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
-    possible = torch.isfinite(log_p)
-    return (log_p[possible].exp() * (log_p[possible] - log_q[possible])).sum()
 
 
 def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig) -> float:

@@ -14,18 +14,14 @@ from dllm_rl.decoding import OnError
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.sudoku import PuzzleBatch, Tail
-from dllm_rl.terms.divergence import Reference
 from dllm_rl.terms.objective import ObjectiveConfig
 from sudoku_env.prompts.tokens import PreFilled
-from tests.dllm_rl.helpers.policy_reference import further_terms, gradients, objective
+from tests.dllm_rl.helpers.policy_reference import cross_entropy, gradients, objective
 from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, moved, near, run, uneven, uneven_rollout
 
 ALL = ObjectiveConfig(
     advantage_baseline="leave_one_out",
     f_weight="cumulative",
-    kl_weight=0.4,
-    kl_target="actions",
-    entropy_weight=0.3,
     ce_weight=0.6,
     reduction="mean",
 )
@@ -117,16 +113,13 @@ def test_a_scored_tail(model: LladaForMaskedLM, puzzles: list[PreFilled], tokeni
 @pytest.mark.parametrize(
     ("changes", "known"),
     [
-        ({"kl_weight": 0.5}, False),
-        ({"kl_weight": 0.5, "kl_target": "actions"}, False),
-        ({"entropy_weight": 0.3}, False),
         ({"ce_weight": 0.7}, False),
         ({"ce_weight": 0.7}, True),
         ({"ce_weight": 0.7, "ce_on": "definite"}, False),
         ({"ce_weight": 0.7, "ce_on": "definite"}, True),
     ],
 )
-def test_further_terms(
+def test_the_cross_entropy(
     model: LladaForMaskedLM,
     puzzles: list[PreFilled],
     tokenizer: PreTrainedTokenizerFast,
@@ -135,17 +128,12 @@ def test_further_terms(
     known: bool,
 ) -> None:
     record = play(model, puzzles, tokenizer, known=known, num_generations=2)
-    base = copy.deepcopy(model)
     moved(model, 0.02)
     config = ObjectiveConfig(rl_weight=0.0, sft_weight=0.0, reduction=reduction, **changes)  # type: ignore[arg-type]
-    terms = further_terms(model, base, puzzles, record, POLICY, config)
-    result, got = run(model, record, config, reference=Reference(base))
-    total = torch.stack(list(terms.values())).sum()
-    assert_same(got, gradients(total, model))
-    for name, term in terms.items():
-        assert result.terms.get(name, 0.0) == near(float(term.detach()))
-    assert result.objective == near(float(total.detach()))
-    assert all(terms[name] == 0 for name in set(terms) - set(result.terms)) and result.objective != 0
+    expected = cross_entropy(model, puzzles, record, POLICY, config)
+    result, got = run(model, record, config)
+    assert_same(got, gradients(expected, model))
+    assert set(result.terms) == {"ce"} and result.objective == near(float(expected.detach())) != 0
 
 
 def test_a_prefilled_tail_has_no_reward_outside_the_map(
@@ -167,14 +155,13 @@ def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     record = play(model, puzzles, tokenizer, tail="scored")
-    options = {"reference": Reference(model)}
     moved(model, 0.02)
     length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
-    whole, expected = run(model, record, ALL, **options)
+    whole, expected = run(model, record, ALL)
     for sequences, max_masked in ((1, None), (7, None), (1000, 12), (7, 30)):
-        parts, got = run(model, record, ALL, sequences * length, max_masked=max_masked, **options)
+        parts, got = run(model, record, ALL, sequences * length, max_masked=max_masked)
         assert_same(got, expected)
-        assert set(whole.terms) == {"rl", "sft", "kl", "entropy", "ce"} and all(whole.terms.values())
+        assert set(whole.terms) == {"rl", "sft", "ce"} and all(whole.terms.values())
         assert all(parts.terms[name] == near(value) for name, value in whole.terms.items())
         assert parts.objective == near(whole.objective) == near(sum(whole.terms.values()))
 
@@ -197,14 +184,13 @@ def test_drawn_states_enumerated_give_the_full_gradient(
     record = uneven_rollout(model, replace(batch, responses=filled), seed=2, has=lasting, num_generations=2)
     count, fraction = len(record.responses), 0.3
     config = replace(ALL, f_weight="none")
-    options = {"reference": Reference(model)}
     moved(model, 0.02)
-    whole, expected = run(model, record, config, **options)
+    whole, expected = run(model, record, config)
     mean, value = [torch.zeros_like(part) for part in expected], 0.0
     for draw in itertools.product((True, False), repeat=count):
         kept = torch.tensor(draw)
         monkeypatch.setattr(torch, "rand", lambda *args, kept=kept, **kwargs: torch.where(kept, 0.1, 0.9))
-        result, got = run(model, record, replace(config, state_fraction=fraction), **options)
+        result, got = run(model, record, replace(config, state_fraction=fraction))
         monkeypatch.undo()
         assert torch.equal(result.evaluated, record.live & kept[record.state_of.clamp_min(0)])
         probability = fraction ** sum(draw) * (1 - fraction) ** (count - sum(draw))
@@ -237,13 +223,7 @@ def test_the_whole_gradient_is_the_mean_over_equal_parts(
     model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
 ) -> None:
     record = play(model, puzzles, tokenizer)
-    options = {"reference": Reference(model)}
     moved(model, 0.02)
-    _, expected = run(model, record, ALL, **options)
-    parts: list[list[Tensor]] = [run(model, record.select(torch.tensor([q])), ALL, **options)[1] for q in (2, 0, 1)]
+    _, expected = run(model, record, ALL)
+    parts: list[list[Tensor]] = [run(model, record.select(torch.tensor([q])), ALL)[1] for q in (2, 0, 1)]
     assert_same([sum(column) / 3 for column in zip(*parts, strict=True)], expected)  # type: ignore[misc]
-
-
-def test_what_an_option_needs_must_be_given(model: LladaForMaskedLM, record: Rollout) -> None:
-    with pytest.raises(ValueError, match=r"kl_weight=0\.1 needs a reference"):
-        run(model, record, ObjectiveConfig(kl_weight=0.1))
