@@ -20,7 +20,6 @@ from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice
 
 FForm = Literal["linear", "log"]
-FWeight = Literal["one_step", "cumulative", "none"]
 
 
 @dataclass
@@ -33,15 +32,10 @@ class ExpectedRewardConfig:
         default="linear",
         metadata={"help": "The second term is of f itself (linear), or of its logarithm, 0 where f is 0 (log)."},
     )
-    f_weight: FWeight = field(
-        default="one_step",
-        metadata={"help": "Weight of f at a state: the last ratio (one_step), all so far (cumulative), or none."},
-    )
 
     def __post_init__(self) -> None:
         check_lam(self.lam)
         check_choice("f_form", self.f_form, FForm)
-        check_choice("f_weight", self.f_weight, FWeight)
 
 
 def log_f_of(states: ScoredStates, lam: float) -> Tensor:
@@ -65,17 +59,6 @@ def f_term(log_f: Tensor, form: FForm) -> Tensor:
 def incoming_ratio(ratio: Tensor) -> Tensor:
     """sg[R_{k−1}] `(T, K)` of ratios R_k `(T, K)`: the ratio of the decision that led to s_k, 1 at the first state."""
     return torch.cat([torch.ones_like(ratio[:, :1]), ratio[:, :-1]], dim=1).detach()
-
-
-def f_weights(ratio: Tensor, kind: FWeight) -> Tensor:
-    """Weight `(T, K)` of f(s_k), without gradient, from ratios R_k `(T, K)`.
-
-    "one_step" is sg[R_{k−1}] (docs/sources.md). "cumulative" is Π_{i<k} R_i, the exact importance weight of reaching
-    s_k under the current policy when the roll-out's policy acted. "none" is 1.
-    """
-    if kind == "none":
-        return torch.ones_like(ratio)
-    return incoming_ratio(ratio.cumprod(1) if kind == "cumulative" else ratio)
 
 
 class ExpectedReward(Term):

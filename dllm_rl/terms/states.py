@@ -58,7 +58,7 @@ class VisitedStates:
         logprobs: `(B,)`, log π(a|s) now; with a gradient where a term asks for it (`Term.of_decisions`).
         old_logprobs: `(B,)`, that when acting.
         weights: `(B,)`, what a step counts in J (`dllm_rl.training.update.step_weights`).
-        incoming: `(B,)`, the weight of the state by the ratios that led there (`expected_reward.f_weights`).
+        incoming: `(B,)`, sg[R_{k−1}], the ratio of the decision that led to the state (`incoming_ratio`).
         has_future: bool `(B,)`, false for the last decision of a full trajectory, after which nothing is of value.
     """
 

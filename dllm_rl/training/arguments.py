@@ -73,10 +73,10 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
         if self.tokens_per_step < 1:
             raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1")
         check_choice("on_error", self.on_error, RolloutOnError)
-        if self.num_iterations > 1 and self.state_fraction < 1 and self.f_weight != "none":
+        if self.num_iterations > 1 and self.state_fraction < 1:
             raise ValueError(
-                f"state_fraction={self.state_fraction} with {self.num_iterations} optimizer steps on a roll-out "
-                f"needs f_weight='none', not {self.f_weight!r}: the ratio of a decision that was not drawn is unknown"
+                f"state_fraction={self.state_fraction} with {self.num_iterations} optimizer steps on a roll-out: the "
+                "ratio of a decision whose state was not drawn is unknown; leave one of them at 1"
             )
         rl_rate, sft_rate = self.rates
         if self.objective == "closed" and self.f_form == "log" and self.rl_weight > 0 and rl_rate != sft_rate:

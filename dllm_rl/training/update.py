@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.decoding.trajectories import micro_batches
 from dllm_rl.policy import action_logprobs, score_states
-from dllm_rl.terms.expected_reward import f_weights
+from dllm_rl.terms.expected_reward import incoming_ratio
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import ScoredStates, VisitedStates
 from dllm_rl.terms.values import Values
@@ -73,7 +73,7 @@ def objective_pass(
             is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
         values: What states that follow are worth, needed with `objective="closed"` and an `rl_weight` alone.
         generator: Source of randomness of `state_fraction`; None is torch's global one. Ratios of decisions whose state
-            is not drawn count as 1, as they are on a fresh roll-out: on a later update use `f_weight="none"`.
+            is not drawn count as 1, as they are on a fresh roll-out alone.
 
     Raises:
         ValueError: A budget does not hold one state, or the values are missing.
@@ -145,7 +145,7 @@ def visited_states(
             logprobs=logprobs,
             old_logprobs=rollout.old_logprobs[at],
             weights=weights[at],
-            incoming=f_weights(ratio, config.f_weight)[at],
+            incoming=incoming_ratio(ratio)[at],
             has_future=at[1] < rollout.decisions[at[0]] - 1,
         )
 

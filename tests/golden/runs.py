@@ -90,7 +90,6 @@ RUNS: dict[str, Callable[[Path], Any]] = {
         folder,
         tokens_per_step=2,
         on_error="correct",
-        f_weight="none",
         state_fraction=0.7,
         ce_weight=0.5,
     ),

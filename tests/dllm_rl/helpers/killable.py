@@ -17,8 +17,6 @@ SETTINGS = {
     "gradient_accumulation_steps": 2,
     "rl_learning_rate": 2e-3,
     "sft_learning_rate": 5e-4,
-    "state_fraction": 0.7,
-    "f_weight": "none",
     "position_temperature_end": 0.5,
     "lr_scheduler_type": "cosine",
     "logging_steps": 5,

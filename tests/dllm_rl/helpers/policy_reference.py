@@ -228,10 +228,9 @@ def objective(
                     bounded = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
                     clipped_count += bool(bounded * advantage < ratio * advantage)
                     rl = rl + weight * torch.minimum(ratio * advantage, bounded * advantage)
-                reached = {"one_step": ratios[-1], "cumulative": float(np.prod(ratios)), "none": 1.0}[settings.f_weight]
                 f = f_of(policy, state, puzzle, settings.lam, scored_tail_id)
                 if settings.f_form == "linear" or f > 0:
-                    sft = sft + weight * reached * (f if settings.f_form == "linear" else f.log())
+                    sft = sft + weight * ratios[-1] * (f if settings.f_form == "linear" else f.log())
                 ratios.append(float(ratio.detach()))
                 for action in actions:
                     state = after(state, action, puzzle)

@@ -32,7 +32,7 @@ from tests.dllm_rl.helpers.policy_reference import (
 from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, moved, near, run, uneven_rollout
 from tests.dllm_rl.training.test_update import EXACT, MASK, toy
 
-CLOSED = ObjectiveConfig(objective="closed", f_weight="none")
+CLOSED = ObjectiveConfig(objective="closed")
 
 
 def test_expected_value_by_hand() -> None:
@@ -211,8 +211,8 @@ def loops(
             )
             known = [answers[ell] for ell in policy.position if bool(scored[ell])]
             f = f_of(policy, state, puzzle, config.lam, known[0] if known else None)
-            weight = {"one_step": ratios[-1], "cumulative": math.prod(ratios), "none": 1.0}[config.f_weight]
-            weight /= len(record.live) * (int(record.decisions[trajectory]) if config.reduction == "mean" else 1)
+            steps = int(record.decisions[trajectory]) if config.reduction == "mean" else 1
+            weight = ratios[-1] / (len(record.live) * steps)
             both = config.rl_weight * of_value + config.sft_weight * f
             if config.f_form == "linear":
                 rl, sft = rl + weight * config.rl_weight * of_value, sft + weight * config.sft_weight * f
@@ -239,8 +239,8 @@ def values() -> CellValues:
     [
         {},
         {"f_form": "log"},
-        {"f_form": "log", "f_weight": "cumulative", "rl_weight": 0.3, "sft_weight": 2.0, "reduction": "mean"},
-        {"f_weight": "one_step", "rl_weight": 0.3, "sft_weight": 2.0, "lam": 0.0},
+        {"f_form": "log", "rl_weight": 0.3, "sft_weight": 2.0, "reduction": "mean"},
+        {"rl_weight": 0.3, "sft_weight": 2.0, "lam": 0.0},
         {"f_form": "log", "sft_weight": 0.0, "rl_weight": 0.5},
     ],
 )
@@ -271,7 +271,7 @@ def test_it_is_a_sum_over_states_however_they_were_reached(
     generator = torch.Generator().manual_seed(4)
     how = replace(DRAWN, tokens_per_step=tokens_per_step, on_error=on_error)
     record = rollout(model, batch, how, num_generations=1, generator=generator)
-    check_against_loops(model, puzzles, record, replace(CLOSED, f_form="log", f_weight="one_step"), values)
+    check_against_loops(model, puzzles, record, replace(CLOSED, f_form="log"), values)
 
 
 def check_against_loops(

@@ -9,7 +9,7 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, score_states
 from dllm_rl.reward import log_expected_reward, log_expected_reward_of
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.terms.expected_reward import f_term, f_weights, incoming_ratio
+from dllm_rl.terms.expected_reward import f_term, incoming_ratio
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.policy_gradient import rollout_advantages
 from dllm_rl.training.update import step_weights
@@ -192,18 +192,6 @@ def test_advantages_against_plain_loops(rows: list[list[float]], gamma: float) -
                 sum(gamma ** (j - k - 1) * rows[index][j] for j in range(k + 1, 3)) for index in (row, other)
             )
             assert float(advantages[row, k]) == pytest.approx(own - others, abs=1e-5)
-
-
-def test_weights_of_f_by_hand() -> None:
-    ratio = torch.tensor([[1.5, 0.5, 2.0, 3.0], [0.5, 1.0, 1.0, 1.0]], requires_grad=True)
-    expected = {
-        "one_step": [[1.0, 1.5, 0.5, 2.0], [1.0, 0.5, 1.0, 1.0]],
-        "cumulative": [[1.0, 1.5, 0.75, 1.5], [1.0, 0.5, 0.5, 0.5]],
-        "none": [[1.0] * 4] * 2,
-    }
-    for kind, weights in expected.items():
-        got = f_weights(ratio, kind)  # type: ignore[arg-type]
-        assert torch.equal(got, torch.tensor(weights)) and not got.requires_grad
 
 
 def test_f_with_a_scored_tail_by_hand() -> None:

@@ -35,7 +35,6 @@ def test_every_field_reaches_its_config(make):
         reduction="mean",
         rl_weight=2.0,
         sft_weight=0.5,
-        f_weight="cumulative",
         ce_weight=0.3,
         state_fraction=0.5,
     )
@@ -50,7 +49,6 @@ def test_every_field_reaches_its_config(make):
         reduction="mean",
         rl_weight=2.0,
         sft_weight=0.5,
-        f_weight="cumulative",
         ce_weight=0.3,
         state_fraction=0.5,
     )
@@ -117,10 +115,9 @@ def test_rates(make):
         ({"lam": "nan"}, "lam must be 0 or larger and finite"),
         ({"reduction": "max"}, "reduction is 'max'; choose one of 'sum', 'mean'"),
         ({"position_temperature_end": 0.0}, "position_temperature must be positive"),
-        ({"state_fraction": 0.5, "num_iterations": 2}, "with 2 optimizer steps on a roll-out needs f_weight"),
+        ({"state_fraction": 0.5, "num_iterations": 2}, "with 2 optimizer steps on a roll-out: the ratio"),
         ({"torch_compile": True}, "for every number of states in a pass; leave it out"),
         ({"state_fraction": 0.0}, "state_fraction must lie in"),
-        ({"f_weight": "two_step"}, "f_weight is 'two_step'; choose one of"),
         ({"ce_weight": -1.0}, "ce_weight must be 0 or larger"),
         ({"advantage_baseline": "ema"}, "advantage_baseline is 'ema'; choose one of 'mean', 'leave_one_out'"),
     ],

@@ -114,7 +114,7 @@ def test_it_raises_the_chance_that_decisions_are_right(
 
 def test_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     """Cut between the two updates on the second roll-out."""
-    common = {**CLOSED, "max_steps": 6, "num_iterations": 2, "f_weight": "cumulative"}
+    common = {**CLOSED, "max_steps": 6, "num_iterations": 2}
     whole = trainer(tmp_path / "whole", **common)
     whole.train()
     cut = trainer(tmp_path / "cut", save_strategy="steps", save_steps=3, **common)

@@ -151,11 +151,14 @@ def test_rule_and_pass_size_reach_the_rollout_and_the_update(tmp_path, rollouts,
 
 def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch):
     results = recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: (args[1], result))
-    run = trainer(tmp_path, state_fraction=0.5, f_weight="none", num_iterations=2, max_steps=2)
+    changes = {"per_device_train_batch_size": 4, "num_generations": 8, "max_steps": 2}
+    run = trainer(tmp_path, state_fraction=0.5, **changes)
     run.train()
-    (record, first), (same, second) = results
-    assert same is record and not torch.equal(first.evaluated, second.evaluated)
-    assert 0 < int(first.evaluated.sum()) < int(record.live.sum())
+    assert len(results) == 2 and run._generator(0, 0).initial_seed() != run._generator(1, 0).initial_seed()
+    for record, result in results:
+        states = record.state_of[record.live].unique()
+        drawn = record.state_of[result.evaluated].unique()
+        assert 0 < len(drawn) < len(states)
     assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
 
 
@@ -163,11 +166,9 @@ def test_resumed_run_with_options_equals_an_uninterrupted_one(tmp_path):
     common = {
         "max_steps": 8,
         "per_device_train_batch_size": 4,
-        "num_iterations": 2,
         "advantage_baseline": "leave_one_out",
         "position_temperature_end": 0.5,
         "state_fraction": 0.8,
-        "f_weight": "none",
         **FURTHER,
     }
     whole = trainer(tmp_path / "whole", **common)

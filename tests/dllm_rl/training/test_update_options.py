@@ -21,7 +21,6 @@ from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, move
 
 ALL = ObjectiveConfig(
     advantage_baseline="leave_one_out",
-    f_weight="cumulative",
     ce_weight=0.6,
     reduction="mean",
 )
@@ -66,11 +65,9 @@ def check_both_terms(
         assert result.shares["clip_frac"][0] == clipped
 
 
-@pytest.mark.parametrize("kind", ["one_step", "cumulative", "none"])
-def test_weights_of_f(model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, kind: str) -> None:
+def test_advantages_that_are_not_scaled(model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout) -> None:
     moved(model, 0.02)
-    config = replace(PLAIN, f_weight=kind)  # type: ignore[arg-type]
-    check_both_terms(model, puzzles, record, config)
+    check_both_terms(model, puzzles, record, PLAIN)
 
 
 @pytest.mark.parametrize("lam", [0.5, 0.0])
@@ -88,7 +85,7 @@ def test_decisions_on_several_positions(
     model: LladaForMaskedLM, puzzles: list[PreFilled], batch: PuzzleBatch, on_error: OnError
 ) -> None:
     """The ratio is that of the whole decision; at an update after the first it is not 1, and some are cut."""
-    config = ObjectiveConfig(advantage_scale="none", f_weight="cumulative", reduction="mean")
+    config = ObjectiveConfig(advantage_scale="none", reduction="mean")
     after = copy.deepcopy(model)
     moved(after, 0.02)
 
@@ -172,7 +169,7 @@ def test_drawn_states_enumerated_give_the_full_gradient(
     tokenizer: PreTrainedTokenizerFast,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The mean over all 2^S draws, weighted by their probability, on a roll-out whose parameters have moved."""
+    """The mean over all 2^S draws, weighted by their probability, on a fresh roll-out."""
     batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id)
     cells = (batch.responses == batch.layout.mask_id) & batch.judged[0]
     filled = torch.where(cells & (cells.cumsum(1) > 2), batch.answers, batch.responses)
@@ -183,14 +180,12 @@ def test_drawn_states_enumerated_give_the_full_gradient(
 
     record = uneven_rollout(model, replace(batch, responses=filled), seed=2, has=lasting, num_generations=2)
     count, fraction = len(record.responses), 0.3
-    config = replace(ALL, f_weight="none")
-    moved(model, 0.02)
-    whole, expected = run(model, record, config)
+    whole, expected = run(model, record, ALL)
     mean, value = [torch.zeros_like(part) for part in expected], 0.0
     for draw in itertools.product((True, False), repeat=count):
         kept = torch.tensor(draw)
         monkeypatch.setattr(torch, "rand", lambda *args, kept=kept, **kwargs: torch.where(kept, 0.1, 0.9))
-        result, got = run(model, record, replace(config, state_fraction=fraction))
+        result, got = run(model, record, replace(ALL, state_fraction=fraction))
         monkeypatch.undo()
         assert torch.equal(result.evaluated, record.live & kept[record.state_of.clamp_min(0)])
         probability = fraction ** sum(draw) * (1 - fraction) ** (count - sum(draw))
