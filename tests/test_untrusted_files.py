@@ -21,7 +21,7 @@ from sudoku_dllm.kill_test.comparison import NEVER_COMPARED
 from sudoku_env.prompts.alignment import encode_prompt as encode_puzzle
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("sudoku_env", "dllm_rl", "llm_rl", "scripts", "examples")
+PACKAGES = ("sudoku_env", "dllm_rl", "llm_rl", "sudoku_dllm", "scripts", "examples")
 
 
 class Bomb:

@@ -254,7 +254,7 @@ def test_a_seed_gives_the_same_table_twice(
 def test_metrics_and_curve(counted: Path) -> None:
     folder = counted / "objective" / "seed42"
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    for name in ("clip_frac", "position_entropy", "greedy_forced", "position_top_prob", "solved", "approx_kl"):
+    for name in ("position_entropy", "greedy_forced", "position_top_prob", "solved", "approx_kl"):
         assert sum(name in line for line in metrics) >= 4 or name == "greedy_forced"
     points = [json.loads(line)["share"] for line in (folder / "curve.jsonl").read_text().splitlines()]
     assert points == [0.5, 1.0]

@@ -12,7 +12,7 @@ from dllm_rl.policy import PolicyConfig
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_dllm.trials.statistics import estimate
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error
-from tests.dllm_rl.decoding.test_decode import Eos
+from tests.dllm_rl.decoding.test_inference import Eos
 from tests.dllm_rl.helpers.evaluations import FIRST, SECOND, evaluation
 from tests.dllm_rl.helpers.policy_reference import after, is_over, policy_at
 from tests.dllm_rl.helpers.update_checks import DRAWN, uneven_rollout

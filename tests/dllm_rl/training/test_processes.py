@@ -17,7 +17,7 @@ from tests.dllm_rl.helpers.tiny_training import (
 )
 from tests.helpers.warm_process import run_in_two_processes
 
-HELPERS = Path(__file__).parent / "helpers"
+HELPERS = Path(__file__).parents[1] / "helpers"
 COMMON = {
     "max_steps": 4,
     "count": 16,
