@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
 from llm_rl.core import PolicyTensors
 from llm_rl.rollout.data import RolloutBatch, Sample
-
-if TYPE_CHECKING:
-    from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.rollout.trainer import RolloutTrainer
 
 
 @dataclass
@@ -21,7 +19,7 @@ class Extension:
     in its `extensions`, so that one object may be given to several.
     """
 
-    def bind(self, trainer: "GRPOTrainer") -> None:
+    def bind(self, trainer: RolloutTrainer) -> None:
         """Take the trainer, which is made but for what its extensions prepare here.
 
         Raises:

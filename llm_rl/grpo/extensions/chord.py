@@ -7,7 +7,7 @@ with p its probability: what the policy knows already, and what is foreign to it
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +20,8 @@ from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.loading import as_rows
 from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.identity import fingerprint
-
-if TYPE_CHECKING:
-    from llm_rl.grpo.trainer import GRPOTrainer
 
 
 @dataclass
@@ -55,7 +53,7 @@ class Chord(Extension):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, at least {least}")
 
-    def bind(self, trainer: "GRPOTrainer") -> None:
+    def bind(self, trainer: RolloutTrainer) -> None:
         """Encode the answers; errors as in `ExpertAnswers`."""
         super().bind(trainer)
         self.answers = ExpertAnswers(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -20,9 +20,7 @@ from llm_rl.rollout.completions import as_samples, encode_rows
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
 from llm_rl.rollout.scoring import causal_model
-
-if TYPE_CHECKING:
-    from llm_rl.grpo.trainer import GRPOTrainer
+from llm_rl.rollout.trainer import RolloutTrainer
 
 STRIDE = 1_000_003
 """Between the seeds of one process and the next: more roll-outs than a run has."""
@@ -37,7 +35,7 @@ class RolloutAhead(Extension):
             turns.
     """
 
-    def bind(self, trainer: "GRPOTrainer") -> None:
+    def bind(self, trainer: RolloutTrainer) -> None:
         """Copy the policy; errors for what does not fit."""
         super().bind(trainer)
         if not any(isinstance(extension, ImportanceCorrection) for extension in trainer.extensions):
