@@ -48,7 +48,6 @@ _FIRST_OF_BOX = _word(0o111111111)
 _FIRST_TWO_OF_BOX = _word(0o333333333)
 _LAST_TWO_OF_BOX = _word(0o666666666)
 _LAST_OF_BOX = _word(0o444444444)
-_MINI_ROWS = _word(0o111)
 
 
 @kernel(inline="always")

@@ -48,7 +48,7 @@ def instructions(aten: str, mkl: str, onednn: str) -> dict[str, str]:
 DIALECTS = {
     "avx2": Dialect(instructions("avx2", "AVX2", "AVX2")),
     "no_vectors": Dialect(instructions("default", "SSE4_2", "SSE41")),
-    "two_threads": Dialect({"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}),
+    "two_threads": Dialect({"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}),
     "other_seeds": Dialect(shift=1, folders=TORCH),
     "generic_kernels": Dialect({"NUMBA_CPU_NAME": "generic"}, folders=("tests/sudoku_env/kernels",)),
 }

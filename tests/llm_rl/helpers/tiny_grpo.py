@@ -1,5 +1,6 @@
 """A tiny random Llama, a tokenizer trained on the spot and rewards, small enough to train within a test."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
@@ -15,7 +16,7 @@ from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.trainer import RolloutTrainer
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 WORDS = ["red", "green", "blue", "one", "two", "three", "sky", "sea", "sun", "moon"]
 CHAT = (
