@@ -37,9 +37,9 @@ is
 over all ways v to fill S that leave a completion. On 4×4 the 288 grids and all boards that they complete are
 enumerated, and every figure is exact: the mean over all boards with so many clues, each a random set of cells of a
 random grid. On 6×6 the marginals are exact too, from all 28,200,960 grids (39,168 up to a relabeling of the digits);
-boards and decodes are drawn, one decode of each board, and ± is half of a 95 % interval. On 9×9 the completions of a
-board with few clues can be neither listed nor drawn evenly in reasonable time, so there is only a bound: how often
-the first pass on the empty board, where all marginals are 1/9, leaves any completion.
+boards and decodes are drawn, one decode of each board, and ± is half of Wilson's 95 % interval. On 9×9 the
+completions of a board with few clues can be neither listed nor drawn evenly in reasonable time, so there is only a
+bound: how often the first pass on the empty board, where all marginals are 1/9, leaves any completion.
 
 - **Orders**: *random*; *margin*, the largest ratio of the two largest marginals; *probability*, the largest marginal.
   Equal cells are chosen among at random, or *to the left*: in reading order, as a decode does whose scores are

@@ -64,12 +64,20 @@ def decoded_rows(orders: Sequence[str], decodes: int, most_clues: int, seed: int
         for cells in CELLS[6]:
             for way, tokens in enumerate(TOKENS):
                 rng = np.random.default_rng([seed, 1])
-                states = [list(passes(board, ORDERS[name], cells, way, rng)) for board in boards]
-                valid = np.array([len(each[-1][1]) > 0 for each in states])
-                made = [len(each) - 1 for each, is_valid in zip(states, valid, strict=True) if is_valid]
+                ends = [decoded(board, ORDERS[name], cells, way, rng) for board in boards]
+                made = [number for is_valid, number in ends if is_valid]
                 about = {"size": 6, "clues": f"0–{most_clues}", "order": name, "tokens": tokens, "cells": cells}
-                rows.append({**about, **drawn_share(valid), "passes": float(np.mean(made)) if made else np.nan})
+                share = drawn_share(np.array([is_valid for is_valid, _ in ends]))
+                rows.append({**about, **share, "passes": float(np.mean(made)) if made else np.nan})
     return rows
+
+
+def decoded(board: Board, order: Order, cells: int, tokens: int, rng: np.random.Generator) -> tuple[bool, int]:
+    """Whether one decode of a board ends in a valid grid, and after how many passes it ends; arguments of `passes`."""
+    is_valid, number = True, -1
+    for _, completions in passes(board, order, cells, tokens, rng):
+        is_valid, number = len(completions) > 0, number + 1
+    return is_valid, number
 
 
 def first_pass(size: int, order: Order, cells: int, count: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -100,6 +108,7 @@ def first_pass_rows(orders: Sequence[str], draws: int, seed: int) -> list[Row]:
 
 
 def drawn_share(valid: NDArray[np.bool_]) -> Row:
-    """A share, half the width of its 95 % interval, and the number of draws."""
-    share = float(valid.mean())
-    return {"valid": share, "half_width": 1.96 * (share * (1 - share) / len(valid)) ** 0.5, "decodes": len(valid)}
+    """A share, half the width of its 95 % interval (Wilson's), and the number of draws."""
+    share, count, z = float(valid.mean()), len(valid), 1.96
+    half = z / (1 + z**2 / count) * (share * (1 - share) / count + (z / (2 * count)) ** 2) ** 0.5
+    return {"valid": share, "half_width": half, "decodes": count}
