@@ -228,6 +228,7 @@ def chosen_sets(
         # One more cell in each, and choices of the same cells made one.
         key = np.concatenate([board[done] * SETS + chosen[done], board[row] * SETS + (chosen[row] | BITS[cell])])
         key, which = np.unique(key, return_inverse=True)
-        weight = np.bincount(which, np.concatenate([weight[done], (weight / np.maximum(number, 1))[row]]))
+        shares = np.concatenate([weight[done], (weight / np.maximum(number, 1))[row]])
+        weight = np.bincount(which, shares).astype(np.float64)
         board, chosen = key // SETS, key % SETS
     return board, chosen, weight

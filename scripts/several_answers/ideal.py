@@ -175,17 +175,17 @@ def passes(
     """
     board, size = board.copy(), size_of(board.size)
     found = Completions.of_the_empty_board(size)
-    for cell in np.flatnonzero(board):
-        found = found.written(int(cell), int(board[cell]))
+    for cell in np.flatnonzero(board).tolist():
+        found = found.written(cell, int(board[cell]))
     closed = closed_by(size, order.peers)
     yield board.copy(), found
     while len(found) and not board.all():
         counts = found.counts()
         ranked = np.lexsort((rng.random(board.size), -position_scores(counts, order)))
         is_open, chosen = board == 0, list[int]()
-        for cell in ranked:
+        for cell in ranked.tolist():
             if is_open[cell] and len(chosen) < cells:
-                chosen.append(int(cell))
+                chosen.append(cell)
                 is_open &= ~closed[cell]
         for cell, chances in zip(chosen, token_chances(counts[chosen])[..., tokens], strict=True):
             board[cell] = 1 + rng.choice(size, p=chances)
