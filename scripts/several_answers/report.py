@@ -32,14 +32,15 @@ After each pass the marginals are those of the completions that agree with all t
 a failure. With P(S | s) the probability that a pass on the board s fills the cells S, the probability of a valid grid
 is
 
-    V(s) = Σ_S P(S | s) Σ_v Π_(ℓ in S) p(v_ℓ | ℓ, s) · V(s with v written in S),        V = 1 for a full valid grid
+    V(s) = Σ_S P(S | s) Σ_v Π_(ℓ in S) p(v_ℓ | ℓ, s) · V(s with v written in S)
 
-over all ways v to fill S that leave a completion. On 4×4 the 288 grids and all boards that they complete are
-enumerated, and every figure is exact: the mean over all boards with so many clues, each a random set of cells of a
-random grid. On 6×6 the marginals are exact too, from all 28,200,960 grids (39,168 up to a relabeling of the digits);
-boards and decodes are drawn, one decode of each board, and ± is half of Wilson's 95 % interval. On 9×9 the
-completions of a board with few clues can be neither listed nor drawn evenly in reasonable time, so there is only a
-bound: how often the first pass on the empty board, where all marginals are 1/9, leaves any completion.
+over all ways v to fill S that leave a completion, and 1 for a full valid grid. On 4×4 the 288 grids and all boards
+that they complete are enumerated, and every figure is exact: the mean over all boards with so many clues, each a
+random set of cells of a random grid. On 6×6 the marginals are exact too, from all 28,200,960 grids (39,168 up to a
+relabeling of the digits); boards and decodes are drawn, one decode of each board, and ± is half of Wilson's 95 %
+interval. On 9×9 the completions of a board with few clues can be neither listed nor drawn evenly in reasonable time,
+so there is only a bound: how often the first pass on the empty board, where all marginals are 1/9, leaves any
+completion.
 
 - **Orders**: *random*; *margin*, the largest ratio of the two largest marginals; *probability*, the largest marginal.
   Equal cells are chosen among at random, or *to the left*, in reading order: neighbors then share a pass, and clash.
