@@ -1,0 +1,1 @@
+"""Boards with several right answers: what a model of the data alone can reach there."""
