@@ -362,6 +362,7 @@ def test_an_arm_whose_only_checkpoint_is_damaged_says_how_it_begins_anew(tmp_pat
     assert spent["updates"] == 1 and (folder / "checkpoint-1" / "optimizer.pt").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = {**TINY, "train_seconds": 500, "jobs": 1, "arms": "sft"}

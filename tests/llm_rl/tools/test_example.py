@@ -14,6 +14,7 @@ from tests.llm_rl.helpers.tool_play import chat_model, chat_tokenizer
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("from_file", [False, True])
 def test_the_example_of_games_runs(tmp_path: Path, from_file: bool) -> None:
     """From the ladder's games and a template with tools, or from a file and a template that knows none."""
