@@ -97,10 +97,9 @@ class CellValues(Values):
 
     def at(self, states: ScoredStates) -> Tensor:
         """V by the number of masked positions left after the decision; see `Values.at`."""
-        scores = states.scores
-        left = (scores.row_of >= 0).sum(1) - 1
-        values = self.by_masked().to(left.device, scores.position_logprobs.dtype)
-        return values[left, None].expand(scores.row_of.shape)
+        left = states.masked.sum(1) - 1
+        values = self.by_masked().to(left.device, states.scores.position_logprobs.dtype)
+        return values[left, None].expand(states.masked.shape)
 
     def state_dict(self) -> dict[str, Any]:
         """The means, for a checkpoint."""

@@ -43,7 +43,8 @@ from dllm_rl.sudoku import assess, known_mean, mean_order, rank_correlation
 from llm_rl.training import fail, load_pandas, need_file, need_model, need_reports, need_writable, parse, user_errors
 from scripts.benchmarks.order_plot import plot_order
 from sudoku_dllm.machine import machine, versions
-from sudoku_dllm.run_page import PAGE, Page, Replay, Table, chosen, replay_in
+from sudoku_dllm.run_page import PAGE, Page, Replay, Table
+from sudoku_dllm.run_page.replays import chosen, replay_in
 from sudoku_env import build_prompt, decode_gif, pre_fill, read_prompts
 from sudoku_env.order import ladder_steps, tier_shares
 from sudoku_env.puzzles import read_packed

@@ -17,7 +17,8 @@ from llm_rl.rollout.data import decode_completion
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
 from llm_rl.training import RECORD
 from sudoku_dllm.machine import machine, versions
-from sudoku_dllm.run_page import PAGE, Curve, Page, Replay, Table, Text, chosen
+from sudoku_dllm.run_page import PAGE, Curve, Page, Replay, Table, Text
+from sudoku_dllm.run_page.replays import chosen
 from sudoku_env import definite_cells, parse_board
 from sudoku_env.board import geometry, size_of
 from sudoku_env.chat import completion_text

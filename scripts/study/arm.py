@@ -47,7 +47,7 @@ from scripts.study.config import BASE, EVERY_CELL, STANDARD_RULE, Arm, Decoding,
 from sudoku_dllm.held_out import check_held_out
 from sudoku_dllm.models import record_sizes
 from sudoku_dllm.placebo import PlaceboTask
-from sudoku_dllm.run_page import chosen, replay_in
+from sudoku_dllm.run_page.replays import chosen, replay_in
 from sudoku_dllm.trials import write_job
 from sudoku_env import PreFilled, pre_fill, random_order_floor, read_prompts
 from sudoku_env.symmetries import symmetric_prompts

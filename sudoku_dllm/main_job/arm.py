@@ -34,11 +34,10 @@ from sudoku_dllm.machine import machine
 from sudoku_dllm.main_job.arguments import BASE
 from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.models import record_sizes
+from sudoku_dllm.trials.record import OUTCOMES, RESULT
 from sudoku_env.envs.rendering import decode_gif
 
-RESULT, OUTCOMES, METRICS, CURVE, MODEL, GIF = (
-    "result.json", "outcomes.npz", "metrics.jsonl", "curve.jsonl", "model", "decode.gif"
-)  # fmt: skip
+METRICS, CURVE, MODEL, GIF = "metrics.jsonl", "curve.jsonl", "model", "decode.gif"
 Progress = Callable[[float], None]
 
 

@@ -37,12 +37,13 @@ from llm_rl.training.command_line import (
 from llm_rl.training.output_folder import LAST, RECORD, RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from sudoku_dllm.main_job.arguments import BASE, CHANGEABLE, RecipeArguments, ScriptArguments, recorded
-from sudoku_dllm.main_job.arm import GIF, RESULT
+from sudoku_dllm.main_job.arm import GIF
 from sudoku_dllm.main_job.card import write_card
 from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.main_job.page import write_page
 from sudoku_dllm.main_job.report import Outcomes, closing_line, closing_text, draw, plan, write_table
 from sudoku_dllm.main_job.side_by_side import Job, default_processes, in_processes, in_this_process
+from sudoku_dllm.trials.record import RESULT
 from sudoku_env.errors import SudokuError
 
 

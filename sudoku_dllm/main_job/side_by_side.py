@@ -18,8 +18,9 @@ from tqdm import tqdm
 from llm_rl.training.budget import Budget
 from llm_rl.training.quiet import quiet_libraries
 from sudoku_dllm.main_job.arguments import BASE, UPDATES, RecipeArguments
-from sudoku_dllm.main_job.arm import RESULT, run_arm
+from sudoku_dllm.main_job.arm import run_arm
 from sudoku_dllm.main_job.data import Setting
+from sudoku_dllm.trials.record import RESULT
 
 LOG = "log.txt"
 POLL_SECONDS = 0.5

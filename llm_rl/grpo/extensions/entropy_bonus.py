@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +10,6 @@ from torch import Tensor, nn
 from llm_rl.core import PolicyTensors, masked_sum
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.data import RolloutBatch
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass
