@@ -62,6 +62,26 @@ class UnmaskBatch(ABC):
             bool `(N, R)`, on the device of the responses.
         """
 
+    @property
+    def several(self) -> bool:
+        """Whether a problem may have several right answers; wrong is then what leaves none (`completable`)."""
+        return False
+
+    def completable(self, responses: Tensor, of: Tensor) -> Tensor:
+        """Whether states can still be completed to a right answer.
+
+        Where problems have one answer each, these are the states whose judged positions hold none but its tokens.
+
+        Args:
+            responses: int64 `(N, R)`, states.
+            of: int64 `(N,)`, the problem of each.
+
+        Returns:
+            bool `(N,)`, on the device of the responses.
+        """
+        written = responses != self.mask_id
+        return ~(self.judged[of] & written & (responses != self.answers[of])).any(1)
+
     def contradictions(self, responses: Tensor, of: Tensor) -> Tensor:
         """The open positions whose tokens contradict others or the problem, as its rules tell without the answer.
 

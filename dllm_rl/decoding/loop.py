@@ -67,8 +67,9 @@ def decoding_steps(
         model: A model as `score_states` takes it.
         trajectories: Where they are.
         how: How to decode.
-        uniforms: float64 `(T, M, 2)` in [0, 1), for the position and the token of the first, second … position that a
-            trajectory fills, M at most; None draws them where the strategy does (`draw_uniforms`).
+        uniforms: float64 `(T, M · D, 2)` in [0, 1), for the position and the token of the first, second … position that
+            a trajectory fills, M at most, D of each (`Decoding.tries`); None draws them where the strategy does
+            (`draw_uniforms`).
         generator: Source of randomness; None is torch's global one.
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of positions in one forward pass at which the model is asked (`micro_batches`).
@@ -99,14 +100,11 @@ def decoding_steps(
             logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M, V)
             scores = scores_of(logits if taking_back is None else logits[masked[at]], masked, how.policy)
             filling = masked.any(1)[states].nonzero().squeeze(1)
-            rows, ranks, positions, tokens = choose(
-                how,
-                scores,
-                part[2],
-                states[filling],
-                uniforms=None if uniforms is None else _next_uniforms(uniforms, trajectories, some[filling], how),
-            )
-            rows = filling[rows]
+            ahead = None if uniforms is None else _next_uniforms(uniforms, trajectories, some[filling], how)
+            drawn = choose(how, scores, part[2], states[filling], None if ahead is None else ahead[:, :, 0])
+            if how.on_error == "redraw" and ahead is not None:
+                drawn = _right_ones(how, scores, part[2], states[filling], ahead, trajectories, some[filling], drawn)
+            rows, ranks, positions, tokens = filling[drawn[0]], *drawn[1:]
             if taking_back is not None:
                 tokens = taking_back.drawn(scores, states[rows], some[rows], positions, tokens)
 
@@ -129,12 +127,43 @@ def draw_uniforms(how: Decoding, trajectories: Trajectories, generator: torch.Ge
     if not get_strategy(how.strategy).draws:
         return None
     responses = trajectories.responses
-    return fresh_uniforms((len(responses), trajectories.most_positions, 2), generator, responses.device)
+    return fresh_uniforms((len(responses), trajectories.most_positions * how.tries, 2), generator, responses.device)
 
 
 def _next_uniforms(uniforms: Tensor, trajectories: Trajectories, some: Tensor, how: Decoding) -> Tensor:
-    """The uniforms `(A, C, 2)` of the next choices of some trajectories `(A,)`, from those of all choices."""
+    """The uniforms `(A, C, D, 2)` of the next choices of some trajectories `(A,)`, from those of all choices."""
+    uniforms = uniforms.unflatten(1, (-1, how.tries))  # (T, M, D, 2)
     most = uniforms.shape[1]
     ahead = torch.arange(min(how.tokens_per_step or most, most), device=some.device)
     places = trajectories.filled[some, None] + ahead  # (A, C)
     return uniforms[some[:, None], places.clamp_max(most - 1)]
+
+
+def _right_ones(
+    how: Decoding,
+    scores: StateScores,
+    definite: Tensor,
+    states: Tensor,
+    uniforms: Tensor,
+    trajectories: Trajectories,
+    some: Tensor,
+    drawn: tuple[Tensor, Tensor, Tensor, Tensor],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The first right decision of each of some trajectories, int64 `(A,)`; the last one drawn where none is right.
+
+    It takes and returns what `choose` does; `drawn` is the first decision, uniforms `(A, C, D, 2)` are those of all.
+    """
+    for draw in range(1, how.tries):
+        rows, _, positions, tokens = drawn
+        wrong = torch.zeros_like(states, dtype=torch.bool)
+        wrong[rows[trajectories.wrong(some[rows], positions, tokens)]] = True  # (A,)
+        again = wrong.nonzero().squeeze(1)
+        if not len(again):
+            break
+        fresh = choose(how, scores, definite, states[again], uniforms[again, :, draw])
+        parts = zip(drawn, (again[fresh[0]], *fresh[1:]), strict=True)
+        kept = ~wrong[rows]
+        joined = [torch.cat([before[kept], after]) for before, after in parts]
+        order = joined[0].argsort(stable=True)
+        drawn = (joined[0][order], joined[1][order], joined[2][order], joined[3][order])
+    return drawn

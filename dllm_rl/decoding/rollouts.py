@@ -184,7 +184,7 @@ def rollout(
         model,
         trajectories,
         how,
-        uniforms=_checked(noise, generator, trajectories),
+        uniforms=_checked(noise, generator, trajectories, how.tries),
         generator=generator,
         max_tokens=max_tokens,
         max_masked=max_masked,
@@ -193,13 +193,15 @@ def rollout(
     return record.result(num_generations)
 
 
-def _checked(noise: Tensor | None, generator: torch.Generator | None, trajectories: Trajectories) -> Tensor | None:
-    """The uniforms `(T, M, 2)` that were given for a roll-out, on its device."""
+def _checked(
+    noise: Tensor | None, generator: torch.Generator | None, trajectories: Trajectories, tries: int
+) -> Tensor | None:
+    """The uniforms `(T, M · D, 2)` that were given for a roll-out, on its device."""
     if noise is None:
         return None
     if generator is not None:
         raise ValueError("a roll-out takes a generator or noise, not both; leave one of them out")
-    shape = (len(trajectories.responses), trajectories.most_positions, 2)
+    shape = (len(trajectories.responses), trajectories.most_positions * tries, 2)
     if noise.shape != shape or noise.dtype != torch.float64:
         raise ValueError(f"noise is {noise.dtype} {tuple(noise.shape)}; give float64 {shape}, see puzzle_noise")
     return noise.to(trajectories.responses.device)

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from dllm_rl.decoding.strategies import Strategy, get_strategy
 from dllm_rl.policy import PolicyConfig
 
-OnError = Literal["end", "continue", "correct"]
+OnError = Literal["end", "continue", "correct", "redraw"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,9 @@ class Decoding:
         policy: Temperatures, for the strategies that draw, and for what a roll-out records.
         take_back: Which tokens are masked again or replaced, and for how many passes; None is none.
         on_error: What a wrong token at a judged position does: "end" the decode after the step that wrote it,
-            "continue" with it on the board, or "correct" it, the answer's token being written in its place.
+            "continue" with it on the board, or "correct" it, the answer's token being written in its place. "redraw"
+            draws another decision from the same forward pass, `draws` in all, and ends where none is right.
+        draws: Decisions that "redraw" draws at most.
 
     Raises:
         ValueError: The strategy or `on_error` is unknown; `tokens_per_step` is too small; a limit comes with a strategy
@@ -143,6 +145,7 @@ class Decoding:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     take_back: TakeBack | None = None
     on_error: OnError = "continue"
+    draws: int = 32
 
     def __post_init__(self) -> None:
         strategy = get_strategy(self.strategy)
@@ -150,6 +153,13 @@ class Decoding:
             raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1, or None for no bound")
         if self.on_error not in get_args(OnError):
             raise ValueError(f"on_error={self.on_error!r} is unknown; use one of {get_args(OnError)}")
+        if self.draws < 1:
+            raise ValueError(f"draws={self.draws} must be at least 1")
+        if self.on_error == "redraw" and not strategy.sample_position:
+            raise ValueError(
+                f"on_error='redraw' needs a strategy that draws, as strategy {strategy.name!r} would choose the same "
+                "again; use 'policy'"
+            )
         if self.limit is not None:
             self._check_limit(strategy)
         if self.take_back is not None and strategy.draws:
@@ -161,6 +171,11 @@ class Decoding:
             raise ValueError(
                 f"on_error={self.on_error!r} leaves no error to take back; use on_error='continue' with take_back"
             )
+
+    @property
+    def tries(self) -> int:
+        """Decisions that a step may draw, one of which is taken."""
+        return self.draws if self.on_error == "redraw" else 1
 
     def _check_limit(self, strategy: Strategy) -> None:
         if not isinstance(self.limit, Threshold | EntropyBound):

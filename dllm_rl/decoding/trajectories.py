@@ -58,9 +58,18 @@ class Trajectories:
         return distinct[:, 1:], distinct[:, 0], inverse
 
     def wrong(self, trajectories: Tensor, positions: Tensor, tokens: Tensor) -> Tensor:
-        """bool `(B,)`: whether tokens are wrong ones at judged positions; the arguments are int64 `(B,)`."""
-        of = self.problem_of[trajectories]
-        return self.problems.judged[of, positions] & (self.problems.answers[of, positions] != tokens)
+        """bool `(B,)`: whether tokens are wrong ones at judged positions; the arguments are int64 `(B,)`.
+
+        Where several answers are right, all judged tokens of a decision that leaves none are wrong.
+        """
+        problems, of = self.problems, self.problem_of[trajectories]
+        judged = problems.judged[of, positions]
+        if not problems.several:
+            return judged & (problems.answers[of, positions] != tokens)
+        deciding, decision = trajectories.unique(return_inverse=True)  # (A,), (B,)
+        states = self.responses[deciding]
+        states[decision, positions] = tokens
+        return judged & ~problems.completable(states, self.problem_of[deciding])[decision]
 
     def write(self, trajectories: Tensor, positions: Tensor, tokens: Tensor, wrong: Tensor, on_error: OnError) -> None:
         """Fill positions; takes what `wrong` took and gave, and a trajectory may come several times."""
@@ -73,7 +82,7 @@ class Trajectories:
     def ended(self, on_error: OnError) -> Tensor:
         """bool `(T,)`: which are complete or, if errors end them, hold an error."""
         complete = self.filled >= self.to_fill
-        return complete | self.errors if on_error == "end" else complete
+        return complete | self.errors if on_error in ("end", "redraw") else complete
 
 
 def micro_batches(masked: Tensor, length: int, max_tokens: int, max_masked: int | None) -> Iterator[tuple[int, int]]:

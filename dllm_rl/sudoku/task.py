@@ -14,6 +14,7 @@ from sudoku_env.board import conflicts
 from sudoku_env.logic import definite_cells, rule_index
 from sudoku_env.order import easiest_tier, ladder_rounds, random_order_tiers, tier_shares
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, reference_ids
+from sudoku_env.solver import solve_batch
 
 Tail = Literal["free", "prefill", "scored"]
 
@@ -37,10 +38,12 @@ class PuzzleBatch(UnmaskBatch):
     Attributes:
         layout: The layout of the first puzzle; cell positions, digit ids and the mask are common to all.
         rule: Cells definite under this rule (or group of rules) of `sudoku_env.definite_cells` are S1.
+        any_answer: Whether every completion of a board is right, and wrong what leaves none.
     """
 
     layout: TokenLayout
     rule: str = "singles"
+    any_answer: bool = False
 
     tier_shares = staticmethod(tier_shares)
 
@@ -126,6 +129,21 @@ class PuzzleBatch(UnmaskBatch):
         cells = torch.from_numpy(definite_cells(self.boards(responses), self.rule) > 0).to(found.device)
         found[:, torch.tensor(self.layout.cell_positions, device=found.device)] = cells
         return found & (responses == self.mask_id)
+
+    @property
+    def several(self) -> bool:
+        """Whether every completion is right."""
+        return self.any_answer
+
+    def completable(self, responses: Tensor, of: Tensor) -> Tensor:
+        """Whether boards can still be completed; one with a token that is no digit in a cell cannot."""
+        if not self.any_answer:
+            return super().completable(responses, of)
+        boards = self.boards(responses)
+        digits = torch.from_numpy(boards > 0).to(responses.device)
+        written = responses[:, torch.tensor(self.layout.cell_positions, device=responses.device)] != self.mask_id
+        found = torch.from_numpy(solve_batch(boards)[1] > 0).to(responses.device)
+        return found & (digits == written).all(1)
 
     def contradictions(self, responses: Tensor, of: Tensor) -> Tensor:
         """The open cells whose digit stands twice in a unit, or that hold no digit, bool `(N, R)`."""

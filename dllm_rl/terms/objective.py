@@ -3,9 +3,12 @@
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
+import torch
+
 from dllm_rl.terms.closed_form import ClosedFormConfig, ExpectedValue, LogExpectation
 from dllm_rl.terms.cross_entropy import CrossEntropy, CrossEntropyConfig
 from dllm_rl.terms.expected_reward import ExpectedReward, ExpectedRewardConfig
+from dllm_rl.terms.judged_decisions import JudgedDecisions, JudgedDecisionsConfig
 from dllm_rl.terms.policy_gradient import PolicyGradient, PolicyGradientConfig
 from dllm_rl.terms.states import Term
 from dllm_rl.terms.values import Values
@@ -17,13 +20,16 @@ CONFIGS = (
     ExpectedRewardConfig,
     ClosedFormConfig,
     CrossEntropyConfig,
+    JudgedDecisionsConfig,
 )
 SAMPLED_ALONE = ("clip_low", "clip_high", "advantage_baseline", "advantage_scale")
 """Options of the first term as it is sampled; in closed form it has no ratio, no clip and no advantage."""
 
 
 @dataclass
-class ObjectiveConfig(CrossEntropyConfig, ClosedFormConfig, ExpectedRewardConfig, PolicyGradientConfig):
+class ObjectiveConfig(
+    JudgedDecisionsConfig, CrossEntropyConfig, ClosedFormConfig, ExpectedRewardConfig, PolicyGradientConfig
+):
     """Parameters of the objective, those of its terms among them.
 
     Raises:
@@ -43,7 +49,7 @@ class ObjectiveConfig(CrossEntropyConfig, ClosedFormConfig, ExpectedRewardConfig
         check_choice("reduction", self.reduction, Reduction)
         if not 0 < self.state_fraction <= 1:
             raise ValueError(f"state_fraction must lie in (0, 1], got {self.state_fraction}; 1 takes every state")
-        if not (self.rl_weight or self.sft_weight or self.ce_weight):
+        if not (self.rl_weight or self.sft_weight or self.ce_weight or self.judged_weight):
             raise ValueError("no term of the objective has a weight; set rl_weight, sft_weight or ce_weight")
         if self.objective == "closed":
             self._check_closed_form()
@@ -67,10 +73,11 @@ class ObjectiveConfig(CrossEntropyConfig, ClosedFormConfig, ExpectedRewardConfig
         """Whether the first term is in closed form and has a weight, so that it asks what states are worth."""
         return self.objective == "closed" and self.rl_weight > 0
 
-    def terms(self, values: Values | None = None) -> list[Term]:
+    def terms(self, values: Values | None = None, generator: torch.Generator | None = None) -> list[Term]:
         """The terms that have a weight.
 
         Args:
+            generator: Source of randomness of judged decisions; None is torch's global one.
             values: What states that follow are worth, needed in closed form alone (`needs_values`).
 
         Raises:
@@ -90,4 +97,6 @@ class ObjectiveConfig(CrossEntropyConfig, ClosedFormConfig, ExpectedRewardConfig
                 found.append(ExpectedValue(self.rl_weight, values))
         if self.ce_weight:
             found.append(CrossEntropy(self))
+        if self.judged_weight:
+            found.append(JudgedDecisions(self, generator))
         return found

@@ -53,6 +53,7 @@ class VisitedStates:
 
     Attributes:
         states: The states.
+        chosen: int64 `(N,)`, their numbers among those of the roll-out.
         state: int64 `(B,)`, the state of each decision.
         at: int64 `(B,)` each, the decisions' trajectories and steps: their places in tables `(T, K)`.
         logprobs: `(B,)`, log π(a|s) now; with a gradient where a term asks for it (`Term.of_decisions`).
@@ -63,6 +64,7 @@ class VisitedStates:
     """
 
     states: ScoredStates
+    chosen: Tensor
     state: Tensor
     at: tuple[Tensor, Tensor]
     logprobs: Tensor

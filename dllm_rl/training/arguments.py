@@ -8,7 +8,7 @@ from dllm_rl.terms.objective import ObjectiveConfig
 from llm_rl.core._checks import check_choice
 from llm_rl.training.arguments import RunArguments, check_rate, part_of
 
-RolloutOnError = Literal["end", "correct"]
+RolloutOnError = Literal["end", "correct", "redraw"]
 
 
 @dataclass
@@ -25,7 +25,10 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     )
     on_error: RolloutOnError = field(
         default="end",
-        metadata={"help": "A wrong token ends the trajectory (end), or is replaced by the answer's (correct)."},
+        metadata={
+            "help": "A wrong token ends the trajectory (end), is replaced by the answer's (correct), or the decision is "
+            "drawn again, up to judged_draws times (redraw)."
+        },
     )
     position_temperature_end: float | None = field(
         default=None, metadata={"help": "T_pos at the end of training, reached linearly; None: constant."}

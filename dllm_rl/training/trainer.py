@@ -205,6 +205,16 @@ class UnmaskTrainer(BufferedTrainer):
         else:
             self.accelerator.backward(scale * (rl + sft))
 
+    def _how(self) -> Decoding:
+        """How roll-outs are decoded now."""
+        return Decoding(
+            "policy",
+            tokens_per_step=self.args.tokens_per_step,
+            policy=self.policy,
+            on_error=self.args.on_error,
+            draws=self.args.judged_draws,
+        )
+
     def _make_rollout(self, model: nn.Module, inputs: dict[str, UnmaskBatch]) -> list[Rollout]:
         problems = inputs["problems"].to(self.args.device)
         first = (self._slot * self.args.world_size + self.args.process_index) * len(problems)
@@ -213,12 +223,10 @@ class UnmaskTrainer(BufferedTrainer):
             self.state.global_step,
             range(first, first + len(problems)),
             self.args.num_generations,
-            int((problems.responses == problems.mask_id).sum(1).max()),
+            int((problems.responses == problems.mask_id).sum(1).max()) * self._how().tries,
         )
         self.policy = self.args.policy_config(self.state.global_step / self.state.max_steps)
-        how = Decoding(
-            "policy", tokens_per_step=self.args.tokens_per_step, policy=self.policy, on_error=self.args.on_error
-        )
+        how = self._how()
         record = rollout(
             model,
             problems,

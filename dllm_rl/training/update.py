@@ -72,13 +72,13 @@ def objective_pass(
         max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
             is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
         values: What states that follow are worth, needed with `objective="closed"` and an `rl_weight` alone.
-        generator: Source of randomness of `state_fraction`; None is torch's global one. Ratios of decisions whose state
-            is not drawn count as 1, as they are on a fresh roll-out alone.
+        generator: Source of randomness of `state_fraction` and of judged decisions; None is torch's global one. Ratios
+            of decisions whose state is not drawn count as 1, as they are on a fresh roll-out alone.
 
     Raises:
         ValueError: A budget does not hold one state, or the values are missing.
     """
-    terms = config.terms(values)
+    terms = config.terms(values, generator)
     valued = [(term, term.over(rollout)) for term in terms]
     totals = dict.fromkeys((term.name for term in terms), 0.0)
     shares: dict[str, tuple[float, float]] = {}
@@ -139,6 +139,7 @@ def visited_states(
             logprobs = action_logprobs(scores, state, rollout.positions[at], rollout.tokens[at], rollout.policy)
         ratio[at] = importance_ratio(logprobs.detach(), rollout.old_logprobs[at])
         yield VisitedStates(
+            chosen=chosen,
             states=ScoredStates(problems, responses, of, rollout.definite[chosen], scores, rollout.policy),
             state=state,
             at=at,

@@ -1,0 +1,121 @@
+"""The expected reward of a whole decision, by decisions that are drawn and judged at each state that was visited.
+
+    F(s) = E_{a ~ π(·|s)} [r(s, a)]
+
+with a the k positions and tokens of a decision and r = 1 where what is written can still be completed. It is for whole
+decisions what f is for the first of their positions, and needs no answer to compare with. One forward pass gives the
+distribution of all decisions and a judge costs next to nothing, so M of them are drawn and judged:
+
+    ∇ log F ≈ Σ_m (r_m / Σ r − 1/M) ∇ log π(a_m|s)        ∇ F ≈ Σ_m (r_m − mean r) / (M − 1) ∇ log π(a_m|s)
+
+The second is unbiased. The first is self-normalized, 0 where all of the M are right or none is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from dllm_rl.decoding.choosing import draw_positions
+from dllm_rl.decoding.noise import fresh_uniforms, inverse_cdf
+from dllm_rl.decoding.rollouts import Rollout
+from dllm_rl.policy import PolicyConfig, StateScores, action_logprobs
+from dllm_rl.terms.expected_reward import FForm
+from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
+from llm_rl.core._checks import check_choice
+
+
+@dataclass
+class JudgedDecisionsConfig:
+    """Parameters of judged decisions, which are off by default."""
+
+    judged_weight: float = field(default=0.0, metadata={"help": "Weight of the expected reward of whole decisions."})
+    judged_draws: int = field(default=32, metadata={"help": "M: decisions that are drawn and judged at each state."})
+    judged_form: FForm = field(
+        default="log", metadata={"help": "The term is of the expectation itself (linear), or of its logarithm (log)."}
+    )
+
+    def __post_init__(self) -> None:
+        check_choice("judged_form", self.judged_form, FForm)
+        if not self.judged_weight >= 0:
+            raise ValueError(f"judged_weight must be 0 or larger, got {self.judged_weight}")
+        if self.judged_draws < 2:
+            raise ValueError(f"judged_draws={self.judged_draws} must be at least 2, as decisions are compared")
+
+
+def draw_decisions(scores: StateScores, uniforms: Tensor, policy: PolicyConfig) -> tuple[Tensor, Tensor]:
+    """M decisions at each of N scored states.
+
+    Args:
+        scores: The policy at N states.
+        uniforms: float64 `(N, M, k, 2)` in [0, 1), for the positions and the tokens of a decision.
+        policy: Temperatures.
+
+    Returns:
+        Positions in the order of choice and tokens, int64 `(N, M, k)` each, -1 behind the last masked position.
+    """
+    count, draws, most, _ = uniforms.shape
+    logprobs = scores.position_logprobs.detach().repeat_interleave(draws, 0)  # (N·M, R)
+    flat = uniforms.flatten(0, 1)  # (N·M, k, 2)
+    rows, ranks, columns = draw_positions(logprobs, most, flat[..., 0])  # (B,) each
+    at = scores.row_of[rows // draws, columns]
+    drawn = inverse_cdf(scores.logits.detach()[at] / policy.token_temperature, flat[rows, ranks, 1])
+    positions = torch.full((count * draws, most), -1, device=columns.device)
+    tokens = positions.clone()
+    positions[rows, ranks], tokens[rows, ranks] = columns, drawn
+    return positions.view(count, draws, most), tokens.view(count, draws, most)
+
+
+def are_right(states: ScoredStates, positions: Tensor, tokens: Tensor) -> Tensor:
+    """bool `(N, M)`: which decisions, int64 `(N, M, k)` each as `draw_decisions` gives them, leave a completion."""
+    count, draws, _ = positions.shape
+    written = states.responses.repeat_interleave(draws, 0)  # (N·M, R)
+    rows, ranks = (positions.flatten(0, 1) >= 0).nonzero(as_tuple=True)
+    written[rows, positions.flatten(0, 1)[rows, ranks]] = tokens.flatten(0, 1)[rows, ranks]
+    return states.problems.completable(written, states.of.repeat_interleave(draws)).view(count, draws)
+
+
+def decision_weights(right: Tensor, form: FForm) -> Tensor:
+    """What ∇ log π(a_m|s) is weighed by, `(N, M)`, from which of the M decisions are right, bool `(N, M)`."""
+    rewards = right.double()
+    draws, mean = rewards.shape[1], rewards.mean(1, keepdim=True)
+    if form == "linear":
+        return (rewards - mean) / (draws - 1)
+    return torch.where(mean > 0, rewards / (draws * mean.clamp_min(1 / draws)) - 1 / draws, 0.0)
+
+
+class JudgedDecisions(Term):
+    """F, or log F, of each visited state; logs `decisions_right`, the share of the drawn ones that are right."""
+
+    name: ClassVar[str] = "judged"
+    at_rl_rate: ClassVar[bool] = True
+
+    def __init__(self, config: JudgedDecisionsConfig, generator: torch.Generator | None = None) -> None:
+        self.config, self.generator = config, generator
+
+    def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
+        """Decisions fill as many positions as those of the roll-out; see `Term.over`."""
+        config, device = self.config, rollout.responses.device
+        shape = (len(rollout.responses), config.judged_draws, rollout.positions.shape[2], 2)
+        uniforms = fresh_uniforms(shape, self.generator, device)  # of all states, however they are cut into passes
+
+        def value(visited: VisitedStates) -> TermValue:
+            states = visited.states
+            positions, tokens = draw_decisions(states.scores, uniforms[visited.chosen], states.policy)  # (N, M, k)
+            right = are_right(states, positions, tokens)  # (N, M)
+            state_of = torch.arange(len(right), device=device).repeat_interleave(right.shape[1])
+            logprobs = action_logprobs(
+                states.scores, state_of, positions.flatten(0, 1), tokens.flatten(0, 1), states.policy
+            ).view(right.shape)
+
+            # The value is F or its logarithm, the gradient that of the drawn decisions.
+            weights = decision_weights(right, config.judged_form).to(logprobs.dtype)
+            mean = right.to(logprobs.dtype).mean(1)
+            level = mean if config.judged_form == "linear" else torch.where(mean > 0, mean.clamp_min(1e-9).log(), 0.0)
+            drawn = (weights * logprobs).sum(1)
+            total = ((level + drawn - drawn.detach()) * visited.visits()).sum() * config.judged_weight
+            return TermValue(total, {"decisions_right": (int(right.sum()), right.numel())})
+
+        return value
