@@ -26,8 +26,8 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     on_error: RolloutOnError = field(
         default="end",
         metadata={
-            "help": "A wrong token ends the trajectory (end), is replaced by the answer's (correct), or the decision is "
-            "drawn again, up to judged_draws times (redraw)."
+            "help": "A wrong token ends the trajectory (end), is replaced by the answer's (correct), or the decision "
+            "is drawn again, up to judged_draws times (redraw)."
         },
     )
     position_temperature_end: float | None = field(

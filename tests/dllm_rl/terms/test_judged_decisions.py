@@ -1,0 +1,159 @@
+"""Judged decisions: their weights by hand, their gradient by enumeration, and what leaves a completion."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from dllm_rl import Decoding, rollout
+from dllm_rl.decoding.noise import fresh_uniforms
+from dllm_rl.policy import PolicyConfig, action_logprobs, scores_of
+from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.judged_decisions import JudgedDecisionsConfig, decision_weights, draw_decisions
+from sudoku_env import generate, solve_batch
+from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, trainer, warm_model
+
+POLICY = PolicyConfig(position_temperature=0.7, token_temperature=1.3)
+
+
+def test_weights_by_hand() -> None:
+    """One right of four: r/Σr − 1/M is 3/4 and −1/4; linear (r − 1/4) / 3. All right, or none: nothing."""
+    right = torch.tensor([[False, True, False, False], [True] * 4, [False] * 4])
+    expected = torch.tensor([[-1 / 4, 3 / 4, -1 / 4, -1 / 4], [0.0] * 4, [0.0] * 4], dtype=torch.float64)
+    torch.testing.assert_close(decision_weights(right, "log"), expected)
+    torch.testing.assert_close(
+        decision_weights(right, "linear"), torch.where(right.any(1, True), expected / 0.75, 0) / 4
+    )
+
+
+@pytest.mark.parametrize("changes", [{"judged_draws": 1}, {"judged_weight": -1.0}, {"judged_form": "square"}])
+def test_bad_options_are_refused(changes: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        JudgedDecisionsConfig(**changes)
+
+
+def decisions_of_two(masked: Tensor, vocabulary: int) -> list[tuple[list[int], list[int]]]:
+    """All ordered decisions of two positions of one state, bool `(R,)`."""
+    places = masked.nonzero().squeeze(1).tolist()
+    tokens = list(itertools.product(range(vocabulary), repeat=2))
+    return [(list(pair), list(both)) for pair in itertools.permutations(places, 2) for both in tokens]
+
+
+def test_the_linear_estimate_is_unbiased() -> None:
+    """All pairs of decisions of two positions, weighted by their probability, give the gradient of F."""
+    generator = torch.Generator().manual_seed(0)
+    masked = torch.tensor([[True, False, True, True]])
+    logits = torch.randn(3, 2, dtype=torch.float64, generator=generator).requires_grad_()
+    every = decisions_of_two(masked[0], 2)
+    positions, tokens = (torch.tensor(column) for column in zip(*every, strict=True))  # (E, 2) each
+    right = torch.rand(len(every), generator=generator) < 0.4
+    logprobs = action_logprobs(
+        scores_of(logits, masked, POLICY), torch.zeros(len(every), dtype=torch.long), positions, tokens, POLICY
+    )
+    probability = logprobs.exp()
+    assert float(probability.sum().detach()) == pytest.approx(1)
+    (expected,) = torch.autograd.grad(probability[right].sum(), logits, retain_graph=True)
+
+    number = torch.arange(len(every))
+    first, second = (column.flatten() for column in torch.meshgrid(number, number, indexing="ij"))
+    weights = decision_weights(torch.stack([right[first], right[second]], 1), "linear")
+    drawn = weights[:, 0] * logprobs[first] + weights[:, 1] * logprobs[second]
+    chance = (probability[first] * probability[second]).detach()
+    (found,) = torch.autograd.grad((chance * drawn).sum(), logits)
+    torch.testing.assert_close(found, expected)
+
+
+def test_drawn_decisions_come_with_their_probability() -> None:
+    generator = torch.Generator().manual_seed(1)
+    masked = torch.tensor([[True, True, False, True]])
+    scores = scores_of(torch.randn(3, 2, dtype=torch.float64, generator=generator), masked, POLICY)
+    draws = 20_000
+    positions, tokens = draw_decisions(scores, fresh_uniforms((1, draws, 2, 2), generator, masked.device), POLICY)
+    every = decisions_of_two(masked[0], 2)
+    all_positions, all_tokens = (torch.tensor(column) for column in zip(*every, strict=True))
+    logprobs = action_logprobs(scores, torch.zeros(len(every), dtype=torch.long), all_positions, all_tokens, POLICY)
+    for index, share in enumerate(logprobs.exp().tolist()):
+        same = (positions[0] == all_positions[index]).all(1) & (tokens[0] == all_tokens[index]).all(1)
+        assert abs(int(same.sum()) - draws * share) < 5 * math.sqrt(draws * share * (1 - share))
+
+
+def several(count: int) -> PuzzleBatch:
+    return replace(sudoku_task().batch(puzzles(count)), any_answer=True)
+
+
+def test_what_can_be_completed_is_what_a_grid_agrees_with() -> None:
+    """Of the grids that there are of 4×4, those that agree with what is written."""
+    problems = several(1)
+    grids = np.unique(generate(3000, size=4, seed=5).solutions, axis=0)
+    assert len(grids) == 288
+    digit_ids = torch.tensor(np.broadcast_to(problems.layout.digit_ids, (16, 4)))
+    digits = digit_ids[torch.arange(16), torch.from_numpy(grids).long() - 1]  # (288, 16)
+    generator = torch.Generator().manual_seed(2)
+    cells = torch.tensor(problems.layout.cell_positions)
+    states = problems.responses.repeat(200, 1)
+    picked = digits[torch.randint(288, (200,), generator=generator)]
+    mixed = torch.where(torch.rand(200, 16, generator=generator) < 0.2, picked.roll(1, 0), picked)
+    states[:, cells] = torch.where(torch.rand(200, 16, generator=generator) < 0.6, problems.mask_id, mixed)
+    written = states[:, cells] != problems.mask_id
+    agrees = ((states[:, None, cells] == digits) | ~written[:, None]).all(2).any(1)
+    found = problems.completable(states, torch.zeros(200, dtype=torch.long))
+    assert torch.equal(found, agrees) and 20 < int(found.sum()) < 180
+    states[:, cells[0]] = problems.layout.digit_ids.max() + 1
+    assert not bool(problems.completable(states, torch.zeros(200, dtype=torch.long)).any())
+
+
+def test_where_one_answer_is_right_a_state_with_another_token_cannot_be_completed() -> None:
+    problems = sudoku_task().batch(puzzles(2))
+    of = torch.tensor([0, 1])
+    assert problems.completable(problems.responses, of).tolist() == [True, True]
+    wrong = problems.responses.clone()
+    place = int((problems.judged[0] & (wrong[0] == problems.mask_id)).nonzero()[0])
+    wrong[0, place] = int(
+        problems.answers[0][problems.judged[0] & (problems.answers[0] != problems.answers[0, place])][0]
+    )
+    assert problems.completable(wrong, of).tolist() == [False, True]
+
+
+def test_a_wrong_decision_is_drawn_again() -> None:
+    """Of sixteen draws few trajectories end, and what is written of those that live can be completed."""
+    problems = several(4)
+    how = Decoding("policy", tokens_per_step=3, policy=PolicyConfig(1.0, 1.0), on_error="redraw", draws=16)
+    generator = torch.Generator().manual_seed(3)
+    record = rollout(warm_model().double(), problems, how, num_generations=8, generator=generator)
+    once = rollout(
+        warm_model().double(), problems, replace(how, on_error="end"), num_generations=8, generator=generator
+    )
+    assert int(record.errors.sum()) < int(once.errors.sum())
+    assert bool(problems.completable(record.responses, record.problem_of).all())
+    filled = record.state_of[~record.errors]
+    assert bool((filled >= 0).sum(1).eq(record.decisions[~record.errors]).all())
+
+
+def test_the_trainer_raises_the_share_of_right_decisions(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    task = sudoku_task()
+    changes = {"rl_weight": 0.0, "sft_weight": 0.0, "judged_weight": 1.0, "tokens_per_step": 3, "on_error": "redraw"}
+    run = trainer(
+        tmp_path, task=task, max_steps=25, learning_rate=3e-3, token_temperature=1.0, reduction="mean", **changes
+    )
+    run.train()
+    shares = logged(run, "decisions_right")
+    assert sum(shares[-5:]) > sum(shares[:5])
+    assert not logged(run, "objective_rl") and logged(run, "objective_judged")[0] < 0
+
+
+def test_solved_boards_of_several_answers_are_grids() -> None:
+    problems = several(3)
+    how = Decoding("policy", policy=PolicyConfig(1.0, 1.0), on_error="redraw")
+    record = rollout(warm_model(), problems, how, generator=torch.Generator().manual_seed(4))
+    last = record.state_of.gather(1, (record.live.sum(1) - 1)[:, None]).squeeze(1)
+    states = record.responses[last]
+    rows = torch.arange(len(states))
+    places, tokens = record.positions[rows, record.live.sum(1) - 1, 0], record.tokens[rows, record.live.sum(1) - 1, 0]
+    states = states.clone()
+    states[rows, places] = tokens
+    boards = problems.boards(states[record.solved])
+    assert len(boards) and (solve_batch(boards)[1] == 1).all() and (boards > 0).all()
