@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from sudoku_env.puzzles import read_prompts as read_prompts
     from sudoku_env.puzzles import read_puzzles as read_puzzles
     from sudoku_env.rating import rate as rate
+    from sudoku_env.solver import completable as completable
     from sudoku_env.solver import count_solutions as count_solutions
     from sudoku_env.solver import solve as solve
     from sudoku_env.solver import solve_batch as solve_batch
@@ -82,6 +83,7 @@ _HOMES = {
     "UnmaskRules": "sudoku_env.envs.unmask_rules",
     "build_prompt": "sudoku_env.prompts.text",
     "chat_rows": "sudoku_env.chat.rows",
+    "completable": "sudoku_env.solver",
     "count_solutions": "sudoku_env.solver",
     "decode_gif": "sudoku_env.envs.rendering",
     "default_puzzles": "sudoku_env.puzzles",

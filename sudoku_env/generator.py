@@ -1,4 +1,4 @@
-"""Seeded generator of puzzles with one solution."""
+"""Seeded generator of puzzles with one solution, or with any number of them."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from sudoku_env.board import geometry
+from sudoku_env.answers import check_answers
+from sudoku_env.board import Board, geometry
 from sudoku_env.errors import BoardError
 from sudoku_env.grids import reduced_grids
 from sudoku_env.kernels.generate import FEWEST, GIVEN_UP, PUZZLE, Recipe, generate_range, new_bench
@@ -21,6 +22,8 @@ from sudoku_env.logic import RULE_GROUPS, rule_index
 from sudoku_env.puzzles import Puzzles
 
 DEFAULT_CLUES: dict[int, tuple[int, int]] = {4: (5, 7), 6: (14, 18), 9: (30, 36), 16: (140, 160)}
+FEW_CLUES: dict[int, tuple[int, int]] = {4: (0, 3), 6: (0, 8), 9: (0, 20), 16: (0, 64)}
+"""Where any answer is right; nearly all such boards have several solutions."""
 SYMMETRIES = ("rotational", "quarter", "horizontal", "vertical", "diagonal", "antidiagonal")
 BAR_DELAY = 3.0
 CHUNK_SECONDS = 0.1
@@ -37,19 +40,21 @@ def generate(
     rule: str | None = None,
     exact: bool = False,
     symmetry: str | None = None,
+    answers: str = "one",
     seed: int,
     first: int = 0,
     threads: int = 1,
     progress: bool | None = None,
     attempts: int = 1000,
 ) -> Puzzles:
-    """Random puzzles, each with exactly one solution.
+    """Random puzzles, each with exactly one solution, or with `answers="any"` with one or several.
 
     A random filled grid is thinned out, clue by clue in a random order, as long as the rule still solves it; if it
     does not come out as wanted, a new grid is drawn. Grids are uniform for sizes 4, 6 and 9: any two are equally likely
     (up to the 64 bits of the seed). Those of size 16 come from a randomized search that prefers no row, column, box or
     digit, so a grid and its images under the symmetries of Sudoku are equally likely, but others need not be. Solutions
-    of puzzles are uniform only as far as no grid is passed over: what is hard to come by favors some grids.
+    of puzzles are uniform only as far as no grid is passed over: what is hard to come by favors some grids. With
+    `answers="any"` random cells of the grid are the clues, and it is the solution that is returned.
 
     Puzzle k depends on the seed, k and the other arguments, but on neither `n`, `first`, `threads` nor the machine: a
     larger `n` only appends, and `first` skips what comes before.
@@ -58,7 +63,8 @@ def generate(
         n: Number of puzzles.
         size: Board size, one of `SIZES`.
         clues: Number of filled cells, or an inclusive range from which it is drawn uniformly for each puzzle. None:
-            `DEFAULT_CLUES[size]`; with `minimal` or `exact` whatever is left when nothing more can go.
+            `DEFAULT_CLUES[size]`, with `answers="any"` `FEW_CLUES[size]`, of which 0 is one; with `minimal` or `exact`
+            whatever is left when nothing more can go.
         minimal: No clue can go without losing uniqueness. The rule then does not guide the thinning; minimal puzzles
             for which it or the number of clues is wrong are thrown away.
         rule: The hardest rule that a solution by logic may need: a name of `logic.RULES`, or a group of them
@@ -67,6 +73,8 @@ def generate(
         symmetry: Symmetry of the pattern of clues, one of `SYMMETRIES`: "rotational" is a half turn, "quarter" a
             quarter turn, "horizontal" mirrors top and bottom, "vertical" left and right, "diagonal" and
             "antidiagonal" mirror at these. Of a range of clues only the numbers that such patterns have are drawn.
+        answers: "any" leaves it open how many solutions a puzzle has; `minimal`, `rule`, `exact` and `symmetry`, which
+            are about puzzles with one, do not go with it.
         seed: Any integer in [0, 2⁶⁴).
         first: Number of the first puzzle, in [0, 2⁶²).
         threads: Threads to share the work.
@@ -80,8 +88,16 @@ def generate(
     Raises:
         BoardError: An argument is out of range, arguments contradict each other, or `attempts` grids did not give such
             a puzzle; the message says how few clues were reached.
+        SudokuError: `answers` is unknown.
         TypeError: A number is not an integer.
     """
+    if check_answers(answers) == "any":
+        if minimal or rule is not None or exact or symmetry is not None:
+            raise BoardError('minimal, rule, exact and symmetry are for answers="one"; leave them out with "any"')
+        bounds = _clue_bounds(FEW_CLUES[geometry(size).size] if clues is None else clues, size, lowest=0)
+        whole = {"size": size, "clues": size * size, "threads": threads, "progress": progress, "attempts": attempts}
+        grids = generate(n, seed=seed, first=first, **whole).solutions  # type: ignore[arg-type]
+        return Puzzles(_random_clues(grids, bounds, index(seed), index(first)), grids)
     table = geometry(size)
     n, seed, first, threads, attempts = (index(number) for number in (n, seed, first, threads, attempts))
     if n < 0 or attempts < 1 or threads < 1 or not 0 <= seed < 2**64 or not 0 <= first < 2**62:
@@ -236,13 +252,7 @@ def _targets(
     """The numbers of clues to draw from, int64 `(T,)`; empty for as few as possible."""
     if clues is None:
         return np.zeros(0, dtype=np.int64)
-    bounds = (clues, clues) if isinstance(clues, int | np.integer) else tuple(clues)
-    if (
-        len(bounds) != 2
-        or not all(isinstance(bound, int | np.integer) for bound in bounds)
-        or not 0 < bounds[0] <= bounds[1] <= size * size
-    ):
-        raise BoardError(f"clues {clues!r} is not a number or a range (low, high) within 1..{size * size}")
+    bounds = _clue_bounds(clues, size, lowest=1)
     possible = 1  # bit k: k clues make a symmetric pattern
     for width in (orbits >= 0).sum(1):
         possible |= possible << int(width)
@@ -255,3 +265,29 @@ def _targets(
             f"nearest: {' and '.join(map(str, nearest))}"
         )
     return targets
+
+
+def _clue_bounds(clues: int | tuple[int, int], size: int, lowest: int) -> tuple[int, int]:
+    """The fewest and the most clues that are asked for.
+
+    Raises:
+        BoardError: They are none, or outside `lowest`..n².
+    """
+    bounds = (clues, clues) if isinstance(clues, int | np.integer) else tuple(clues)
+    if (
+        len(bounds) != 2
+        or not all(isinstance(bound, int | np.integer) for bound in bounds)
+        or not lowest <= bounds[0] <= bounds[1] <= size * size
+    ):
+        raise BoardError(f"clues {clues!r} is not a number or a range (low, high) within {lowest}..{size * size}")
+    return bounds[0], bounds[1]
+
+
+def _random_clues(grids: Board, bounds: tuple[int, int], seed: int, first: int) -> Board:
+    """Random cells of grids `(N, n²)`, uint8 of the same shape; of grid k by the seed and `first` + k."""
+    boards = np.zeros_like(grids)
+    for k, grid in enumerate(grids):
+        rng = np.random.default_rng([seed, first + k])
+        cells = rng.permutation(grid.size)[: rng.integers(bounds[0], bounds[1] + 1)]
+        boards[k, cells] = grid[cells]
+    return boards

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sudoku_env.answers import REMEDY, check_answers, solutions_to_count
 from sudoku_env.board import BLANKS, SIZES, SYMBOLS, Board, BoardLike, as_board, geometry, size_of
 from sudoku_env.errors import BoardError, PromptSetError, PuzzleParseError
 from sudoku_env.solver import solve_batch
@@ -29,7 +30,7 @@ class Puzzles:
 
     Attributes:
         boards: uint8 `(N, n²)`, 0 for a blank.
-        solutions: uint8 `(N, n²)`, the only solution of each board.
+        solutions: uint8 `(N, n²)`, the only solution of each board; where any answer is right, one of them.
     """
 
     boards: Board
@@ -39,24 +40,28 @@ class Puzzles:
         return len(self.boards)
 
     @classmethod
-    def of(cls, boards: Sequence[BoardLike]) -> Self:
+    def of(cls, boards: Sequence[BoardLike], answers: str = "one") -> Self:
         """Puzzles and the solutions that the solver finds.
 
         Args:
             boards: At least one board of any form that `as_board` takes, all of one size.
+            answers: "one": each must have exactly one solution; "any": each must have one or several.
 
         Raises:
             BoardError: There is no board, one is malformed or of another size than the first, or one has no blank or
-                not exactly one solution.
+                not as many solutions as it must have.
+            SudokuError: `answers` is unknown.
         """
         if len(boards) == 0:
             raise BoardError("boards is empty; pass at least one puzzle")
         size = size_of(as_board(boards[0]).size)
         puzzles = np.stack([as_board(board, size) for board in boards])
-        solutions, counts = solve_batch(puzzles, limit=2)
+        solutions, counts = solve_batch(puzzles, limit=solutions_to_count(check_answers(answers)))
         for number, (puzzle, count) in enumerate(zip(puzzles, counts, strict=True)):
-            if count != 1:
-                raise BoardError(f"board {number} has {'no' if count == 0 else 'more than one'} solution; it needs one")
+            if count == 0:
+                raise BoardError(f"board {number} has no solution; it needs one")
+            if count > 1:
+                raise BoardError(f"board {number} has more than one solution; it needs one, or {REMEDY}")
             if puzzle.all():
                 raise BoardError(f"board {number} has no blank; there is nothing to fill")
         return cls(puzzles, solutions)

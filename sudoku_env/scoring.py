@@ -8,17 +8,28 @@ written), so that form is not paid for; a puzzle that is only repeated scores 0.
 import numpy as np
 
 from sudoku_env.board import BoardLike
-from sudoku_env.prompts.scoring import Score, puzzle_and_solution, read_answer, read_progress, score_answer
+from sudoku_env.prompts.scoring import (
+    Score,
+    puzzle_and_solution,
+    read_answer,
+    read_progress,
+    right_cells,
+    score_answer,
+)
 
 __all__ = ["Score", "exact_score", "partial_score", "read_answer", "score_answer"]
 
 
-def exact_score(text: str | None, puzzle: BoardLike, solution: BoardLike | None = None) -> float:
+def exact_score(
+    text: str | None, puzzle: BoardLike, solution: BoardLike | None = None, *, answers: str = "one"
+) -> float:
     """1.0 if the last full board in a text is the solution, else 0.0; the arguments and errors of `score_answer`."""
-    return score_answer(text, puzzle, solution).exact
+    return score_answer(text, puzzle, solution, answers=answers).exact
 
 
-def partial_score(text: str | None, puzzle: BoardLike, solution: BoardLike | None = None) -> float:
+def partial_score(
+    text: str | None, puzzle: BoardLike, solution: BoardLike | None = None, *, answers: str = "one"
+) -> float:
     """The share of the puzzle's blanks that an answer fills rightly, also where it leaves others blank.
 
     The answer is the last full board in the text; without one, the last board with blanks, the puzzle itself aside. An
@@ -28,13 +39,15 @@ def partial_score(text: str | None, puzzle: BoardLike, solution: BoardLike | Non
         text: What a model wrote: any text at all; None is no answer.
         puzzle: Anything that `as_board` takes, with one solution and at least one blank.
         solution: The solution, if it is known; None solves the puzzle.
+        answers: With "any" a digit is right that stands in no peer, as in `Score.per_cell`.
 
     Raises:
+        SudokuError: `answers` is unknown.
         BoardError: About puzzle and solution, as in `score_answer`; never about the text.
     """
-    start, right = puzzle_and_solution(puzzle, solution)
+    start, right = puzzle_and_solution(puzzle, solution, answers)
     board = read_progress(text or "", start)
     blank = start == 0
     if board is None or not np.array_equal(board[~blank], start[~blank]):
         return 0.0
-    return float((board == right)[blank].mean())
+    return float(right_cells(board, start, right)[blank].mean())

@@ -1,4 +1,4 @@
-"""Sudoku solver: one solution, the number of solutions up to a limit, and both for many boards at once.
+"""Sudoku solver: one solution, the number of solutions up to a limit, both for many boards, and which have any.
 
 9×9 boards take a search on bit planes (`kernels.nine`), the other sizes a general one (`kernels.general`). Both return
 to Python now and then, so that Ctrl-C ends them, and go on.
@@ -67,13 +67,23 @@ def solve_batch(boards: NDArray[np.integer], *, limit: int = 1, threads: int = 1
         BoardError: Wrong shape or a value out of range, or `limit` or `threads` is below 1. A clash of digits is no
             error; such a board has no solution.
     """
-    _check_limit(limit)
-    if threads < 1:
-        raise BoardError(f"threads must be at least 1, got {threads}")
-    flat = as_boards(boards)
-    if flat.ndim != 2:
-        raise BoardError(f"solve_batch needs boards of shape (N, n²), got {flat.shape}; use solve for one board")
-    return _solve_rows(flat, limit, threads)
+    return _solve_rows(_check_rows(boards, threads, "solve_batch"), _check_limit(limit), threads)
+
+
+def completable(boards: NDArray[np.integer], *, threads: int = 1) -> NDArray[np.bool_]:
+    """Which of many boards have a solution, one or several; a full grid without a clash is its own.
+
+    Args:
+        boards: `(N, n²)` integers, 0 for a blank.
+        threads: Threads to share the boards among; the result does not depend on it.
+
+    Returns:
+        bool `(N,)`; False for a board with a clash.
+
+    Raises:
+        BoardError: Wrong shape or a value out of range, or `threads` is below 1.
+    """
+    return _solve_rows(_check_rows(boards, threads, "completable"), 1, threads)[1] > 0
 
 
 def _solve_rows(flat: Board, limit: int, threads: int) -> tuple[Board, NDArray[np.int64]]:
@@ -122,6 +132,16 @@ def _solve_one(board: BoardLike, limit: int, size: int | None) -> tuple[Board, I
             return solution, count
     solutions, counts = _solve_rows(as_board(board, size)[None], limit, 1)
     return solutions[0], counts[0]
+
+
+def _check_rows(boards: NDArray[np.integer], threads: int, name: str) -> Board:
+    """The boards that the function of a name was given, uint8 `(N, n²)`."""
+    if threads < 1:
+        raise BoardError(f"threads must be at least 1, got {threads}")
+    flat = as_boards(boards)
+    if flat.ndim != 2:
+        raise BoardError(f"{name} needs boards of shape (N, n²), got {flat.shape}; use solve for one board")
+    return flat
 
 
 def _check_limit(limit: int) -> int:

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sudoku_env.answers import Answers
 from sudoku_env.board import Board, cell_name, geometry, size_of
 from sudoku_env.chat.moves import PARAMETERS, Move
 from sudoku_env.errors import MoveError
 from sudoku_env.explanation import Step, iterate_steps, unit_name
 from sudoku_env.logic import RULE_GROUPS, definite_cells, rule_index
+from sudoku_env.solver import completable, solve_batch
 
 WRONG_DIGIT = "wrong_digit"
+CHOICE = "choice"
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,9 @@ class Hint:
 
     Attributes:
         text: The sentence.
-        rule: The rule of the step, one of `logic.RULES`; `WRONG_DIGIT` if the hint names a digit to take back.
-        grade: How hard the rule is, as `hint_grade` says; 1 for a digit to take back.
+        rule: The rule of the step, one of `logic.RULES`; `WRONG_DIGIT` if the hint names a digit to take back, `CHOICE`
+            if nothing follows, as solutions differ in every blank, and it names one of the digits that are right.
+        grade: How hard the rule is, as `hint_grade` says; 1 for a digit to take back, that of a search for a choice.
     """
 
     text: str
@@ -32,12 +36,13 @@ class Hint:
 
 @dataclass(eq=False)
 class Game:
-    """A puzzle in play. No digit that clashes with another is ever on the board, so a full board is the solution.
+    """A puzzle in play. No digit that clashes with another is ever on the board, so a full board is a solution.
 
     Attributes:
         puzzle: uint8 `(n²,)`, the givens.
-        solution: uint8 `(n²,)`, the only solution.
+        solution: uint8 `(n²,)`, the only solution; where any answer is right the one of `closest_solution`.
         rule: The rule by which `definite` counts a cell as definite, as in `definite_cells`.
+        answers: The right answers.
         board: uint8 `(n²,)`, the givens and the player's digits.
         credited: bool `(n²,)`, the cells whose right digit was definite when the player placed it, and still stands.
         told: The candidates, as (cell, digit), that the hints so far have eliminated.
@@ -46,6 +51,7 @@ class Game:
     puzzle: Board
     solution: Board
     rule: str = "singles"
+    answers: Answers = "one"
     board: Board = field(init=False)
     credited: NDArray[np.bool_] = field(init=False)
     told: set[tuple[int, int]] = field(init=False, default_factory=set)
@@ -53,6 +59,7 @@ class Game:
     def __post_init__(self) -> None:
         self.board = self.puzzle.copy()
         self.credited = np.zeros(self.puzzle.shape, dtype=bool)
+        self._solve()
 
     @property
     def size(self) -> int:
@@ -87,6 +94,7 @@ class Game:
                     )
         self.credited[cell] = self._follows(cell, digit)
         self.board[cell] = digit
+        self._solve()
         return f"{cell_name(cell, self.size).capitalize()} is now {digit}."
 
     def erase(self, row: int, column: int) -> str:
@@ -99,6 +107,7 @@ class Game:
         if not self.board[cell]:
             raise MoveError(f"{cell_name(cell, self.size)} is empty already")
         self.board[cell], self.credited[cell] = 0, False
+        self._solve()
         return f"{cell_name(cell, self.size).capitalize()} is empty again."
 
     def hint(self) -> Hint:
@@ -111,14 +120,24 @@ class Game:
             cell = int(wrong[0])
             return Hint(f"{self.board[cell]} in {cell_name(cell, self.size)} is wrong; erase it.", WRONG_DIGIT, 1)
         step = self._next_step()
+        if step is None:
+            cell = int(np.flatnonzero(self.board == 0)[0])
+            told = f"No digit follows: several solutions are left. In one of them {cell_name(cell, self.size)} is"
+            return Hint(f"{told} {self.solution[cell]}.", CHOICE, hint_grade("backbone"))
         self.told.update(step.eliminated)
         return Hint(str(step), step.rule, hint_grade(step.rule))
 
-    def _next_step(self) -> Step:
+    def _next_step(self) -> Step | None:
+        """The next step that is news; None where solutions differ in every blank."""
         for step in iterate_steps(self.board, "backbone"):
             if step.cell is not None or not self.told.issuperset(step.eliminated):
                 return step
-        raise AssertionError("the ladder ends only on a full board, which ends the game")
+        return None
+
+    def _solve(self) -> None:
+        """Bring the solution up to date after a change of the board."""
+        if self.answers == "any":
+            self.solution = closest_solution(self.puzzle, self.board)
 
     def _own_cell(self, row: int, column: int) -> int:
         """The cell of a row and a column from 1, if it is the player's."""
@@ -137,9 +156,31 @@ class Game:
         """Whether a digit is right and definite now; none is once a digit is wrong."""
         before = self.board.copy()
         before[cell] = 0
-        if digit != self.solution[cell] or ((before > 0) & (before != self.solution)).any():
-            return False
-        return bool(definite_cells(before, self.rule)[cell])
+        if self.answers == "any":
+            wrong = not completable(before[None])[0]
+        else:
+            wrong = ((before > 0) & (before != self.solution)).any()
+        return bool(not wrong and definite_cells(before, self.rule)[cell] == digit)
+
+
+def closest_solution(puzzle: Board, board: Board) -> Board:
+    """A solution of a puzzle that has the player's digits, less those that leave none beside the ones kept before them.
+
+    Args:
+        puzzle: uint8 `(n²,)`, with a solution.
+        board: uint8 `(n²,)`, the givens and the player's digits, which are gone through cell by cell.
+
+    Returns:
+        uint8 `(n²,)`; it differs from the board in the blanks and in the digits left out, and nowhere else.
+    """
+    kept = board.copy()
+    if not completable(kept[None])[0]:
+        kept = puzzle.copy()
+        for cell in np.flatnonzero((board > 0) & (puzzle == 0)):
+            kept[cell] = board[cell]
+            if not completable(kept[None])[0]:
+                kept[cell] = 0
+    return solve_batch(kept[None])[0][0]
 
 
 def play(game: Game, move: Move) -> tuple[str, Hint | None]:

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 import gymnasium
 from gymnasium import spaces
 
+from sudoku_env.answers import check_answers, definite_rule
 from sudoku_env.board import Board, as_board, format_board, to_string
 from sudoku_env.chat.game import VALUES, Game, play
 from sudoku_env.chat.moves import GRAMMAR, GameTools, Move, read_move
@@ -62,14 +63,15 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
 
     A message without a move, a move out of range, on a given, or that puts a digit where a unit holds it already, is
     refused: the reply says why, the board stays as it was, the turn is spent. A digit that only differs from the
-    solution is accepted without a word, so digits cannot be tried one by one.
+    solution (with `answers="any"`: that leaves none) is accepted without a word, so digits cannot be tried one by one.
 
     ## Hints
 
     A hint is the next step of `explain` in a sentence: the easiest that places a digit, or eliminates what no hint of
     the episode has eliminated before. If a digit on the board is wrong, the hint names it instead. A hint costs
     `hint_cost * grade / blanks`, where the grade is 1 for singles up to 9 for a search (`hint_grade`) and blanks are
-    those of the puzzle: by default a player who copies hints gets nothing in the end.
+    those of the puzzle: by default a player who copies hints gets nothing in the end. With `answers="any"`, where no
+    step is left since solutions differ in every blank, a hint names a digit of one of them, for the price of a search.
 
     ## Rewards
 
@@ -78,22 +80,26 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
     - `reward="solved"` (default): 1 for the turn that solves the grid, 0 for any other;
     - `reward="cells"`: the share of the puzzle's blanks that hold the right digit;
     - `reward="definite"`: the share of them whose right digit was definite when it was placed, by `rule` (singles if
-      there is none), and no digit on the board wrong.
+      there is none), and no digit on the board wrong. With `answers="any"` a digit that leaves a solution is right, and
+      it was definite if it stands in every one; a digit that was chosen among several earns nothing.
 
     ## Episode End
 
     Terminates when the grid is solved or given up; truncates after `max_turns` turns.
 
     `info` holds, after `reset` and `step` alike: `puzzle` and `board`, uint8 `(n²,)`, new arrays; `size`, `clues`,
-    `rule`, `seed`, with which `generate(1, size=…, clues=…, rule=…, seed=…)` makes the puzzle (the seed is None for a
-    puzzle from the options); `turns`; `solved`; `illegal`, whether the last move was refused; `hints` and `hint_costs`
-    so far. `env.unwrapped.solution` is for teachers and tests.
+    `rule`, `seed`, with which `generate(1, size=…, clues=…, rule=…, seed=…)` makes the puzzle, or with
+    `answers="any"` `generate(1, size=…, answers="any", seed=…)` and the `clues` of the arguments (the seed is None for
+    a puzzle from the options); `turns`; `solved`; `illegal`, whether the last move was refused; `hints` and
+    `hint_costs` so far. `env.unwrapped.solution` is for teachers and tests.
 
     ## Arguments
 
     - `size`: 4, 6 or 9.
     - `clues`: Exact number of givens, or a range (low, high) to draw from; None takes `DEFAULT_CLUES[size]`.
     - `rule`: The hardest rule that the puzzle may need, as in `generate`; None: one solution is enough.
+    - `answers`: `"one"`; or `"any"`: the puzzle may have several solutions, each of which is right, and the default of
+      `clues` is `FEW_CLUES[size]`. Then `rule` only says by what a digit is definite; None: "backbone".
     - `rules`: `TextRules`, or in their place the arguments: `reward` (default `"solved"`), `hint_cost` (default 1.0),
       `max_turns` (default 2n²), `max_characters` (default 4096), longest message that is read, and `show_board`
       (default True).
@@ -123,6 +129,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         rules: TextRules | Mapping[str, Any] | None = None,
         *,
         tools: bool = False,
+        answers: str = "one",
         render_mode: str | None = None,
         **shortcuts: Any,
     ) -> None:
@@ -132,7 +139,10 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
             raise SudokuError(f'render_mode {render_mode!r} is unknown; choose "ansi" or None')
         (self.rules,) = parts_of(shortcuts, rules=(TextRules, rules))
         self.size, self.clues, self.rule, self.tools = size, clues, rule, tools
-        deal(size, clues, rule, seed=0)  # refuses what cannot be made
+        self.answers = check_answers(answers)
+        self._needed = rule if self.answers == "one" else None
+        self._definite_by = definite_rule(rule, self.answers)
+        deal(size, clues, self._needed, 0, self.answers)  # refuses what cannot be made
         self.max_turns = self.rules.turns(size)
         self.render_mode = render_mode
         self.observation_space = spaces.Text(LONGEST_REPLY, charset=CHARACTERS)
@@ -152,21 +162,21 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
 
         Raises:
             SudokuError: An option is unknown.
-            BoardError: The puzzle is malformed, of another size, has no blank or not exactly one solution; or there is
-                none as asked for.
+            BoardError: The puzzle is malformed, of another size, has no blank, no solution, or several where only one
+                answer is right; or there is none as asked for.
         """
         super().reset(seed=seed)
         if unknown := set(options or {}) - {"puzzle"}:
             raise SudokuError(f"unknown options {sorted(unknown)}; the only one is 'puzzle'")
         self.seed: int | None = None
         if options and options["puzzle"] is not None:
-            given = Puzzles.of([as_board(options["puzzle"], self.size)])
+            given = Puzzles.of([as_board(options["puzzle"], self.size)], self.answers)
             puzzle, solution = given.boards[0], given.solutions[0]
         else:
             self.seed = int(self.np_random.integers(SEEDS)) if seed is None else seed
-            puzzle, solution = deal(self.size, self.clues, self.rule, self.seed)
-        self._game = Game(puzzle, solution, self.rule or "singles")
-        self._opening = opening(self._game.puzzle, self.max_turns, tools=self.tools)
+            puzzle, solution = deal(self.size, self.clues, self._needed, self.seed, self.answers)
+        self._game = Game(puzzle, solution, self._definite_by, self.answers)
+        self._opening = opening(self._game.puzzle, self.max_turns, tools=self.tools, answers=self.answers)
         self._log = {"puzzle": to_string(self._game.puzzle), "moves": [], "replies": [], "rewards": []}
         self._illegal, self._gave_up = False, False
         self._hints, self._hint_costs = 0, 0.0
@@ -204,7 +214,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
 
     @property
     def solution(self) -> Board:
-        """uint8 `(n²,)`, a new array: the solution, which no observation tells.
+        """uint8 `(n²,)`, a new array: the solution, which no observation tells; of several `Game.solution`.
 
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.

@@ -4,6 +4,7 @@ from typing import TypedDict
 
 import numpy as np
 
+from sudoku_env.answers import Answers, check_answers
 from sudoku_env.board import Board, format_board, geometry, size_of, to_string
 from sudoku_env.chat.moves import GRAMMAR
 from sudoku_env.chat.rows import Message
@@ -16,8 +17,9 @@ SEEDS = 2**53  # an integer below it is the same in JSON everywhere
 _OPENING = (
     "Solve this {n}x{n} Sudoku. In the finished grid each digit from 1 to {n} stands exactly once in every row, every "
     "column and every box. A box is {box_rows} rows high and {box_columns} columns wide. A dot is an empty cell. Rows "
-    "and columns are counted from 1, from the top left.\n\n{how}\n\nThe puzzle, one row a line:\n\n{grid}"
+    "and columns are counted from 1, from the top left.{several}\n\n{how}\n\nThe puzzle, one row a line:\n\n{grid}"
 )
+_SEVERAL = " The puzzle may have several solutions; any of them is right."
 _BY_TEXT = (
     "You play in turns, at most {turns} of them. Write one move as the last line of each message:\n\n"
     f"{GRAMMAR}\n\n"
@@ -37,7 +39,7 @@ class TextRow(TypedDict):
         puzzle: n² packed symbols, `.` for a blank.
         size: Board size n.
         clues: Number of givens.
-        rule: The hardest rule that the puzzle may need, as in `generate`; None if only its solution is unique.
+        rule: The hardest rule that the puzzle may need, as in `generate`; None if that is open.
         seed: The seed of `generate` and of `SudokuText.reset` for this puzzle.
     """
 
@@ -49,19 +51,21 @@ class TextRow(TypedDict):
     seed: int
 
 
-def opening(puzzle: Board, max_turns: int, *, tools: bool = False) -> str:
+def opening(puzzle: Board, max_turns: int, *, tools: bool = False, answers: Answers = "one") -> str:
     """The first turn of a game: the rules of Sudoku, how to play, and the puzzle, which `parse_puzzle` reads.
 
     Args:
         puzzle: uint8 `(n²,)`.
         max_turns: The turns that the player has.
         tools: Whether the player calls tools; else moves are written.
+        answers: With "any" it says that any solution is right.
     """
     table = geometry(size_of(puzzle.size))
     return _OPENING.format(
         n=table.size,
         box_rows=table.box_rows,
         box_columns=table.box_columns,
+        several=_SEVERAL if answers == "any" else "",
         how=(_BY_TOOLS if tools else _BY_TEXT).format(turns=max_turns),
         grid=format_board(puzzle),
     )
@@ -76,6 +80,7 @@ def text_rows(
     seed: int = 0,
     max_turns: int | None = None,
     tools: bool = False,
+    answers: str = "one",
 ) -> list[TextRow]:
     """Games as rows; row k depends on the seed, k, and the arguments that describe a puzzle.
 
@@ -87,19 +92,21 @@ def text_rows(
         seed: Any non-negative integer.
         max_turns: The turns that the prompt speaks of, as in `SudokuText`.
         tools: Whether the prompt speaks of tools, as in `SudokuText`.
+        answers: The right answers, as in `SudokuText`.
 
     Raises:
-        SudokuError: The seed is negative, or the turns are not above 0.
+        SudokuError: The seed is negative, the turns are not above 0, or `answers` is unknown.
         BoardError: `generate` refuses an argument.
     """
+    wanted = check_answers(answers)
     rows: list[TextRow] = []
     turns = TextRules(max_turns=max_turns).turns(size)
     for k in range(n):
         drawn = row_seed(seed, k)
-        puzzle = deal(size, clues, rule, drawn)[0]
+        puzzle = deal(size, clues, rule, drawn, wanted)[0]
         rows.append(
             {
-                "prompt": [{"role": "user", "content": opening(puzzle, turns, tools=tools)}],
+                "prompt": [{"role": "user", "content": opening(puzzle, turns, tools=tools, answers=wanted)}],
                 "puzzle": to_string(puzzle),
                 "size": size,
                 "clues": int((puzzle > 0).sum()),
@@ -121,12 +128,15 @@ def row_seed(seed: int, k: int) -> int:
     return int(np.random.default_rng([seed, k]).integers(SEEDS))
 
 
-def deal(size: int, clues: int | tuple[int, int] | None, rule: str | None, seed: int) -> tuple[Board, Board]:
-    """The puzzle of a seed and its solution, both uint8 `(n²,)`.
+def deal(
+    size: int, clues: int | tuple[int, int] | None, rule: str | None, seed: int, answers: Answers = "one"
+) -> tuple[Board, Board]:
+    """The puzzle of a seed and a solution of it, both uint8 `(n²,)`.
 
     Raises:
         BoardError: `generate` refuses an argument.
     """
-    clues = DEFAULT_CLUES[size] if clues is None and size in DEFAULT_CLUES else clues
-    drawn = generate(1, size=size, clues=clues, rule=rule, seed=seed)
+    if answers == "one" and clues is None and size in DEFAULT_CLUES:
+        clues = DEFAULT_CLUES[size]
+    drawn = generate(1, size=size, clues=clues, rule=rule, answers=answers, seed=seed)
     return drawn.boards[0], drawn.solutions[0]

@@ -32,7 +32,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
 
     ## Rewards
 
-    - 1 for the right digit in a definite cell (naked or hidden single);
+    - 1 for the right digit in a definite cell (naked or hidden single, or by `rule`);
     - 0 for the right digit in any other cell, and for a wrong digit;
     - `illegal_reward` for an action outside the mask.
 
@@ -43,7 +43,8 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
 
     Terminates when the board is full, after an illegal action, which leaves the board as it was, and
 
-    - with `end_on="error"` after a wrong digit (one that differs from the solution);
+    - with `end_on="error"` after a wrong digit: one that differs from the solution, or with `answers="any"` one that
+      leaves no solution;
     - with `end_on="dead_end"` when some blank cell has no candidate left; a wrong digit alone goes on.
 
     It never truncates; at most n² steps are possible.
@@ -51,7 +52,8 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
     `info` holds, after `reset` and `step` alike, `action_mask`, also after the last step that of the board as it is;
     `error`: whether a digit is wrong; `illegal`: whether the last action was; and `steps`, the digits written. Its
     arrays and the observation are new at every step. What costs more is computed on demand, by properties of
-    `env.unwrapped`: `definite` and `solution`.
+    `env.unwrapped`: `definite` and `solution`; with `answers="any"` that is a solution of the board, or, once a digit
+    is wrong, of the board before it.
 
     ## Arguments
 
@@ -65,7 +67,9 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
       the size n.
     - `size`, without a source: 4, 6, 9 (default) or 16, for `PuzzlePool(default_puzzles(size), shuffled=True)`.
     - `rules` (default `BoardRules()`), or in its place its arguments: `end_on` (`"error"` or `"dead_end"`; default
-      `"error"`) and `illegal_reward` (default -1.0).
+      `"error"`), `illegal_reward` (default -1.0), `answers` (`"one"` or `"any"`, every solution of a puzzle that may
+      have several; default `"one"`) and `rule`, by which cells are definite, as in `definite_cells` (default
+      `"singles"`, or `"backbone"` with `answers="any"`).
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
     Every reset draws a puzzle of the source. Where that is shuffled, the puzzle is rearranged by a random symmetry of
@@ -169,9 +173,16 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
             raise gymnasium.error.InvalidAction(f"expected an integer, got {given}") from None
         if not 0 <= number < self._actions:
             raise gymnasium.error.InvalidAction(f"action {number} is outside 0..{self._actions - 1}")
-        board = np.empty(self.size * self.size, np.uint8)
-        mask = np.empty(self._actions, np.int8)
-        reward, steps, error, illegal, over = play_one(number, board, mask, *self._state.moved)
+        state = self._state
+        if state.by_kernel:
+            board = np.empty(self.size * self.size, np.uint8)
+            mask = np.empty(self._actions, np.int8)
+            reward, steps, error, illegal, over = play_one(number, board, mask, *state.moved)
+        else:
+            reward = float(state.play(np.array([number]))[0])
+            board, mask = state.boards[0].copy(), state.masks[0].copy()
+            steps, _, *flags = state.status[0].tolist()
+            error, illegal, over = map(bool, flags)
         self._over = over
         return board, reward, over, False, {"action_mask": mask, "error": error, "illegal": illegal, "steps": steps}
 

@@ -6,13 +6,13 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sudoku_env.answers import Answers, are_definite, check_answers, definite_rule, follow_boards
 from sudoku_env.board import Board, geometry, size_of
 from sudoku_env.envs.episodes import Streams, check_illegal_reward
 from sudoku_env.envs.progress import BoardView, view_of
 from sudoku_env.envs.sources import PuzzleSource, check_puzzles
 from sudoku_env.errors import SudokuError
 from sudoku_env.kernels import play
-from sudoku_env.logic import definite_digits
 
 ENDS = ("error", "dead_end")
 
@@ -24,18 +24,26 @@ class BoardRules:
     Attributes:
         end_on: What ends an episode: `"error"`, a wrong digit, or `"dead_end"`, a blank cell without candidate.
         illegal_reward: The reward of an illegal action, which ends an episode too.
+        answers: The right answers: "one", each puzzle has one solution; "any", every solution is right, and a digit is
+            wrong if it leaves none.
+        rule: The rule by which cells are definite, as in `definite_cells`. None: "singles", or "backbone" where any
+            answer is right.
 
     Raises:
-        SudokuError: The end is unknown, or the reward no finite number.
+        SudokuError: The end, the answers or the rule are unknown, or the reward is no finite number.
     """
 
     end_on: str = "error"
     illegal_reward: float = -1.0
+    answers: Answers = "one"
+    rule: str | None = None
 
     def __post_init__(self) -> None:
         if self.end_on not in ENDS:
             raise SudokuError(f"end_on {self.end_on!r} is unknown; choose one of {ENDS}")
         object.__setattr__(self, "illegal_reward", check_illegal_reward(self.illegal_reward))
+        object.__setattr__(self, "answers", check_answers(self.answers))
+        definite_rule(self.rule, self.answers)
 
 
 class BoardState:
@@ -51,11 +59,13 @@ class BoardState:
         given: Number of puzzles that can be picked by their index, 0 if they are shuffled.
         streams: The randomness of each row.
         boards: uint8 `(B, n²)`.
-        solutions: uint8 `(B, n²)`.
+        solutions: uint8 `(B, n²)`; where any answer is right a solution of the board, or, once a digit is wrong, of the
+            board before it.
         masks: int8 `(B, n³)`.
         orders: int16 `(B, n²)`.
         status: int64 `(B, 5)`.
         moved: The last two arguments of `kernels.play.play`.
+        by_kernel: Whether the kernel alone judges moves: there is one answer, and cells are definite by singles.
     """
 
     def __init__(self, count: int, source: PuzzleSource, rules: BoardRules) -> None:
@@ -79,6 +89,8 @@ class BoardState:
         shuffled = bool(source.shuffled)
         deck = play.Deck(pool, shuffled, self.streams.states, units_of, table.box_rows, table.box_columns)
         ends = play.Rules(neighbors, rules.end_on == "error", rules.illegal_reward)
+        self._answers, self._rule = rules.answers, definite_rule(rules.rule, rules.answers)
+        self.by_kernel = (self._answers, self._rule) == ("one", "singles")
         self._deck = tuple(deck)
         self.moved = (tuple(held), tuple(ends))
 
@@ -89,12 +101,28 @@ class BoardState:
     def play(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
         """The rewards, float64 `(B,)`, of one move on every board that is not over, by `kernels.play.play`."""
         rewards = np.empty(len(actions))
+        if self.by_kernel:
+            play.play(actions, rewards, *self.moved)
+            return rewards
+        # The legal moves, and which of them fill a definite cell.
+        rows = np.flatnonzero(self.status[:, play.OVER] == 0)
+        rows = rows[self.masks[rows, actions[rows]] != 0]
+        cells, digits = actions[rows] // self.size, actions[rows] % self.size + 1
+        definite = self.definite()[rows, cells]
+        # A digit that leaves a solution is right: the solution becomes one that has it.
+        if self._answers == "any":
+            after = self.boards.copy()
+            after[rows, cells] = digits
+            follow_boards(after, self.solutions)
         play.play(actions, rewards, *self.moved)
+        # The kernel knows singles alone.
+        rewards[rows] = definite & (self.solutions[rows, cells] == digits)
+        self.orders[rows, cells] = np.where(definite, 1, -1) * np.abs(self.orders[rows, cells])
         return rewards
 
     def definite(self) -> NDArray[np.bool_]:
         """bool `(B, n²)`, the blank cells that are definite (S1); none on a board with a wrong digit."""
-        return (definite_digits(self.boards) > 0) & (self.status[:, play.ERROR] == 0)[:, None]
+        return are_definite(self.boards, self._rule) & (self.status[:, play.ERROR] == 0)[:, None]
 
     def view(self, row: int) -> BoardView:
         """What can be shown of a board."""

@@ -6,14 +6,14 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sudoku_env.board import geometry
+from sudoku_env.answers import are_definite, check_answers, definite_rule, follow_boards
+from sudoku_env.board import Board, geometry
 from sudoku_env.envs.dynamics import write_pairs
 from sudoku_env.envs.progress import BoardView, view_of
 from sudoku_env.envs.sources import PuzzleSource, check_puzzles, source_of
 from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.kernels.unmask import list_pairs, write_cells
-from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.alignment import encode_prompt, get_answer_layout
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, build_prompt, parse_puzzle
@@ -38,9 +38,11 @@ class Responses:
         system_prompt: An argument of `pre_fill`.
         opening: An argument of `pre_fill`.
         answer_layout: The layout of `pre_fill`.
+        answers: The right answers, as in `pre_fill`; with "any" puzzles may have several solutions.
 
     Attributes:
         source: The source of the puzzles.
+        answers: The right answers.
         boards: The puzzle of each prompt, uint8 `(n²,)`.
         count: Number of responses.
         tokenizer: The tokenizer.
@@ -51,7 +53,7 @@ class Responses:
         vocabulary: Number of token ids.
 
     Raises:
-        SudokuError: The source is none, is shuffled, or came with a size.
+        SudokuError: The source is none, is shuffled, or came with a size, or `answers` is unknown.
         TokenLayoutError: A response or prompt does not fit in its length, or the tokenizer lacks a token.
     """
 
@@ -67,7 +69,9 @@ class Responses:
         system_prompt: str = DEFAULT_SYSTEM_PROMPT,
         opening: str = DEFAULT_OPENING,
         answer_layout: str | None = None,
+        answers: str = "one",
     ) -> None:
+        self.answers = check_answers(answers)
         self.source = source_of(source, size, 6, shuffled=False)
         if self.source.shuffled:
             raise SudokuError("SudokuUnmask-v0 tokenizes a prompt once and rearranges no puzzle; pass shuffled=False")
@@ -77,13 +81,14 @@ class Responses:
             "opening": opening,
             "mask_token_id": mask_token_id,
             "layout": answer_layout,
+            "answers": self.answers,
         }
         if self.source.prompts is None:
             self.boards = list(check_puzzles(self.source.puzzles).boards)
-            self._prompts = [build_prompt(board, TEMPLATE) for board in self.boards]
+            self._prompts = [build_prompt(board, TEMPLATE, answers=self.answers) for board in self.boards]
         else:
             self._prompts = list(self.source.prompts)
-            self.boards = [parse_puzzle(prompt) for prompt in self._prompts]
+            self.boards = [parse_puzzle(prompt, self.answers) for prompt in self._prompts]
         by_size = {board.size: prompt for board, prompt in zip(self.boards, self._prompts, strict=True)}
         self.count = len(self._prompts)
         self.pad_id = _pad_id(self.tokenizer)
@@ -135,7 +140,8 @@ class ResponseState:
     Attributes:
         layouts: The layout of each row's response.
         tokens: int64 `(B, max_prompt_length + max_gen_length)`, the prompts, padded on the left, and the responses.
-        solutions: uint8 `(B, n²)`.
+        solutions: uint8 `(B, n²)`; where any answer is right a solution of the digits that stand there, or, where they
+            leave none, of those before the action.
         definite: bool `(B, n²)`, the cells that are definite now (S1); none once a cell is wrong.
         wrong: bool `(B, max_gen_length)`, the cells' positions for which the last action had a wrong token; with
             `take_back` those that hold one.
@@ -162,6 +168,7 @@ class ResponseState:
         self._orders = np.zeros((count, cells), dtype=np.int64)
         self._responses = responses
         self._rules = rules
+        self._rule = definite_rule(rules.rule, responses.answers)
         self._digit_ids = layout.digit_ids.copy()  # writable, as in an unpickled state: kernels are compiled for that
         self._cell_at = np.full(responses.max_gen_length, -1)
         self._cell_at[layout.cell_positions] = np.arange(cells)
@@ -185,7 +192,7 @@ class ResponseState:
         self.tokens[row] = self._responses.pad_id
         self.tokens[row, -len(start.token_ids) :] = start.token_ids
         self.solutions[row] = layout.solution
-        self.definite[row] = definite_digits(layout.puzzle) > 0
+        self.definite[row] = are_definite(layout.puzzle, self._rule)
         self.wrong[row] = self.error[row] = self.illegal[row] = self.over[row] = False
         self.steps[row] = 0
         self._budgets[row] = self._rules.budget(self._responses.max_gen_length - len(start.filled_indices))
@@ -214,6 +221,8 @@ class ResponseState:
             legal,
         )  # (M, 4)
         self.illegal = ~(legal | self.over)
+        if self._responses.answers == "any":
+            follow_boards(self._boards_after(pairs), self.solutions)
 
         # One step of those who act.
         after = write_pairs(
@@ -239,11 +248,12 @@ class ResponseState:
         self.over |= ended | self.illegal
 
         # What follows now.
+        astray = self.error & (self._rules.on_error == "end")
         table = geometry(self.layouts[0].size)
         write_cells(
             pairs,
             self.tokens,
-            self.error & (self._rules.on_error == "end"),
+            astray,
             self._responses.mask_id,
             self._digit_ids,
             self._boards,
@@ -254,6 +264,10 @@ class ResponseState:
             table.units,
             table.units_of,
         )
+        if self._rule != "singles":  # the kernel goes by these
+            rows = np.unique(pairs[pairs[:, 3] >= 0, 0])
+            rows = rows[~astray[rows]]
+            self.definite[rows] = are_definite(self._boards[rows], self._rule)
         return np.where(self.illegal, self._rules.illegal_reward, after.rewards)
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -281,6 +295,14 @@ class ResponseState:
         responses = self.tokens[:, -self._responses.max_gen_length :]
         mask_id = self._responses.mask_id
         return self._rules.action_masks(responses == mask_id, self._remaskable(), mask_id, self._responses.vocabulary)
+
+    def _boards_after(self, pairs: NDArray[np.int64]) -> Board:
+        """uint8 `(B, n²)`, a new array: the boards with the digits of pairs `(M, 4)`, as in `list_pairs`, written."""
+        rows, _, tokens, cells = pairs[pairs[:, 3] >= 0].T
+        same = tokens[:, None] == self._digit_ids  # (M, n)
+        boards = self._boards.clip(min=0).astype(np.uint8)
+        boards[rows, cells] = np.where(same.any(1), same.argmax(1) + 1, 0)
+        return boards
 
     def _remaskable(self) -> NDArray[np.bool_]:
         """bool `(B, max_gen_length)`, a new array: the positions of the cells that an action has filled."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sudoku_env.answers import check_answers
 from sudoku_env.board import as_boards, geometry, size_of
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.prompts.text import parse_puzzle
@@ -18,7 +19,7 @@ class PuzzleSource(Protocol):
 
     @property
     def puzzles(self) -> Puzzles:
-        """The puzzles, of one size, each with one solution and a blank.
+        """The puzzles, of one size, each with one solution (several where any answer is right) and a blank.
 
         Raises:
             SudokuError: The source has puzzles of several sizes.
@@ -80,17 +81,20 @@ class PromptPool:
     Args:
         prompts: The texts. For `SudokuUnmask-v0`, which fills grids of different sizes one after the other, their
             puzzles may have different sizes.
+        answers: The right answers, as the environment has them: with "any" puzzles may have several solutions, and a
+            grid may be blank.
 
     Raises:
         PuzzleParseError: A prompt holds no puzzle, several puzzles, or one that is malformed.
-        SudokuError: This is no list of at least one text.
+        SudokuError: This is no list of at least one text, or `answers` is unknown.
     """
 
-    def __init__(self, prompts: Sequence[str]) -> None:
+    def __init__(self, prompts: Sequence[str], answers: str = "one") -> None:
         if isinstance(prompts, str) or not len(prompts) or not all(isinstance(text, str) for text in prompts):
             raise SudokuError(f"prompts must be a list of at least one text, got {repr(prompts)[:200]}")
+        self.answers = check_answers(answers)
         for text in prompts:
-            parse_puzzle(text)
+            parse_puzzle(text, self.answers)
         self.prompts = list(prompts)
 
     @property
@@ -103,9 +107,10 @@ class PromptPool:
         """The puzzles that `parse_puzzle` finds in the prompts, and their solutions.
 
         Raises:
-            BoardError: The puzzles have different sizes, or one has no blank or not exactly one solution.
+            BoardError: The puzzles have different sizes, or one has no blank, no solution, or several where only one
+                answer is right.
         """
-        return Puzzles.of([parse_puzzle(text) for text in self.prompts])
+        return Puzzles.of([parse_puzzle(text, self.answers) for text in self.prompts], self.answers)
 
 
 def check_puzzles(puzzles: Any) -> Puzzles:

@@ -43,7 +43,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     ## Rewards
 
     - λ (`lam`) for any token at a position outside the map;
-    - 1 for the solution's digit in a definite cell (naked or hidden single);
+    - 1 for the solution's digit in a definite cell (naked or hidden single, or by `rule`);
     - 0 for the solution's digit in any other cell, and for any other token in a cell;
     - `illegal_reward` for an illegal action: a position that is filled already or comes twice, or the mask token.
 
@@ -56,7 +56,8 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     ## Episode End
 
     Terminates when no mask is left, after a token in a cell that is not the solution's digit, and after an illegal
-    action, which leaves the response as it was. With `on_error="correct"` such a token ends nothing: the solution's
+    action, which leaves the response as it was. With `answers="any"` every solution is right: the episode ends after an
+    action whose tokens, all together, leave none. With `on_error="correct"` a wrong token ends nothing: the solution's
     digit is written in its place. It never truncates; at most as many steps are possible as there are masks at the
     start. With `take_back=True` such a token stays and ends nothing: the episode terminates when no mask is left and no
     cell is wrong, after `max_steps` steps, and after an illegal action.
@@ -65,7 +66,8 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     cells for which the last action had another token than the solution's digit, or with `take_back=True` those that
     hold one, and then `remaskable` too), int8 `(max_gen_length,)`; `error`: whether there is a wrong one; `illegal`:
     whether the last action was; `steps`: the legal actions so far; `prompt_length`, without the padding; `map_range`,
-    the response positions [a, b) of the map; and `solution`, int64 `(n²,)`.
+    the response positions [a, b) of the map; and `solution`, int64 `(n²,)`. With `answers="any"` that is a solution of
+    the digits that stand there, or, where they leave none, of those before the action; `wrong` is by it.
 
     ## Arguments
 
@@ -78,12 +80,14 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     - `responses` (default `Responses()`): the pre-filled responses to the prompts of a source, which several
       environments may share; or in its place its arguments: `source`, where puzzles come from, or `size` (default 6)
       for the package's puzzles; `tokenizer`, `mask_token_id`, `max_gen_length`, `max_prompt_length`, `system_prompt`,
-      `opening` and `answer_layout`.
+      `opening`, `answer_layout` and `answers` (`"one"` or `"any"`, every solution of a puzzle that may have several;
+      default `"one"`), which with `"any"` excludes `on_error="correct"` and `take_back`.
     - `rules` (default `UnmaskRules()`): what an action may hold, what it earns, and when an episode ends; or in its
       place its arguments: `lam` (default 0.5), at least 0; `illegal_reward` (default -1.0); `tokens_per_step` (default
       1); `on_error` (`"end"` or `"correct"`; default `"end"`); `take_back` (default False), which excludes
-      `on_error="correct"`; and with `take_back=True` only `error_cost` (default 1.0), above 0, and `max_steps`
-      (default: twice the masks at the start).
+      `on_error="correct"`; `rule`, by which cells are definite, as in `definite_cells` (default `"singles"`, or
+      `"backbone"` with `answers="any"`); and with `take_back=True` only `error_cost` (default 1.0), above 0, and
+      `max_steps` (default: twice the masks at the start).
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
     Every reset draws a prompt; a response is pre-filled when its prompt first comes up. `reset(options={"index": i})`
@@ -116,6 +120,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     ) -> None:
         self.render_mode = check_render_mode(render_mode)
         self.rules, self.responses = parts_of(shortcuts, rules=(UnmaskRules, rules), responses=(Responses, responses))
+        self.rules.check_answers(self.responses.answers)
         self.source, self.tokenizer = self.responses.source, self.responses.tokenizer
         self.max_gen_length, self.max_prompt_length = self.responses.max_gen_length, self.responses.max_prompt_length
         self.mask_id, self.vocabulary = self.responses.mask_id, self.responses.vocabulary

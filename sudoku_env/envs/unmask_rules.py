@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from sudoku_env.answers import Answers, definite_rule
 from sudoku_env.envs.dynamics import OnError, check_error_cost, check_lam, check_on_error
 from sudoku_env.envs.episodes import check_illegal_reward
 from sudoku_env.errors import SudokuError
@@ -25,6 +26,8 @@ class UnmaskRules:
         take_back: Whether cells that an action has filled can be masked again.
         error_cost: c, what a wrong token in a cell costs where cells can be taken back; None: 1.
         max_steps: Most steps of an episode in which cells can be taken back; None is twice the masks at its start.
+        rule: The rule by which cells are definite, as in `definite_cells`. None: "singles", or "backbone" where any
+            answer is right.
 
     Raises:
         SudokuError: A rule is out of range or unknown, or does not go with `take_back`.
@@ -37,6 +40,7 @@ class UnmaskRules:
     take_back: bool = False
     error_cost: float | None = None
     max_steps: int | None = None
+    rule: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.take_back, bool | np.bool_):
@@ -52,6 +56,7 @@ class UnmaskRules:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        definite_rule(self.rule, "one")
         if self.take_back and self.on_error != "end":
             raise SudokuError(
                 f"on_error={self.on_error!r} does not go with take_back=True, where a wrong token costs and stays "
@@ -62,6 +67,20 @@ class UnmaskRules:
                 f"error_cost={self.error_cost!r} and max_steps={self.max_steps!r} are for take_back=True, without "
                 "which an error earns 0 and the masks limit the steps; pass take_back=True or leave them out"
             )
+
+    def check_answers(self, answers: Answers) -> None:
+        """Refuse answers that do not go with these rules.
+
+        Raises:
+            SudokuError: Any answer is right, and wrong cells are to be corrected or taken back: a whole action is wrong
+                then, and no cell of it more than another.
+        """
+        for name, value, default in (("on_error", self.on_error, "end"), ("take_back", self.take_back, False)):
+            if answers == "any" and value != default:
+                raise SudokuError(
+                    f'{name}={value!r} does not go with answers="any", where an action is wrong as a whole and no cell '
+                    "has a digit of its own to be corrected to; leave out one of the two"
+                )
 
     @property
     def wrong_costs(self) -> float:

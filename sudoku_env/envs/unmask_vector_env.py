@@ -51,6 +51,7 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         **shortcuts: Any,
     ) -> None:
         self.rules, self.responses = parts_of(shortcuts, rules=(UnmaskRules, rules), responses=(Responses, responses))
+        self.rules.check_answers(self.responses.answers)
         self.source, self.tokenizer = self.responses.source, self.responses.tokenizer
         self.max_gen_length, self.max_prompt_length = self.responses.max_gen_length, self.responses.max_prompt_length
         self.mask_id, self.vocabulary = self.responses.mask_id, self.responses.vocabulary

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sudoku_env.board import SYMBOLS, Board, BoardLike, as_board, is_solved, size_of
+from sudoku_env.answers import REMEDY, Answers, check_answers, solutions_to_count
+from sudoku_env.board import SYMBOLS, Board, BoardLike, as_board, conflicts, is_solved, size_of
 from sudoku_env.errors import BoardError
 from sudoku_env.prompts.grids import (
     Grid,
@@ -36,8 +38,9 @@ class Score:
     """How good an answer is; the numbers, all in [0, 1], can serve as rewards as they are.
 
     Attributes:
-        exact: 1.0 if the answer is the solution, else 0.0.
-        per_cell: Share of the puzzle's blank cells in which the answer has the solution's digit.
+        exact: 1.0 if the answer is the solution, or any of several where each is right, else 0.0.
+        per_cell: Share of the puzzle's blank cells in which the answer has the solution's digit; where any answer is
+            right, a digit that stands in no peer, the puzzle's own digits being where they belong.
         format: 1.0 if a full board could be read, else 0.0, and then the other numbers are 0.0 too.
         givens: Share of the puzzle's own digits that stand in the answer unchanged.
         board: uint8 `(n²,)`, the board that was read, or None.
@@ -50,7 +53,9 @@ class Score:
     board: Board | None
 
 
-def score_answer(text: str | None, puzzle: BoardLike, solution: BoardLike | None = None) -> Score:
+def score_answer(
+    text: str | None, puzzle: BoardLike, solution: BoardLike | None = None, *, answers: str = "one"
+) -> Score:
     """Score the answer to a puzzle that is written in a text.
 
     The answer is the board that `read_answer` finds, so what it says about layouts and about several boards holds here.
@@ -59,33 +64,61 @@ def score_answer(text: str | None, puzzle: BoardLike, solution: BoardLike | None
         text: What a model wrote: any text at all; None, as chat messages without content have it, is no answer.
         puzzle: Anything that `as_board` takes, with one solution and at least one blank.
         solution: The solution, if it is known; it is then trusted to be the only one. None solves the puzzle.
+        answers: "any": the puzzle may have several solutions, each of which is right; none is then passed.
 
     Raises:
         BoardError: About puzzle and solution, never about the text: a puzzle with no or more than one solution or
-            without a blank, or a solution that is no full board without clashes or changes the puzzle's digits.
+            without a blank, or a solution that is no full board without clashes, changes the puzzle's digits or comes
+            with `answers="any"`.
+        SudokuError: `answers` is unknown.
     """
-    start, right = puzzle_and_solution(puzzle, solution)
+    start, right = puzzle_and_solution(puzzle, solution, answers)
     blank = start == 0
     board = read_answer(text or "", size_of(start.size))
     if board is None:
         return Score(exact=0.0, per_cell=0.0, format=0.0, givens=0.0, board=None)
-    same = board == right
+    filled = right_cells(board, start, right)[blank]
+    kept = (board == start)[~blank]
     return Score(
-        exact=float(same.all()),
-        per_cell=float(same[blank].mean()),
+        exact=float(filled.all() and kept.all()),
+        per_cell=float(filled.mean()),
         format=1.0,
-        givens=float(same[~blank].mean()) if (~blank).any() else 1.0,
+        givens=float(kept.mean()) if len(kept) else 1.0,
         board=board,
     )
 
 
-def puzzle_and_solution(puzzle: BoardLike, solution: BoardLike | None) -> tuple[Board, Board]:
-    """What an answer is scored by, both uint8 `(n²,)`; the arguments and errors are those of `score_answer`."""
-    start = as_board(puzzle)
-    right = _only_solution(start) if solution is None else _checked_solution(start, solution)
+def puzzle_and_solution(
+    puzzle: BoardLike, solution: BoardLike | None, answers: str = "one"
+) -> tuple[Board, Board | None]:
+    """What an answer is scored by, both uint8 `(n²,)`; the arguments and errors are those of `score_answer`.
+
+    Returns:
+        The puzzle and its only solution, which is None where any answer is right.
+    """
+    start, wanted = as_board(puzzle), check_answers(answers)
+    if wanted == "any" and solution is not None:
+        raise BoardError('solution is for answers="one"; with answers="any" leave it out, any solution is right')
+    right = _right_solution(start, wanted) if solution is None else _checked_solution(start, solution)
     if start.all():
         raise BoardError("the puzzle has no blank; there is nothing to score")
-    return start, right
+    return start, right if wanted == "one" else None
+
+
+def right_cells(board: Board, puzzle: Board, solution: Board | None) -> NDArray[np.bool_]:
+    """bool `(n²,)`: the blanks of a puzzle that a board fills rightly, as `Score.per_cell` counts them.
+
+    They are all of them if the board, with the puzzle's digits in its own places, is a solution, and only then.
+
+    Args:
+        board: uint8 `(n²,)`, an answer, 0 for a blank.
+        puzzle: uint8 `(n²,)`.
+        solution: uint8 `(n²,)`, the only solution; None where any is right.
+    """
+    if solution is not None:
+        return (board == solution) & (puzzle == 0)
+    whole = np.where(puzzle > 0, puzzle, board)
+    return (whole > 0) & (puzzle == 0) & ~conflicts(whole[None])[0]
 
 
 def read_answer(text: str, size: int) -> Board | None:
@@ -200,11 +233,12 @@ def _join_columns(text: str, size: int) -> list[str]:
     return joined
 
 
-def _only_solution(puzzle: Board) -> Board:
-    solutions, counts = solve_batch(puzzle[None], limit=2)
-    if counts[0] != 1:
-        found = "no solution" if counts[0] == 0 else "more than one solution"
-        raise BoardError(f"the puzzle has {found}; only a puzzle with one can be scored")
+def _right_solution(puzzle: Board, answers: Answers) -> Board:
+    solutions, counts = solve_batch(puzzle[None], limit=solutions_to_count(answers))
+    if counts[0] == 0:
+        raise BoardError("the puzzle has no solution; only a puzzle with one can be scored")
+    if counts[0] > 1:
+        raise BoardError(f"the puzzle has more than one solution; only a puzzle with one can be scored, or {REMEDY}")
     return solutions[0]
 
 

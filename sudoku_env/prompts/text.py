@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sudoku_env.answers import check_answers
 from sudoku_env.board import (
     BLANKS,
     SIZES,
@@ -48,28 +49,36 @@ TEMPLATES: dict[str, str] = {
     "short": "Complete the {n}x{n} Sudoku:\n{grid}",
     "compact": "sudoku {n}x{n} {packed}",
 }
+ANY_ANSWER: dict[str, str] = {
+    "rules": "\n\nThe puzzle may have several solutions; any of them is right.",
+    "short": "\nIt may have several solutions; any of them is right.",
+    "compact": " any solution",
+}
+"""What each template says besides where any answer is right."""
 
 
-def build_prompt(board: BoardLike, template: str = "rules") -> str:
+def build_prompt(board: BoardLike, template: str = "rules", *, answers: str = "one") -> str:
     """Describe a puzzle in words.
 
     Args:
         board: The puzzle, anything that `as_board` takes.
         template: A key of `TEMPLATES`: `rules` (the rules in prose, then the grid), `short` (one sentence and the grid)
             or `compact` (`sudoku 6x6 ` and n² packed symbols).
+        answers: With "any" the prompt says besides that any solution is right.
 
     Returns:
-        A prompt from which `parse_puzzle` reads the same board.
+        A prompt from which `parse_puzzle` with the same `answers` reads the same board.
 
     Raises:
         BoardError: The board is malformed.
-        SudokuError: No template has that name.
+        SudokuError: No template has that name, or `answers` is unknown.
     """
     if template not in TEMPLATES:
         raise SudokuError(f"unknown prompt template {template!r}; choose one of {list(TEMPLATES)}")
     flat = as_board(board)
     table = geometry(size_of(flat.size))
-    return TEMPLATES[template].format(
+    words = TEMPLATES[template] + (ANY_ANSWER[template] if check_answers(answers) == "any" else "")
+    return words.format(
         n=table.size,
         cells=table.cells,
         box_rows=table.box_rows,
@@ -139,7 +148,7 @@ ANSWER_LAYOUTS: dict[str, AnswerLayout] = {
 _SEVERAL_ROWS = 3
 
 
-def parse_puzzle(text: str) -> Board:
+def parse_puzzle(text: str, answers: str = "one") -> Board:
     """Find the one puzzle in a prompt.
 
     A puzzle is n lines of n entries (also inside a table, a code fence, box rulings or brackets, or behind row labels
@@ -149,10 +158,15 @@ def parse_puzzle(text: str) -> Board:
     (zero-width ones, a byte order mark, a soft hyphen) do no harm amid words, and spaces of other widths separate
     entries; where others stand in or at a grid it is not found, and the message names them.
 
+    Args:
+        text: The prompt.
+        answers: With "any", every solution being right, a grid without any digit is the puzzle where there is no other.
+
     Returns:
         uint8 `(n²,)`, free of clashes; whether it has a solution is not looked at.
 
     Raises:
+        SudokuError: `answers` is unknown.
         PuzzleParseError: No puzzle, different puzzles, a wrong number of rows or entries, a digit out of range, or the
             same digit twice in a unit. The message names the line, counted from 1, and characters that are not seen by
             code point and position.
@@ -161,7 +175,7 @@ def parse_puzzle(text: str) -> Board:
     if not isinstance(text, str):
         raise TypeError(f"text must be a text, got {text!r:.60}")
     try:
-        grid, board = _only_grid(text)
+        grid, board = _only_grid(text, blank=check_answers(answers) == "any")
     except PuzzleParseError as error:
         raise PuzzleParseError(f"{error}{invisible_characters(text)}") from None
     clash = find_conflict(board)
@@ -172,16 +186,23 @@ def parse_puzzle(text: str) -> Board:
     return board
 
 
-def _only_grid(text: str) -> tuple[Grid, Board]:
+def _only_grid(text: str, blank: bool) -> tuple[Grid, Board]:
+    """The one grid in a text and its board; one without a digit only if it may be `blank` and nothing else is there."""
     near_misses: list[str] = []
     found: list[tuple[Grid, Board]] = []
+    empty: list[tuple[Grid, Board]] = []
     for grid in _grids(text.splitlines(), near_misses):
         board = _to_board(grid)
         if not board.any():
+            empty.append((grid, board))
             continue
         if found and not np.array_equal(found[0][1], board):
             raise PuzzleParseError(f"two different puzzles: {found[0][0].where} and {grid.where}; give one")
         found.append((grid, board))
+    if blank and not found:
+        found = empty
+        if len({board.size for _, board in found}) > 1:
+            raise PuzzleParseError("blank grids of different sizes; give one")
     if not found:
         hint = near_misses[0] if near_misses else "expected n lines of n entries, or n² symbols, for n in 4, 6, 9, 16"
         raise PuzzleParseError(f"no puzzle found: {hint}")

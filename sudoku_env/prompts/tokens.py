@@ -12,9 +12,9 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sudoku_env.answers import REMEDY, Answers, are_definite, check_answers, definite_rule, solutions_to_count
 from sudoku_env.board import SIZES, Board, size_of
 from sudoku_env.errors import PuzzleParseError, TokenLayoutError
-from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.alignment import (
     AnswerTokens,
     Tokenizer,
@@ -27,7 +27,7 @@ from sudoku_env.prompts.alignment import (
     layouts_to_try,
 )
 from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, AnswerLayout, parse_puzzle
-from sudoku_env.solver import solve_batch
+from sudoku_env.solver import completable, solve_batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,9 @@ class TokenLayout:
         cell_positions: int64 `(n²,)`, ascending, the response position of each cell.
         digit_ids: int64 `(n,)`, the token of digit d at `digit_ids[d - 1]`.
         puzzle: uint8 `(n²,)`, the givens, 0 for a blank.
-        solution: uint8 `(n²,)`, the only solution.
+        solution: uint8 `(n²,)`, the only solution; where any answer is right, one of them.
         name: The answer layout, a key of `ANSWER_LAYOUTS`.
+        answers: The right answers.
     """
 
     size: int
@@ -57,6 +58,7 @@ class TokenLayout:
     puzzle: Board
     solution: Board
     name: str
+    answers: Answers = "one"
 
     def __post_init__(self) -> None:
         for field in ("cell_positions", "digit_ids", "puzzle", "solution"):
@@ -71,7 +73,7 @@ class TokenLayout:
 
     @property
     def solution_ids(self) -> NDArray[np.int64]:
-        """int64 `(n²,)`, the right token of each cell."""
+        """int64 `(n²,)`, the token of each cell in `solution`."""
         return self.digit_ids[self.solution.astype(np.int64) - 1]
 
     def cell_tokens(self, states: ArrayLike) -> NDArray[np.int64]:
@@ -115,6 +117,7 @@ class TokenLayout:
         prompt_length: int | None = None,
         opening: str = DEFAULT_OPENING,
         layout: str | None = None,
+        answers: str = "one",
     ) -> Self:
         """Rebuild the layout from any state that `pre_fill` and decoding can lead to, wrong tokens included.
 
@@ -129,35 +132,39 @@ class TokenLayout:
             prompt_length: Where the response begins, if known.
             opening: First words of the response, as in `pre_fill`.
             layout: The answer layout, as in `pre_fill`.
+            answers: The right answers, as in `pre_fill`.
 
         Raises:
             TokenLayoutError: The state is no such state, or its layout has no prompt.
-            PuzzleParseError: Its prompt holds a puzzle without a solution or with several.
+            PuzzleParseError: Its prompt holds a puzzle without a solution or, with `answers="one"`, with several.
+            SudokuError: `answers` is unknown.
         """
+        wanted = check_answers(answers)
         ids = np.asarray(state)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise TokenLayoutError(f"a state is one row of token ids, got dtype {ids.dtype} with shape {ids.shape}")
         mask_id = find_mask_id(tokenizer, mask_token_id)
         found: list[tuple[AnswerLayout, AnswerTokens, Board, int]] = []
-        answers = layouts_to_try(tokenizer, layout)
-        if not all(answer.prompted for answer in answers):
+        written = layouts_to_try(tokenizer, layout)
+        if not all(answer.prompted for answer in written):
             raise TokenLayoutError(
-                f"a state in layout {answers[0].name!r} has no prompt, so its givens cannot be told from digits "
+                f"a state in layout {written[0].name!r} has no prompt, so its givens cannot be told from digits "
                 "decoded; keep the layout that pre_fill returned"
             )
-        for answer, size in product(answers, SIZES):
+        for answer, size in product(written, SIZES):
             tokens = fit(tokenizer, answer, size, opening)
             if not isinstance(tokens, AnswerTokens):
                 continue
             for start in tokens.find(ids):
                 if prompt_length not in (None, start) or mask_id in ids[:start]:
                     continue
-                puzzle = _puzzle_before(tokenizer, ids[:start])
+                puzzle = _puzzle_before(tokenizer, ids[:start], wanted)
                 if puzzle is not None and tokens.holds(puzzle, ids[start:]):
                     found.append((answer, tokens, puzzle, start))
         if len(found) == 1:
             answer, tokens, puzzle, start = found[0]
-            return cls._of(answer, tokens, puzzle, _only_solution(puzzle), start, ids.size - start, mask_id)
+            solution = _right_solution(puzzle, wanted)
+            return cls._of(answer, tokens, puzzle, solution, start, ids.size - start, mask_id, wanted)
         starts = f"several, at {[start for *_, start in found]} (pass prompt_length)" if found else "none"
         raise TokenLayoutError(
             f"a state of {ids.size} tokens should hold one response that begins with {opening!r} and has the prompt's "
@@ -174,6 +181,7 @@ class TokenLayout:
         prompt_length: int,
         response_length: int,
         mask_id: int,
+        answers: Answers,
     ) -> Self:
         return cls(
             size=size_of(puzzle.size),
@@ -185,6 +193,7 @@ class TokenLayout:
             puzzle=puzzle,
             solution=solution,
             name=answer.name,
+            answers=answers,
         )
 
 
@@ -236,6 +245,7 @@ def pre_fill(
     opening: str = DEFAULT_OPENING,
     mask_token_id: int | None = None,
     layout: str | None = None,
+    answers: str = "one",
 ) -> PreFilled:
     """Tokenize a prompt and a response in which all that is known beforehand is filled.
 
@@ -256,12 +266,16 @@ def pre_fill(
         layout: The answer layout, a key of `ANSWER_LAYOUTS`; None takes `tokenizer.init_kwargs["answer_layout"]`, and
             without one the first layout with a prompt in which every cell is one token, a digit's token is the same
             in every cell, and text and tokens round-trip.
+        answers: "one": the puzzle must have exactly one solution. "any": it may have several, any of which is right,
+            and be blank; `layout.solution` is then one of them, and `judge_error` calls wrong what leaves none.
 
     Returns:
         `(token_ids, filled_indices, prompt_length, map_range)` with `.layout`.
 
     Raises:
-        PuzzleParseError: No puzzle, several, a malformed one, or one without exactly one solution.
+        PuzzleParseError: No puzzle, several, a malformed one, or one without exactly one solution, or with
+            `answers="any"` without any.
+        SudokuError: `answers` is unknown.
         TokenLayoutError: No layout suits the tokenizer, the mask token is unknown or taken, or the response is longer
             than `max_gen_length`.
         TypeError: An argument is of another type; the message names it.
@@ -271,9 +285,10 @@ def pre_fill(
         texts={"prompt": prompt, "system_prompt": system_prompt, "opening": opening, "layout": layout or ""},
         numbers={"max_gen_length": max_gen_length, "mask_token_id": 0 if mask_token_id is None else mask_token_id},
     )
-    puzzle = parse_puzzle(prompt)
+    wanted = check_answers(answers)
+    puzzle = parse_puzzle(prompt, wanted)
     size = size_of(puzzle.size)
-    solution = _only_solution(puzzle)
+    solution = _right_solution(puzzle, wanted)
     answer, tokens = choose(tokenizer, layout, solution, opening)
     mask_id = find_mask_id(tokenizer, mask_token_id)
     if mask_id in tokens.ids or mask_id in tokens.digit_ids:
@@ -289,12 +304,13 @@ def pre_fill(
         raise TokenLayoutError(f"the prompt contains the mask token {mask_id}; pass another mask_token_id")
     response = np.full(max_gen_length, mask_id, dtype=np.int64)
     response[:needed] = tokens.write(puzzle, mask_id)
-    token_layout = TokenLayout._of(answer, tokens, puzzle, solution, len(prompt_ids), max_gen_length, mask_id)
+    length = len(prompt_ids)
+    token_layout = TokenLayout._of(answer, tokens, puzzle, solution, length, max_gen_length, mask_id, wanted)
     return PreFilled(prompt_ids + response.tolist(), np.flatnonzero(response != mask_id).tolist(), token_layout)
 
 
 def reference_ids(prefilled: PreFilled, tail_id: int) -> NDArray[np.int64]:
-    """The right response: the solution in the cells and `tail_id`, e.g. the end token, at the masks outside the map.
+    """A right response: the solution in the cells and `tail_id`, e.g. the end token, at the masks outside the map.
 
     Returns:
         int64 `(max_gen_length,)`.
@@ -312,31 +328,36 @@ def reference_ids(prefilled: PreFilled, tail_id: int) -> NDArray[np.int64]:
 
 
 @overload
-def detect_definite(state: Sequence[int], layout: TokenLayout) -> list[int]: ...
+def detect_definite(state: Sequence[int], layout: TokenLayout, rule: str | None = ...) -> list[int]: ...
 @overload
-def detect_definite(state: Any, layout: Sequence[TokenLayout]) -> list[list[int]]: ...
+def detect_definite(state: Any, layout: Sequence[TokenLayout], rule: str | None = ...) -> list[list[int]]: ...
 @overload
-def detect_definite(state: Any, layout: TokenLayout) -> Any: ...
-def detect_definite(state: Any, layout: TokenLayout | Sequence[TokenLayout]) -> list[int] | list[list[int]]:
-    """The masked cells that are definite, S1 of docs/objective.md: naked and hidden singles, as in `definite_digits`.
+def detect_definite(state: Any, layout: TokenLayout, rule: str | None = ...) -> Any: ...
+def detect_definite(
+    state: Any, layout: TokenLayout | Sequence[TokenLayout], rule: str | None = None
+) -> list[int] | list[list[int]]:
+    """The masked cells that are definite, S1 of docs/objective.md: naked and hidden singles, or by another rule.
 
     In a state with errors they follow from the digits as they stand, a token that is no digit counting as a blank.
 
     Args:
         state: int `(L,)`, or a batch: `(B, L)` with one layout, or B states with a sequence of B layouts.
         layout: The layout of the state, or one a state.
+        rule: The rule by which cells are definite. None: "singles", or "backbone", the same digit in every solution,
+            where any answer is right.
 
     Returns:
         Response-relative positions, ascending; one list a state for a batch.
 
     Raises:
+        BoardError: The rule is unknown.
         TokenLayoutError: A state does not fit its layout, or the numbers of states and layouts differ.
     """
     if not isinstance(layout, TokenLayout):
-        return [detect_definite(one, of) for one, of in _pairs(state, layout)]
+        return [detect_definite(one, of, rule) for one, of in _pairs(state, layout)]
     boards = layout.read_boards(state)
-    digits = np.where(boards > 0, boards, 0).astype(np.uint8)
-    definite = (definite_digits(digits.reshape(-1, digits.shape[-1])).reshape(digits.shape) > 0) & (boards == 0)
+    digits = np.where(boards > 0, boards, 0).astype(np.uint8).reshape(-1, boards.shape[-1])
+    definite = are_definite(digits, definite_rule(rule, layout.answers)).reshape(boards.shape) & (boards == 0)
     if definite.ndim == 1:
         return layout.cell_positions[definite].tolist()
     return [layout.cell_positions[row].tolist() for row in definite]
@@ -351,6 +372,8 @@ def judge_error(state: Any, layout: TokenLayout) -> Any: ...
 def judge_error(state: Any, layout: TokenLayout | Sequence[TokenLayout]) -> bool | NDArray[np.bool_]:
     """Whether a filled cell differs from the solution, be it by a digit or by a token that is none.
 
+    Where any answer is right: whether the filled cells leave no solution, or one holds a token that is no digit.
+
     Args:
         state: int `(L,)`, or a batch: `(B, L)` with one layout, or B states with a sequence of B layouts.
         layout: The layout of the state, or one a state.
@@ -363,8 +386,15 @@ def judge_error(state: Any, layout: TokenLayout | Sequence[TokenLayout]) -> bool
     """
     if not isinstance(layout, TokenLayout):
         return np.array([judge_error(one, of) for one, of in _pairs(state, layout)], dtype=np.bool_)
-    tokens = layout.cell_tokens(state)
-    wrong = ((tokens != layout.mask_id) & (tokens != layout.solution_ids)).any(-1)
+    if layout.answers == "any":
+        boards = layout.read_boards(state)
+        rows, given = boards.reshape(-1, boards.shape[-1]), layout.puzzle > 0
+        changed = (rows < 0) | ((rows > 0) & given & (rows != layout.puzzle))
+        wrong = changed.any(-1) | ~completable(np.where(given, layout.puzzle, rows.clip(min=0)))
+        wrong = wrong.reshape(boards.shape[:-1])
+    else:
+        tokens = layout.cell_tokens(state)
+        wrong = ((tokens != layout.mask_id) & (tokens != layout.solution_ids)).any(-1)
     return bool(wrong) if wrong.ndim == 0 else wrong
 
 
@@ -374,17 +404,17 @@ def _pairs(states: Any, layouts: Sequence[TokenLayout]) -> Iterator[tuple[Any, T
     return zip(states, layouts, strict=True)
 
 
-def _only_solution(puzzle: Board) -> Board:
-    solutions, counts = solve_batch(puzzle[None], limit=2)
+def _right_solution(puzzle: Board, answers: Answers) -> Board:
+    solutions, counts = solve_batch(puzzle[None], limit=solutions_to_count(answers))
     if counts[0] == 0:
         raise PuzzleParseError("a contradiction: the puzzle has no solution")
     if counts[0] > 1:
-        raise PuzzleParseError("the puzzle is not unique: it has more than one solution")
+        raise PuzzleParseError(f"the puzzle is not unique: it has more than one solution; {REMEDY}")
     return solutions[0]
 
 
-def _puzzle_before(tokenizer: Tokenizer, prompt_ids: NDArray[np.integer]) -> Board | None:
+def _puzzle_before(tokenizer: Tokenizer, prompt_ids: NDArray[np.integer], answers: Answers) -> Board | None:
     try:
-        return parse_puzzle(decode_prompt(tokenizer, prompt_ids.tolist()))
+        return parse_puzzle(decode_prompt(tokenizer, prompt_ids.tolist()), answers)
     except PuzzleParseError:
         return None

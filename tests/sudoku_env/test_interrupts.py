@@ -17,7 +17,7 @@ from sudoku_env.kernels import search_state
 from sudoku_env.logic import definite_cells
 from sudoku_env.puzzles import default_puzzles
 from sudoku_env.rating import rate_batch
-from sudoku_env.solver import count_solutions, solve_batch
+from sudoku_env.solver import completable, count_solutions, solve_batch
 
 SECONDS = 5.0
 """Until a call has to be over after the interrupt: a fraction of a second on a quiet machine."""
@@ -28,7 +28,7 @@ from sudoku_env.generator import generate
 from sudoku_env.logic import definite_cells
 from sudoku_env.puzzles import default_puzzles
 from sudoku_env.rating import rate_batch
-from sudoku_env.solver import count_solutions, solve, solve_batch
+from sudoku_env.solver import completable, count_solutions, solve, solve_batch
 
 nine, sixteen = default_puzzles(9).boards[:1], generate(1, size=16, clues=105, seed=0).boards
 many = {9: np.repeat(nine, 500_000, 0), 16: np.repeat(sixteen, 50_000, 0)}
@@ -41,6 +41,8 @@ CALLS = {
     "count_solutions, 9": lambda: count_solutions(empty[9][0], 10**12),
     "count_solutions, 16": lambda: count_solutions(empty[16][0], 10**12),
     "solve_batch, 9": lambda: solve_batch(empty[9], limit=10**12),
+    "completable, 9": lambda: [completable(many[9]) for _ in range(100)],
+    "completable, 16": lambda: completable(many[16]),
     "solve_batch, two threads": lambda: solve_batch(np.repeat(empty[16], 1000, 0), limit=10**12, threads=2),
     "rate_batch, 9": lambda: [rate_batch(many[9]) for _ in range(100)],
     "rate_batch, 16": lambda: rate_batch(many[16]),
@@ -80,7 +82,7 @@ def test_an_interrupt_ends_every_call_that_takes_long():
         assert process.stdout.readline() == "interrupted\n", f"{name} was over before, or {process.communicate()}"
         seconds[name] = time.monotonic() - sent
     assert process.wait(timeout=60) == 0, process.stderr.read()
-    assert len(seconds) == 13 and max(seconds.values()) < SECONDS, seconds
+    assert len(seconds) == 15 and max(seconds.values()) < SECONDS, seconds
 
 
 def test_an_interrupt_ends_the_command_with_its_status():
@@ -118,6 +120,7 @@ def test_pieces_of_any_size_come_to_the_same(size, monkeypatch):
         return [
             *solve_batch(boards, limit=20),
             *solve_batch(boards, limit=2, threads=2),
+            completable(boards),
             *rate_batch(boards),
             *(definite_cells(boards, rule) for rule in ("singles", "pairs", "backbone")),
             np.array([str(step) for board in boards[:3] for step in explain(board, "backbone")]),

@@ -10,15 +10,18 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sudoku_env import testing
 from sudoku_env.envs.board_env import SudokuEnv
-from sudoku_env.envs.sources import PromptPool
+from sudoku_env.envs.sources import PromptPool, PuzzlePool
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.vector_env import SudokuVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
+from sudoku_env.generator import generate
 from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
 
 BOARDS = ["1...|..3.|.1..|...2", "1..4|..12|21..|.3.."]
 PROMPTS = ["sudoku 4x4 1.....3..1.....2", "sudoku 4x4 1..4..1221...3.."]
+SEVERAL = PuzzlePool(generate(30, size=4, clues=(0, 4), answers="any", seed=0))
+ANY = {"source": SEVERAL, "answers": "any"}
 CORRECTED = {"source": PromptPool(PROMPTS), "tokens_per_step": 3, "on_error": "correct"}
 
 
@@ -36,7 +39,9 @@ def right_token(env, info, rng):
     layout = env.unwrapped.layout
     position = rng.choice(np.flatnonzero(info["masked"]))
     cell = np.flatnonzero(layout.cell_positions == position)
-    return np.array([position, layout.solution_ids[cell[0]] if len(cell) else env.unwrapped.tokenizer.eos_token_id])
+    if not len(cell):
+        return np.array([position, env.unwrapped.tokenizer.eos_token_id])
+    return np.array([position, layout.digit_ids[info["solution"][cell[0]] - 1]])
 
 
 class TestSudoku(testing.VectorEnvConformance):
@@ -110,6 +115,34 @@ class TestUnmaskOfSetsCorrected(testing.VectorEnvConformance):
 
     def make_vec(self, num_envs):
         return SudokuUnmaskVectorEnv(num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **CORRECTED)
+
+
+class TestUnmaskOfAnyAnswer(testing.VectorEnvConformance):
+    def make(self, **arguments):
+        return gymnasium.make("sudoku_env:SudokuUnmask-v0", tokens_per_step=2, **ANY, **arguments)
+
+    def make_vec(self, num_envs):
+        return SudokuUnmaskVectorEnv(num_envs, tokens_per_step=2, autoreset_mode=AutoresetMode.SAME_STEP, **ANY)
+
+    def act(self, env, info, rng):
+        """Now and then any legal action, else the tokens of a solution."""
+        if rng.random() < 0.1:
+            return testing.legal_action(env, info, rng)
+        first = right_token(env, info, rng)
+        rest = info["masked"].copy()
+        rest[first[0]] = 0
+        return np.array([first, right_token(env, info | {"masked": rest}, rng) if rest.any() else [-1, 0]])
+
+
+class TestSudokuOfAnyAnswer(testing.VectorEnvConformance):
+    def make(self, **arguments):
+        return gymnasium.make("sudoku_env:Sudoku-v0", **ANY, **arguments)
+
+    def make_vec(self, num_envs):
+        return gymnasium.make_vec("sudoku_env:Sudoku-v0", num_envs, **ANY)
+
+    def act(self, env, info, rng):
+        return play_well(env, info, rng)
 
 
 class TestFlatUnmask(testing.VectorEnvConformance):

@@ -21,6 +21,13 @@ class TestShaped(testing.TextEnvConformance):
         return SudokuText(size=6, rule="singles", reward="definite", show_board=False, **arguments)
 
 
+class TestAnyAnswer(testing.TextEnvConformance):
+    floor = 0.5  # a random player may well fill a board that has many solutions
+
+    def make(self, **arguments):
+        return SudokuText(size=6, answers="any", **arguments)
+
+
 class Sound(SudokuText):
     def __init__(self, **arguments):
         super().__init__(size=6, rule="singles", **arguments)
