@@ -58,13 +58,15 @@ def test_a_hint_names_a_right_digit_where_none_follows_and_then_only():
     while not env.over:
         backbone = backbone_of(env.info()["board"])
         reply = env.hint()
-        choice = re.search(
-            r"Hint \(grade 9\): No digit follows: .* In one of them row (\d), column (\d) is (\d)\.", reply
-        )
-        assert (choice is None) == bool(backbone.any())
-        cell = int(np.flatnonzero(backbone)[0]) if choice is None else 0
-        move = (cell // 4 + 1, cell % 4 + 1, int(backbone[cell])) if choice is None else map(int, choice.groups())
-        env.place(*move)
+        choice = re.search(r"\(grade 9\): No digit follows: .* them row (\d), column (\d) is (\d)\.", reply)
+        if choice is not None:
+            assert not backbone.any()
+            env.place(*map(int, choice.groups()))
+        elif backbone.any():
+            cell = int(np.flatnonzero(backbone)[0])
+            env.place(cell // 4 + 1, cell % 4 + 1, int(backbone[cell]))
+        else:
+            assert "eliminated" in reply
         assert len(solutions_of(env.info()["board"]))
     assert env.over and is_solved(env.info()["board"]) and env.score == 1.0
     assert Game(np.zeros(16, np.uint8), every_grid()[0], answers="any").hint().rule == CHOICE
