@@ -82,6 +82,16 @@ class UnmaskBatch(ABC):
         written = responses != self.mask_id
         return ~(self.judged[of] & written & (responses != self.answers[of])).any(1)
 
+    def peers(self) -> Tensor:
+        """Which two positions constrain each other directly, as the rules say, not the answer: bool `(R, R)`.
+
+        Raises:
+            ValueError: This kind of problem does not say so.
+        """
+        raise ValueError(
+            f"{type(self).__name__} does not say which positions are peers; define peers(), or leave exclude_peers out"
+        )
+
     def contradictions(self, responses: Tensor, of: Tensor) -> Tensor:
         """The open positions whose tokens contradict others or the problem, as its rules tell without the answer.
 

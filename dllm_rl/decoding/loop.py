@@ -7,12 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from dllm_rl.decoding.choosing import choose
+from dllm_rl.decoding.decisions import draw_decisions, right_decisions
 from dllm_rl.decoding.noise import fresh_uniforms
 from dllm_rl.decoding.settings import Decoding
 from dllm_rl.decoding.strategies import get_strategy
 from dllm_rl.decoding.taking_back import TakingBack
 from dllm_rl.decoding.trajectories import Trajectories, micro_batches
 from dllm_rl.policy import StateScores, logits_at, scores_of
+
+Choices = tuple[Tensor, Tensor, Tensor, Tensor]
+"""The trajectory, rank, position and token of each choice of a step, as `choose` returns them."""
 
 
 class Step(NamedTuple):
@@ -82,6 +86,7 @@ def decoding_steps(
         uniforms = draw_uniforms(how, trajectories, generator)
     taking_back = None if how.take_back is None else TakingBack(how.take_back, trajectories, generator)
     problems, number = trajectories.problems, 0
+    peers = problems.peers() if how.exclude_peers else None
     while len(trajectories.alive):
         # The distinct states of the live trajectories, what follows in each, and where the model is asked.
         alive = trajectories.alive
@@ -92,18 +97,19 @@ def decoding_steps(
             taking_back.begin(number)
 
         # A pass over as many states as fit, and the choices of the trajectories that are in them.
-        for first, last in micro_batches(asked.sum(1), problems.length, max_tokens, max_masked):
-            members = ((state_of >= first) & (state_of < last)).nonzero().squeeze(1)
-            some, states = alive[members], state_of[members] - first
-            part = (responses[first:last], of[first:last], definite[first:last])
-            masked, at = part[0] == problems.mask_id, asked[first:last]
+        for begin, end in micro_batches(asked.sum(1), problems.length, max_tokens, max_masked):
+            members = ((state_of >= begin) & (state_of < end)).nonzero().squeeze(1)
+            some, states = alive[members], state_of[members] - begin
+            part = (responses[begin:end], of[begin:end], definite[begin:end])
+            masked, at = part[0] == problems.mask_id, asked[begin:end]
             logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M, V)
             scores = scores_of(logits if taking_back is None else logits[masked[at]], masked, how.policy)
             filling = masked.any(1)[states].nonzero().squeeze(1)
             ahead = None if uniforms is None else _next_uniforms(uniforms, trajectories, some[filling], how)
-            drawn = choose(how, scores, part[2], states[filling], None if ahead is None else ahead[:, :, 0])
+            first = None if ahead is None else ahead[:, :, 0]
+            drawn = choose(how, scores, part[2], states[filling], first, peers)
             if how.on_error == "redraw" and ahead is not None:
-                drawn = _right_ones(how, scores, part[2], states[filling], ahead, trajectories, some[filling], drawn)
+                drawn = _right_ones(how, scores, states[filling], ahead, trajectories, some[filling], drawn)
             rows, ranks, positions, tokens = filling[drawn[0]], *drawn[1:]
             if taking_back is not None:
                 tokens = taking_back.drawn(scores, states[rows], some[rows], positions, tokens)
@@ -142,28 +148,33 @@ def _next_uniforms(uniforms: Tensor, trajectories: Trajectories, some: Tensor, h
 def _right_ones(
     how: Decoding,
     scores: StateScores,
-    definite: Tensor,
     states: Tensor,
     uniforms: Tensor,
     trajectories: Trajectories,
     some: Tensor,
-    drawn: tuple[Tensor, Tensor, Tensor, Tensor],
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    drawn: Choices,
+) -> Choices:
     """The first right decision of each of some trajectories, int64 `(A,)`; the last one drawn where none is right.
 
     It takes and returns what `choose` does; `drawn` is the first decision, uniforms `(A, C, D, 2)` are those of all.
     """
-    for draw in range(1, how.tries):
-        rows, _, positions, tokens = drawn
-        wrong = torch.zeros_like(states, dtype=torch.bool)
-        wrong[rows[trajectories.wrong(some[rows], positions, tokens)]] = True  # (A,)
-        again = wrong.nonzero().squeeze(1)
-        if not len(again):
-            break
-        fresh = choose(how, scores, definite, states[again], uniforms[again, :, draw])
-        parts = zip(drawn, (again[fresh[0]], *fresh[1:]), strict=True)
-        kept = ~wrong[rows]
-        joined = [torch.cat([before[kept], after]) for before, after in parts]
-        order = joined[0].argsort(stable=True)
-        drawn = (joined[0][order], joined[1][order], joined[2][order], joined[3][order])
-    return drawn
+    rows, _, positions, tokens = drawn
+    wrong = torch.zeros_like(states, dtype=torch.bool)
+    wrong[rows[trajectories.wrong(some[rows], positions, tokens)]] = True  # (A,)
+    again = wrong.nonzero().squeeze(1)
+    if not len(again) or how.tries == 1:
+        return drawn
+
+    # All other decisions of those, judged at once.
+    count, tries = uniforms.shape[1], how.tries - 1
+    positions, tokens = draw_decisions(scores, states[again], uniforms[again, :, 1:].transpose(1, 2), how.policy)
+    states_now, of = trajectories.responses[some[again]], trajectories.problem_of[some[again]]
+    right = right_decisions(trajectories.problems, states_now, of, positions, tokens)  # (A', D - 1)
+    first = torch.where(right.any(1), right.byte().argmax(1), tries - 1)
+    at = torch.arange(len(again), device=first.device), first
+    places, ranks = (positions[at] >= 0).nonzero(as_tuple=True)
+    fresh = again[places], ranks, positions[at][places, ranks], tokens[at][places, ranks]
+    kept = ~wrong[rows]
+    joined = [torch.cat([before[kept], after]) for before, after in zip(drawn, fresh, strict=True)]
+    order = (joined[0] * count + joined[1]).argsort()
+    return joined[0][order], joined[1][order], joined[2][order], joined[3][order]

@@ -62,11 +62,39 @@ def inverse_cdf(log_weights: Tensor, uniforms: Tensor) -> Tensor:
     Raises:
         ValueError: A row has no possible index, or holds NaN or +inf.
     """
+    possible, cumulative, last = _cumulative(log_weights)
+    exceeds = possible & (cumulative > uniforms[:, None] * cumulative[:, -1:])
+    return exceeds.scatter(1, last[:, None], True).byte().argmax(-1)
+
+
+def inverse_cdf_at(log_weights: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
+    """What `inverse_cdf(log_weights[rows], uniforms)` returns, with each row's distribution summed up once.
+
+    It is for many draws from few rows. Sums lie one behind the other, row r's in (r, r + 1], so that their precision
+    is that of the number of rows; where a uniform is nearer than that to a sum, its neighbor may be drawn.
+
+    Args:
+        log_weights: `(N, C)`, unnormalized, -inf where impossible.
+        rows: int64 `(B,)`, the row of each draw.
+        uniforms: float64 `(B,)` in [0, 1).
+
+    Returns:
+        int64 `(B,)`.
+
+    Raises:
+        ValueError: A row has no possible index, or holds NaN or +inf.
+    """
+    _, cumulative, last = _cumulative(log_weights)
+    columns, offset = cumulative.shape[1], torch.arange(len(cumulative), device=rows.device, dtype=cumulative.dtype)
+    flat = (cumulative + offset[:, None]).flatten().cummax(0).values  # never falls, whatever the rounding
+    place = torch.searchsorted(flat, offset[rows] + uniforms * cumulative[rows, -1], right=True)
+    return torch.minimum(place - rows * columns, last[rows])
+
+
+def _cumulative(log_weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Which indices are possible, bool `(N, C)`, sums of probabilities, float64 `(N, C)`, and last possible ones."""
     weights = torch.softmax(log_weights.double(), dim=-1)
     possible = weights > 0
     if not bool(possible.any(-1).all()):
         raise ValueError("a row of log-weights has no finite entry, or holds NaN or +inf, so nothing can be drawn")
-    cumulative = weights.cumsum(-1)
-    exceeds = possible & (cumulative > uniforms[:, None] * cumulative[:, -1:])
-    last = possible.shape[1] - 1 - possible.flip(-1).byte().argmax(-1)
-    return exceeds.scatter(1, last[:, None], True).byte().argmax(-1)
+    return possible, weights.cumsum(-1), possible.shape[1] - 1 - possible.flip(-1).byte().argmax(-1)

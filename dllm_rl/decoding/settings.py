@@ -130,6 +130,8 @@ class Decoding:
             "continue" with it on the board, or "correct" it, the answer's token being written in its place. "redraw"
             draws another decision from the same forward pass, `draws` in all, and ends where none is right.
         draws: Decisions that "redraw" draws at most.
+        exclude_peers: Never fill two positions in one step that are peers (`UnmaskBatch.peers`), such as two cells of a
+            row; a step is then shorter where fewer positions go together.
 
     Raises:
         ValueError: The strategy or `on_error` is unknown; `tokens_per_step` is too small; a limit comes with a strategy
@@ -146,6 +148,7 @@ class Decoding:
     take_back: TakeBack | None = None
     on_error: OnError = "continue"
     draws: int = 32
+    exclude_peers: bool = False
 
     def __post_init__(self) -> None:
         strategy = get_strategy(self.strategy)
@@ -155,10 +158,9 @@ class Decoding:
             raise ValueError(f"on_error={self.on_error!r} is unknown; use one of {get_args(OnError)}")
         if self.draws < 1:
             raise ValueError(f"draws={self.draws} must be at least 1")
-        if self.on_error == "redraw" and not strategy.sample_position:
+        if self.on_error == "redraw" and strategy.name != "policy":
             raise ValueError(
-                f"on_error='redraw' needs a strategy that draws, as strategy {strategy.name!r} would choose the same "
-                "again; use 'policy'"
+                f"on_error='redraw' draws from the policy, not by strategy {strategy.name!r}; use 'policy'"
             )
         if self.limit is not None:
             self._check_limit(strategy)

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dllm_rl.task import UnmaskBatch
-from sudoku_env.board import conflicts
+from sudoku_env.board import conflicts, geometry
 from sudoku_env.logic import definite_cells, rule_index
 from sudoku_env.order import easiest_tier, ladder_rounds, random_order_tiers, tier_shares
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, reference_ids
-from sudoku_env.solver import solve_batch
+from sudoku_env.solver import completable
 
 Tail = Literal["free", "prefill", "scored"]
 
@@ -38,12 +38,10 @@ class PuzzleBatch(UnmaskBatch):
     Attributes:
         layout: The layout of the first puzzle; cell positions, digit ids and the mask are common to all.
         rule: Cells definite under this rule (or group of rules) of `sudoku_env.definite_cells` are S1.
-        any_answer: Whether every completion of a board is right, and wrong what leaves none.
     """
 
     layout: TokenLayout
     rule: str = "singles"
-    any_answer: bool = False
 
     tier_shares = staticmethod(tier_shares)
 
@@ -70,8 +68,8 @@ class PuzzleBatch(UnmaskBatch):
             rule: Cells definite under this rule (or group of rules) are S1.
 
         Raises:
-            ValueError: No puzzle, puzzles that differ in answer layout, board size or response length, an unknown
-                `tail` or `rule`, or a tail that needs a `tail_id` without one.
+            ValueError: No puzzle, puzzles that differ in answer layout, board size, response length or in which answers
+                are right, an unknown `tail` or `rule`, or a tail that needs a `tail_id` without one.
             TokenLayoutError: `tail_id` is the mask token.
         """
         check_tail(tail, tail_id)
@@ -91,6 +89,11 @@ class PuzzleBatch(UnmaskBatch):
                 raise ValueError(
                     f"puzzles of one batch share size, answer layout and response length; got size {first.size} layout "
                     f"{first.name!r} and size {other.size} layout {other.name!r}: use one data set for each"
+                )
+            if other.answers != first.answers:
+                raise ValueError(
+                    f"puzzles of one batch have the same right answers; got answers={first.answers!r} and "
+                    f"{other.answers!r}: pre_fill all with the same"
                 )
         lengths = [puzzle.layout.prompt_length for puzzle in puzzles]
         longest = max(lengths)
@@ -132,18 +135,25 @@ class PuzzleBatch(UnmaskBatch):
 
     @property
     def several(self) -> bool:
-        """Whether every completion is right."""
-        return self.any_answer
+        """Whether the puzzles were filled in with `answers="any"`: wrong is then what leaves no completion."""
+        return self.layout.answers == "any"
 
     def completable(self, responses: Tensor, of: Tensor) -> Tensor:
         """Whether boards can still be completed; one with a token that is no digit in a cell cannot."""
-        if not self.any_answer:
+        if not self.several:
             return super().completable(responses, of)
         boards = self.boards(responses)
         digits = torch.from_numpy(boards > 0).to(responses.device)
         written = responses[:, torch.tensor(self.layout.cell_positions, device=responses.device)] != self.mask_id
-        found = torch.from_numpy(solve_batch(boards)[1] > 0).to(responses.device)
+        found = torch.from_numpy(completable(boards)).to(responses.device)
         return found & (digits == written).all(1)
+
+    def peers(self) -> Tensor:
+        """Which positions are cells of one row, column or box, bool `(R, R)`."""
+        places, table = torch.tensor(self.layout.cell_positions), torch.from_numpy(geometry(self.layout.size).peers)
+        found = torch.zeros((self.responses.shape[1],) * 2, dtype=torch.bool)
+        found[places[:, None], places[table]] = True
+        return found.to(self.responses.device)
 
     def contradictions(self, responses: Tensor, of: Tensor) -> Tensor:
         """The open cells whose digit stands twice in a unit, or that hold no digit, bool `(N, R)`."""

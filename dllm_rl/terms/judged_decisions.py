@@ -18,12 +18,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from dllm_rl.decoding.choosing import draw_positions
-from dllm_rl.decoding.noise import fresh_uniforms, inverse_cdf
+from dllm_rl.decoding.decisions import draw_decisions, right_decisions
+from dllm_rl.decoding.noise import fresh_uniforms
 from dllm_rl.decoding.rollouts import Rollout
-from dllm_rl.policy import PolicyConfig, StateScores, action_logprobs
+from dllm_rl.policy import action_logprobs
 from dllm_rl.terms.expected_reward import FForm
-from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
+from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice
 
 
@@ -43,38 +43,6 @@ class JudgedDecisionsConfig:
             raise ValueError(f"judged_weight must be 0 or larger, got {self.judged_weight}")
         if self.judged_draws < 2:
             raise ValueError(f"judged_draws={self.judged_draws} must be at least 2, as decisions are compared")
-
-
-def draw_decisions(scores: StateScores, uniforms: Tensor, policy: PolicyConfig) -> tuple[Tensor, Tensor]:
-    """M decisions at each of N scored states.
-
-    Args:
-        scores: The policy at N states.
-        uniforms: float64 `(N, M, k, 2)` in [0, 1), for the positions and the tokens of a decision.
-        policy: Temperatures.
-
-    Returns:
-        Positions in the order of choice and tokens, int64 `(N, M, k)` each, -1 behind the last masked position.
-    """
-    count, draws, most, _ = uniforms.shape
-    logprobs = scores.position_logprobs.detach().repeat_interleave(draws, 0)  # (N·M, R)
-    flat = uniforms.flatten(0, 1)  # (N·M, k, 2)
-    rows, ranks, columns = draw_positions(logprobs, most, flat[..., 0])  # (B,) each
-    at = scores.row_of[rows // draws, columns]
-    drawn = inverse_cdf(scores.logits.detach()[at] / policy.token_temperature, flat[rows, ranks, 1])
-    positions = torch.full((count * draws, most), -1, device=columns.device)
-    tokens = positions.clone()
-    positions[rows, ranks], tokens[rows, ranks] = columns, drawn
-    return positions.view(count, draws, most), tokens.view(count, draws, most)
-
-
-def are_right(states: ScoredStates, positions: Tensor, tokens: Tensor) -> Tensor:
-    """bool `(N, M)`: which decisions, int64 `(N, M, k)` each as `draw_decisions` gives them, leave a completion."""
-    count, draws, _ = positions.shape
-    written = states.responses.repeat_interleave(draws, 0)  # (N·M, R)
-    rows, ranks = (positions.flatten(0, 1) >= 0).nonzero(as_tuple=True)
-    written[rows, positions.flatten(0, 1)[rows, ranks]] = tokens.flatten(0, 1)[rows, ranks]
-    return states.problems.completable(written, states.of.repeat_interleave(draws)).view(count, draws)
 
 
 def decision_weights(right: Tensor, form: FForm) -> Tensor:
@@ -103,9 +71,10 @@ class JudgedDecisions(Term):
 
         def value(visited: VisitedStates) -> TermValue:
             states = visited.states
-            positions, tokens = draw_decisions(states.scores, uniforms[visited.chosen], states.policy)  # (N, M, k)
-            right = are_right(states, positions, tokens)  # (N, M)
-            state_of = torch.arange(len(right), device=device).repeat_interleave(right.shape[1])
+            every = torch.arange(len(states.responses), device=device)
+            positions, tokens = draw_decisions(states.scores, every, uniforms[visited.chosen], states.policy)
+            right = right_decisions(states.problems, states.responses, states.of, positions, tokens)  # (N, M)
+            state_of = every.repeat_interleave(right.shape[1])
             logprobs = action_logprobs(
                 states.scores, state_of, positions.flatten(0, 1), tokens.flatten(0, 1), states.policy
             ).view(right.shape)

@@ -76,7 +76,7 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
         if self.tokens_per_step < 1:
             raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1")
         check_choice("on_error", self.on_error, RolloutOnError)
-        if self.num_iterations > 1 and self.state_fraction < 1:
+        if self.num_iterations > 1 and self.state_fraction < 1 and (self.rl_weight or self.sft_weight):
             raise ValueError(
                 f"state_fraction={self.state_fraction} with {self.num_iterations} optimizer steps on a roll-out: the "
                 "ratio of a decision whose state was not drawn is unknown; leave one of them at 1"

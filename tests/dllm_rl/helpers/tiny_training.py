@@ -29,9 +29,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 @cache
-def puzzles(count: int, seed: int = 1, template: str = "compact") -> list[PreFilled]:
+def puzzles(count: int, seed: int = 1, template: str = "compact", answers: str = "one") -> list[PreFilled]:
     boards = generate(count, size=4, clues=(8, 10), rule="singles", seed=seed).boards
-    return [pre_fill(build_prompt(board, template), tokenizer(), 1 + 16 + TAIL) for board in boards]
+    return [pre_fill(build_prompt(board, template), tokenizer(), 1 + 16 + TAIL, answers=answers) for board in boards]
 
 
 def sudoku_task(with_tail: bool = False, **changes: Any) -> SudokuTask:

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from dllm_rl import Decoding, rollout
+from dllm_rl.decoding.decisions import draw_decisions
 from dllm_rl.decoding.noise import fresh_uniforms
 from dllm_rl.policy import PolicyConfig, action_logprobs, scores_of
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.terms.judged_decisions import JudgedDecisionsConfig, decision_weights, draw_decisions
+from dllm_rl.terms.judged_decisions import JudgedDecisionsConfig, decision_weights
 from sudoku_env import generate, solve_batch
 from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, trainer, warm_model
 
@@ -72,7 +73,8 @@ def test_drawn_decisions_come_with_their_probability() -> None:
     masked = torch.tensor([[True, True, False, True]])
     scores = scores_of(torch.randn(3, 2, dtype=torch.float64, generator=generator), masked, POLICY)
     draws = 20_000
-    positions, tokens = draw_decisions(scores, fresh_uniforms((1, draws, 2, 2), generator, masked.device), POLICY)
+    uniforms = fresh_uniforms((1, draws, 2, 2), generator, masked.device)
+    positions, tokens = draw_decisions(scores, torch.tensor([0]), uniforms, POLICY)
     every = decisions_of_two(masked[0], 2)
     all_positions, all_tokens = (torch.tensor(column) for column in zip(*every, strict=True))
     logprobs = action_logprobs(scores, torch.zeros(len(every), dtype=torch.long), all_positions, all_tokens, POLICY)
@@ -82,7 +84,7 @@ def test_drawn_decisions_come_with_their_probability() -> None:
 
 
 def several(count: int) -> PuzzleBatch:
-    return replace(sudoku_task().batch(puzzles(count)), any_answer=True)
+    return sudoku_task().batch(puzzles(count, answers="any"))
 
 
 def test_what_can_be_completed_is_what_a_grid_agrees_with() -> None:

@@ -1,0 +1,53 @@
+"""Many whole decisions from one forward pass: drawn from the policy, and judged by the task."""
+
+import torch
+from torch import Tensor
+
+from dllm_rl.decoding.choosing import draw_positions
+from dllm_rl.decoding.noise import inverse_cdf_at
+from dllm_rl.policy import PolicyConfig, StateScores
+from dllm_rl.task import UnmaskBatch
+
+
+def draw_decisions(
+    scores: StateScores, states: Tensor, uniforms: Tensor, policy: PolicyConfig
+) -> tuple[Tensor, Tensor]:
+    """M decisions at each of A states.
+
+    Args:
+        scores: The policy at N states.
+        states: int64 `(A,)`, the numbers of the states.
+        uniforms: float64 `(A, M, k, 2)` in [0, 1), for the positions and the tokens of a decision.
+        policy: Temperatures.
+
+    Returns:
+        Positions in the order of choice and tokens, int64 `(A, M, k)` each, -1 behind the last masked position.
+    """
+    count, draws, most, _ = uniforms.shape
+    of_draw = states.repeat_interleave(draws)  # (A·M,)
+    flat = uniforms.flatten(0, 1)  # (A·M, k, 2)
+    rows, ranks, columns = draw_positions(scores.position_logprobs.detach()[of_draw], most, flat[..., 0])  # (B,) each
+    at = scores.row_of[of_draw[rows], columns]
+    drawn = inverse_cdf_at(scores.logits.detach() / policy.token_temperature, at, flat[rows, ranks, 1])
+    positions = torch.full((count * draws, most), -1, device=columns.device)
+    tokens = positions.clone()
+    positions[rows, ranks], tokens[rows, ranks] = columns, drawn
+    return positions.view(count, draws, most), tokens.view(count, draws, most)
+
+
+def right_decisions(problems: UnmaskBatch, responses: Tensor, of: Tensor, positions: Tensor, tokens: Tensor) -> Tensor:
+    """Which decisions leave a completion, bool `(A, M)`.
+
+    Args:
+        problems: The problems.
+        responses: int64 `(A, R)`, the states before the decisions.
+        of: int64 `(A,)`, the problem of each.
+        positions: int64 `(A, M, k)`, as `draw_decisions` gives them.
+        tokens: int64 `(A, M, k)`.
+    """
+    count, draws, _ = positions.shape
+    written = responses.repeat_interleave(draws, 0)  # (A·M, R)
+    positions, tokens = positions.flatten(0, 1), tokens.flatten(0, 1)
+    rows, ranks = (positions >= 0).nonzero(as_tuple=True)
+    written[rows, positions[rows, ranks]] = tokens[rows, ranks]
+    return problems.completable(written, of.repeat_interleave(draws)).view(count, draws)
