@@ -89,7 +89,7 @@ def _check_tokens(problems: UnmaskBatch, vocabulary: int | None) -> None:
 def _check_answers(problems: UnmaskBatch) -> None:
     """What is judged, scored or written agrees with the answers."""
     known, judged, scored = problems.known, problems.judged, problems.scored
-    for name, chosen in (("judged", judged), ("scored", scored)):
+    for name, chosen in (("judged", judged & (not problems.several)), ("scored", scored)):
         told = f"a position that is {name} needs its right token; write it, or leave the position out of {name}"
         _refuse_where(problems, chosen & ~known, "answers", f"{told} (mask_id means that none is known)")
     _refuse_where(

@@ -26,8 +26,9 @@ class UnmaskBatch(ABC):
         prompt_ids: int64 `(Q, P)`, padded on the left.
         prompt_mask: bool `(Q, P)`, false at padding, or None where all prompts are equally long.
         responses: int64 `(Q, R)`, what is written at the start, `mask_id` at open positions.
-        answers: int64 `(Q, R)`, y*, the right token at each position; `mask_id` where none is known.
-        judged: bool `(Q, R)`, where a wrong token ends the trajectory; y* is known there.
+        answers: int64 `(Q, R)`, y*, the right token at each position, of one right answer where there are `several`;
+            `mask_id` where none is known.
+        judged: bool `(Q, R)`, where a wrong token ends the trajectory; y* is known there, unless there are `several`.
         scored: bool `(Q, R)`, where a token that is not judged earns λ for y* alone; y* is known there.
         mask_id: The mask token.
     """
@@ -81,6 +82,19 @@ class UnmaskBatch(ABC):
         """
         written = responses != self.mask_id
         return ~(self.judged[of] & written & (responses != self.answers[of])).any(1)
+
+    def answers_to(self, responses: Tensor, of: Tensor) -> Tensor:
+        """y* in states: a right answer that agrees with each as far as one does.
+
+        Args:
+            responses: int64 `(N, R)`, states.
+            of: int64 `(N,)`, the problem of each.
+
+        Returns:
+            int64 `(N, R)`, `mask_id` where no token is known. Where problems have several right answers it must be
+            known at definite positions, as all answers that are left agree there.
+        """
+        return self.answers[of]
 
     def peers(self) -> Tensor:
         """Which two positions constrain each other directly, as the rules say, not the answer: bool `(R, R)`.

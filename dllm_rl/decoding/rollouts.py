@@ -169,12 +169,18 @@ def rollout(
         ValueError: `num_generations`, `max_tokens` or `max_masked` is too small, a problem has no masked position,
             `noise` has another shape or comes with a generator, `lam` is negative or not finite, the number of
             positions of a decision is not given, has a limit or excludes peers, tokens are to be taken back, or the
-            strategy chooses a position that is not masked or fewer positions than it is asked for.
+            strategy chooses a position that is not masked or fewer positions than it is asked for; or errors are to be
+            corrected where several answers are right.
     """
     check_lam(lam)
     if how.limit is not None or how.take_back is not None or how.exclude_peers:
         what = "exclude_peers" if how.exclude_peers else how.limit if how.take_back is None else how.take_back
         raise ValueError(f"{what} is for decodes; a decision of a roll-out fills tokens_per_step positions for good")
+    if problems.several and how.on_error == "correct":
+        raise ValueError(
+            "on_error='correct' writes the answer's token, and these problems have several answers; use 'end', or "
+            "'redraw' for another decision"
+        )
     trajectories = Trajectories(problems, num_generations)
     if not bool(trajectories.to_fill.all()):
         problem = int(trajectories.problem_of[(trajectories.to_fill == 0).nonzero()[0]])
@@ -229,6 +235,7 @@ class _Record:
     def add(self, step: Step) -> None:
         """Take in one step."""
         problems, scores, of = self.problems, step.scores, step.of
+        answers = problems.answers_to(step.responses, of)  # (N, R)
         seen = {
             "responses": step.responses,
             "problem_of": of,
@@ -238,7 +245,7 @@ class _Record:
                 definite=step.definite,
                 tail=problems.open_tail(step.responses, of),
                 scored=problems.scored[of],
-                answers=problems.answers[of],
+                answers=answers,
                 policy=self.policy,
                 lam=self.lam,
             ).exp(),
@@ -268,7 +275,7 @@ class _Record:
             problems.judged[problem, positions],
             step.definite[states, positions],
             problems.scored[problem, positions],
-            problems.answers[problem, positions] == tokens,
+            answers[states, positions] == tokens,
             self.lam,
         )
         self.rewards[at] = self.rewards[at].index_add(0, rows, rewards)

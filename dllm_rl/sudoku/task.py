@@ -14,7 +14,7 @@ from sudoku_env.board import conflicts, geometry
 from sudoku_env.logic import definite_cells, rule_index
 from sudoku_env.order import easiest_tier, ladder_rounds, random_order_tiers, tier_shares
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, reference_ids
-from sudoku_env.solver import completable
+from sudoku_env.solver import completable, solve_batch
 
 Tail = Literal["free", "prefill", "scored"]
 
@@ -147,6 +147,17 @@ class PuzzleBatch(UnmaskBatch):
         written = responses[:, torch.tensor(self.layout.cell_positions, device=responses.device)] != self.mask_id
         found = torch.from_numpy(completable(boards)).to(responses.device)
         return found & (digits == written).all(1)
+
+    def answers_to(self, responses: Tensor, of: Tensor) -> Tensor:
+        """y* in states: of puzzles with several right answers the solver's first that a board can be completed to."""
+        if not self.several:
+            return super().answers_to(responses, of)
+        solutions, counts = solve_batch(self.boards(responses))
+        ids = torch.tensor(self.layout.digit_ids)[torch.from_numpy(solutions).long().sub(1).clamp_min(0)]
+        answers, found = self.answers[of], torch.from_numpy(counts > 0)
+        cells = torch.tensor(self.layout.cell_positions)
+        solved = answers.index_copy(1, cells.to(answers.device), ids.to(answers))  # (N, R)
+        return torch.where(found.to(answers.device)[:, None], solved, answers)
 
     def peers(self) -> Tensor:
         """Which positions are cells of one row, column or box, bool `(R, R)`."""

@@ -44,7 +44,7 @@ class ScoredStates(NamedTuple):
     @property
     def answers(self) -> Tensor:
         """int64 `(N, R)`, y* where it is known."""
-        return self.problems.answers[self.of]
+        return self.problems.answers_to(self.responses, self.of)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.two_rates import TwoRateOptimizer
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from sudoku_env.board import Board
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
@@ -31,6 +32,10 @@ def tokenizer() -> PreTrainedTokenizerFast:
 @cache
 def puzzles(count: int, seed: int = 1, template: str = "compact", answers: str = "one") -> list[PreFilled]:
     boards = generate(count, size=4, clues=(8, 10), rule="singles", seed=seed).boards
+    return prefilled(boards, template, answers)
+
+
+def prefilled(boards: Board, template: str = "compact", answers: str = "one") -> list[PreFilled]:
     return [pre_fill(build_prompt(board, template), tokenizer(), 1 + 16 + TAIL, answers=answers) for board in boards]
 
 
