@@ -153,7 +153,7 @@ report(rows, f"{args.threads} threads", "Solving with several threads", folder)
 
 
 def of_few_clues(size: int, wrong: bool) -> np.ndarray:
-    """Boards of 0 to n²/3 clues; if `wrong`, a third with random digits written into random cells up to the first error."""
+    """Boards of 0 to n²/3 clues; if `wrong`, a third get random digits in random cells until none can be completed."""
     few = generate(args.boards, size=size, clues=size * size, seed=args.seed).solutions.copy()
     order = random_generator.random(few.shape).argsort(1)
     few[order >= random_generator.integers(size * size // 3 + 1, size=(len(few), 1))] = 0
