@@ -1,7 +1,7 @@
 """Sudoku solver: one solution, the number of solutions up to a limit, both for many boards, and which have any.
 
-9×9 boards take a search on bit planes (`kernels.nine`), the other sizes a general one (`kernels.general`). Both return
-to Python now and then, so that Ctrl-C ends them, and go on.
+9×9 boards take a search on bit planes (`kernels.nine`), 4×4 and 6×6 one on rows (`kernels.row_words`), 16×16 a general
+one (`kernels.general`). All return to Python now and then, so that Ctrl-C ends them, and go on.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +15,7 @@ from sudoku_env.errors import BoardError
 from sudoku_env.kernels.general import search_batch
 from sudoku_env.kernels.nine import NO_COUNT, count9_batch, count9_text, count9_values
 from sudoku_env.kernels.random import Int
+from sudoku_env.kernels.row_words import ROW_WORD_SIZES, new_stack, search_rows_batch
 from sudoku_env.kernels.search_state import in_pieces, new_search
 
 _SMALLEST_SHARE = 512
@@ -93,10 +94,15 @@ def _solve_rows(flat: Board, limit: int, threads: int) -> tuple[Board, NDArray[n
     counts = np.zeros(len(flat), dtype=np.int64)
 
     def work(start: int, end: int) -> None:
-        search = new_search(size)
         part, solved, counted = flat[start:end], solutions[start:end], counts[start:end]
+        if size in ROW_WORD_SIZES:
+            stack, state = new_stack(size)
+            rest: tuple[object, ...] = (part, size, limit, solved, counted, stack, state)
+            in_pieces(search_rows_batch, state, len(part), *rest, stop=interrupted)
+            return
+        search = new_search(size)
         if size == 9:
-            rest: tuple[object, ...] = (part, limit, solved, counted, search.words, search.state)
+            rest = (part, limit, solved, counted, search.words, search.state)
             in_pieces(count9_batch, search.state, len(part), *rest, stop=interrupted)
         else:
             table = geometry(size)

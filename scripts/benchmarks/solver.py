@@ -25,7 +25,18 @@ from numba import njit
 
 from llm_rl.training import need_file, need_reports, need_writable, parse, user_errors
 from scripts.benchmarks.timing import Contender, race, report
-from sudoku_env import count_solutions, definite_digits, generate, parse_board, solve, solve_batch, to_string
+from sudoku_env import (
+    completable,
+    count_solutions,
+    definite_digits,
+    generate,
+    parse_board,
+    solve,
+    solve_batch,
+    to_string,
+)
+from sudoku_env.board import geometry
+from sudoku_env.kernels.general import search_batch
 from sudoku_env.kernels.nine import count9_batch
 from sudoku_env.kernels.search_state import LEFT, new_search
 
@@ -139,6 +150,43 @@ for name, boards in sets.items():
     rows.append({"task": f"{name}, limit 2", **race(contenders, args.rounds)})
 started_threads.shutdown()
 report(rows, f"{args.threads} threads", "Solving with several threads", folder)
+
+
+def of_few_clues(size: int, wrong: bool) -> np.ndarray:
+    """Boards of 0 to n²/3 clues; if `wrong`, a third get random digits in random cells until none can be completed."""
+    few = generate(args.boards, size=size, clues=size * size, seed=args.seed).solutions.copy()
+    order = random_generator.random(few.shape).argsort(1)
+    few[order >= random_generator.integers(size * size // 3 + 1, size=(len(few), 1))] = 0
+    if wrong:
+        third = few[::3]
+        while (right := completable(third)).any():
+            for k in np.flatnonzero(right):
+                third[k, random_generator.integers(size * size)] = random_generator.integers(1, size + 1)
+    return few
+
+
+def run_general_search(size: int, boards: np.ndarray) -> np.ndarray:
+    """Numbers of solutions, at most one each, by the search for any size."""
+    table, search, counts = geometry(size), new_search(size), np.zeros(len(boards), dtype=np.int64)
+    search.state[LEFT] = np.iinfo(np.int64).max
+    search_batch(0, boards, table.units, table.units_of, 1, np.zeros_like(boards), counts, search)
+    return counts
+
+
+rows = []
+for size in (4, 6, 9):
+    for wrong in (False, True):
+        boards = of_few_clues(size, wrong)
+        contenders = {
+            "completable": Contender(partial(completable, boards), len(boards)),
+            "solve_batch": Contender(partial(solve_batch, boards), len(boards)),
+        }
+        if size != 9:
+            assert (run_general_search(size, boards) == completable(boards)).all()
+            contenders["general search"] = Contender(partial(run_general_search, size, boards), len(boards))
+        name = f"{size}×{size}, a third wrong" if wrong else f"{size}×{size}"
+        rows.append({"task": name, **race(contenders, args.rounds)})
+report(rows, "completable", "Boards of few clues", folder)
 
 
 def repeat(work: Callable[[], object], times: int) -> None:
