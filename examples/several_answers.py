@@ -10,7 +10,7 @@ small model trained on random answers, four arms train for about the same CPU ti
 - `judged decisions`: the expected reward of whole decisions, for which no answer is looked at;
 - `canonical, then judged`: half of the updates each.
 
-    OMP_NUM_THREADS=1 python examples/several_answers.py [--seeds 0] [--updates 400]
+    OMP_NUM_THREADS=1 python examples/several_answers.py [--seeds 0] [--judged 400]
 """
 
 import argparse
@@ -277,7 +277,7 @@ class Lab:
 
 
 def compare(
-    lab: Lab, start: nn.Module, problems: Sequence[Any], labelled: Sequence[Any], updates: int
+    lab: Lab, start: nn.Module, problems: Sequence[Any], labelled: Sequence[Any], supervised: int, judged: int
 ) -> dict[str, list[float]]:
     """The rows of the start and of the four arms, each with its CPU seconds in front.
 
@@ -286,16 +286,17 @@ def compare(
         start: The model that all arms start from.
         problems: Problems with random answers.
         labelled: The same with canonical ones.
-        updates: Updates of judged decisions; supervised arms make twice as many, in about the same time.
+        supervised: Updates of supervised arms.
+        judged: Updates of judged decisions, in about the same time.
     """
     arms: dict[str, list[Callable[[nn.Module], None]]] = {
         "start": [],
-        "random answers": [lambda model: lab.supervised(model, problems, 2 * updates)],
-        "canonical": [lambda model: lab.supervised(model, labelled, 2 * updates)],
-        "judged decisions": [lambda model: lab.judged(model, problems, updates)],
+        "random answers": [lambda model: lab.supervised(model, problems, supervised)],
+        "canonical": [lambda model: lab.supervised(model, labelled, supervised)],
+        "judged decisions": [lambda model: lab.judged(model, problems, judged)],
         "canonical, then judged": [
-            lambda model: lab.supervised(model, labelled, updates),
-            lambda model: lab.judged(model, problems, updates // 2, rate=3e-4),
+            lambda model: lab.supervised(model, labelled, supervised // 2),
+            lambda model: lab.judged(model, problems, judged // 2, rate=3e-4),
         ],
     }
     rows = {}
@@ -326,14 +327,13 @@ def tell(results: Sequence[dict[str, list[float]]], no_peers: bool) -> None:
         print(f"| {name} | {' | '.join('–' if value != value else f'{value:.1f}' for value in means)} | {most} |")
 
 
-def arguments(text: str | None, start_updates: int, updates: int) -> argparse.Namespace:
+def arguments(text: str | None, *, start: int, supervised: int, judged: int) -> argparse.Namespace:
     """The words of the command line, and libraries that print nothing on one thread."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument(
-        "--start_updates", type=int, default=start_updates, help="supervised updates from random weights"
-    )
-    parser.add_argument("--updates", type=int, default=updates, help="updates of judged decisions")
+    parser.add_argument("--start", type=int, default=start, help="supervised updates from random weights")
+    parser.add_argument("--supervised", type=int, default=supervised, help="updates of the supervised arms")
+    parser.add_argument("--judged", type=int, default=judged, help="updates of judged decisions")
     parser.add_argument("--problems", type=int, default=20_000, help="problems to train on")
     parser.add_argument("--test_problems", type=int, default=400, help="held-out ones")
     logging.set_verbosity_error()
@@ -343,7 +343,7 @@ def arguments(text: str | None, start_updates: int, updates: int) -> argparse.Na
 
 def main() -> None:
     """Train, measure and print."""
-    given, results = arguments(__doc__, start_updates=900, updates=400), []
+    given, results = arguments(__doc__, start=900, supervised=800, judged=400), []
     for seed in given.seeds:
         test = draw_boards(given.test_problems, (2, 5), seed=2 * seed + 1)
         train = draw_boards(given.problems, (0, 5), seed=2 * seed, exclude=test)
@@ -351,9 +351,9 @@ def main() -> None:
             LatinTask(), test, ([MASK] * CELLS, squares()[0].tolist()), seed, no_peers=Strategy("no_peers", apart)
         )
         start = lab.new_model(2 * SIZE + 1)
-        lab.supervised(start, train, given.start_updates)
+        lab.supervised(start, train, given.start)
         ideal = {"perfect marginals": [float("nan"), *lab.row(Ideal(counts))]}
-        results.append({**ideal, **compare(lab, start, train, canonical(train), given.updates)})
+        results.append({**ideal, **compare(lab, start, train, canonical(train), given.supervised, given.judged)})
     tell(results, no_peers=True)
 
 

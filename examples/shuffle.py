@@ -3,7 +3,7 @@
 It is ParallelBench's *shuffle* (arXiv 2510.04767), for a small model, with the arms of `several_answers.py`. The
 canonical label is the order that is least by the items' places: as given, with the last two swapped.
 
-    OMP_NUM_THREADS=1 python examples/shuffle.py [--seeds 0] [--updates 600]
+    OMP_NUM_THREADS=1 python examples/shuffle.py [--seeds 0] [--judged 1000]
 """
 
 from collections.abc import Sequence
@@ -101,15 +101,15 @@ def counts(input_ids: Tensor) -> Tensor:
 
 def main() -> None:
     """Train, measure and print."""
-    given, results = arguments(__doc__, start_updates=400, updates=600), []
+    given, results = arguments(__doc__, start=400, supervised=1200, judged=1000), []
     for seed in given.seeds:
         test = draw_lists(given.test_problems, seed=2 * seed + 1)
         train = draw_lists(given.problems, seed=2 * seed, exclude=test)
         lab = Lab(ShuffleTask(), test, test[0], seed, cells=3)
         start = lab.new_model(MASK + 1)
-        lab.supervised(start, train, given.start_updates)
+        lab.supervised(start, train, given.start)
         ideal = {"perfect marginals": [float("nan"), *lab.row(Ideal(counts))]}
-        results.append({**ideal, **compare(lab, start, train, canonical(train), given.updates)})
+        results.append({**ideal, **compare(lab, start, train, canonical(train), given.supervised, given.judged)})
     tell(results, no_peers=False)
 
 

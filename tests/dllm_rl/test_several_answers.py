@@ -17,7 +17,7 @@ from dllm_rl.training.update import objective_pass
 from tests.helpers.warm_process import run_script
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SMALL = ["--start_updates", 2, "--updates", 2, "--problems", 50, "--test_problems", 8]
+SMALL = ["--start", 2, "--supervised", 2, "--judged", 2, "--problems", 50, "--test_problems", 8]
 
 
 @pytest.fixture
