@@ -49,7 +49,6 @@ from dllm_rl.policy import PolicyConfig, StateScores
 SIZE, CELLS = 4, 16
 MASK, ROWS = SIZE, range(SIZE + 1, 2 * SIZE + 1)  # tokens; those of the symbols are 0 to 3, each row has a marker
 PLACES = torch.tensor([cell + cell // SIZE + 1 for cell in range(CELLS)])  # of the cells in a response
-PASSES = (1, 2, 4, 6, 8)  # cells a pass
 Problem = tuple[Sequence[int], Sequence[int]]
 """A board, MASK where nothing is given, and an answer, MASK where none is known."""
 
@@ -195,6 +194,7 @@ class Lab:
         test: Held-out problems.
         empty: The problem whose different answers are counted.
         seed: Of weights, batches and draws.
+        passes: Positions that a pass fills, when it is measured.
         cells: Positions that a judged decision fills.
         no_peers: A strategy that keeps apart what constrains each other, or None.
     """
@@ -206,17 +206,12 @@ class Lab:
         empty: Any,
         seed: int,
         *,
-        cells: int = 4,
+        passes: Sequence[int],
+        cells: int,
         no_peers: Strategy | None = None,
     ) -> None:
-        self.task, self.test, self.empty, self.seed, self.cells, self.no_peers = (
-            task,
-            test,
-            empty,
-            seed,
-            cells,
-            no_peers,
-        )
+        self.task, self.test, self.empty, self.seed = task, test, empty, seed
+        self.passes, self.cells, self.no_peers = passes, cells, no_peers
 
     def new_model(self, vocabulary: int) -> LladaForMaskedLM:
         """A random model of 0.1M parameters."""
@@ -254,7 +249,7 @@ class Lab:
 
     def row(self, model: nn.Module) -> list[float]:
         """Per cent valid by cells a pass, and with peers kept apart; valid and different ones of 200 drawn answers."""
-        shares = [self._valid(model, self.test, Decoding("margin", tokens_per_step=k))[0] for k in PASSES]
+        shares = [self._valid(model, self.test, Decoding("margin", tokens_per_step=k))[0] for k in self.passes]
         if self.no_peers is not None:
             shares += [self._valid(model, self.test, Decoding(self.no_peers, tokens_per_step=k))[0] for k in (2, 4)]
         drawn = Decoding("policy", tokens_per_step=self.cells, policy=PolicyConfig(0.5, 1.0))
@@ -310,11 +305,11 @@ def compare(
     return rows
 
 
-def tell(results: Sequence[dict[str, list[float]]], no_peers: bool) -> None:
+def tell(results: Sequence[dict[str, list[float]]], passes: Sequence[int], no_peers: bool) -> None:
     """Print the means over seeds as a table; PB80 is the most cells a pass with 80 % valid, ParallelBench's metric."""
     columns = [
         "CPU s",
-        *map(str, PASSES),
+        *map(str, passes),
         *(["no peers 2", "4"] if no_peers else []),
         "drawn valid",
         "different",
@@ -323,7 +318,7 @@ def tell(results: Sequence[dict[str, list[float]]], no_peers: bool) -> None:
     print(f"\n| valid, %, by cells a pass | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
     for name in results[0]:
         means = torch.tensor([found[name] for found in results], dtype=torch.double).mean(0).tolist()
-        most = max((k for k, share in zip(PASSES, means[1:], strict=False) if share >= 80), default="–")
+        most = max((k for k, share in zip(passes, means[1:], strict=False) if share >= 80), default="–")
         print(f"| {name} | {' | '.join('–' if value != value else f'{value:.1f}' for value in means)} | {most} |")
 
 
@@ -343,18 +338,18 @@ def arguments(text: str | None, *, start: int, supervised: int, judged: int) -> 
 
 def main() -> None:
     """Train, measure and print."""
+    passes = (1, 2, 4, 6, 8)
     given, results = arguments(__doc__, start=900, supervised=800, judged=400), []
     for seed in given.seeds:
         test = draw_boards(given.test_problems, (2, 5), seed=2 * seed + 1)
         train = draw_boards(given.problems, (0, 5), seed=2 * seed, exclude=test)
-        lab = Lab(
-            LatinTask(), test, ([MASK] * CELLS, squares()[0].tolist()), seed, no_peers=Strategy("no_peers", apart)
-        )
+        empty, no_peers = ([MASK] * CELLS, squares()[0].tolist()), Strategy("no_peers", apart)
+        lab = Lab(LatinTask(), test, empty, seed, passes=passes, cells=4, no_peers=no_peers)
         start = lab.new_model(2 * SIZE + 1)
         lab.supervised(start, train, given.start)
         ideal = {"perfect marginals": [float("nan"), *lab.row(Ideal(counts))]}
         results.append({**ideal, **compare(lab, start, train, canonical(train), given.supervised, given.judged)})
-    tell(results, no_peers=True)
+    tell(results, passes, no_peers=True)
 
 
 if __name__ == "__main__":

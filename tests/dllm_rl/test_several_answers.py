@@ -119,7 +119,7 @@ def test_cells_that_are_kept_apart_share_no_row_or_column(latin: ModuleType) -> 
 
 def gradients(latin: ModuleType, problems: UnmaskBatch) -> list[Tensor]:
     """Those of judged decisions of a random model, in float64."""
-    model = latin.Lab(latin.LatinTask(), [], ([4] * 16, [0] * 16), 0).new_model(9).double()
+    model = latin.Lab(latin.LatinTask(), [], ([4] * 16, [0] * 16), 0, passes=(1,), cells=2).new_model(9).double()
     how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0, 1.0), on_error="redraw")
     record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
     config = ObjectiveConfig(judged_weight=1.0, rl_weight=0.0, sft_weight=0.0, reduction="mean")
