@@ -27,11 +27,6 @@ UPDATES = {"sft": 680, "sft_definite": 680, "ce": 610, "placebo": 610, "objectiv
 with `--train_seconds 70` the arms made 677, 692, 601, 602 and 626 (seed 42, 2026-11-24)."""
 REFERENCE_SECONDS = 70
 DTYPES = ("auto", "bfloat16", "float16", "float32")
-CHANGEABLE = {
-    "arms", "seeds", "jobs", "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "resume_with_changes",
-    "disable_tqdm", "save_steps", "save_total_limit", "report_to", "logging_dir",
-}  # fmt: skip
-"""Arguments that a run may be resumed with others of."""
 
 
 @dataclass

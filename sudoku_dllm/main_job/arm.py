@@ -1,55 +1,33 @@
 """One arm of the main job with one seed: train to the budget, decode the held-out puzzles, write the result."""
 
 import json
-from collections.abc import Callable
 from copy import copy
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from transformers import (
-    PreTrainedModel,
-    PrinterCallback,
-    ProgressCallback,
-    Trainer,
-    TrainerCallback,
-    TrainingArguments,
-    set_seed,
-)
+from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decoding import Decoding, Evaluation, decode, evaluate
 from dllm_rl.models.shipped import load
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.training.trainer import UnmaskTrainer
-from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
-from llm_rl.training.callbacks import MetricsWriter, write_json_lines
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget
 from llm_rl.training.lora import add_lora
-from llm_rl.training.output_folder import LAST
 from llm_rl.training.storage import save_arrays, write_text_whole
 from sudoku_dllm.machine import machine
-from sudoku_dllm.main_job.arguments import BASE
+from sudoku_dllm.main_job.arguments import BASE, UPDATES
 from sudoku_dllm.main_job.data import Setting
-from sudoku_dllm.models import record_sizes
+from sudoku_dllm.trials.jobs import Job, Progress
 from sudoku_dllm.trials.record import OUTCOMES, RESULT
+from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, train_job
 from sudoku_env.envs.rendering import decode_gif
 
-METRICS, CURVE, MODEL, GIF = "metrics.jsonl", "curve.jsonl", "model", "decode.gif"
-Progress = Callable[[float], None]
-
-
-class ShareSpent(TrainerCallback):
-    """Tells how much of the budget is spent after each update."""
-
-    def __init__(self, callback: BudgetCallback, progress: Progress) -> None:
-        self.callback, self.progress = callback, progress
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Pass it on."""
-        self.progress(min(1.0, self.callback.share(state.global_step)))
+GIF = "decode.gif"
 
 
 def new_model(setting: Setting, seed: int) -> PreTrainedModel:
@@ -113,38 +91,35 @@ def sft_arguments(setting: Setting, arm: str, seed: int, folder: Path) -> SftArg
     )
 
 
+def budget_of(setting: Setting, arm: str) -> Budget | None:
+    """What an arm may spend, updates unless `train_seconds` is given; None for the base."""
+    if arm == BASE:
+        return None
+    if setting.script.train_seconds is None:
+        return Budget("steps", max(1, round(setting.args.max_steps * UPDATES[arm] / UPDATES["objective"])))
+    return Budget("cpu_seconds" if setting.args.use_cpu else "seconds", setting.script.train_seconds)
+
+
 def train_arm(
     setting: Setting, arm: str, seed: int, folder: Path, budget: Budget, progress: Progress, *, resume: bool
 ) -> tuple[nn.Module, dict[str, Any]]:
     """Train an arm; the model, and what was spent."""
     script = setting.script
     trainer = new_trainer(setting, arm, seed, folder)
-    for shown in (PrinterCallback, ProgressCallback):
-        trainer.remove_callback(shown)
-    callback = BudgetCallback(
+    spent = train_job(
+        trainer,
         budget,
-        rows_after(trainer),
-        validate=(lambda model: solved(model, setting)) if script.curve_points else None,
-        validate_share=1 / max(1, script.curve_points),
-        keep_best=False,
+        folder,
+        progress,
+        sizes={puzzle.layout.size for puzzle in setting.train},
+        warmup_share=script.warmup_share,
+        decay_share=script.decay_share,
+        resume=resume,
+        validate=lambda model: solved(model, setting),
+        curve_points=script.curve_points,
     )
-    trainer.add_callback(MetricsWriter(folder / METRICS))
-    trainer.add_callback(ShareSpent(callback, progress))
-    schedule = trapezoid(script.warmup_share, script.decay_share)
-    train_to_budget(trainer, callback, schedule, resume_from_checkpoint=LAST if resume else None)
-    record_sizes(trainer.model, (puzzle.layout.size for puzzle in setting.train))
-    trainer.save_model(str(folder / MODEL))
     setting.tokenizer.save_pretrained(folder / MODEL)
-    if script.curve_points:
-        points = [{"share": share, "solved": score} for share, score in callback.validations]
-        write_json_lines(folder / CURVE, points)
-    updates = trainer.state.global_step
-    return trainer.model, {
-        "updates": updates,
-        "puzzles_seen": callback.puzzles_after(updates),
-        "cpu_seconds": callback.cpu_seconds,
-        "seconds": callback.seconds,
-    }
+    return trainer.model, spent
 
 
 def solved(model: nn.Module, setting: Setting) -> float:
@@ -168,41 +143,33 @@ def judge(model: nn.Module, setting: Setting, seed: int, progress: Progress) -> 
     return found
 
 
-def run_arm(
-    setting: Setting,
-    arm: str,
-    seed: int,
-    folder: Path,
-    budget: Budget | None,
-    *,
-    resume: bool,
-    training: Progress,
-    judging: Progress,
-) -> None:
-    """Train unless the arm is the base, decode the held-out puzzles, and write the result, whole or not at all.
+@dataclass(frozen=True, eq=False)
+class Arms:
+    """The arms as jobs that run side by side.
 
-    Args:
+    Attributes:
         setting: Base, puzzles and arguments.
-        arm: Name of the arm.
-        seed: Seed of training, and of strategies that draw.
-        folder: Where checkpoints, metrics, model and result go.
-        budget: What training may spend; None for the base.
-        resume: Whether to go on from the last checkpoint, if there is one.
-        training: Called with the share of the budget that is spent.
-        judging: Called with the share of the decodings that are done.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    spent: dict[str, Any] = {"updates": 0, "puzzles_seen": 0, "cpu_seconds": 0.0, "seconds": 0.0}
-    if arm == BASE:
-        model: nn.Module = new_model(setting, seed)
-    else:
-        assert budget is not None
-        model, spent = train_arm(setting, arm, seed, folder, budget, training, resume=resume)
-    evaluations = judge(model, setting, seed, judging)
-    write_evaluations(folder, evaluations)
-    draw_decode(model, setting, evaluations, folder / GIF)
-    result = {"arm": arm, "seed": seed, "machine": machine(), **spent}
-    write_text_whole(folder / RESULT, json.dumps(result, indent=2))
+
+    setting: Setting
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no bars are printed."""
+        return self.setting.args.disable_tqdm
+
+    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
+        """Train unless it is the base, decode the held-out puzzles, and write the result; see `Comparison`."""
+        setting, spent = self.setting, NOTHING_SPENT
+        if (budget := budget_of(setting, job.arm)) is None:
+            model: nn.Module = new_model(setting, job.seed)
+        else:
+            model, spent = train_arm(setting, job.arm, job.seed, folder, budget, training, resume=resume)
+        evaluations = judge(model, setting, job.seed, judging)
+        write_evaluations(folder, evaluations)
+        draw_decode(model, setting, evaluations, folder / GIF)
+        result = {"arm": job.arm, "seed": job.seed, "machine": machine(), **spent}
+        write_text_whole(folder / RESULT, json.dumps(result, indent=2))
 
 
 def draw_decode(

@@ -9,8 +9,8 @@ from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.main_job.arguments import BASE
 from sudoku_dllm.main_job.arm import MODEL
 from sudoku_dllm.main_job.report import Outcomes
-from sudoku_dllm.main_job.side_by_side import Job
 from sudoku_dllm.model_card import Figure, card_head
+from sudoku_dllm.trials.jobs import Job
 
 WHAT = {
     "sft": "masked-diffusion SFT at random masks",

@@ -12,10 +12,7 @@ model and outcomes.
 The second command goes on where a run was stopped: arms that had ended are kept, others go on from their checkpoints.
 """
 
-import json
-import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import torch
@@ -23,27 +20,17 @@ from transformers import AutoConfig, AutoModelForMaskedLM
 
 from dllm_rl.models.folder import check_folder, named_model
 from dllm_rl.models.shipped import unknown
-from llm_rl.training.command_line import (
-    INTERRUPTED,
-    USER_ERRORS,
-    fail,
-    need_file,
-    need_model,
-    need_reports,
-    on_command_line,
-    parse,
-    user_errors,
-)
-from llm_rl.training.output_folder import LAST, RECORD, RunFolder
+from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_reports, parse, user_errors
+from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.quiet import quiet_libraries
-from sudoku_dllm.main_job.arguments import BASE, CHANGEABLE, RecipeArguments, ScriptArguments, recorded
-from sudoku_dllm.main_job.arm import GIF
+from sudoku_dllm.main_job.arguments import BASE, RecipeArguments, ScriptArguments, recorded
+from sudoku_dllm.main_job.arm import GIF, Arms
 from sudoku_dllm.main_job.card import write_card
 from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.main_job.page import write_page
 from sudoku_dllm.main_job.report import Outcomes, closing_line, closing_text, draw, plan, write_table
-from sudoku_dllm.main_job.side_by_side import Job, default_processes, in_processes, in_this_process
-from sudoku_dllm.trials.record import RESULT
+from sudoku_dllm.trials.command import carry_out, check_same, need_whole_run
+from sudoku_dllm.trials.jobs import Job, default_processes
 from sudoku_env.errors import SudokuError
 
 
@@ -58,11 +45,7 @@ def main() -> None:
         fail(problem)
     need_model("model", script.model)
     need_reports()
-    if args.resume_from_checkpoint not in (None, LAST):
-        fail(
-            f"--resume_from_checkpoint {args.resume_from_checkpoint}: arms have checkpoints of their own, so a run is "
-            f"resumed as a whole: give {LAST}, and the run's folder as --output_dir"
-        )
+    need_whole_run(args.resume_from_checkpoint)
     folder = RunFolder(args, inputs=[script.model, script.data, *script.eval_data])
     quiet_libraries()
     with user_errors(*USER_ERRORS, SudokuError, ValueError):
@@ -79,44 +62,16 @@ def main() -> None:
     # What is to be done, and how long it takes.
     seeds = script.seeds or [args.seed]
     jobs = [Job(BASE, seeds[0]), *(Job(arm, seed) for seed in seeds for arm in script.arms)]
-    processes = default_processes(args) if script.jobs is None else script.jobs
-    there = [job for job in jobs if resume and (job.folder(run) / RESULT).is_file()]
-    left = [job for job in jobs if job not in there]
-    print(f"\n{plan(setting, jobs, left, processes, shape.num_parameters())}")
-    print(f"{len(there)} of {len(jobs)} results are there already.\n" if there else "", flush=True)
-
-    try:
-        if left and processes:
-            if failed := in_processes(setting, run, left, processes, resume=resume):
-                fail(
-                    f"{len(failed)} of {len(jobs)} did not finish; mend what is said above and go on with {again(run)}"
-                )
-        elif left:
-            in_this_process(setting, run, left, resume=resume)
-        report(setting, run, jobs)
-    except KeyboardInterrupt:
-        print(
-            f"\nStopped. What ended is kept, the rest goes on from its last checkpoint: {again(run)}", file=sys.stderr
-        )
-        raise SystemExit(INTERRUPTED) from None
-
-
-def again(run: Path) -> str:
-    """The command that goes on with the run in a folder: the words of this one, and where to go on."""
-    words = [word for word in sys.argv[1:] if word != "--overwrite_output_dir"]
-    if on_command_line("resume_from_checkpoint"):
-        return shlex.join([sys.argv[0], *words])
-    place = [] if on_command_line("output_dir") else ["--output_dir", str(run)]
-    return shlex.join([sys.argv[0], *words, *place, "--resume_from_checkpoint", LAST])
-
-
-def check_same(run: Path, given: dict[str, object]) -> None:
-    """End the program if a run is resumed with arguments that its other arms were not trained with."""
-    kept = json.loads((run / RECORD).read_text(encoding="utf-8"))
-    now = json.loads(json.dumps(given, default=str))
-    if changed := sorted(name for name in {*kept, *now} - CHANGEABLE if kept.get(name) != now.get(name)):
-        words = ", ".join(f"{name} was {kept.get(name)!r} and is {now.get(name)!r}" for name in changed)
-        fail(f"--resume_from_checkpoint: the run in {run} had other arguments: {words}; give the same, or a new folder")
+    processes = default_processes(args.use_cpu) if script.jobs is None else script.jobs
+    carry_out(
+        Arms(setting),
+        run,
+        jobs,
+        processes,
+        resume=resume,
+        plan=lambda left: plan(setting, jobs, left, processes, shape.num_parameters()),
+        report=lambda: report(setting, run, jobs),
+    )
 
 
 def report(setting: Setting, run: Path, jobs: list[Job]) -> None:

@@ -11,13 +11,13 @@ from dllm_rl.decoding import Decoding
 from llm_rl.training.output_folder import RECORD
 from sudoku_dllm.machine import versions
 from sudoku_dllm.main_job.arguments import BASE
-from sudoku_dllm.main_job.arm import METRICS, MODEL
 from sudoku_dllm.main_job.report import Outcomes, points
-from sudoku_dllm.main_job.side_by_side import Job
 from sudoku_dllm.run_page.curves import loss_curve
 from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replays_of
+from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.statistics import estimate
+from sudoku_dllm.trials.training import METRICS, MODEL
 
 
 def write_page(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> Path:

@@ -14,9 +14,9 @@ from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
 from sudoku_dllm.machine import machine
 from sudoku_dllm.main_job.arguments import BASE, REFERENCE_SECONDS, UPDATES, ScriptArguments
-from sudoku_dllm.main_job.arm import read_evaluations
+from sudoku_dllm.main_job.arm import budget_of, read_evaluations
 from sudoku_dllm.main_job.data import Setting
-from sudoku_dllm.main_job.side_by_side import Job, budget_of
+from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import RESULT
 from sudoku_dllm.trials.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
 from sudoku_env.order import random_order_floor

@@ -3,11 +3,11 @@
 import multiprocessing
 from types import SimpleNamespace
 
-from sudoku_dllm.main_job import side_by_side
 from sudoku_dllm.main_job.command import main
+from sudoku_dllm.trials import jobs
 
 if __name__ == "__main__":
-    side_by_side.multiprocessing = SimpleNamespace(
+    jobs.multiprocessing = SimpleNamespace(
         get_all_start_methods=lambda: ["fork"],
         get_context=lambda _: multiprocessing.get_context("fork"),
         parent_process=multiprocessing.parent_process,

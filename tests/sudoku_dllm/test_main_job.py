@@ -24,11 +24,18 @@ from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.budget import Budget
 from llm_rl.training.errors import CheckpointError
 from sudoku_dllm.main_job.arguments import UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.main_job.arm import new_trainer, read_evaluations, sft_arguments, train_arm, write_evaluations
+from sudoku_dllm.main_job.arm import (
+    budget_of,
+    new_trainer,
+    read_evaluations,
+    sft_arguments,
+    train_arm,
+    write_evaluations,
+)
 from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.main_job.report import Outcomes, closing_text, expected_minutes
-from sudoku_dllm.main_job.side_by_side import Job, budget_of
 from sudoku_dllm.placebo import PlaceboTask
+from sudoku_dllm.trials.jobs import Job
 from tests.dllm_rl.helpers.evaluations import evaluation
 from tests.helpers.warm_process import FRESH
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint

@@ -1,4 +1,4 @@
-"""Arms side by side, each in a process of one thread, with a line of progress each."""
+"""Jobs side by side, each in a process of one thread, with a line of progress each."""
 
 import json
 import multiprocessing
@@ -7,23 +7,20 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from tqdm import tqdm
 
-from llm_rl.training.budget import Budget
 from llm_rl.training.quiet import quiet_libraries
-from sudoku_dllm.main_job.arguments import BASE, UPDATES, RecipeArguments
-from sudoku_dllm.main_job.arm import run_arm
-from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.trials.record import RESULT
 
 LOG = "log.txt"
 POLL_SECONDS = 0.5
+Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,25 @@ class Job:
     def folder(self, run: Path) -> Path:
         """Where it lies in the folder of its run."""
         return run / self.arm / f"seed{self.seed}"
+
+
+class Comparison(Protocol):
+    """What jobs are compared on; it travels to their processes."""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no bars are printed."""
+
+    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
+        """Train and judge a job, and write its result, whole or not at all.
+
+        Args:
+            job: The job.
+            folder: Where checkpoints, metrics, model and result go; it is there.
+            resume: Whether to go on from the last checkpoint, if there is one.
+            training: Called with the share of the budget that is spent.
+            judging: Called with the share of the decodes that are done.
+        """
 
 
 class Lines:
@@ -88,58 +104,47 @@ class Lines:
             bar.close()
 
 
-def default_processes(args: RecipeArguments) -> int:
+def default_processes(use_cpu: bool) -> int:
     """As many processes as cores that this one may use; 0, which is this one, on an accelerator."""
-    if not args.use_cpu:
+    if not use_cpu:
         return 0
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def budget_of(setting: Setting, arm: str) -> Budget | None:
-    """What an arm may spend, updates unless `train_seconds` is given; None for the base."""
-    if arm == BASE:
-        return None
-    if setting.script.train_seconds is None:
-        return Budget("steps", max(1, round(setting.args.max_steps * UPDATES[arm] / UPDATES["objective"])))
-    return Budget("cpu_seconds" if setting.args.use_cpu else "seconds", setting.script.train_seconds)
-
-
-def in_this_process(setting: Setting, run: Path, jobs: Sequence[Job], *, resume: bool) -> None:
+def in_this_process(setting: Comparison, run: Path, jobs: Sequence[Job], *, resume: bool) -> None:
     """Run jobs one after the other."""
-    lines = Lines(jobs, setting.args.disable_tqdm)
+    lines = Lines(jobs, setting.quiet)
     for job in jobs:
         lines.begin(job)
-        run_arm(
-            setting,
-            job.arm,
-            job.seed,
+        job.folder(run).mkdir(parents=True, exist_ok=True)
+        setting.run(
+            job,
             job.folder(run),
-            budget_of(setting, job.arm),
             resume=resume,
             training=lambda share, job=job: lines.show(job, "training", share),  # type: ignore[misc]
             judging=lambda share, job=job: lines.show(job, "decoding", share),  # type: ignore[misc]
         )
-        lines.end(job, summary(run, job))
+        lines.end(job, summary(job.folder(run)))
     lines.close()
 
 
-def starting() -> Any:
-    """How processes start: as copies of one that has torch imported, where the system can; elsewhere each by itself."""
+def starting(module: str) -> Any:
+    """How processes start: as copies of one that has a module imported, where the system can; elsewhere anew."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([run_arm.__module__])
+    context.set_forkserver_preload([module])
     return context
 
 
-def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: int, *, resume: bool) -> list[Job]:
+def in_processes(setting: Comparison, run: Path, jobs: Sequence[Job], at_a_time: int, *, resume: bool) -> list[Job]:
     """Run jobs in processes of their own, a thread each, at most so many at a time.
 
     Returns:
         The jobs that failed; their output is in `log.txt` of their folders.
     """
-    context = starting()
-    lines = Lines(jobs, setting.args.disable_tqdm)
+    context = starting(type(setting).__module__)
+    lines = Lines(jobs, setting.quiet)
     waiting, failed = list(jobs), list[Job]()
     running: dict[Job, tuple[Any, Any]] = {}
     threads = os.environ.get("OMP_NUM_THREADS")
@@ -151,7 +156,7 @@ def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: in
                 shares = context.Array("d", [0.0, 0.0])
                 folder = job.folder(run)
                 folder.mkdir(parents=True, exist_ok=True)
-                words = (setting, job, folder, budget_of(setting, job.arm), resume, shares)
+                words = (setting, job, folder, resume, shares)
                 process = context.Process(target=_worker, args=words, daemon=True)
                 process.start()
                 running[job] = (process, shares)
@@ -166,7 +171,7 @@ def in_processes(setting: Setting, run: Path, jobs: Sequence[Job], at_a_time: in
                     continue
                 del running[job]
                 if process.exitcode == 0:
-                    lines.end(job, summary(run, job))
+                    lines.end(job, summary(job.folder(run)))
                 else:
                     failed.append(job)
                     lines.end(job, f"failed with status {process.exitcode}: {last_line(job.folder(run) / LOG)}")
@@ -187,15 +192,15 @@ def last_line(log: Path) -> str:
     return f"{written[-1]} ({log})" if written else f"{log} is empty"
 
 
-def summary(run: Path, job: Job) -> str:
+def summary(folder: Path) -> str:
     """What a job cost, in a line."""
-    result = json.loads((job.folder(run) / RESULT).read_text(encoding="utf-8"))
-    if job.arm == BASE:
+    result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    if not result["updates"]:
         return "decoded"
     return f"{result['updates']:,} updates on {result['puzzles_seen']:,} puzzles in {result['cpu_seconds']:.0f} CPU s"
 
 
-def _worker(setting: Setting, job: Job, folder: Path, budget: Budget | None, resume: bool, shares: Any) -> None:
+def _worker(setting: Comparison, job: Job, folder: Path, resume: bool, shares: Any) -> None:
     """A job in a process of its own, whose output goes to its log; it ends when the one that started it does."""
     starter = multiprocessing.parent_process()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -210,12 +215,9 @@ def _worker(setting: Setting, job: Job, folder: Path, budget: Budget | None, res
             os._exit(1)
         shares[place] = share
 
-    run_arm(
-        setting,
-        job.arm,
-        job.seed,
+    setting.run(
+        job,
         folder,
-        budget,
         resume=resume,
         training=lambda share: tell(0, share),
         judging=lambda share: tell(1, max(share, 1e-6)),

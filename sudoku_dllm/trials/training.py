@@ -1,0 +1,84 @@
+"""Training an arm to its budget, with metrics, progress and, on the way, a curve."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
+
+from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
+from llm_rl.training.callbacks import MetricsWriter, write_json_lines
+from llm_rl.training.output_folder import LAST
+from sudoku_dllm.models import record_sizes
+from sudoku_dllm.trials.jobs import Progress
+
+METRICS, CURVE, MODEL = "metrics.jsonl", "curve.jsonl", "model"
+NOTHING_SPENT: dict[str, Any] = {"updates": 0, "puzzles_seen": 0, "cpu_seconds": 0.0, "seconds": 0.0}
+
+
+class ShareSpent(TrainerCallback):
+    """Tells how much of the budget is spent after each update."""
+
+    def __init__(self, callback: BudgetCallback, progress: Progress) -> None:
+        self.callback, self.progress = callback, progress
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Pass it on."""
+        self.progress(min(1.0, self.callback.share(state.global_step)))
+
+
+def train_job(
+    trainer: Trainer,
+    budget: Budget,
+    folder: Path,
+    progress: Progress,
+    *,
+    sizes: set[int],
+    warmup_share: float,
+    decay_share: float,
+    resume: bool,
+    validate: Callable[[nn.Module], float] | None = None,
+    curve_points: int = 0,
+) -> dict[str, Any]:
+    """Train, and write metrics, the curve and the model to a folder.
+
+    Args:
+        trainer: A trainer that has not trained yet.
+        budget: What it may spend.
+        folder: The job's folder.
+        progress: Called with the share of the budget that is spent.
+        sizes: Sizes of the boards, for the model's configuration.
+        warmup_share: Share of the budget in which the rate rises.
+        decay_share: Share at its end in which the rate falls to 0.
+        resume: Whether to go on from the last checkpoint, if there is one.
+        validate: What the curve shows of a model.
+        curve_points: Points of the curve; 0 is no curve.
+
+    Returns:
+        What was spent: `updates`, `puzzles_seen`, `cpu_seconds`, `seconds`.
+    """
+    for shown in (PrinterCallback, ProgressCallback):
+        trainer.remove_callback(shown)
+    callback = BudgetCallback(
+        budget,
+        rows_after(trainer),
+        validate=validate if curve_points else None,
+        validate_share=1 / max(1, curve_points),
+        keep_best=False,
+    )
+    trainer.add_callback(MetricsWriter(folder / METRICS))
+    trainer.add_callback(ShareSpent(callback, progress))
+    schedule = trapezoid(warmup_share, decay_share)
+    train_to_budget(trainer, callback, schedule, resume_from_checkpoint=LAST if resume else None)
+    record_sizes(trainer.model, sizes)
+    trainer.save_model(str(folder / MODEL))
+    if curve_points:
+        write_json_lines(folder / CURVE, [{"share": share, "solved": score} for share, score in callback.validations])
+    updates = trainer.state.global_step
+    return {
+        "updates": updates,
+        "puzzles_seen": callback.puzzles_after(updates),
+        "cpu_seconds": callback.cpu_seconds,
+        "seconds": callback.seconds,
+    }
