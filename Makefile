@@ -58,7 +58,7 @@ base9x9-cpu: $(STAMP)
 rl9x9: $(STAMP)
 	$(BIN)/python -m scripts.sudoku.make_data --kind prompts --size 9 --clues_low 24 --clues_high 32 --train 20000 \
 		--output_dir runs/prompts9x9
-	$(BIN)/python scripts/train_sudoku.py configs/sudoku9x9_rl.yaml
+	$(BIN)/python scripts/train_sudoku.py --setting labels configs/sudoku9x9_rl.yaml
 
 measure9x9: $(STAMP)
 	@test -n "$(PUZZLES)" || { echo "set PUZZLES to the folder with $(SETS:=.txt)"; exit 1; }

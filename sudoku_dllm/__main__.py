@@ -18,11 +18,13 @@ COMMANDS = {
     ),
     "decode": ("sudoku_dllm.decoding", "watch a masked-diffusion model fill a puzzle"),
     "replay": ("sudoku_dllm.replaying", "play the decodes that a run has kept, in the terminal"),
-    "train": ("sudoku_dllm.main_job.command", "one small LLaDA, taught 6×6 Sudoku in several ways at equal cost"),
+    "train": ("sudoku_dllm.several.command", "one small LLaDA, taught 6×6 Sudoku in several ways at equal cost"),
     "demo": ("sudoku_dllm.demo.command", "a page where models solve Sudoku in the browser"),
 }
 """Module of each command, and what it does. A module has `add_NAME(parser)` and `NAME(args)` for its commands; that of
 `train` has a `main()`, which reads the words by itself."""
+SETTINGS = {"several": COMMANDS["train"][0], "labels": "sudoku_dllm.main_job.command"}
+"""Module of each comparison that `train --setting` names, the one without that option first."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,20 +54,34 @@ def parser_for(command: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def train(words: Sequence[str]) -> int:
-    """Run the main job, whose arguments are read from the process's own words; what is wrong ends the program.
+def help_of(setting: str) -> Path:
+    """Where the text of a setting's --help lies, which `sudoku_dllm.trials.help` writes."""
+    return Path(__file__).parent.joinpath(*SETTINGS[setting].split(".")[1:-1], "help.txt")
 
-    The text of --help is one that `sudoku_dllm.main_job.help` wrote: the arguments' classes take seconds to import.
+
+def train(words: Sequence[str], program: str = "sudoku-dllm train") -> int:
+    """Run a comparison, whose arguments are read from the process's own words; what is wrong ends the program.
+
+    The text of --help is kept in a file: the arguments' classes take seconds to import.
 
     Args:
-        words: The words behind the command.
+        words: The words behind the command; `--setting` chooses the comparison.
+        program: What stands before them.
     """
-    if {"-h", "--help"} & set(words):
-        print(Path(__file__).with_name("main_job").joinpath("help.txt").read_text(encoding="utf-8"), end="")
+    chooser = Parser(prog=program, add_help=False, allow_abbrev=False)
+    chooser.add_argument("--setting", choices=SETTINGS, default=next(iter(SETTINGS)))
+    try:
+        chosen, left = chooser.parse_known_args(words)
+    except ValueError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2
+    if {"-h", "--help"} & set(left):
+        print(help_of(chosen.setting).read_text(encoding="utf-8"), end="")
         raise SystemExit(0)
-    job = import_module(COMMANDS["train"][0])
+    job = import_module(SETTINGS[chosen.setting])
     kept = sys.argv
-    sys.argv = ["sudoku-dllm train", *words]
+    named = f" --setting {chosen.setting}" if len(left) < len(words) else ""
+    sys.argv = [program + named, *left]
     try:
         job.main()
     finally:

@@ -161,7 +161,7 @@ class PuzzleBatch(UnmaskBatch):
 
     def peers(self) -> Tensor:
         """Which positions are cells of one row, column or box, bool `(R, R)`."""
-        places, table = torch.tensor(self.layout.cell_positions), torch.from_numpy(geometry(self.layout.size).peers)
+        places, table = torch.tensor(self.layout.cell_positions), torch.tensor(geometry(self.layout.size).peers)
         found = torch.zeros((self.responses.shape[1],) * 2, dtype=torch.bool)
         found[places[:, None], places[table]] = True
         return found.to(self.responses.device)

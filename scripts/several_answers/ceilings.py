@@ -25,7 +25,10 @@ class Arguments:
         default=1000,
         metadata={"help": "Decodes of 6×6 for each figure; 9×9 gets ten times as many first passes; 0: 4×4 alone."},
     )
-    clues: int = field(default=8, metadata={"help": "A 6×6 board has 0 to so many clues, each number as often."})
+    clues: list[int] = field(
+        default_factory=lambda: [1, 8],
+        metadata={"help": "Fewest and most clues of a 6×6 board; each number is as likely."},
+    )
     seed: int = field(default=0, metadata={"help": "Random seed of what is drawn."})
     page: str | None = field(default=None, metadata={"help": "Page to write too; its picture goes to images/ beside."})
     output_dir: str = field(default="runs/ceilings", metadata={"help": "Folder of table and picture."})
@@ -40,8 +43,8 @@ def main() -> None:
         fail(f"--orders is empty; choose among {'; '.join(ORDERS)}")
     if args.decodes < 0:
         fail(f"--decodes {args.decodes} must be at least 0; 0 leaves out what is drawn")
-    if not 0 <= args.clues <= 36:
-        fail(f"--clues {args.clues} must lie in 0..36, the cells of a 6×6 board")
+    if len(args.clues) != 2 or not 0 <= args.clues[0] <= args.clues[1] <= 36:
+        fail(f"--clues {args.clues} must be two numbers in 0..36, the cells of a 6×6 board, the fewest first")
     if not 0 <= args.seed:
         fail(f"--seed {args.seed} must not be negative")
     need_writable("output_dir", args.output_dir)
@@ -49,7 +52,7 @@ def main() -> None:
     rows = exact_rows(args.orders)
     if args.decodes:
         main_orders = [name for name in args.orders if name in MAIN]
-        rows += decoded_rows(main_orders, args.decodes, args.clues, args.seed)
+        rows += decoded_rows(main_orders, args.decodes, (args.clues[0], args.clues[1]), args.seed)
         rows += first_pass_rows([name for name in args.orders if name in FIRST_PASS], 10 * args.decodes, args.seed)
     folder = Path(args.output_dir)
     folder.mkdir(parents=True, exist_ok=True)

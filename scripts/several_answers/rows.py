@@ -44,21 +44,21 @@ def exact_rows(orders: Sequence[str]) -> list[Row]:
     ]
 
 
-def drawn_boards(count: int, most_clues: int, seed: int) -> Board:
-    """6×6 boards with 0 to so many clues of uniform grids, uint8 `(N, 36)`."""
+def drawn_boards(count: int, clues: tuple[int, int], seed: int) -> Board:
+    """6×6 boards with so many clues, the fewest and the most, of uniform grids, uint8 `(N, 36)`."""
     rng = np.random.default_rng([seed, 0])
     grids = grids_by_first_row(6)
     boards = np.zeros((count, 36), dtype=np.uint8)
     for board in boards:
         grid = (1 + rng.permutation(6))[grids[rng.integers(len(grids))] - 1]
-        cells = rng.permutation(36)[: rng.integers(most_clues + 1)]
+        cells = rng.permutation(36)[: rng.integers(clues[0], clues[1] + 1)]
         board[cells] = grid[cells]
     return boards
 
 
-def decoded_rows(orders: Sequence[str], decodes: int, most_clues: int, seed: int) -> list[Row]:
+def decoded_rows(orders: Sequence[str], decodes: int, clues: tuple[int, int], seed: int) -> list[Row]:
     """The figures of 6×6 in some orders, from one decode of each board; `passes` is the mean of the valid decodes."""
-    boards = drawn_boards(decodes, most_clues, seed)
+    boards = drawn_boards(decodes, clues, seed)
     rows = []
     for name in orders:
         for cells in CELLS[6]:
@@ -66,7 +66,7 @@ def decoded_rows(orders: Sequence[str], decodes: int, most_clues: int, seed: int
                 rng = np.random.default_rng([seed, 1])
                 ends = [decoded(board, ORDERS[name], cells, way, rng) for board in boards]
                 made = [number for is_valid, number in ends if is_valid]
-                about = {"size": 6, "clues": f"0–{most_clues}", "order": name, "tokens": tokens, "cells": cells}
+                about = {"size": 6, "clues": f"{clues[0]}–{clues[1]}", "order": name, "tokens": tokens, "cells": cells}
                 share = drawn_share(np.array([is_valid for is_valid, _ in ends]))
                 rows.append({**about, **share, "passes": float(np.mean(made)) if made else np.nan})
     return rows

@@ -1,26 +1,19 @@
 """Arguments of the main job: what is compared, on what, and the recipe of the objective."""
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import ClassVar
 
 from dllm_rl.decoding import get_strategy
-from dllm_rl.models.shipped import model_folder
 from dllm_rl.sudoku import Tail
 from dllm_rl.task import Learned
 from dllm_rl.terms.expected_reward import FForm
 from dllm_rl.terms.objective import Reduction
-from dllm_rl.training.arguments import UnmaskArguments
-from llm_rl.training.arguments import check_rate, check_seed
-from llm_rl.training.budget import trapezoid
+from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
 from sudoku_env.prompts.text import TEMPLATES
 from sudoku_env.symmetries import Symmetries
 
 DATA = Path(__file__).parents[1] / "data"
-BASE = "base"
 ARMS = ("sft", "sft_definite", "ce", "placebo", "objective")
 UPDATES = {"sft": 680, "sft_definite": 680, "ce": 610, "placebo": 610, "objective": 610}
 """Updates that cost each arm as much, about `REFERENCE_SECONDS` of CPU time on one core of an AMD EPYC with AVX-512:
@@ -30,12 +23,14 @@ DTYPES = ("auto", "bfloat16", "float16", "float32")
 
 
 @dataclass
-class ScriptArguments:
+class ScriptArguments(ComparisonArguments):
     """What to train, on what, and how to judge it."""
 
-    model: str = field(
-        default="llada-sudoku6x6", metadata={"help": "A shipped model, or the folder of a model and its tokenizer."}
-    )
+    ALL_ARMS: ClassVar[tuple[str, ...]] = ARMS
+    RATES: ClassVar[tuple[str, ...]] = ("control_learning_rate", "definite_learning_rate", "masked_learning_rate")
+    LISTS: ClassVar[tuple[str, ...]] = (*ComparisonArguments.LISTS, "eval_data", "strategies")
+
+    model: str = field(default="llada-sudoku6x6", metadata=ComparisonArguments.__dataclass_fields__["model"].metadata)
     dtype: str = field(default="auto", metadata={"help": "Type of the weights: auto (as saved), bfloat16 or float32."})
     data: str = field(
         default=str(DATA / "sudoku6x6_train.jsonl"),
@@ -51,9 +46,6 @@ class ScriptArguments:
         metadata={"help": "Sets of held-out prompts."},
     )
     eval_puzzles: int = field(default=1000, metadata={"help": "Held-out puzzles of each set; 0 is all."})
-    eval_tokens: list[int] = field(
-        default_factory=lambda: [1, 2, 4], metadata={"help": "Tokens a step in decoding the held-out puzzles."}
-    )
     strategies: list[str] = field(
         default_factory=lambda: ["margin"], metadata={"help": "Decoding strategies to judge by; the first one leads."}
     )
@@ -79,62 +71,27 @@ class ScriptArguments:
         default_factory=lambda: ["sft", "sft_definite", "ce", "objective"],
         metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
     )
-    seeds: list[int] = field(default_factory=list, metadata={"help": "Seeds of training; none is --seed alone."})
-    train_seconds: float | None = field(
-        default=None,
-        metadata={
-            "help": "CPU seconds (on an accelerator, seconds) that each arm trains for; None: max_steps, with which a "
-            "seed gives the same figures twice."
-        },
-    )
-    warmup_share: float = field(default=0.05, metadata={"help": "Share of an arm's budget in which the rate rises."})
-    decay_share: float = field(default=0.4, metadata={"help": "Share at its end in which the rate falls to 0."})
-    jobs: int | None = field(
-        default=None,
-        metadata={
-            "help": "Arms at a time, a process of one thread each; 0: one after the other in this process, with all "
-            "threads or the accelerator. By default as many as cores, on an accelerator 0."
-        },
-    )
     control_learning_rate: float = field(
         default=3e-4, metadata={"help": "Learning rate of sft; each arm has its own best on validation puzzles."}
     )
     definite_learning_rate: float = field(default=4e-3, metadata={"help": "Learning rate of sft_definite."})
     masked_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of ce and of the placebo."})
-    control_batch_size: int = field(default=128, metadata={"help": "Puzzles in a batch of the two SFT arms."})
 
     def __post_init__(self) -> None:
-        self.model = model_folder(self.model)
+        super().__post_init__()
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype={self.dtype!r} is unknown; use one of {', '.join(DTYPES)}")
         if self.prompt_template is not None and self.prompt_template not in TEMPLATES:
             raise ValueError(f"prompt_template={self.prompt_template!r} is unknown; use one of {', '.join(TEMPLATES)}")
-        least = {"max_puzzles": 0, "images": 1, "eval_puzzles": 0, "curve_points": 0, "control_batch_size": 1}
+        least = {"max_puzzles": 0, "images": 1, "eval_puzzles": 0, "curve_points": 0}
         for name, bound in least.items():
             if getattr(self, name) < bound:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {bound}")
-        for name in ("arms", "eval_data", "eval_tokens", "strategies", "seeds"):
-            values = getattr(self, name)
-            if len(set(values)) < len(values) or not (values or name == "seeds"):
-                raise ValueError(f"{name}={values} must name at least one, and none twice")
-        if unknown := [arm for arm in self.arms if arm not in ARMS]:
-            raise ValueError(f"arms={unknown} are unknown; use some of {', '.join(ARMS)}")
-        if min(self.eval_tokens) < 1:
-            raise ValueError(f"eval_tokens={self.eval_tokens} must be 1 or larger")
-        if self.train_seconds is not None and not 0 < self.train_seconds < math.inf:
-            raise ValueError(f"train_seconds={self.train_seconds} must be positive and finite, or None for max_steps")
-        for name in ("control_learning_rate", "definite_learning_rate", "masked_learning_rate"):
-            check_rate(name, getattr(self, name))
-        for seed in self.seeds:
-            check_seed("seeds", seed)
-        if self.jobs is not None and self.jobs < 0:
-            raise ValueError(f"jobs={self.jobs} must be 0, which is this process, or larger")
         names = [Path(path).stem for path in self.eval_data]
         if len(set(names)) < len(names):
             raise ValueError(f"eval_data={self.eval_data}: tables tell the sets by the file's name; rename one")
         for strategy in self.strategies:
             get_strategy(strategy)
-        trapezoid(self.warmup_share, self.decay_share)
 
     @property
     def test_sets(self) -> dict[str, str]:
@@ -143,13 +100,12 @@ class ScriptArguments:
 
 
 @dataclass
-class RecipeArguments(UnmaskArguments):
+class RecipeArguments(BudgetedArguments):
     """The objective's recipe; it departs from the library's defaults (docs/objective.md) where two cores ask for it.
 
     The rate follows the budget (`warmup_share`, `decay_share` of the script), so it takes no schedule of its own.
     """
 
-    output_dir: str = field(default=str(Path("runs") / "train_sudoku"), metadata={"help": "Run folder."})
     max_steps: int = field(
         default=UPDATES["objective"],
         metadata={
@@ -192,25 +148,3 @@ class RecipeArguments(UnmaskArguments):
     learning_rate: float = field(
         default=4e-3, metadata={"help": "Rate of both terms of the objective, unless given apart."}
     )
-    lr_scheduler_type: str = field(default="constant", metadata={"help": "Set by the script, from the budget."})
-    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
-    logging_steps: float = field(default=10, metadata={"help": "Steps between two lines of metrics."})
-    save_steps: float = field(default=100, metadata={"help": "Steps between two checkpoints."})
-    save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
-    report_to: str | None = field(default="tensorboard", metadata={"help": "Where else to report."})
-    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.max_steps < 1:
-            raise ValueError(f"max_steps={self.max_steps} must be at least 1")
-        if self.lr_scheduler_type != "constant" or self.warmup_steps:
-            raise ValueError(
-                f"lr_scheduler_type={str(self.lr_scheduler_type)!r} and warmup_steps={self.warmup_steps}: the rate "
-                "follows the budget of an arm; set warmup_share and decay_share"
-            )
-
-
-def recorded(script: ScriptArguments, args: RecipeArguments) -> dict[str, Any]:
-    """All arguments, as `arguments.json` holds them."""
-    return {**vars(script), **args.to_sanitized_dict()}

@@ -20,8 +20,9 @@ from llm_rl.training.budget import UNLIMITED_STEPS, Budget
 from llm_rl.training.lora import add_lora
 from llm_rl.training.storage import save_arrays, write_text_whole
 from sudoku_dllm.machine import machine
-from sudoku_dllm.main_job.arguments import BASE, UPDATES
+from sudoku_dllm.main_job.arguments import UPDATES
 from sudoku_dllm.main_job.data import Setting
+from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job, Progress
 from sudoku_dllm.trials.record import OUTCOMES, RESULT
 from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, train_job

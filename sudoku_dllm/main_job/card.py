@@ -6,10 +6,10 @@ from pathlib import Path
 from safetensors import safe_open
 
 from llm_rl.training.storage import write_text_whole
-from sudoku_dllm.main_job.arguments import BASE
 from sudoku_dllm.main_job.arm import MODEL
 from sudoku_dllm.main_job.report import Outcomes
 from sudoku_dllm.model_card import Figure, card_head
+from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 
 WHAT = {

@@ -23,12 +23,13 @@ from dllm_rl.models.shipped import unknown
 from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_reports, parse, user_errors
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.quiet import quiet_libraries
-from sudoku_dllm.main_job.arguments import BASE, RecipeArguments, ScriptArguments, recorded
+from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.main_job.arm import GIF, Arms
 from sudoku_dllm.main_job.card import write_card
 from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.main_job.page import write_page
 from sudoku_dllm.main_job.report import Outcomes, closing_line, closing_text, draw, plan, write_table
+from sudoku_dllm.trials.arguments import BASE, recorded
 from sudoku_dllm.trials.command import carry_out, check_same, need_whole_run
 from sudoku_dllm.trials.jobs import Job, default_processes
 from sudoku_env.errors import SudokuError

@@ -10,11 +10,11 @@ from transformers import AutoModelForMaskedLM
 from dllm_rl.decoding import Decoding
 from llm_rl.training.output_folder import RECORD
 from sudoku_dllm.machine import versions
-from sudoku_dllm.main_job.arguments import BASE
-from sudoku_dllm.main_job.report import Outcomes, points
+from sudoku_dllm.main_job.report import Outcomes
 from sudoku_dllm.run_page.curves import loss_curve
 from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replays_of
+from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.statistics import estimate
 from sudoku_dllm.trials.training import METRICS, MODEL
@@ -58,7 +58,7 @@ def _tables(outcomes: Outcomes, name: str) -> list[Table]:
     solved = [
         [
             arm,
-            *(points(estimate(outcomes.solved(arm, (name, how, k))), sign=False) for k in steps),
+            *(estimate(outcomes.solved(arm, (name, how, k))).points(sign=False) for k in steps),
             f"{100 * outcomes.order(arm, name):.1f}",
         ]
         for arm in outcomes.arms
@@ -74,7 +74,7 @@ def _tables(outcomes: Outcomes, name: str) -> list[Table]:
         rows = [
             [
                 f"{outcomes.leader} − {arm}",
-                *(points(outcomes.difference(outcomes.leader, arm, (name, how, k))) for k in steps),
+                *(outcomes.difference(outcomes.leader, arm, (name, how, k)).points() for k in steps),
             ]
             for arm in outcomes.others
         ]

@@ -13,9 +13,10 @@ from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
 from sudoku_dllm.machine import machine
-from sudoku_dllm.main_job.arguments import BASE, REFERENCE_SECONDS, UPDATES, ScriptArguments
+from sudoku_dllm.main_job.arguments import REFERENCE_SECONDS, UPDATES, ScriptArguments
 from sudoku_dllm.main_job.arm import budget_of, read_evaluations
 from sudoku_dllm.main_job.data import Setting
+from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import RESULT
 from sudoku_dllm.trials.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
@@ -230,10 +231,10 @@ def closing_text(outcomes: Outcomes) -> str:
             parts.append(f"{name}, {leader} minus …, in points (95 % over puzzles; with several seeds also over seeds)")
         for other in others:
             each = [
-                f"{k}: {points(outcomes.difference(leader, other, (name, script.strategies[0], k)))}"
+                f"{k}: {outcomes.difference(leader, other, (name, script.strategies[0], k)).points()}"
                 for k in script.eval_tokens
             ]
-            order = points(outcomes.order_difference(leader, other, name))
+            order = outcomes.order_difference(leader, other, name).points()
             parts.append(f"  {other.ljust(width)}  " + "   ".join(each) + f"   greedy_forced {order}")
         if len(script.eval_tokens) > 1 and others:
             parts.append(_passes_text(outcomes, name, "sft" if "sft" in others else others[0]))
@@ -274,13 +275,6 @@ def _passes_text(outcomes: Outcomes, name: str, reference: str) -> str:
     return (
         f"  forward passes a puzzle for what {reference} solves at {k} token{'s' * (k > 1)} a step: {', '.join(words)}"
     )
-
-
-def points(found: Estimate, *, sign: bool = True) -> str:
-    """A share or a difference in points, with half of its interval over puzzles and, where known, over seeds."""
-    low, high = found.puzzles
-    text = f"{100 * found.mean:{'+' * sign}.1f} ± {50 * (high - low):.1f}"
-    return text if found.seeds is None else f"{text} / ± {50 * (found.seeds[1] - found.seeds[0]):.1f}"
 
 
 def draw(outcomes: Outcomes, path: Path) -> None:

@@ -80,7 +80,7 @@ def carry_out(
 def again(run: Path) -> str:
     """The command that goes on with the run in a folder: the words of this one, and where to go on."""
     words = [word for word in sys.argv[1:] if word != "--overwrite_output_dir"]
-    if on_command_line("resume_from_checkpoint"):
-        return shlex.join([sys.argv[0], *words])
-    place = [] if on_command_line("output_dir") else ["--output_dir", str(run)]
-    return shlex.join([sys.argv[0], *words, *place, "--resume_from_checkpoint", LAST])
+    if not on_command_line("resume_from_checkpoint"):
+        place = [] if on_command_line("output_dir") else ["--output_dir", str(run)]
+        words += [*place, "--resume_from_checkpoint", LAST]
+    return f"{sys.argv[0]} {shlex.join(words)}"  # a program's name and the setting are words of their own

@@ -1,9 +1,10 @@
 """The main job as a script, with its arms in forks of its process, which has imported what each of them needs."""
 
 import multiprocessing
+import sys
 from types import SimpleNamespace
 
-from sudoku_dllm.main_job.command import main
+from sudoku_dllm.__main__ import train
 from sudoku_dllm.trials import jobs
 
 if __name__ == "__main__":
@@ -12,4 +13,4 @@ if __name__ == "__main__":
         get_context=lambda _: multiprocessing.get_context("fork"),
         parent_process=multiprocessing.parent_process,
     )
-    main()
+    raise SystemExit(train(sys.argv[1:], sys.argv[0]))

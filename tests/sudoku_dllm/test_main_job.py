@@ -52,6 +52,7 @@ TINY = {
 }
 SCRIPT = "train_sudoku.py" if FRESH else str(Path(__file__).with_name("forked_arms.py"))
 """What is started where arms need no interpreters of their own; Ctrl-C and kills are tested with those that have."""
+LABELS = ("--setting", "labels")
 ARMS = ["sft", "sft_definite", "ce", "placebo", "objective"]
 TIMES = {"seconds", "cpu_seconds", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
 
@@ -74,7 +75,7 @@ def setting(tmp_path: Path, **options: Any) -> Setting:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """All arms with CPU seconds alike, two processes at a time."""
     folder = tmp_path_factory.mktemp("main") / "run"
-    process = start(SCRIPT, folder, **TINY, train_seconds=1.5, jobs=2, arms=ARMS)
+    process = start(SCRIPT, folder, setting="labels", **TINY, train_seconds=1.5, jobs=2, arms=ARMS)
     output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-3000:] + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
     return folder, output, errors
@@ -90,7 +91,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory, whole_options: dict[str, A
     """Base and objective with a number of updates, in this process."""
     folder = tmp_path_factory.mktemp("counted") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        run_here(patch, "train_sudoku.py", **whole_options, arms="objective", output_dir=folder)
+        run_here(patch, "train_sudoku.py", *LABELS, **whole_options, arms="objective", output_dir=folder)
     return folder
 
 
@@ -249,7 +250,7 @@ def test_budgets_are_updates_in_one_proportion_or_equal_times(counted: Path, tmp
 def test_a_seed_gives_the_same_table_twice(
     counted: Path, whole_options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    run_here(monkeypatch, "train_sudoku.py", **whole_options, arms="objective", output_dir=tmp_path / "again")
+    run_here(monkeypatch, "train_sudoku.py", *LABELS, **whole_options, arms="objective", output_dir=tmp_path / "again")
     first, second = (
         [{name: value for name, value in row.items() if name not in TIMES} for row in rows_of(folder)]
         for folder in (counted, tmp_path / "again")
@@ -273,9 +274,9 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(
 ) -> None:
     run = tmp_path / "run"
     options = {**whole_options, "arms": "objective", "output_dir": run}
-    run_until_checkpoint(monkeypatch, "objective/seed42/checkpoint-2", "train_sudoku.py", **options)
+    run_until_checkpoint(monkeypatch, "objective/seed42/checkpoint-2", "train_sudoku.py", *LABELS, **options)
     assert not (run / "table.csv").exists() and (run / "base" / "seed42" / "result.json").exists()
-    run_here(monkeypatch, "train_sudoku.py", **options, resume_from_checkpoint="last")
+    run_here(monkeypatch, "train_sudoku.py", *LABELS, **options, resume_from_checkpoint="last")
     assert "1 of 2 results are there already." in capsys.readouterr().out
     first, second = (load_file(each / "objective/seed42/model/model.safetensors") for each in (counted, run))
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -301,15 +302,15 @@ def test_a_run_that_had_ended_prints_its_table_again_and_takes_another_arm(
     shutil.copytree(counted, run)
     trained = (run / "objective/seed42/model/model.safetensors").stat().st_mtime_ns
     options = {**whole_options, "output_dir": run, "resume_from_checkpoint": "last"}
-    run_here(monkeypatch, "train_sudoku.py", **options, arms="objective")
+    run_here(monkeypatch, "train_sudoku.py", *LABELS, **options, arms="objective")
     assert (run / "table.csv").read_bytes() == (counted / "table.csv").read_bytes()
     assert "2 of 2 results are there already." in capsys.readouterr().out
     monkeypatch.chdir(tmp_path)
-    run_here(monkeypatch, "train_sudoku.py", str(_yaml(tmp_path, arms=["sft", "objective"])), **options)
+    run_here(monkeypatch, "train_sudoku.py", *LABELS, str(_yaml(tmp_path, arms=["sft", "objective"])), **options)
     assert {row["arm"] for row in rows_of(run)} == {"base", "sft", "objective"}
     assert (run / "objective/seed42/model/model.safetensors").stat().st_mtime_ns == trained
     with pytest.raises(SystemExit, match="2"):
-        run_here(monkeypatch, "train_sudoku.py", **{**options, "max_puzzles": 11}, arms="objective")
+        run_here(monkeypatch, "train_sudoku.py", *LABELS, **{**options, "max_puzzles": 11}, arms="objective")
     assert "max_puzzles was 12 and is 11; give the same, or a new folder" in capsys.readouterr().err
 
 
@@ -322,7 +323,7 @@ def _yaml(folder: Path, **values: Any) -> Path:
 @pytest.mark.slow
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     options = {**TINY, "train_seconds": 500, "jobs": 1, "arms": "sft"}
-    process = start("train_sudoku.py", tmp_path / "run", fresh=True, **options)
+    process = start("train_sudoku.py", tmp_path / "run", fresh=True, setting="labels", **options)
     folder = tmp_path / "run" / "sft" / "seed42"
     until = time.monotonic() + 200
     while not list(folder.glob("checkpoint-*")) and time.monotonic() < until:
@@ -347,7 +348,7 @@ def _alive(process: int) -> bool:
 
 def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path: Path) -> None:
     words = {**TINY, "train_seconds": 1, "jobs": 1, "arms": "sft", "control_learning_rate": "1e9"}
-    process = start(SCRIPT, tmp_path / "run", **words)
+    process = start(SCRIPT, tmp_path / "run", setting="labels", **words)
     output, errors = process.communicate(timeout=300)
     folder = tmp_path / "run/sft/seed42"
     assert process.returncode == 2 and "1 of 2 did not finish" in errors and "Traceback" not in errors
@@ -373,7 +374,7 @@ def test_an_arm_whose_only_checkpoint_is_damaged_says_how_it_begins_anew(tmp_pat
 def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path: Path) -> None:
     run = tmp_path / "run"
     words = {**TINY, "train_seconds": 500, "jobs": 1, "arms": "sft"}
-    process = start("train_sudoku.py", run, fresh=True, **words)
+    process = start("train_sudoku.py", run, fresh=True, setting="labels", **words)
     until = time.monotonic() + 200
     while not list((run / "sft" / "seed42").glob("checkpoint-*")) and time.monotonic() < until:
         time.sleep(0.2)
@@ -414,7 +415,7 @@ def test_bad_arguments_end_with_a_sentence(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
-        run_here(monkeypatch, "train_sudoku.py", *words, "--output_dir", tmp_path / "run")
+        run_here(monkeypatch, "train_sudoku.py", *LABELS, *words, "--output_dir", tmp_path / "run")
     assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
@@ -422,13 +423,14 @@ def test_a_recipe_is_read_and_misspelt_options_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
-        run_here(monkeypatch, "train_sudoku.py", _yaml(tmp_path, learning_rat=1e-4), "--output_dir", tmp_path / "run")
+        recipe = _yaml(tmp_path, learning_rat=1e-4)
+        run_here(monkeypatch, "train_sudoku.py", *LABELS, recipe, "--output_dir", tmp_path / "run")
     assert "learning_rat is unknown; did you mean learning_rate?" in capsys.readouterr().err
 
 
 def test_held_out_grids_in_training_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     options = {**TINY, "eval_data": ROOT / "data" / "sudoku6x6_train.jsonl", "output_dir": tmp_path / "run"}
     with pytest.raises(SystemExit, match="2"):
-        run_here(monkeypatch, "train_sudoku.py", **options)
+        run_here(monkeypatch, "train_sudoku.py", *LABELS, **options)
     assert "--eval_data: sudoku6x6_train: 6 of 6 solution grids occur in training" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sudoku_dllm.__main__ import COMMANDS, main
-from sudoku_dllm.main_job.help import HELP, current_help
+from sudoku_dllm.__main__ import COMMANDS, SETTINGS, help_of, main
 from sudoku_dllm.options import LARGEST_SEED
+from sudoku_dllm.trials.help import current_help
 
 EASY, SOLVED = "1..4..1221...3..", "1234341221434321"
 
@@ -131,8 +131,9 @@ def test_help_needs_no_torch(command: str) -> None:
     assert done.stdout.startswith(f"usage: sudoku-dllm {command} ") and not done.stderr
 
 
-def test_the_help_of_train_is_that_of_its_arguments() -> None:
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_help_of_train_is_that_of_its_arguments(setting: str) -> None:
     """Words alone: where lines break is for argparse to say."""
-    written = HELP.read_text(encoding="utf-8")
-    remedy = "write it anew by python -m sudoku_dllm.main_job.help"
-    assert written.split() == current_help().split(), remedy
+    written = help_of(setting).read_text(encoding="utf-8")
+    remedy = "write it anew by python -m sudoku_dllm.trials.help"
+    assert written.split() == current_help(setting).split(), remedy

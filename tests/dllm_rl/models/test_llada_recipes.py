@@ -25,7 +25,8 @@ RECIPES = sorted((ROOT / "configs").glob("llada_8b_*.yaml"))
 def script(recipe: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the main job's script with a recipe."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return run_script(ROOT / "scripts" / "train_sudoku.py", [recipe, *words], env=environment, timeout=300)
+    words = ("--setting", "labels", recipe, *words)
+    return run_script(ROOT / "scripts" / "train_sudoku.py", words, env=environment, timeout=300)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)

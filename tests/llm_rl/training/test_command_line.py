@@ -218,9 +218,11 @@ def test_folders_are_looked_at_before_they_are_needed(capsys, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("script", "words", "message"),
     [
-        ("train_sudoku.py", ["--data", "nosuch.jsonl"], "--data: there is no file nosuch.jsonl"),
+        ("train_sudoku.py", ["--setting", "labels", "--data", "nosuch.jsonl"], "--data: there is no file nosuch.jsonl"),
         ("train_sudoku.py", ["--model", "nosuch"], "--model: there is no folder nosuch"),
-        ("train_sudoku.py", ["--prompt_template", "x"], "prompt_template='x' is unknown"),
+        ("train_sudoku.py", ["--setting", "labels", "--prompt_template", "x"], "prompt_template='x' is unknown"),
+        ("train_sudoku.py", ["--setting", "x"], "--setting: invalid choice: 'x' (choose from"),
+        ("train_sudoku.py", ["--clues", "3"], "clues=[3] must be two numbers from 0 to 35"),
         ("train_sudoku.py", ["--max_steps", "0"], "max_steps=0 must be at least 1"),
         ("train_sudoku.py", ["--resume_from_checkpoint", "nosuch"], "a run is resumed as a whole"),
         ("sudoku/pretrain.py", ["--hold_steps", "1"], "hold_steps=1"),

@@ -1,0 +1,96 @@
+"""Arguments of the comparison on boards with several right answers, and the recipe of judged decisions."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from dllm_rl.terms.objective import Reduction
+from dllm_rl.training.arguments import RolloutOnError
+from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
+
+LABELS = ("sft", "sft_canonical", "sft_least", "sft_nearest")
+PARTS = ("judged", "judged_positions", "judged_tokens")
+ARMS = (*LABELS, "sft_own", "policy_gradient", *PARTS)
+UPDATES = dict.fromkeys(ARMS, 1)
+REFERENCE_SECONDS = 150
+
+
+@dataclass
+class ScriptArguments(ComparisonArguments):
+    """What to train, on what boards, and how to judge it."""
+
+    ALL_ARMS: ClassVar[tuple[str, ...]] = ARMS
+    RATES: ClassVar[tuple[str, ...]] = (
+        "random_learning_rate", "label_learning_rate", "own_learning_rate", "group_learning_rate",
+    )  # fmt: skip
+
+    model: str = field(
+        default="llada-sudoku6x6-converged", metadata=ComparisonArguments.__dataclass_fields__["model"].metadata
+    )
+    arms: list[str] = field(
+        default_factory=lambda: ["sft", "sft_canonical", "policy_gradient", "judged"],
+        metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
+    )
+    size: int = field(default=6, metadata={"help": "Size of the boards; the model must know its tokens."})
+    clues: list[int] = field(
+        default_factory=lambda: [1, 8], metadata={"help": "Fewest and most clues of a board; it has many completions."}
+    )
+    boards: int = field(default=20_000, metadata={"help": "Boards to train on, others for each seed."})
+    test_boards: int = field(default=400, metadata={"help": "Held-out boards, the same for all arms and seeds."})
+    test_seed: int = field(
+        default=1, metadata={"help": "Seed of the held-out boards; the rates were chosen on those of seed 0."}
+    )
+    eval_tokens: list[int] = field(
+        default_factory=lambda: [1, 2, 4, 6, 9], metadata={"help": "Cells a pass in decoding the held-out boards."}
+    )
+    draws: int = field(
+        default=200, metadata={"help": "Decodes of the empty board that are drawn, to see how many grids are left."}
+    )
+    decay_share: float = field(default=0.5, metadata=ComparisonArguments.__dataclass_fields__["decay_share"].metadata)
+    random_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of sft, on random grids."})
+    label_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of SFT on one canonical completion."})
+    own_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of SFT on own valid decodes."})
+    own_boards: int = field(default=1500, metadata={"help": "Boards whose own decodes are the labels of sft_own."})
+    group_learning_rate: float = field(default=2e-4, metadata={"help": "Rate of the policy gradient."})
+    group_size: int = field(default=16, metadata={"help": "Trajectories of a board, for the policy gradient."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        cells = self.size**2
+        if len(self.clues) != 2 or not 0 <= self.clues[0] <= self.clues[1] < cells:
+            raise ValueError(f"clues={self.clues} must be two numbers from 0 to {cells - 1}, the fewest first")
+        for name, least in {"boards": 1, "test_boards": 2, "draws": 1, "own_boards": 1, "group_size": 2}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+
+
+@dataclass
+class RecipeArguments(BudgetedArguments):
+    """Judged decisions: of each state many are drawn from one pass and judged, and a right one is taken."""
+
+    max_steps: int = field(
+        default=UPDATES["judged"],
+        metadata={"help": "Updates of judged decisions; each other arm takes as many as cost as much."},
+    )
+    per_device_train_batch_size: int = field(default=32, metadata={"help": "Boards of a roll-out."})
+    num_generations: int = field(default=1, metadata={"help": "G: decisions are compared, not trajectories."})
+    num_iterations: int = field(
+        default=9, metadata={"help": "Updates on a roll-out; together with state_fraction, each state counts once."}
+    )
+    state_fraction: float = field(default=1 / 9, metadata={"help": "Share of a roll-out's states in an update."})
+    tokens_per_step: int = field(default=4, metadata={"help": "k: cells that a decision fills."})
+    on_error: RolloutOnError = field(
+        default="redraw", metadata={"help": "A decision that leaves no completion is drawn again."}
+    )
+    position_temperature: float = field(default=0.5, metadata={"help": "T_pos."})
+    token_temperature: float = field(default=1.0, metadata={"help": "T_tok."})
+    rl_weight: float = field(default=0.0, metadata={"help": "Weight of the first term, which gained nothing here."})
+    sft_weight: float = field(default=0.0, metadata={"help": "Weight of f, of first positions alone."})
+    judged_weight: float = field(default=1.0, metadata={"help": "Weight of judged decisions."})
+    reduction: Reduction = field(default="mean", metadata={"help": "Over steps: sum, or mean."})
+    learning_rate: float = field(default=3e-4, metadata={"help": "Rate of judged decisions."})
+    weight_decay: float = field(default=0.0, metadata={"help": "Weight decay, of all arms."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.judged_weight > 0:
+            raise ValueError(f"judged_weight={self.judged_weight} must be positive: the arms are named for its term")

@@ -1,0 +1,225 @@
+"""The arms: what each is trained on and by, within its budget, and what is kept of it."""
+
+import json
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedModel, Trainer, set_seed
+
+import dllm_rl  # noqa: F401  (registers LLaDA)
+from dllm_rl.decoding import Decoding, decode
+from dllm_rl.decoding.rollouts import Rollout
+from dllm_rl.models.shipped import load
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.terms.judged_decisions import JudgedDecisions
+from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.terms.states import Term, TermValue, VisitedStates
+from dllm_rl.terms.values import Values
+from dllm_rl.training.trainer import UnmaskTrainer
+from llm_rl.training.arguments import part_of
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget
+from llm_rl.training.storage import write_text_whole
+from sudoku_dllm.machine import machine
+from sudoku_dllm.several.arguments import LABELS, UPDATES, RecipeArguments
+from sudoku_dllm.several.judging import diversity, judge, save_judged
+from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
+from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials.arguments import BASE
+from sudoku_dllm.trials.jobs import Job, Progress
+from sudoku_dllm.trials.record import RESULT
+from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, train_job
+from sudoku_env.board import Board
+from sudoku_env.solver import completable
+
+DECODED_AT_ONCE = 250
+CANONICAL: dict[str, Callable[[Board], Board]] = {
+    "sft_canonical": solver_answer,
+    "sft_least": least_answer,
+    "sft_nearest": nearest_answer,
+}
+
+
+class JudgedInPart(JudgedDecisions):
+    """Judged decisions of whose gradient one factor of π(a|s) is left: of the positions, or of the tokens."""
+
+    part: str
+
+    def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
+        """Scores of the other factor give no gradient."""
+        value = super().over(rollout)
+
+        def in_part(visited: VisitedStates) -> TermValue:
+            scores = visited.states.scores
+            if self.part == "positions":
+                kept = scores._replace(logits=scores.logits.detach())
+            else:
+                kept = scores._replace(position_logprobs=scores.position_logprobs.detach())
+            return value(replace(visited, states=visited.states._replace(scores=kept)))
+
+        return in_part
+
+
+@dataclass
+class ObjectiveInPart(ObjectiveConfig):
+    """The objective with a part of judged decisions."""
+
+    part: str = "positions"
+
+    def terms(self, values: Values | None = None, generator: torch.Generator | None = None) -> list[Term]:
+        """The one term; see `ObjectiveConfig.terms`."""
+        term = JudgedInPart(self, generator)
+        term.part = self.part
+        return [term]
+
+
+@dataclass
+class ArgumentsInPart(RecipeArguments):
+    """The recipe with a part of judged decisions."""
+
+    part: str = "positions"
+
+    def objective_config(self) -> ObjectiveConfig:
+        """The objective's part of the arguments."""
+        return part_of(self, ObjectiveInPart)
+
+
+def new_model(setting: Setting, seed: int) -> PreTrainedModel:
+    """A fresh copy of the base model."""
+    set_seed(seed)
+    return load(setting.script.model).model.to(setting.args.device)
+
+
+def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
+    """The trainer of an arm; what the arms are is said here alone.
+
+    - "sft": masked-diffusion fine-tuning on the grids that the boards were taken from: random completions.
+    - "sft_canonical", "sft_least", "sft_nearest": the same on one completion by a rule (`several.labels`).
+    - "sft_own": the same on the base's own decodes, one cell a pass, as far as they are valid.
+    - "policy_gradient": group-relative, of whole trajectories; a token that follows earns 1, an error ends it.
+    - "judged": judged decisions; "judged_positions" and "judged_tokens" have the gradient of one factor alone.
+    """
+    boards, grids = setting.training_boards(seed)
+    model = new_model(setting, seed)
+    if arm in LABELS:
+        answers = CANONICAL[arm](boards) if arm in CANONICAL else grids
+        return sft_trainer(setting, arm, seed, folder, model, setting.batch(boards, answers))
+    if arm == "sft_own":
+        own = own_answers(model, setting, boards[: setting.script.own_boards])
+        return sft_trainer(setting, arm, seed, folder, model, setting.batch(*own))
+    args = copy(setting.args)
+    if arm in ("judged_positions", "judged_tokens"):
+        shared = {item.name: getattr(args, item.name) for item in fields(RecipeArguments) if item.init}
+        args = ArgumentsInPart(**shared, part=arm.removeprefix("judged_"))
+    args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
+    args.resume_from_checkpoint, args.overwrite_output_dir = None, False
+    if arm == "policy_gradient":
+        size = setting.script.group_size
+        args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // size)
+        args.num_generations, args.learning_rate = size, setting.script.group_learning_rate
+        args.num_iterations, args.state_fraction, args.on_error = 1, 1.0, "end"
+        args.rl_weight, args.judged_weight = 1.0, 0.0
+    return UnmaskTrainer(model, args, setting.filled(boards), setting.task)
+
+
+def sft_trainer(
+    setting: Setting, arm: str, seed: int, folder: Path, model: PreTrainedModel, problems: PuzzleBatch
+) -> SftTrainer:
+    """SFT on problems and their answers; what is no matter of the loss is the recipe's."""
+    script, args = setting.script, setting.args
+    rates = {"sft": script.random_learning_rate, "sft_own": script.own_learning_rate}
+    shared = (
+        "max_grad_norm", "weight_decay", "logging_steps", "save_steps", "save_total_limit", "report_to", "use_cpu",
+        "disable_tqdm",
+    )  # fmt: skip
+    arguments = SftArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=script.control_batch_size,
+        learning_rate=rates.get(arm, script.label_learning_rate),
+        lr_scheduler_type="constant",
+        max_steps=UNLIMITED_STEPS,
+        seed=seed,
+        logging_nan_inf_filter=False,
+        **{name: getattr(args, name) for name in shared},
+    )
+    return SftTrainer(model=model, args=arguments, train_dataset=SftDataset(problems.to("cpu")))
+
+
+def own_answers(model: nn.Module, setting: Setting, boards: Board) -> tuple[Board, Board]:
+    """The boards that a model completes validly, one cell a pass, and its completions.
+
+    Raises:
+        ValueError: It completes none.
+    """
+    decodes = []
+    for first in range(0, len(boards), DECODED_AT_ONCE):
+        batch = setting.batch(boards[first : first + DECODED_AT_ONCE])
+        decodes.append(batch.boards(decode(model, batch, Decoding("margin")).responses))
+    found = np.concatenate(decodes)
+    valid = (found > 0).all(1) & completable(found)
+    if not valid.any():
+        raise ValueError(f"the base completes none of {len(boards)} boards validly; raise own_boards={len(boards)}")
+    return boards[valid], found[valid]
+
+
+def budget_of(setting: Setting, arm: str) -> Budget | None:
+    """What an arm may spend, updates unless `train_seconds` is given; None for the base."""
+    if arm == BASE:
+        return None
+    if setting.script.train_seconds is None:
+        return Budget("steps", max(1, round(setting.args.max_steps * UPDATES[arm] / UPDATES["judged"])))
+    return Budget("cpu_seconds" if setting.args.use_cpu else "seconds", setting.script.train_seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class Arms:
+    """The arms as jobs that run side by side.
+
+    Attributes:
+        setting: Base, boards and arguments.
+    """
+
+    setting: Setting
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no bars are printed."""
+        return self.setting.args.disable_tqdm
+
+    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
+        """Train unless it is the base, decode the held-out boards, and write the result; see `Comparison`."""
+        setting, script, spent = self.setting, self.setting.script, NOTHING_SPENT
+        if (budget := budget_of(setting, job.arm)) is None:
+            model: nn.Module = new_model(setting, job.seed)
+        else:
+            trainer = new_trainer(setting, job.arm, job.seed, folder)
+            spent = train_job(
+                trainer,
+                budget,
+                folder,
+                training,
+                sizes={script.size},
+                warmup_share=script.warmup_share,
+                decay_share=script.decay_share,
+                resume=resume,
+            )
+            setting.tokenizer.save_pretrained(folder / MODEL)
+            model = trainer.model
+
+        # All boards at each number of cells a pass, with and without peers; then many decodes of the empty board.
+        ways = [(k, exclude) for exclude in (False, True) for k in script.eval_tokens]
+        tests = setting.batch(setting.test_boards())
+        judged = {}
+        for number, (k, exclude) in enumerate(ways):
+            judging(number / (len(ways) + 1))
+            judged[k, exclude] = judge(model, tests, k, exclude_peers=exclude)
+        empty = setting.batch(np.zeros((1, script.size**2), np.uint8))
+        kept = diversity(model, empty, setting.args.tokens_per_step, script.draws, job.seed)
+        save_judged(folder, judged)
+        result = {"arm": job.arm, "seed": job.seed, "machine": machine(), **spent, "empty_board": kept}
+        write_text_whole(folder / RESULT, json.dumps(result, indent=2))

@@ -1,0 +1,173 @@
+"""What a model decodes on boards with several right answers: how much is valid, and what its passes are like."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from dllm_rl.decoding import Decode, Decoding, decode
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.sudoku import PuzzleBatch
+from llm_rl.training.storage import save_arrays
+from sudoku_dllm.trials.record import OUTCOMES
+from sudoku_env.board import Board, geometry
+from sudoku_env.logic import definite_cells
+from sudoku_env.solver import completable
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Decodes of N boards, board by board. All but the first two count passes that begin where a completion is left.
+
+    Attributes:
+        valid: bool `(N,)`, whether a full grid without a clash came out.
+        passes: int64 `(N,)`, forward passes.
+        live: int64 `(N,)`, the passes that begin from a board that can be completed.
+        joint: int64 `(N,)`, those of them after which it still can be: their tokens agree.
+        pairs: int64 `(N,)`, pairs of cells that were filled in one pass.
+        peer_pairs: int64 `(N,)`, those of one row, column or box.
+        peer_floor: float64 `(N,)`, as many as a random choice of as many open cells would have on average.
+        filled: int64 `(N,)`, cells filled.
+        definite: int64 `(N,)`, those whose digit was the same in all completions.
+        definite_floor: float64 `(N,)`, as many as a random choice of open cells would have on average.
+    """
+
+    valid: NDArray[np.bool_]
+    passes: Ints
+    live: Ints
+    joint: Ints
+    pairs: Ints
+    peer_pairs: Ints
+    peer_floor: Floats
+    filled: Ints
+    definite: Ints
+    definite_floor: Floats
+
+
+def judge(model: nn.Module, problems: PuzzleBatch, cells: int, *, exclude_peers: bool = False) -> Judged:
+    """Decode boards by margin and judge what comes out.
+
+    Args:
+        model: A model as `dllm_rl.policy.score_states` takes it.
+        problems: N boards with `answers="any"`.
+        cells: Cells a pass.
+        exclude_peers: Never fill two cells of one row, column or box in a pass.
+    """
+    return judged(decode(model, problems, Decoding("margin", tokens_per_step=cells, exclude_peers=exclude_peers)))
+
+
+def judged(record: Decode) -> Judged:
+    """What decodes of boards came to.
+
+    Args:
+        record: Decodes in which no token was taken back.
+    """
+    puzzles = record.problems
+    assert isinstance(puzzles, PuzzleBatch)
+    places = torch.tensor(puzzles.layout.cell_positions, device=record.step_of.device)
+    step_of = record.step_of[:, places].cpu().numpy()  # (N, n²), -1 at clues
+    digits, passes = puzzles.boards(record.responses), record.forward_passes.cpu().numpy()
+    found = {name: np.zeros(len(digits)) for name in (item.name for item in fields(Judged))}
+    for step in range(int(passes.max(initial=0))):
+        rows = np.flatnonzero(passes > step)
+        for name, values in _of_pass(digits[rows], step_of[rows], step).items():
+            found[name][rows] += values
+    found |= {"valid": _completable(digits, np.ones(digits.shape, bool)), "passes": passes}
+    kinds = dict.fromkeys(("peer_floor", "definite_floor"), np.float64) | {"valid": np.bool_}
+    return Judged(**{name: values.astype(kinds.get(name, np.int64)) for name, values in found.items()})
+
+
+def _of_pass(digits: Board, step_of: Ints, step: int) -> dict[str, NDArray[Any]]:
+    """What one pass adds to the counts, 0 where it begins from a board without a completion."""
+    chosen, open_ = step_of == step, step_of >= step  # (N, n²) each
+    before = np.where(open_, 0, digits)
+    live = _completable(before, ~open_)
+    joint = live & _completable(np.where(chosen, digits, before), ~open_ | chosen)
+    peers = geometry(int(digits.shape[1] ** 0.5)).peers  # (n², the peers of a cell)
+    of_pass, of_open = (_pairs(some, peers) for some in (chosen, open_))
+    definite = definite_cells(before, "backbone") > 0
+    count = chosen.sum(1)
+    added = {
+        "live": np.ones(len(digits)),
+        "joint": joint,
+        "pairs": of_pass[0],
+        "peer_pairs": of_pass[1],
+        "peer_floor": of_pass[0] * of_open[1] / np.maximum(of_open[0], 1),
+        "filled": count,
+        "definite": (definite & chosen).sum(1),
+        "definite_floor": count * definite.sum(1) / np.maximum(open_.sum(1), 1),
+    }
+    return {name: np.where(live, values, 0) for name, values in added.items()}
+
+
+def _pairs(some: NDArray[np.bool_], peers: NDArray[np.integer]) -> tuple[Ints, Ints]:
+    """Pairs of cells of each row of a table, `(N,)`, and those of them that are peers."""
+    count = some.sum(1)
+    return count * (count - 1) // 2, (some[:, :, None] & some[:, peers]).sum((1, 2)) // 2
+
+
+def _completable(boards: Board, written: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether boards can be completed; what is no digit where something is written cannot."""
+    return ((boards > 0) | ~written).all(1) & completable(boards)
+
+
+def diversity(model: nn.Module, empty: PuzzleBatch, cells: int, draws: int, seed: int) -> dict[str, float]:
+    """How many different grids a model makes of the empty board, by drawing positions and tokens.
+
+    Args:
+        model: A model as `dllm_rl.policy.score_states` takes it.
+        empty: One board.
+        cells: Cells a pass.
+        draws: Number of decodes.
+        seed: Random seed of what is drawn.
+
+    Returns:
+        "valid", the share of valid decodes; "distinct", how many different valid grids there are; and "patterns", how
+        many up to a relabeling of the digits.
+    """
+    how = Decoding("policy", tokens_per_step=cells, policy=PolicyConfig(0.5, 1.0))
+    generator = torch.Generator(device=empty.responses.device).manual_seed(seed)
+    problems = empty.select(torch.zeros(draws, dtype=torch.long, device=empty.responses.device))
+    grids = problems.boards(decode(model, problems, how, generator=generator).responses)
+    valid = grids[_completable(grids, np.ones(grids.shape, bool))]
+    patterns = {relabeled(grid).tobytes() for grid in valid}
+    return {
+        "valid": len(valid) / draws,
+        "distinct": len({grid.tobytes() for grid in valid}),
+        "patterns": len(patterns),
+    }
+
+
+def relabeled(grid: Board) -> Board:
+    """A grid with its digits renamed in the order in which they first occur, uint8 `(n²,)`."""
+    _, first, places = np.unique(grid, return_index=True, return_inverse=True)
+    return (1 + np.argsort(np.argsort(first))).astype(np.uint8)[places]
+
+
+def save_judged(folder: Path, found: dict[tuple[int, bool], Judged]) -> None:
+    """Write what was judged, by cells a pass and whether peers were excluded, whole or not at all."""
+    columns = {
+        f"{cells}/{'no_peers' if exclude_peers else 'free'}/{item.name}": getattr(each, item.name)
+        for (cells, exclude_peers), each in found.items()
+        for item in fields(Judged)
+    }
+    save_arrays(folder / OUTCOMES, columns)
+
+
+def read_judged(folder: Path) -> dict[tuple[int, bool], Judged]:
+    """What `save_judged` wrote."""
+    with np.load(folder / OUTCOMES) as arrays:
+        keys = dict.fromkeys(tuple(name.split("/")[:2]) for name in arrays)
+        return {
+            (int(cells), way == "no_peers"): Judged(
+                **{item.name: arrays[f"{cells}/{way}/{item.name}"] for item in fields(Judged)}
+            )
+            for cells, way in keys
+        }

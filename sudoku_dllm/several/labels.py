@@ -1,0 +1,129 @@
+"""One completion of each board by a rule, for supervised training to settle on."""
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from sudoku_env.board import Board, geometry
+from sudoku_env.solver import solve_batch
+
+
+def solver_answer(boards: Board) -> Board:
+    """The completion that the solver finds first.
+
+    Args:
+        boards: uint8 `(N, n²)`, each with a completion.
+    """
+    return solve_batch(boards)[0]
+
+
+def least_answer(boards: Board) -> Board:
+    """The completion that is least when read as a number.
+
+    Args:
+        boards: uint8 `(N, n²)`, each with a completion.
+    """
+    return _nearest(boards, np.ones(boards.shape[1], np.uint8), in_order=True)
+
+
+def nearest_answer(boards: Board) -> Board:
+    """The completion that differs in fewest cells from one grid, the least completion of the empty board.
+
+    Of equally near ones it is that which agrees first in reading order.
+
+    Args:
+        boards: uint8 `(N, n²)`, each with a completion.
+    """
+    pattern = least_answer(np.zeros_like(boards[:1]))[0]
+    return _nearest(boards, pattern, in_order=False)
+
+
+def _nearest(boards: Board, pattern: Board, *, in_order: bool) -> Board:
+    size = int(boards.shape[1] ** 0.5)
+    peers = geometry(size).peers
+    answers = np.zeros_like(boards)
+    for board, answer in zip(boards, answers, strict=True):
+        if not _search(board, pattern, peers, size, in_order, answer):
+            raise ValueError(f"the board {''.join(map(str, board))} has no completion")
+    return answers
+
+
+@numba.njit(cache=True)
+def _search(
+    board: Board, pattern: Board, peers: NDArray[np.int64], size: int, in_order: bool, answer: Board
+) -> bool:  # pragma: no cover - compiled
+    """Depth first in reading order, the pattern's digit before the others; with a bound unless `in_order`."""
+    cells = len(board)
+    counts = np.zeros((cells, size + 1), np.int64)  # how many written peers of a cell have a digit
+    grid = board.copy()
+    for cell in range(cells):
+        if grid[cell]:
+            for peer in peers[cell]:
+                counts[peer, grid[cell]] += 1
+    for cell in range(cells):
+        if grid[cell] and counts[cell, grid[cell]]:
+            return False
+    open_cells = np.flatnonzero(board == 0)
+    depth, found, best = 0, False, cells + 1
+    tried = np.zeros(len(open_cells) + 1, np.int64)  # digits tried at each depth; 1 is the pattern's
+    while depth >= 0:
+        if depth == len(open_cells):
+            distance = 0
+            for cell in range(cells):
+                distance += grid[cell] != pattern[cell]
+            if distance < best:
+                best, found = distance, True
+                answer[:] = grid
+                if in_order:
+                    return True
+            depth -= 1
+            continue
+
+        # Take back what stands here, then write the next digit that may.
+        cell = open_cells[depth]
+        if grid[cell]:
+            for peer in peers[cell]:
+                counts[peer, grid[cell]] -= 1
+            grid[cell] = 0
+        written = False
+        while tried[depth] < size and not written:
+            tried[depth] += 1
+            rank = tried[depth]
+            first = pattern[cell]
+            digit = first if rank == 1 else (rank - 1 if rank - 1 < first else rank)
+            if counts[cell, digit]:
+                continue
+            grid[cell] = digit
+            for peer in peers[cell]:
+                counts[peer, digit] += 1
+            written = _can_be_nearer(grid, pattern, counts, size, best)
+            if not written:
+                for peer in peers[cell]:
+                    counts[peer, digit] -= 1
+                grid[cell] = 0
+        if written:
+            depth += 1
+            tried[depth] = 0
+        else:
+            tried[depth] = 0
+            depth -= 1
+    return found
+
+
+@numba.njit(cache=True)
+def _can_be_nearer(
+    grid: Board, pattern: Board, counts: NDArray[np.int64], size: int, best: int
+) -> bool:  # pragma: no cover - compiled
+    """Whether every open cell has a digit left, and fewer than `best` cells must differ from the pattern."""
+    distance = 0
+    for cell in range(len(grid)):
+        if grid[cell]:
+            distance += grid[cell] != pattern[cell]
+            continue
+        distance += counts[cell, pattern[cell]] > 0
+        left = False
+        for digit in range(1, size + 1):
+            left |= counts[cell, digit] == 0
+        if not left:
+            return False
+    return distance < best

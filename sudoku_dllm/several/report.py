@@ -1,0 +1,315 @@
+"""What the comparison prints and draws: the plan, the tables, comparisons, one picture."""
+
+import json
+import math
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dllm_rl.models.shipped import model_folder
+from llm_rl.training.reports import load_pandas, load_pyplot
+from llm_rl.training.storage import save_figure, write_text_whole
+from sudoku_dllm.machine import machine
+from sudoku_dllm.several.arguments import PARTS, REFERENCE_SECONDS, UPDATES, ScriptArguments
+from sudoku_dllm.several.arms import budget_of
+from sudoku_dllm.several.judging import Judged, read_judged
+from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials.arguments import BASE
+from sudoku_dllm.trials.jobs import Job
+from sudoku_dllm.trials.record import RESULT
+from sudoku_dllm.trials.statistics import Estimate, estimate, ratio_contributions
+
+TITLES = {
+    "base": "start",
+    "sft": "SFT on random grids",
+    "sft_canonical": "SFT on the solver's first completion",
+    "sft_least": "SFT on the least completion",
+    "sft_nearest": "SFT on the completion nearest to a pattern",
+    "sft_own": "SFT on own valid decodes",
+    "policy_gradient": "group-relative policy gradient",
+    "judged": "judged decisions",
+    "judged_positions": "judged decisions, gradient of positions alone",
+    "judged_tokens": "judged decisions, gradient of tokens alone",
+}
+COLORS = dict(
+    zip(
+        TITLES,
+        ("#8a8a8a", "#6b8fb5", "#2a9d6f", "#7fbf9f", "#145c3f", "#8c7bb0", "#c9a227", "#d1495b", "#e58e9a", "#f0b7a0"),
+        strict=True,
+    )
+)
+UNITS = {"steps": "updates", "cpu_seconds": "CPU seconds", "seconds": "seconds"}
+"""What a budget counts, in words."""
+CEILINGS = {
+    "size": 6,
+    "clues": [1, 8],
+    "free": {1: 100.0, 2: 27.9, 4: 6.9, 6: 3.6, 9: 0.8},
+    "no peers": {1: 100.0, 2: 83.6, 4: 62.7, 6: 40.2, 9: 40.2},
+}
+"""Per cent valid of a model with the marginals of random grids, by cells a pass, decoded by margin with the most
+probable digits (docs/ceilings.md)."""
+Table = NDArray[np.float64]
+
+
+class Outcomes:
+    """The results of the arms, read from the run folder.
+
+    Args:
+        setting: Base, boards and arguments.
+        run: Folder of the run.
+        jobs: Arms with their seeds; all have a result.
+    """
+
+    def __init__(self, setting: Setting, run: Path, jobs: Sequence[Job]) -> None:
+        self.setting = setting
+        self.results: dict[Job, dict[str, Any]] = {}
+        self.judged: dict[Job, dict[tuple[int, bool], Judged]] = {}
+        for job in jobs:
+            folder = job.folder(run)
+            self.results[job] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+            self.judged[job] = read_judged(folder)
+        self.arms = list(dict.fromkeys(job.arm for job in jobs))
+        self.seeds = len({job.seed for job in jobs})
+
+    def column(self, arm: str, cells: int, exclude_peers: bool, name: str) -> Table:
+        """A column of `Judged`, float64 `(S, N)`; the base has a row for each seed of the others."""
+        rows = [getattr(ways[cells, exclude_peers], name) for job, ways in self.judged.items() if job.arm == arm]
+        table = np.stack(rows).astype(float)
+        return np.repeat(table, self.seeds, axis=0) if len(table) == 1 else table
+
+    def valid(self, arm: str, cells: int, exclude_peers: bool = False) -> Table:
+        """Whether each board was completed validly, float64 `(S, N)`."""
+        return self.column(arm, cells, exclude_peers, "valid")
+
+    def better_way(self, arm: str, cells: int) -> bool:
+        """Whether an arm completes more boards where peers are excluded."""
+        return bool(self.valid(arm, cells, True).mean() > self.valid(arm, cells).mean())
+
+    def difference(self, first: str, second: str, cells: int, *, exclude_peers: bool) -> Estimate:
+        """First, decoded freely, minus second, paired by board and by seed."""
+        return estimate(self.valid(first, cells) - self.valid(second, cells, exclude_peers))
+
+    def pooled(self, arm: str, cells: int, count: str, total: str, *, exclude_peers: bool = False) -> Estimate:
+        """A ratio of two columns over all boards together, by the delta method."""
+        return estimate(
+            ratio_contributions(
+                self.column(arm, cells, exclude_peers, count), self.column(arm, cells, exclude_peers, total)
+            )
+        )
+
+    def spent(self, arm: str) -> float:
+        """Seconds that an arm trained for, mean over seeds: of the CPU, or of the clock on an accelerator."""
+        clock = "cpu_seconds" if self.setting.args.use_cpu else "seconds"
+        return float(np.mean([result[clock] for job, result in self.results.items() if job.arm == arm]))
+
+    def empty_board(self, arm: str, name: str) -> float:
+        """What the drawn decodes of the empty board came to, mean over seeds."""
+        return float(np.mean([each["empty_board"][name] for job, each in self.results.items() if job.arm == arm]))
+
+    @property
+    def leader(self) -> str:
+        """The arm that the others are compared with: judged decisions, or the last one."""
+        return "judged" if "judged" in self.arms else self.arms[-1]
+
+    @property
+    def controls(self) -> list[str]:
+        """The arms that it is compared with."""
+        return [arm for arm in self.arms if arm not in (self.leader, *PARTS)]
+
+    def best_control(self, cells: int) -> tuple[str, bool]:
+        """The control that completes most boards, and whether it does so with peers excluded."""
+        ways = [(arm, self.better_way(arm, cells)) for arm in self.controls]
+        return max(ways, key=lambda way: self.valid(way[0], cells, way[1]).mean())
+
+    def long_table(self) -> Any:
+        """One row for each arm, seed, number of cells a pass and way, as `table.csv` has it; shares, not per cent."""
+        rows = []
+        for job, result in self.results.items():
+            for (cells, exclude_peers), found in self.judged[job].items():
+                row = {
+                    "arm": job.arm,
+                    "seed": job.seed,
+                    "cells_a_pass": cells,
+                    "exclude_peers": exclude_peers,
+                    "valid": float(found.valid.mean()),
+                    "boards": len(found.valid),
+                    "forward_passes": float(found.passes.mean()),
+                }
+                spent = {name: result[name] for name in ("updates", "puzzles_seen", "cpu_seconds")}
+                rows.append({**row, **spent})
+        return load_pandas().DataFrame(rows)
+
+
+def plan(setting: Setting, jobs: Sequence[Job], left: Collection[Job], processes: int, parameters: int) -> str:
+    """What will happen, and how long what is left to do takes."""
+    script = setting.script
+    low, high = script.clues
+    lines = [
+        f"Boards of {script.size}×{script.size} with {low} to {high} clues have many right answers, and a solver says "
+        "whether one can still be completed.",
+        f"Start: {script.model.rsplit('/', 1)[-1]}, {parameters:,} parameters. From it are trained:",
+    ]
+    for arm in dict.fromkeys(job.arm for job in jobs):
+        if budget := budget_of(setting, arm):
+            lines.append(f"  {arm:16s} {budget.amount:6,g} {UNITS[budget.by]}  {TITLES[arm]}")
+    lines.append(
+        f"Tested on {script.test_boards:,} boards that none is trained on, {', '.join(map(str, script.eval_tokens))} "
+        "cells a pass, with and without peers in one pass."
+    )
+    if minutes := expected_minutes(setting, left, processes):
+        lines.append(
+            f"{max(processes, 1)} at a time: about {minutes} minute{'s' * (minutes > 1)} on cores that do nothing else."
+        )
+    return "\n".join(lines)
+
+
+def expected_minutes(setting: Setting, jobs: Collection[Job], processes: int) -> int | None:
+    """Whole minutes on CPU; None on an accelerator, and where updates of another base are counted."""
+    script = setting.script
+    seconds = script.train_seconds
+    if seconds is None and script.model == model_folder(ScriptArguments.model):
+        seconds = REFERENCE_SECONDS * setting.args.max_steps / UPDATES["judged"]
+    if seconds is None or not setting.args.use_cpu:
+        return None
+    training = sum(seconds for job in jobs if job.arm != BASE)
+    return math.ceil((training + JUDGING_SECONDS * len(jobs)) / max(processes, 1) / 60)
+
+
+JUDGING_SECONDS = 45
+"""CPU seconds of judging a job of the default sizes."""
+
+
+def closing_text(outcomes: Outcomes) -> str:
+    """The tables of valid grids, the comparisons with the leader, and what a pass at the trained k is like."""
+    script, leader = outcomes.setting.script, outcomes.leader
+    parts = [_valid_text(outcomes, exclude_peers=False), _valid_text(outcomes, exclude_peers=True)]
+    width = max(map(len, outcomes.arms))
+    if others := [arm for arm in outcomes.arms if arm != leader]:
+        parts.append(
+            f"{leader} minus …, in points by cells a pass (95 % over boards; with several seeds also over seeds)"
+        )
+        for arm in others:
+            found = [outcomes.difference(leader, arm, k, exclude_peers=False) for k in script.eval_tokens]
+            each = [f"{k}: {one.points()}" for k, one in zip(script.eval_tokens, found, strict=True)]
+            parts.append(f"  {arm.ljust(width)}  " + "   ".join(each))
+    if outcomes.controls:
+        parts.append(f"{leader} minus the best control, each control decoded the better way of the two")
+        for k in script.eval_tokens:
+            arm, exclude = outcomes.best_control(k)
+            found = outcomes.difference(leader, arm, k, exclude_peers=exclude)
+            parts.append(f"  {k}: {found.points()}  ({arm}{', no peers' * exclude})")
+    return "\n".join([*parts, "", _passes_text(outcomes)])
+
+
+def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
+    script = outcomes.setting.script
+    seconds = "CPU s" if outcomes.setting.args.use_cpu else "seconds"
+    way = ", never two cells of one row, column or box (passes are more)" if exclude_peers else ""
+    lines = [
+        f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass{way}",
+        f"{'':16}" + "".join(f"{k:>8}" for k in script.eval_tokens) + f"{seconds:>9}" * (not exclude_peers),
+    ]
+    for arm in outcomes.arms:
+        rates = [100 * outcomes.valid(arm, k, exclude_peers).mean() for k in script.eval_tokens]
+        spent = f"{outcomes.spent(arm):9.0f}" * (not exclude_peers)
+        lines.append(f"{arm:16}" + "".join(f"{rate:8.1f}" for rate in rates) + spent)
+    if found := ceiling_of(script, "no peers" if exclude_peers else "free"):
+        known = (f"{found[k]:8.1f}" if k in found else f"{'':8}" for k in script.eval_tokens)
+        lines.append(f"{'ceiling':16}" + "".join(known))
+    return "\n".join(lines) + "\n"
+
+
+def ceiling_of(script: ScriptArguments, way: str) -> dict[int, float] | None:
+    """What a model with the marginals of random grids completes (docs/ceilings.md); None for boards without figures."""
+    if (script.size, script.clues) != (CEILINGS["size"], CEILINGS["clues"]):
+        return None
+    found: dict[int, float] = CEILINGS[way]  # type: ignore[assignment]
+    return found
+
+
+def _passes_text(outcomes: Outcomes) -> str:
+    """What the passes at the trained number of cells are like, and what is left of the variety of grids."""
+    script, k = outcomes.setting.script, outcomes.setting.args.tokens_per_step
+    if k not in script.eval_tokens:
+        return ""
+    lines = [
+        f"Passes of {k} cells from boards that can be completed, per cent, and {script.draws} drawn decodes of the empty"
+        " board",
+        f"{'':16}{'joint':>8}{'peers':>8}{'(random)':>10}{'definite':>10}{'(random)':>10}{'valid':>8}{'distinct':>10}",
+    ]
+    for arm in outcomes.arms:
+        joint, peers, peers_floor, definite, definite_floor = (
+            100 * outcomes.pooled(arm, k, *names).mean
+            for names in (
+                ("joint", "live"),
+                ("peer_pairs", "pairs"),
+                ("peer_floor", "pairs"),
+                ("definite", "filled"),
+                ("definite_floor", "filled"),
+            )
+        )
+        lines.append(
+            f"{arm:16}{joint:8.1f}{peers:8.1f}{peers_floor:10.1f}{definite:10.1f}{definite_floor:10.1f}"
+            f"{100 * outcomes.empty_board(arm, 'valid'):8.1f}{outcomes.empty_board(arm, 'distinct'):10.1f}"
+        )
+    return "\n".join(
+        [
+            *lines,
+            "joint: the cells of a pass agree, so that a completion is left; peers: pairs of one row, column or box;",
+            "definite: the digit was the same in all completions when it was filled; (random): cells drawn at random.",
+            "",
+        ]
+    )
+
+
+def draw(outcomes: Outcomes, path: Path) -> None:
+    """Draw per cent valid by cells a pass: decoded freely, and with peers excluded.
+
+    Args:
+        outcomes: The results.
+        path: PNG to write; an existing file is replaced whole or not at all.
+    """
+    plt = load_pyplot()
+    script = outcomes.setting.script
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, constrained_layout=True)
+    titles = {False: "the order is free", True: "no two cells of a row, column or box in a pass"}
+    for axis, (exclude_peers, title) in zip(axes, titles.items(), strict=True):
+        for arm in outcomes.arms:
+            found = [estimate(outcomes.valid(arm, k, exclude_peers)) for k in script.eval_tokens]
+            axis.errorbar(
+                script.eval_tokens,
+                [100 * each.mean for each in found],
+                yerr=[50 * (each.puzzles[1] - each.puzzles[0]) for each in found],
+                color=COLORS[arm],
+                linewidth=2.4 if arm == outcomes.leader else 1.4,
+                marker="o",
+                markersize=4,
+                label=TITLES[arm],
+            )
+        if ceiling := ceiling_of(script, "no peers" if exclude_peers else "free"):
+            label = "ceiling of a model of random grids"
+            axis.plot([*ceiling], [*ceiling.values()], color="black", linestyle=":", label=label)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(script.eval_tokens, [str(k) for k in script.eval_tokens])
+        axis.set(title=title, xlabel="cells a pass", ylim=(0, 102))
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.25)
+    low, high = script.clues
+    axes[0].set_ylabel(f"valid grids (% of {script.test_boards:,} boards, {low}–{high} clues)")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    save_figure(figure, path)
+    plt.close(figure)
+
+
+def write_table(outcomes: Outcomes, path: Path) -> None:
+    """Write the long table as CSV, whole or not at all."""
+    write_text_whole(path, outcomes.long_table().to_csv(index=False, float_format="%.6g"))
+
+
+def closing_line(outcomes: Outcomes) -> str:
+    """On what the figures were made."""
+    seeds = sorted({job.seed for job in outcomes.results if job.arm != BASE})
+    return f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}. {machine()}."

@@ -1,0 +1,106 @@
+"""Arguments that all comparisons of trainings have: which arms and seeds, what each may spend, how they are run."""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from dllm_rl.models.shipped import model_folder
+from dllm_rl.training.arguments import UnmaskArguments
+from llm_rl.training.arguments import check_rate, check_seed
+from llm_rl.training.budget import trapezoid
+
+BASE = "base"
+"""The arm that is not trained."""
+
+
+@dataclass
+class ComparisonArguments:
+    """What is compared, and what each arm may spend; a comparison names its arms, and the options that are rates.
+
+    Attributes:
+        ALL_ARMS: The arms that it knows.
+        RATES: Its options that are learning rates.
+        LISTS: Its options that name at least one thing, and none twice.
+    """
+
+    ALL_ARMS: ClassVar[tuple[str, ...]] = ()
+    RATES: ClassVar[tuple[str, ...]] = ()
+    LISTS: ClassVar[tuple[str, ...]] = ("arms", "eval_tokens")
+
+    model: str = field(default="", metadata={"help": "A shipped model, or the folder of a model and its tokenizer."})
+    arms: list[str] = field(default_factory=list, metadata={"help": "Trainings to compare."})
+    seeds: list[int] = field(default_factory=list, metadata={"help": "Seeds of training; none is --seed alone."})
+    eval_tokens: list[int] = field(
+        default_factory=lambda: [1, 2, 4], metadata={"help": "Tokens a step in decoding the held-out puzzles."}
+    )
+    train_seconds: float | None = field(
+        default=None,
+        metadata={
+            "help": "CPU seconds (on an accelerator, seconds) that each arm trains for; None: max_steps, with which a "
+            "seed gives the same figures twice."
+        },
+    )
+    warmup_share: float = field(default=0.05, metadata={"help": "Share of an arm's budget in which the rate rises."})
+    decay_share: float = field(default=0.4, metadata={"help": "Share at its end in which the rate falls to 0."})
+    jobs: int | None = field(
+        default=None,
+        metadata={
+            "help": "Arms at a time, a process of one thread each; 0: one after the other in this process, with all "
+            "threads or the accelerator. By default as many as cores, on an accelerator 0."
+        },
+    )
+    control_batch_size: int = field(default=128, metadata={"help": "Puzzles in a batch of supervised training."})
+
+    def __post_init__(self) -> None:
+        self.model = model_folder(self.model)
+        for name in (*self.LISTS, "seeds"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values) or not (values or name == "seeds"):
+                raise ValueError(f"{name}={values} must name at least one, and none twice")
+        if unknown := [arm for arm in self.arms if arm not in self.ALL_ARMS]:
+            raise ValueError(f"arms={unknown} are unknown; use some of {', '.join(self.ALL_ARMS)}")
+        if min(self.eval_tokens) < 1:
+            raise ValueError(f"eval_tokens={self.eval_tokens} must be 1 or larger")
+        if self.train_seconds is not None and not 0 < self.train_seconds < math.inf:
+            raise ValueError(f"train_seconds={self.train_seconds} must be positive and finite, or None for max_steps")
+        for name in self.RATES:
+            check_rate(name, getattr(self, name))
+        for seed in self.seeds:
+            check_seed("seeds", seed)
+        if self.jobs is not None and self.jobs < 0:
+            raise ValueError(f"jobs={self.jobs} must be 0, which is this process, or larger")
+        if self.control_batch_size < 1:
+            raise ValueError(f"control_batch_size={self.control_batch_size} must be at least 1")
+        trapezoid(self.warmup_share, self.decay_share)
+
+
+@dataclass
+class BudgetedArguments(UnmaskArguments):
+    """Arguments of `UnmaskTrainer` where a budget ends the training and its share gives the rate."""
+
+    output_dir: str = field(default=str(Path("runs") / "train_sudoku"), metadata={"help": "Run folder."})
+    lr_scheduler_type: str = field(default="constant", metadata={"help": "Set by the script, from the budget."})
+    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
+    logging_steps: float = field(default=10, metadata={"help": "Steps between two lines of metrics."})
+    save_steps: float = field(default=100, metadata={"help": "Steps between two checkpoints."})
+    save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
+    report_to: str | None = field(default="tensorboard", metadata={"help": "Where else to report."})
+    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_steps < 1:
+            raise ValueError(f"max_steps={self.max_steps} must be at least 1")
+        if self.lr_scheduler_type != "constant" or self.warmup_steps:
+            raise ValueError(
+                f"lr_scheduler_type={str(self.lr_scheduler_type)!r} and warmup_steps={self.warmup_steps}: the rate "
+                "follows the budget of an arm; set warmup_share and decay_share"
+            )
+
+
+def recorded(script: ComparisonArguments, args: BudgetedArguments) -> dict[str, Any]:
+    """All arguments, as `arguments.json` holds them."""
+    return {**vars(script), **args.to_sanitized_dict()}

@@ -1,0 +1,141 @@
+"""The comparison on boards with several right answers as a user runs it, with tiny counts."""
+
+import csv
+import json
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dllm_rl import Decoding, rollout
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.training.trainer import UnmaskTrainer
+from dllm_rl.training.update import objective_pass
+from sudoku_dllm.several.arguments import ARMS, UPDATES, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.arms import ObjectiveInPart, budget_of, new_model, new_trainer, own_answers
+from sudoku_dllm.several.report import TITLES
+from sudoku_dllm.several.setting import Setting
+from sudoku_env.solver import completable
+from tests.scripts.helpers.in_process import run_here
+
+SMALL = {"boards": 40, "test_boards": 6, "draws": 3, "own_boards": 12, "control_batch_size": 4}
+RUN = {**SMALL, "per_device_train_batch_size": 2, "group_size": 2, "judged_draws": 4, "jobs": 0, "logging_steps": 1}
+
+
+def setting(tmp_path: Path, **options: Any) -> Setting:
+    names = {name for name in ScriptArguments.__dataclass_fields__ if name in options}
+    script = ScriptArguments(**{**SMALL, **{name: options.pop(name) for name in names}})
+    recipe = {"output_dir": str(tmp_path), "use_cpu": True, "report_to": "none", "disable_tqdm": True, **options}
+    return Setting.load(script, RecipeArguments(**recipe))
+
+
+def words(options: dict[str, Any]) -> list[Any]:
+    return [word for name, value in options.items() for word in (f"--{name}", *np.atleast_1d(value))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All arms with a few updates, one after the other in this process."""
+    folder = tmp_path_factory.mktemp("several") / "run"
+    options = {**RUN, "arms": ARMS, "max_steps": 3, "eval_tokens": [4, 9], "clues": [5, 8], "output_dir": folder}
+    with pytest.MonkeyPatch.context() as patch:
+        run_here(patch, "train_sudoku.py", *words(options))
+    return folder
+
+
+def test_every_arm_is_trained_and_judged(folder: Path) -> None:
+    with (folder / "table.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["arm"] for row in rows} == {"base", *ARMS} and len(rows) == (1 + len(ARMS)) * 2 * 2
+    assert all(int(row["updates"]) == (0 if row["arm"] == "base" else 3) for row in rows)
+    free, apart = (
+        {r["arm"]: float(r["forward_passes"]) for r in rows if r["exclude_peers"] == way and r["cells_a_pass"] == "9"}
+        for way in ("False", "True")
+    )
+    assert all(apart[arm] > free[arm] for arm in free)  # nine cells without a peer among them there are none
+    assert (folder / "valid.png").stat().st_size
+    for arm in ARMS:
+        result = json.loads((folder / arm / "seed42" / "result.json").read_text())
+        assert result["updates"] == 3 and 0 <= result["empty_board"]["valid"] <= 1
+        assert (folder / arm / "seed42" / "model" / "model.safetensors").is_file()
+
+
+def test_an_ended_run_prints_its_tables_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {**RUN, "arms": ARMS, "max_steps": 3, "eval_tokens": [4, 9], "clues": [5, 8], "output_dir": folder}
+    run_here(monkeypatch, "train_sudoku.py", *words({**options, "resume_from_checkpoint": "last"}))
+    output = capsys.readouterr().out
+    assert f"{1 + len(ARMS)} of {1 + len(ARMS)} results are there already" in output
+    plan, tables = output.split("Per cent of 6 boards completed validly", 1)
+    for arm in ARMS:
+        assert f"\n  {arm} " in plan and TITLES[arm] in plan and f"\n{arm} " in tables
+    assert "judged minus the best control" in tables and "Seed 42." in tables
+
+
+def test_no_board_that_is_held_out_is_trained_on(tmp_path: Path) -> None:
+    """With one clue there are 216 boards, so that most of those held out are drawn again."""
+    found = setting(tmp_path, clues=[1, 1], boards=400, test_boards=50)
+    tests, (boards, grids) = found.test_boards(), found.training_boards(0)
+    assert 0 < len(boards) < 400 and not {board.tobytes() for board in boards} & {board.tobytes() for board in tests}
+    assert ((boards == 0) | (boards == grids)).all() and completable(grids).all()
+    others = found.training_boards(1)[0]
+    assert not np.array_equal(boards[:10], others[:10])
+
+
+def test_labels_complete_their_boards(tmp_path: Path) -> None:
+    """And are what the model is asked to write."""
+    found = setting(tmp_path)
+    for arm in ("sft", "sft_canonical", "sft_least", "sft_nearest", "sft_own"):
+        problems = new_trainer(found, arm, 0, tmp_path / arm).train_dataset.problems
+        boards, answers = problems.boards(problems.responses), problems.boards(problems.answers)
+        assert ((boards == 0) | (boards == answers)).all() and (answers > 0).all() and completable(answers).all()
+
+
+def test_own_answers_are_valid_grids_alone(tmp_path: Path) -> None:
+    found = setting(tmp_path, clues=[1, 12])
+    boards, _ = found.training_boards(3)
+    kept, answers = own_answers(new_model(found, 0), found, boards)
+    assert 0 < len(kept) <= len(boards) and completable(answers).all() and (answers > 0).all()
+    assert ((kept == 0) | (kept == answers)).all()
+
+
+def test_the_gradients_of_the_two_parts_add_up(tmp_path: Path) -> None:
+    """log π of a decision is a sum over its positions and its tokens, so the ablations leave nothing out."""
+    found = setting(tmp_path, clues=[8, 8])
+    model = new_model(found, 0)
+    problems = found.batch(found.training_boards(0)[0][:3])
+    how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(0.5, 1.0), on_error="redraw")
+    record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
+    gradients = []
+    for part in (None, "positions", "tokens"):
+        args = copy(found.args)
+        config = (
+            args.objective_config() if part is None else ObjectiveInPart(**vars(args.objective_config()), part=part)
+        )
+        model.zero_grad()
+        generator = torch.Generator().manual_seed(1)
+        objective_pass(model, record, lambda one, two: (one + two).backward(), config=config, generator=generator)
+        gradients.append(torch.cat([each.grad.flatten() for each in model.parameters() if each.grad is not None]))
+    whole, positions, tokens = gradients
+    assert positions.norm() > 0 and tokens.norm() > 0
+    assert torch.allclose(whole, positions + tokens, rtol=1e-3, atol=1e-5 * float(whole.norm()))
+
+
+def test_the_policy_gradient_sees_as_many_trajectories(tmp_path: Path) -> None:
+    trainer = new_trainer(setting(tmp_path), "policy_gradient", 0, tmp_path / "pg")
+    args = trainer.args
+    assert isinstance(trainer, UnmaskTrainer) and (args.rl_weight, args.judged_weight) == (1.0, 0.0)
+    assert args.per_device_train_batch_size * args.num_generations == RecipeArguments.per_device_train_batch_size
+
+
+def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path: Path) -> None:
+    whole, half = setting(tmp_path), setting(tmp_path, max_steps=UPDATES["judged"] // 2)
+    for arm in ARMS:
+        assert budget_of(whole, arm).amount == UPDATES[arm] and budget_of(whole, "base") is None
+        assert abs(budget_of(half, arm).amount - UPDATES[arm] / 2) <= 1
+    timed = setting(tmp_path, train_seconds=2.5)
+    assert {(budget_of(timed, arm).by, budget_of(timed, arm).amount) for arm in ARMS} == {("cpu_seconds", 2.5)}
