@@ -13,4 +13,5 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from sudoku_dllm.__main__ import train
 
 if __name__ == "__main__":
-    raise SystemExit(train(sys.argv[1:], sys.argv[0]))
+    if status := train(sys.argv[1:], sys.argv[0]):
+        raise SystemExit(status)

@@ -236,8 +236,8 @@ def _passes_text(outcomes: Outcomes) -> str:
     if k not in script.eval_tokens:
         return ""
     lines = [
-        f"Passes of {k} cells from boards that can be completed, per cent, and {script.draws} drawn decodes of the empty"
-        " board",
+        f"Passes of {k} cells from boards that can be completed, per cent, and {script.draws} drawn decodes of the "
+        "empty board",
         f"{'':16}{'joint':>8}{'peers':>8}{'(random)':>10}{'definite':>10}{'(random)':>10}{'valid':>8}{'distinct':>10}",
     ]
     for arm in outcomes.arms:

@@ -13,4 +13,5 @@ if __name__ == "__main__":
         get_context=lambda _: multiprocessing.get_context("fork"),
         parent_process=multiprocessing.parent_process,
     )
-    raise SystemExit(train(sys.argv[1:], sys.argv[0]))
+    if status := train(sys.argv[1:], sys.argv[0]):
+        raise SystemExit(status)

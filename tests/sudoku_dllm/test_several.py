@@ -2,7 +2,6 @@
 
 import csv
 import json
-from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +50,12 @@ def test_every_arm_is_trained_and_judged(folder: Path) -> None:
         rows = list(csv.DictReader(file))
     assert {row["arm"] for row in rows} == {"base", *ARMS} and len(rows) == (1 + len(ARMS)) * 2 * 2
     assert all(int(row["updates"]) == (0 if row["arm"] == "base" else 3) for row in rows)
+    at_nine = [row for row in rows if row["cells_a_pass"] == "9"]
     free, apart = (
-        {r["arm"]: float(r["forward_passes"]) for r in rows if r["exclude_peers"] == way and r["cells_a_pass"] == "9"}
+        {row["arm"]: float(row["forward_passes"]) for row in at_nine if row["exclude_peers"] == way}
         for way in ("False", "True")
     )
-    assert all(apart[arm] > free[arm] for arm in free)  # nine cells without a peer among them there are none
+    assert all(apart[arm] > free[arm] for arm in free)  # there are no nine cells without peers among them
     assert (folder / "valid.png").stat().st_size
     for arm in ARMS:
         result = json.loads((folder / arm / "seed42" / "result.json").read_text())
@@ -112,7 +112,7 @@ def test_the_gradients_of_the_two_parts_add_up(tmp_path: Path) -> None:
     record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
     gradients = []
     for part in (None, "positions", "tokens"):
-        args = copy(found.args)
+        args = found.args
         config = (
             args.objective_config() if part is None else ObjectiveInPart(**vars(args.objective_config()), part=part)
         )
