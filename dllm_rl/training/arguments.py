@@ -20,6 +20,13 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
 
     num_generations: int = field(default=8, metadata={"help": "G: trajectories for each problem."})
     num_iterations: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
+    num_mini_batches: int = field(
+        default=1,
+        metadata={
+            "help": "Parts that the states of a roll-out are dealt out to in each of these passes, an optimizer step "
+            "each; several are for judged decisions and the cross-entropy, which need no ratio of others."
+        },
+    )
     tokens_per_step: int = field(
         default=1, metadata={"help": "k: positions that a decision of a roll-out fills from one forward pass."}
     )
@@ -69,17 +76,22 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
         # The trainer's batches are puzzles, not model inputs, and a loss that is not finite must be seen.
         self.remove_unused_columns = False
         self.logging_nan_inf_filter = False
-        if self.num_generations < 1 or self.num_iterations < 1:
-            raise ValueError(
-                f"num_generations={self.num_generations} and num_iterations={self.num_iterations} must be at least 1"
-            )
+        for name in ("num_generations", "num_iterations", "num_mini_batches"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if self.tokens_per_step < 1:
             raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1")
         check_choice("on_error", self.on_error, RolloutOnError)
-        if self.num_iterations > 1 and self.state_fraction < 1 and (self.rl_weight or self.sft_weight):
+        if self.steps_per_rollout > 1 and self.state_fraction < 1:
             raise ValueError(
-                f"state_fraction={self.state_fraction} with {self.num_iterations} optimizer steps on a roll-out: the "
-                "ratio of a decision whose state was not drawn is unknown; leave one of them at 1"
+                f"state_fraction={self.state_fraction} with {self.steps_per_rollout} optimizer steps on a roll-out: "
+                "the ratio of a decision whose state was not drawn is unknown; leave one of them at 1"
+            )
+        if self.num_mini_batches > 1 and (self.rl_weight or self.sft_weight):
+            raise ValueError(
+                f"num_mini_batches={self.num_mini_batches} with rl_weight={self.rl_weight} and "
+                f"sft_weight={self.sft_weight}: these terms need the ratios of decisions in other mini-batches, which "
+                "are unknown; leave it at 1, or both weights at 0"
             )
         rl_rate, sft_rate = self.rates
         if self.objective == "closed" and self.f_form == "log" and self.rl_weight > 0 and rl_rate != sft_rate:
@@ -104,7 +116,7 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     @property
     def steps_per_rollout(self) -> int:
         """Optimizer steps that a roll-out serves."""
-        return self.num_iterations
+        return self.num_iterations * self.num_mini_batches
 
     def policy_config(self, fraction: float = 0.0) -> PolicyConfig:
         """The policy's part of the arguments, after a share of the training."""

@@ -18,7 +18,7 @@ from dllm_rl.task import UnmaskBatch, UnmaskTask
 from dllm_rl.terms.values import VALUE_DECAY, CellValues, totals_by_masked
 from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.two_rates import TwoRateOptimizer
-from dllm_rl.training.update import UpdateResult, objective_pass
+from dllm_rl.training.update import MiniBatch, UpdateResult, objective_pass
 from llm_rl.core.advantages import groups_without_spread, return_after_action
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.monitors import record_monitors
@@ -139,6 +139,7 @@ class UnmaskTrainer(BufferedTrainer):
             max_masked=self.args.max_masked_per_pass,
             values=self.values,
             generator=self._generator(self.state.global_step, slot),
+            mini_batch=self._mini_batch(slot),
         )
         self._record_update(current, result, self._is_fresh)
         self._update_values()
@@ -149,8 +150,19 @@ class UnmaskTrainer(BufferedTrainer):
         return self._buffered_inputs[self._slot] if self._slot < len(self._buffered_inputs) else None
 
     def _generator(self, step: int, slot: int) -> torch.Generator:
-        key = (self.args.seed, step, slot, self.args.process_index, 0)  # one number more than those of `puzzle_noise`
-        return torch.Generator().manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]))
+        return torch.Generator().manual_seed(self._seed(step, slot, 0))
+
+    def _mini_batch(self, slot: int) -> MiniBatch | None:
+        """The part of the states that this step takes; they are dealt out anew in each pass over the roll-out."""
+        count = self.args.num_mini_batches
+        if count == 1:
+            return None
+        number = self.state.global_step % count
+        return MiniBatch(number, count, self._seed(self.state.global_step - number, slot, 1))
+
+    def _seed(self, step: int, slot: int, of: int) -> int:
+        key = (self.args.seed, step, slot, self.args.process_index, of)  # one number more than those of `puzzle_noise`
+        return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
 
     def _update_values(self) -> None:
         """Take the roll-outs into the values, once, after the last update on them."""

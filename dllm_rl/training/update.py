@@ -49,6 +49,26 @@ class UpdateResult:
         return sum(self.terms.values())
 
 
+@dataclass(frozen=True)
+class MiniBatch:
+    """One of the parts that the states of a roll-out are dealt out to at random, each state to one of them.
+
+    Attributes:
+        number: Which one, from 0.
+        count: How many there are.
+        seed: Random seed of the dealing, the same for all of them.
+    """
+
+    number: int
+    count: int
+    seed: int
+
+    def of_states(self, states: Tensor) -> Tensor:
+        """Its part of states `(D,)`, in their order; all parts have as many of them, up to one."""
+        order = torch.randperm(len(states), generator=torch.Generator().manual_seed(self.seed))
+        return states[order[self.number :: self.count].sort().values.to(states.device)]
+
+
 def objective_pass(
     model: nn.Module,
     rollout: Rollout,
@@ -59,6 +79,7 @@ def objective_pass(
     max_masked: int | None = None,
     values: Values | None = None,
     generator: torch.Generator | None = None,
+    mini_batch: MiniBatch | None = None,
 ) -> UpdateResult:
     """Evaluate J over a roll-out and hand the terms of each micro-batch to `backward`.
 
@@ -74,6 +95,7 @@ def objective_pass(
         values: What states that follow are worth, needed with `objective="closed"` and an `rl_weight` alone.
         generator: Source of randomness of `state_fraction` and of judged decisions; None is torch's global one. Ratios
             of decisions whose state is not drawn count as 1, as they are on a fresh roll-out alone.
+        mini_batch: The part of the states to take, whose mean stands for that of all; None takes all.
 
     Raises:
         ValueError: A budget does not hold one state, or the values are missing.
@@ -84,8 +106,12 @@ def objective_pass(
     shares: dict[str, tuple[float, float]] = {}
     logprobs, evaluated = torch.zeros_like(rollout.old_logprobs), torch.zeros_like(rollout.live)  # (T, K) each
     drawn = _draw_states(rollout, config.state_fraction, generator)  # (D,)
+    fraction = config.state_fraction
+    if mini_batch is not None:
+        drawn, fraction = mini_batch.of_states(drawn), fraction / mini_batch.count
+    with_gradient = any(term.of_decisions for term in terms)
     for visited in visited_states(
-        model, rollout, drawn, config, max_tokens, max_masked, with_gradient=any(term.of_decisions for term in terms)
+        model, rollout, drawn, fraction, config, max_tokens, max_masked, with_gradient=with_gradient
     ):
         found = [(term, value_of(visited)) for term, value_of in valued]
         zero = visited.logprobs.new_zeros(())
@@ -105,6 +131,7 @@ def visited_states(
     model: nn.Module,
     rollout: Rollout,
     drawn: Tensor,
+    fraction: float,
     config: ObjectiveConfig,
     max_tokens: int,
     max_masked: int | None,
@@ -117,6 +144,7 @@ def visited_states(
         model: The policy.
         rollout: The roll-out.
         drawn: int64 `(D,)`, the states, rising.
+        fraction: With what probability a state is among them; each counts as one over it.
         config: How steps and states count.
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions in one forward pass, or None.
@@ -125,7 +153,7 @@ def visited_states(
     problems = rollout.problems
     decided = _Decisions.taken_in(rollout, drawn)  # (E,)
     weights = step_weights(rollout.live, rollout.decisions, config.reduction, rollout.old_logprobs.dtype)  # (T, K)
-    weights = weights / config.state_fraction
+    weights = weights / fraction
     ratio = torch.ones_like(rollout.old_logprobs)  # (T, K)
     for first, last in micro_batches(rollout.masked[drawn], problems.length, max_tokens, max_masked):
         # The policy at the states of this pass.

@@ -46,7 +46,7 @@ class BufferedTrainer(ExactTrainer):
             "gradient_accumulation_steps",
             "num_generations",
             "num_iterations",
-            "mini_batches",
+            "num_mini_batches",
         }
     )
 

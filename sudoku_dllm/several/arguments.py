@@ -73,10 +73,10 @@ class RecipeArguments(BudgetedArguments):
     )
     per_device_train_batch_size: int = field(default=32, metadata={"help": "Boards of a roll-out."})
     num_generations: int = field(default=1, metadata={"help": "G: decisions are compared, not trajectories."})
-    num_iterations: int = field(
-        default=9, metadata={"help": "Updates on a roll-out; together with state_fraction, each state counts once."}
+    num_mini_batches: int = field(
+        default=9,
+        metadata={"help": "Updates on a roll-out: about one for each pass of it, every state in one of them."},
     )
-    state_fraction: float = field(default=1 / 9, metadata={"help": "Share of a roll-out's states in an update."})
     tokens_per_step: int = field(default=4, metadata={"help": "k: cells that a decision fills."})
     on_error: RolloutOnError = field(
         default="redraw", metadata={"help": "A decision that leaves no completion is drawn again."}

@@ -122,7 +122,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
         size = setting.script.group_size
         args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // size)
         args.num_generations, args.learning_rate = size, setting.script.group_learning_rate
-        args.num_iterations, args.state_fraction, args.on_error = 1, 1.0, "end"
+        args.num_mini_batches, args.on_error = 1, "end"
         args.rl_weight, args.judged_weight = 1.0, 0.0
     return UnmaskTrainer(model, args, setting.filled(boards), setting.task)
 

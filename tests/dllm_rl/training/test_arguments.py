@@ -116,6 +116,12 @@ def test_rates(make):
         ({"reduction": "max"}, "reduction is 'max'; choose one of 'sum', 'mean'"),
         ({"position_temperature_end": 0.0}, "position_temperature must be positive"),
         ({"state_fraction": 0.5, "num_iterations": 2}, "with 2 optimizer steps on a roll-out: the ratio"),
+        ({"num_mini_batches": 0}, "num_mini_batches=0 must be at least 1"),
+        ({"num_mini_batches": 3}, "num_mini_batches=3 with rl_weight=1.0 and sft_weight=1.0: these terms need"),
+        (
+            {"num_mini_batches": 3, "rl_weight": 0.0, "sft_weight": 0.0, "judged_weight": 1.0, "state_fraction": 0.5},
+            "with 3 optimizer steps on a roll-out: the ratio",
+        ),
         ({"torch_compile": True}, "for every number of states in a pass; leave it out"),
         ({"state_fraction": 0.0}, "state_fraction must lie in"),
         ({"ce_weight": -1.0}, "ce_weight must be 0 or larger"),

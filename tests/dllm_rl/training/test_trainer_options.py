@@ -162,6 +162,25 @@ def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch)
     assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
 
 
+def test_mini_batches_deal_out_the_states_anew_in_each_pass(tmp_path, rollouts, monkeypatch):
+    """And a run that is resumed in the middle of a roll-out takes the parts that are left of it."""
+    results = recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: result.evaluated)
+    weights = {"rl_weight": 0.0, "sft_weight": 0.0, "judged_weight": 1.0, "judged_draws": 4}
+    common = {"max_steps": 6, "num_mini_batches": 3, "num_iterations": 2, "on_error": "redraw", **weights}
+    whole = trainer(tmp_path / "whole", **common)
+    whole.train()
+    (record,) = rollouts
+    first, second = torch.stack(results[:3]), torch.stack(results[3:])
+    assert torch.equal(first.sum(0), record.live.long()) and torch.equal(second.sum(0), record.live.long())
+    assert not torch.equal(first, second)
+    cut = trainer(tmp_path / "cut", save_strategy="steps", save_steps=2, **common)
+    cut.train()
+    resumed = trainer(tmp_path / "cut", **common)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-2"))
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[name], value), name
+
+
 def test_resumed_run_with_options_equals_an_uninterrupted_one(tmp_path):
     common = {
         "max_steps": 8,

@@ -15,6 +15,7 @@ from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.sudoku import PuzzleBatch, Tail
 from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.training.update import MiniBatch
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import cross_entropy, gradients, objective
 from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, moved, near, run, uneven, uneven_rollout
@@ -209,6 +210,28 @@ def test_states_are_drawn_with_the_given_probability_and_from_the_generator(
     assert torch.equal(again.evaluated, result.evaluated)
     assert result.shares["masked_frac"][1] == int(result.evaluated.sum())
     assert bool((result.logprobs[~result.evaluated] == 0).all())
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 400])
+def test_the_whole_gradient_is_the_mean_over_mini_batches(model: LladaForMaskedLM, record: Rollout, count: int) -> None:
+    """Each state is dealt to one of them; with more of them than states some are empty."""
+    moved(model, 0.02)
+    config = replace(ALL, rl_weight=0.0, sft_weight=0.0)
+    whole, expected = run(model, record, config)
+    parts = [run(model, record, config, mini_batch=MiniBatch(number, count, seed=3)) for number in range(count)]
+    assert_same([sum(column) / count for column in zip(*(each for _, each in parts), strict=True)], expected)  # type: ignore[misc]
+    assert sum(result.objective for result, _ in parts) / count == near(whole.objective)
+    seen = torch.stack([result.evaluated for result, _ in parts]).sum(0)
+    assert torch.equal(seen, record.live.long())
+
+
+def test_mini_batches_are_alike_and_follow_the_seed() -> None:
+    states = torch.arange(50, 73)
+    for seed in range(3):
+        parts = [MiniBatch(number, 4, seed).of_states(states) for number in range(4)]
+        assert sorted(map(len, parts)) == [5, 6, 6, 6] and torch.equal(torch.cat(parts).sort().values, states)
+        assert all(torch.equal(part, part.sort().values) for part in parts)
+    assert not torch.equal(MiniBatch(0, 4, 0).of_states(states), MiniBatch(0, 4, 1).of_states(states))
 
 
 # Parts of a roll-out.
