@@ -1,4 +1,4 @@
-"""The main job from a checkout, without an installed command: what `sudoku-dllm train` does.
+"""The comparisons of trainings from a checkout, without an installed command: what `sudoku-dllm train` does.
 
 python scripts/train_sudoku.py [recipe.yaml] [--learning_rate 1e-4 …]
 python scripts/train_sudoku.py [recipe.yaml] --resume_from_checkpoint last

@@ -18,12 +18,12 @@ COMMANDS = {
     ),
     "decode": ("sudoku_dllm.decoding", "watch a masked-diffusion model fill a puzzle"),
     "replay": ("sudoku_dllm.replaying", "play the decodes that a run has kept, in the terminal"),
-    "train": ("sudoku_dllm.several.command", "one small LLaDA, taught 6×6 Sudoku in several ways at equal cost"),
+    "train": ("sudoku_dllm.several.command", "one small LLaDA, taught Sudoku in several ways at equal cost"),
     "demo": ("sudoku_dllm.demo.command", "a page where models solve Sudoku in the browser"),
 }
 """Module of each command, and what it does. A module has `add_NAME(parser)` and `NAME(args)` for its commands; that of
 `train` has a `main()`, which reads the words by itself."""
-SETTINGS = {"several": COMMANDS["train"][0], "labels": "sudoku_dllm.main_job.command"}
+SETTINGS = {"several": COMMANDS["train"][0], "labels": "sudoku_dllm.labels.command"}
 """Module of each comparison that `train --setting` names, the one without that option first."""
 
 

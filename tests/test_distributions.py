@@ -143,7 +143,10 @@ def test_the_code_asks_for_the_models_and_works_with_them(built: Path, run: Run)
     assert done.returncode == 0, done.stderr[-3000:]
     described = json.loads((folder / "page" / "models.json").read_text(encoding="utf-8"))
     assert [model["name"] for model in described["models"]] == shipped_models() and described["examples"]
-    small = ["--arms", "sft", "--max_steps", "4", "--eval_puzzles", "3", "--eval_tokens", "4", "--jobs", "0"]
-    done = run("sudoku-dllm", "train", *small, "--max_puzzles", "8")
+    small = ["--arms", "sft", "--max_steps", "4", "--eval_tokens", "4", "--jobs", "0"]
+    done = run("sudoku-dllm", "train", *small, "--boards", "20", "--test_boards", "3", "--draws", "2")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert (folder / "runs" / "train_sudoku" / "report.html").is_file()
+    assert (folder / "runs" / "train_sudoku" / "valid.png").is_file()
+    done = run("sudoku-dllm", "train", "--setting", "labels", *small, "--max_puzzles", "8", "--eval_puzzles", "3")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (folder / "runs" / "train_sudoku-2" / "report.html").is_file()

@@ -63,17 +63,18 @@ def fingerprint(data: Any) -> str | None:
     """A checksum of a data set's rows; None where it has no length or no indices.
 
     Tensors, arrays, numbers, texts, None, and mappings, sequences and data classes of such count by their values,
-    anything else by the name of its class.
+    anything else by the name of its class. A data class that many rows share counts once.
     """
     if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         return None
     digest = hashlib.sha256(str(len(data)).encode())
+    seen: dict[int, Any] = {}
     for index in range(0, len(data), max(1, len(data) // MOST_ROWS)):
-        _add(digest, data[index])
+        _add(digest, data[index], seen)
     return digest.hexdigest()[:16]
 
 
-def _add(digest: Any, value: Any) -> None:
+def _add(digest: Any, value: Any, seen: dict[int, Any]) -> None:
     if isinstance(value, Tensor):
         value = value.detach().cpu().contiguous()
         value = value.view(torch.uint8).numpy() if value.dtype == torch.bfloat16 else value.numpy()
@@ -84,14 +85,16 @@ def _add(digest: Any, value: Any) -> None:
     elif isinstance(value, Mapping):
         digest.update(f"mapping {len(value)} ".encode())
         for key in sorted(value, key=repr):
-            _add(digest, key)
-            _add(digest, value[key])
+            _add(digest, key, seen)
+            _add(digest, value[key], seen)
     elif isinstance(value, (Sequence, set, frozenset)):
         digest.update(f"sequence {len(value)} ".encode())
         for item in sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value:
-            _add(digest, item)
+            _add(digest, item, seen)
     elif is_dataclass(value) and not isinstance(value, type):
-        _add(digest, {item.name: getattr(value, item.name) for item in fields(value)})
+        if id(value) not in seen:
+            seen[id(value)] = value  # which keeps it, so that no other object gets its number
+            _add(digest, {item.name: getattr(value, item.name) for item in fields(value)}, seen)
     else:
         digest.update(f"{type(value).__module__}.{type(value).__qualname__} ".encode())
 

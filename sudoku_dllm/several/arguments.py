@@ -9,7 +9,7 @@ from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
 
 LABELS = ("sft", "sft_canonical", "sft_least", "sft_nearest")
 PARTS = ("judged", "judged_positions", "judged_tokens")
-ARMS = (*LABELS, "sft_own", "policy_gradient", *PARTS)
+ARMS = (*LABELS, "sft_own", "ce", "policy_gradient", *PARTS)
 UPDATES = dict.fromkeys(ARMS, 1)
 REFERENCE_SECONDS = 150
 
@@ -20,7 +20,7 @@ class ScriptArguments(ComparisonArguments):
 
     ALL_ARMS: ClassVar[tuple[str, ...]] = ARMS
     RATES: ClassVar[tuple[str, ...]] = (
-        "random_learning_rate", "label_learning_rate", "own_learning_rate", "group_learning_rate",
+        "random_learning_rate", "label_learning_rate", "own_learning_rate", "ce_learning_rate", "group_learning_rate",
     )  # fmt: skip
 
     model: str = field(
@@ -50,6 +50,7 @@ class ScriptArguments(ComparisonArguments):
     label_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of SFT on one canonical completion."})
     own_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of SFT on own valid decodes."})
     own_boards: int = field(default=1500, metadata={"help": "Boards whose own decodes are the labels of sft_own."})
+    ce_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the cross-entropy at visited states."})
     group_learning_rate: float = field(default=2e-4, metadata={"help": "Rate of the policy gradient."})
     group_size: int = field(default=16, metadata={"help": "Trajectories of a board, for the policy gradient."})
 

@@ -101,6 +101,8 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
     - "sft": masked-diffusion fine-tuning on the grids that the boards were taken from: random completions.
     - "sft_canonical", "sft_least", "sft_nearest": the same on one completion by a rule (`several.labels`).
     - "sft_own": the same on the base's own decodes, one cell a pass, as far as they are valid.
+    - "ce": the roll-outs of judged decisions without their term: at the states visited, masked cross-entropy to the
+      solver's first completion of each.
     - "policy_gradient": group-relative, of whole trajectories; a token that follows earns 1, an error ends it.
     - "judged": judged decisions; "judged_positions" and "judged_tokens" have the gradient of one factor alone.
     """
@@ -118,6 +120,8 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
         args = ArgumentsInPart(**shared, part=arm.removeprefix("judged_"))
     args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
     args.resume_from_checkpoint, args.overwrite_output_dir = None, False
+    if arm == "ce":
+        args.ce_weight, args.judged_weight, args.learning_rate = 1.0, 0.0, setting.script.ce_learning_rate
     if arm == "policy_gradient":
         size = setting.script.group_size
         args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // size)
@@ -217,7 +221,8 @@ class Arms:
         judged = {}
         for number, (k, exclude) in enumerate(ways):
             judging(number / (len(ways) + 1))
-            judged[k, exclude] = judge(model, tests, k, exclude_peers=exclude)
+            same = k == 1 and exclude  # one cell has no peers in its pass
+            judged[k, exclude] = judged[k, False] if same else judge(model, tests, k, exclude_peers=exclude)
         empty = setting.batch(np.zeros((1, script.size**2), np.uint8))
         kept = diversity(model, empty, setting.args.tokens_per_step, script.draws, job.seed)
         save_judged(folder, judged)

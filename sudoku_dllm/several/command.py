@@ -72,7 +72,7 @@ def main() -> None:
 
 def report(setting: Setting, run: Path, jobs: list[Job]) -> None:
     """Tables and picture."""
-    outcomes = Outcomes(setting, run, jobs)
+    outcomes = Outcomes(setting.script, setting.args, run, jobs)
     write_table(outcomes, run / "table.csv")
     print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
     draw(outcomes, run / "valid.png")

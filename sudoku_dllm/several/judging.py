@@ -1,5 +1,6 @@
 """What a model decodes on boards with several right answers: how much is valid, and what its passes are like."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from sudoku_env.logic import definite_cells
 from sudoku_env.solver import completable
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +34,10 @@ class Judged:
         joint: int64 `(N,)`, those of them after which it still can be: their tokens agree.
         pairs: int64 `(N,)`, pairs of cells that were filled in one pass.
         peer_pairs: int64 `(N,)`, those of one row, column or box.
-        peer_floor: float64 `(N,)`, as many as a random choice of as many open cells would have on average.
+        peer_floor: float32 `(N,)`, as many as a random choice of as many open cells would have on average.
         filled: int64 `(N,)`, cells filled.
         definite: int64 `(N,)`, those whose digit was the same in all completions.
-        definite_floor: float64 `(N,)`, as many as a random choice of open cells would have on average.
+        definite_floor: float32 `(N,)`, as many as a random choice of open cells would have on average.
     """
 
     valid: NDArray[np.bool_]
@@ -80,7 +81,7 @@ def judged(record: Decode) -> Judged:
         for name, values in _of_pass(digits[rows], step_of[rows], step).items():
             found[name][rows] += values
     found |= {"valid": _completable(digits, np.ones(digits.shape, bool)), "passes": passes}
-    kinds = dict.fromkeys(("peer_floor", "definite_floor"), np.float64) | {"valid": np.bool_}
+    kinds = dict.fromkeys(("peer_floor", "definite_floor"), np.float32) | {"valid": np.bool_}
     return Judged(**{name: values.astype(kinds.get(name, np.int64)) for name, values in found.items()})
 
 
@@ -161,13 +162,12 @@ def save_judged(folder: Path, found: dict[tuple[int, bool], Judged]) -> None:
     save_arrays(folder / OUTCOMES, columns)
 
 
-def read_judged(folder: Path) -> dict[tuple[int, bool], Judged]:
-    """What `save_judged` wrote."""
-    with np.load(folder / OUTCOMES) as arrays:
-        keys = dict.fromkeys(tuple(name.split("/")[:2]) for name in arrays)
-        return {
-            (int(cells), way == "no_peers"): Judged(
-                **{item.name: arrays[f"{cells}/{way}/{item.name}"] for item in fields(Judged)}
-            )
-            for cells, way in keys
-        }
+def judged_in(arrays: Mapping[str, NDArray[Any]]) -> dict[tuple[int, bool], Judged]:
+    """What `save_judged` wrote, as `Records.outcomes` reads it."""
+    keys = dict.fromkeys(tuple(name.split("/")[:2]) for name in arrays)
+    return {
+        (int(cells), way == "no_peers"): Judged(
+            **{item.name: arrays[f"{cells}/{way}/{item.name}"] for item in fields(Judged)}
+        )
+        for cells, way in keys
+    }

@@ -1,6 +1,5 @@
 """What the comparison prints and draws: the plan, the tables, comparisons, one picture."""
 
-import json
 import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -13,13 +12,13 @@ from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
 from sudoku_dllm.machine import machine
-from sudoku_dllm.several.arguments import PARTS, REFERENCE_SECONDS, UPDATES, ScriptArguments
+from sudoku_dllm.several.arguments import PARTS, REFERENCE_SECONDS, UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import budget_of
-from sudoku_dllm.several.judging import Judged, read_judged
+from sudoku_dllm.several.judging import Judged, judged_in
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.record import RESULT
+from sudoku_dllm.trials.record import Records, job_name
 from sudoku_dllm.trials.statistics import Estimate, estimate, ratio_contributions
 
 TITLES = {
@@ -29,6 +28,7 @@ TITLES = {
     "sft_least": "SFT on the least completion",
     "sft_nearest": "SFT on the completion nearest to a pattern",
     "sft_own": "SFT on own valid decodes",
+    "ce": "cross-entropy at visited states",
     "policy_gradient": "group-relative policy gradient",
     "judged": "judged decisions",
     "judged_positions": "judged decisions, gradient of positions alone",
@@ -37,7 +37,19 @@ TITLES = {
 COLORS = dict(
     zip(
         TITLES,
-        ("#8a8a8a", "#6b8fb5", "#2a9d6f", "#7fbf9f", "#145c3f", "#8c7bb0", "#c9a227", "#d1495b", "#e58e9a", "#f0b7a0"),
+        (
+            "#8a8a8a",
+            "#6b8fb5",
+            "#2a9d6f",
+            "#7fbf9f",
+            "#145c3f",
+            "#8c7bb0",
+            "#5f6caf",
+            "#c9a227",
+            "#d1495b",
+            "#e58e9a",
+            "#f0b7a0",
+        ),
         strict=True,
     )
 )
@@ -51,34 +63,43 @@ CEILINGS = {
 }
 """Per cent valid of a model with the marginals of random grids, by cells a pass, decoded by margin with the most
 probable digits (docs/ceilings.md)."""
+SHARES = (
+    ("joint", "live"),
+    ("peer_pairs", "pairs"),
+    ("peer_floor", "pairs"),
+    ("definite", "filled"),
+    ("definite_floor", "filled"),
+)
+"""Columns of `Judged` whose ratios say what passes are like."""
 Table = NDArray[np.float64]
 
 
 class Outcomes:
-    """The results of the arms, read from the run folder.
+    """The results of the arms, read from the run folder, or from one that `scripts.study.pack` made of it.
 
     Args:
-        setting: Base, boards and arguments.
-        run: Folder of the run.
+        script: What was trained, and how it was judged.
+        args: The recipe of judged decisions.
+        run: The folder.
         jobs: Arms with their seeds; all have a result.
     """
 
-    def __init__(self, setting: Setting, run: Path, jobs: Sequence[Job]) -> None:
-        self.setting = setting
+    def __init__(self, script: ScriptArguments, args: RecipeArguments, run: Path, jobs: Sequence[Job]) -> None:
+        self.script, self.args = script, args
         self.results: dict[Job, dict[str, Any]] = {}
         self.judged: dict[Job, dict[tuple[int, bool], Judged]] = {}
+        records = Records(run)
         for job in jobs:
-            folder = job.folder(run)
-            self.results[job] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-            self.judged[job] = read_judged(folder)
+            name = job_name(job.arm, seed=job.seed)
+            result = records.result(name)
+            assert result is not None, f"{name} has no result in {run}"
+            self.results[job], self.judged[job] = result, judged_in(records.outcomes(name))
         self.arms = list(dict.fromkeys(job.arm for job in jobs))
-        self.seeds = len({job.seed for job in jobs})
 
     def column(self, arm: str, cells: int, exclude_peers: bool, name: str) -> Table:
-        """A column of `Judged`, float64 `(S, N)`; the base has a row for each seed of the others."""
+        """A column of `Judged`, float64 `(S, N)`, a row for each seed."""
         rows = [getattr(ways[cells, exclude_peers], name) for job, ways in self.judged.items() if job.arm == arm]
-        table = np.stack(rows).astype(float)
-        return np.repeat(table, self.seeds, axis=0) if len(table) == 1 else table
+        return np.stack(rows).astype(float)
 
     def valid(self, arm: str, cells: int, exclude_peers: bool = False) -> Table:
         """Whether each board was completed validly, float64 `(S, N)`."""
@@ -89,8 +110,13 @@ class Outcomes:
         return bool(self.valid(arm, cells, True).mean() > self.valid(arm, cells).mean())
 
     def difference(self, first: str, second: str, cells: int, *, exclude_peers: bool) -> Estimate:
-        """First, decoded freely, minus second, paired by board and by seed."""
-        return estimate(self.valid(first, cells) - self.valid(second, cells, exclude_peers))
+        """First, decoded freely, minus second, paired by board and by the seeds that both have; the base has all."""
+        one, other = self.valid(first, cells), self.valid(second, cells, exclude_peers)
+        if BASE not in (first, second):
+            seeds, others = ([job.seed for job in self.judged if job.arm == arm] for arm in (first, second))
+            both = [seed for seed in seeds if seed in others]
+            one, other = one[[seeds.index(seed) for seed in both]], other[[others.index(seed) for seed in both]]
+        return estimate(one - other)
 
     def pooled(self, arm: str, cells: int, count: str, total: str, *, exclude_peers: bool = False) -> Estimate:
         """A ratio of two columns over all boards together, by the delta method."""
@@ -102,7 +128,7 @@ class Outcomes:
 
     def spent(self, arm: str) -> float:
         """Seconds that an arm trained for, mean over seeds: of the CPU, or of the clock on an accelerator."""
-        clock = "cpu_seconds" if self.setting.args.use_cpu else "seconds"
+        clock = "cpu_seconds" if self.args.use_cpu else "seconds"
         return float(np.mean([result[clock] for job, result in self.results.items() if job.arm == arm]))
 
     def empty_board(self, arm: str, name: str) -> float:
@@ -184,7 +210,7 @@ JUDGING_SECONDS = 45
 
 def closing_text(outcomes: Outcomes) -> str:
     """The tables of valid grids, the comparisons with the leader, and what a pass at the trained k is like."""
-    script, leader = outcomes.setting.script, outcomes.leader
+    script, leader = outcomes.script, outcomes.leader
     parts = [_valid_text(outcomes, exclude_peers=False), _valid_text(outcomes, exclude_peers=True)]
     width = max(map(len, outcomes.arms))
     if others := [arm for arm in outcomes.arms if arm != leader]:
@@ -205,8 +231,8 @@ def closing_text(outcomes: Outcomes) -> str:
 
 
 def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
-    script = outcomes.setting.script
-    seconds = "CPU s" if outcomes.setting.args.use_cpu else "seconds"
+    script = outcomes.script
+    seconds = "CPU s" if outcomes.args.use_cpu else "seconds"
     way = ", never two cells of one row, column or box (passes are more)" if exclude_peers else ""
     lines = [
         f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass{way}",
@@ -232,7 +258,7 @@ def ceiling_of(script: ScriptArguments, way: str) -> dict[int, float] | None:
 
 def _passes_text(outcomes: Outcomes) -> str:
     """What the passes at the trained number of cells are like, and what is left of the variety of grids."""
-    script, k = outcomes.setting.script, outcomes.setting.args.tokens_per_step
+    script, k = outcomes.script, outcomes.args.tokens_per_step
     if k not in script.eval_tokens:
         return ""
     lines = [
@@ -242,14 +268,7 @@ def _passes_text(outcomes: Outcomes) -> str:
     ]
     for arm in outcomes.arms:
         joint, peers, peers_floor, definite, definite_floor = (
-            100 * outcomes.pooled(arm, k, *names).mean
-            for names in (
-                ("joint", "live"),
-                ("peer_pairs", "pairs"),
-                ("peer_floor", "pairs"),
-                ("definite", "filled"),
-                ("definite_floor", "filled"),
-            )
+            100 * outcomes.pooled(arm, k, *names).mean for names in SHARES
         )
         lines.append(
             f"{arm:16}{joint:8.1f}{peers:8.1f}{peers_floor:10.1f}{definite:10.1f}{definite_floor:10.1f}"
@@ -273,7 +292,7 @@ def draw(outcomes: Outcomes, path: Path) -> None:
         path: PNG to write; an existing file is replaced whole or not at all.
     """
     plt = load_pyplot()
-    script = outcomes.setting.script
+    script = outcomes.script
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, constrained_layout=True)
     titles = {False: "the order is free", True: "no two cells of a row, column or box in a pass"}
     for axis, (exclude_peers, title) in zip(axes, titles.items(), strict=True):

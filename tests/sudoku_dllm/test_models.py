@@ -14,9 +14,9 @@ from dllm_rl.models.shipped import model_folder
 from llm_rl.training.budget import Budget
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.demo.serve import page_server
-from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
-from sudoku_dllm.main_job.arm import train_arm
-from sudoku_dllm.main_job.data import Setting
+from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.labels.arm import train_arm
+from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.models import STRATEGIES as STRATEGY_NAMES
 from sudoku_dllm.models import record_sizes, shipped_sizes, sizes_of
 from tests.sudoku_dllm.test_refused_words import refusal

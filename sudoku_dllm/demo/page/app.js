@@ -16,7 +16,7 @@ import { element } from "./view.js";
 const VERDICTS = {
   invalid: "Invalid: a digit stands twice in a row, column or box (red).",
   unsolvable: "Unsolvable: no digit clashes, but there is no solution.",
-  ambiguous: "Ambiguous: there is more than one solution, so no digit is called wrong.",
+  ambiguous: "Ambiguous: there is more than one solution, and any of them is right. Digits that clash are red.",
   unique: "A puzzle: there is exactly one solution.",
   unread: "No board:",
 };
@@ -29,6 +29,7 @@ let board = [];
 let runs = [];
 let focused = 0;
 let saving = null;
+const tallies = new Map(); // what is decoded and how, but for the seed → how many of its decodes were valid
 
 const player = new Player({
   steps: () => Math.max(0, ...runs.map((run) => run.steps.length)),
@@ -69,11 +70,21 @@ async function compute(run) {
   const shown = () => runs.includes(run);
   try {
     const model = await models.get(run.entry.name);
+    const { seed, step, other, ...way } = { ...settings, model: run.entry.name };
     await run.compute(model, options(), () => shown() && (draw(), true));
+    if (run.done && shown()) count(run, JSON.stringify(way), seed);
   } catch (error) {
     run.fault = `No decode: ${error.message}.`;
     if (shown()) draw();
   }
+}
+
+/** Count a decode, unless it has been counted already. */
+function count(run, way, seed) {
+  const seeds = tallies.get(way) ?? tallies.set(way, new Map()).get(way);
+  seeds.set(seed, run.solved(run.at(run.steps.length).board));
+  run.tally = { total: seeds.size, valid: [...seeds.values()].filter(Boolean).length };
+  draw();
 }
 
 function options() {
@@ -153,8 +164,12 @@ function showAddress() {
 }
 
 const blank = () => ".".repeat(board.length);
+const another = () => {
+  change({ strategy: "policy", seed: settings.seed + 1, step: board.length });
+  fillForm(settings, models);
+};
 const drawn = () => toText(generate(sizeOf(board), Math.random));
-listenToForm({ change, chooseModel, writePuzzle, readPuzzle, blank, drawn, models });
+listenToForm({ change, chooseModel, writePuzzle, readPuzzle, blank, drawn, another, models });
 player.listen();
 byId("panels").addEventListener("click", (event) => {
   const [cell, item] = [clickedCell(event), event.target.closest("[data-step]")];

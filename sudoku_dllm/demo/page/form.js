@@ -24,15 +24,17 @@ export function fillForm(settings, models) {
  * Answer what is entered.
  *
  * @param {{change: function(object), chooseModel: function(string), writePuzzle: function(string),
- *     readPuzzle: function(string), blank: function(): string, drawn: function(): string, models: object}} page `change`
+ *     readPuzzle: function(string), blank: function(): string, drawn: function(): string, another: function(),
+ *     models: object}} page `change`
  *     takes changed settings, `chooseModel` a model, `writePuzzle` and `readPuzzle` a puzzle; `blank` and `drawn` give a
- *     blank board and a new puzzle of the size shown.
+ *     blank board and a new puzzle of the size shown; `another` decodes the board once more, by drawing.
  */
-export function listenToForm({ change, chooseModel, writePuzzle, readPuzzle, blank, drawn, models }) {
+export function listenToForm({ change, chooseModel, writePuzzle, readPuzzle, blank, drawn, another, models }) {
   byId("settings").addEventListener("submit", (event) => event.preventDefault());
   byId("puzzle").addEventListener("input", (event) => readPuzzle(event.target.value));
   byId("clear").addEventListener("click", () => writePuzzle(blank()));
   byId("draw").addEventListener("click", () => writePuzzle(drawn()));
+  byId("another").addEventListener("click", another);
 
   const examples = models.examples.map(({ size, rule, puzzle }) => new Option(`${size}×${size}, ${rule}`, puzzle));
   byId("example").append(...examples);

@@ -1,9 +1,14 @@
 /** One model's part of the page: its board, forward passes, sentences and strip. */
 
-import { sizeOf } from "./board.js";
+import { clashes, sizeOf } from "./board.js";
 import { singles } from "./logic.js";
 import { cellReport } from "./reasons.js";
 import { drawBoard, drawOrder, element } from "./view.js";
+
+/** The cells of a board, with the digits chosen next, whose digit stands again in one of their units. */
+function clashesAfter(board, chosen) {
+  return clashes(board.map((digit, cell) => chosen.get(cell) ?? digit));
+}
 
 export class Panel {
   /** @param {HTMLElement} parent @param {string} label For screen readers. */
@@ -39,7 +44,8 @@ export class Panel {
     const definite = new Set((step?.singles ?? singles(board)).keys());
     const errors = [...origin].filter(([, { mark }]) => mark === "✗").map(([cell]) => cell);
     const next = (step?.reasons ?? []).filter(({ mark }) => mark === "✗").map(({ cell }) => cell);
-    const wrong = new Set([...run.clashes, ...errors, ...next]);
+    const clash = solution ? new Set() : clashesAfter(board, chosen);
+    const wrong = new Set([...run.clashes, ...errors, ...next, ...clash]);
 
     this.title.textContent = entry ? `${entry.name}, ${(entry.parameters / 1e6).toFixed(2)}M parameters` : "Without a model";
     const distribution = (cell) => run.distribution(step, cell);
@@ -48,12 +54,14 @@ export class Panel {
     // How far the decode is, and how often it followed logic.
     const filled = [...origin.values()].filter(({ cell }) => cell !== null);
     const followed = filled.filter((reason) => reason.definite).length;
-    const end = passes === steps.length && run.done ? (run.solved(board) ? " Solved." : " Not solved.") : "";
+    const [good, bad] = solution ? [" Solved.", " Not solved."] : [" A valid grid.", " No valid grid."];
+    const end = passes === steps.length && run.done ? (run.solved(board) ? good : bad) : "";
+    const faults = solution ? `${errors.length} wrong` : `${[...clashesAfter(board, new Map())].length} clash`;
     const behind = filled.length < run.filled(passes) ? ` (and ${run.filled(passes) - filled.length} tokens behind the grid)` : "";
     this.passes.textContent =
       run.fault ||
       `${passes} of ${steps.length} forward passes so far: ${filled.length} cells${behind} filled, ${followed} of them ` +
-        `definite, ${errors.length} wrong.${end}`;
+        `definite, ${faults}.${end}${run.tally?.total > 1 ? ` Of ${run.tally.total} decodes ${run.tally.valid} are valid.` : ""}`;
 
     this.section.toggleAttribute("data-done", run.done);
 

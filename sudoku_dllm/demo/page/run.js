@@ -21,6 +21,7 @@ export class Run {
     this.steps = []; // as `decode` yields them, each with `reasons`
     this.last = null; // the response behind the last step
     this.fault = ""; // why there is no decode
+    this.tally = null; // {total, valid}: of the decodes of this board by this model in this way, how many are valid
     this.done = false;
   }
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 from dllm_rl.training.arguments import UnmaskArguments
-from sudoku_dllm.main_job.arguments import ScriptArguments
+from sudoku_dllm.labels.arguments import ScriptArguments
 from tests.dllm_rl.helpers.published_llada import write_sudoku_checkpoint
 from tests.helpers.warm_process import run_script
 

@@ -1,5 +1,6 @@
 """Which run a checkpoint belongs to, whether it is whole, and who may write to its folder."""
 
+import hashlib
 import json
 import logging
 import multiprocessing
@@ -283,6 +284,33 @@ def test_a_fingerprint_sees_every_value() -> None:
     assert len({fingerprint(rows), *map(fingerprint, others)}) == 7
     assert fingerprint(iter(rows)) is None
     assert fingerprint(puzzles(4)) != fingerprint(puzzles(4, seed=2))
+
+
+def test_a_fingerprint_reads_what_rows_share_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of an `SftDataset` share all problems, which would be read as often as there are rows."""
+    problems = sudoku_task().batch(puzzles(12))
+    data = SftDataset(problems)
+    read: list[int] = []
+    whole = hashlib.sha256
+
+    class Counting:
+        def __init__(self, first: bytes) -> None:
+            self.digest = whole(first)
+
+        def update(self, more: bytes) -> None:
+            read.append(len(more))
+            self.digest.update(more)
+
+        def hexdigest(self) -> str:
+            return self.digest.hexdigest()
+
+    monkeypatch.setattr(hashlib, "sha256", Counting)
+    found = fingerprint(data)
+    rows = sum(tensor.nbytes for tensor in (data.input_ids, data.maskable, data.attention_mask))
+    once = sum(tensor.nbytes for tensor in (problems.prompt_ids, problems.responses, problems.answers))
+    assert rows + once < sum(read) < rows + 3 * once + 12 * 1000
+    problems.answers[0, 0] += 1
+    assert fingerprint(data) != found
 
 
 class AlreadyOver(TrainerCallback):

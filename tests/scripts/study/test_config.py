@@ -8,7 +8,7 @@ import pytest
 from llm_rl.training.budget import Budget
 from scripts.study.config import EVERY_CELL, ArmBudget, Decoding, StudyConfigError, load_study
 from scripts.study.results import RegimeResults, by_tokens, sweeps
-from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.trials.record import Records
 from tests.scripts.helpers.tiny_study import UNMASK, regime, write_study
 
@@ -44,7 +44,7 @@ def test_the_study_of_causes_names_a_placebo_and_controls_for_each_part() -> Non
     assert regimes["few_examples_with_images"].train_images == 60
 
 
-def test_the_main_job_is_the_study_of_few_examples() -> None:
+def test_the_comparison_of_labels_is_the_study_of_few_examples() -> None:
     """The recipe of `make train`, and its rates, are those that the study reports five seeds of."""
     regime = load_study(CONFIGS / "causes.yaml")[0]["few_examples"]
     recipe = {item.name: item.default for item in fields(RecipeArguments)}

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
 import pytest
 
 from dllm_rl import Decoding
 from sudoku_dllm.demo.serve import page_server
 from sudoku_env import default_puzzles, to_string
+from sudoku_env.board import conflicts
 from tests.sudoku_dllm.demo.browser import chromium, visit, wait_for_decodes
 from tests.sudoku_dllm.demo.reference import MODELS, NINE, boards, load, of_trajectories, problems, python_steps
 
@@ -153,6 +155,31 @@ def test_a_model_that_solves_its_puzzle_opens_the_page(browser: Any, address: st
         page.locator("#puzzle").fill(NINE_BY_NINE)
         page.locator("#puzzle").fill(SIX)
         assert page.locator("#model").input_value() == "llada-sudoku6x6-converged"
+
+
+def test_an_ambiguous_board_shows_clashes_and_counts_valid_grids(browser: Any, address: str) -> None:
+    """The page's words and colors are held against the grids that it shows."""
+    shown = """() => [...document.querySelectorAll('.panel')].map((panel) => ({
+      grid: [...panel.querySelectorAll('[data-cell]')].map((cell) => Number(cell.textContent) || 0),
+      wrong: [...panel.querySelectorAll('[data-cell].wrong')].map((cell) => Number(cell.dataset.cell)),
+      said: panel.querySelector('.passes').textContent }))"""
+    with visit(browser, address, f"#puzzle={'.' * 36}&model={MODELS[0]}&other={MODELS[1]}&tokens=9&step=36") as page:
+        valid = [0, 0]
+        for total in (1, 2, 3):
+            wait_for_decodes(page, 2)
+            told = f"Of {total} decodes" if total > 1 else "valid grid."
+            ready = "told => [...document.querySelectorAll('.passes')].every((text) => text.textContent.includes(told))"
+            page.wait_for_function(ready, arg=told)
+            for at, panel in enumerate(page.evaluate(shown)):
+                board = np.array(panel["grid"], dtype=np.uint8)
+                clash = np.flatnonzero(conflicts(board[None])[0])
+                good = bool(board.all()) and not len(clash)
+                valid[at] += good
+                assert panel["wrong"] == clash.tolist() and f"{len(clash)} clash." in panel["said"]
+                assert (" A valid grid." if good else " No valid grid.") in panel["said"]
+                assert total == 1 or f"Of {total} decodes {valid[at]} are valid." in panel["said"]
+            page.locator("#another").click()
+        assert page.locator("#strategy").input_value() == "policy" and page.locator("#seed").input_value() == "3"
 
 
 WRONG = {

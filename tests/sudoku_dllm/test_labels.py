@@ -23,8 +23,8 @@ from dllm_rl.decoding import Decoding, evaluate
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.budget import Budget
 from llm_rl.training.errors import CheckpointError
-from sudoku_dllm.main_job.arguments import UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.main_job.arm import (
+from sudoku_dllm.labels.arguments import UPDATES, RecipeArguments, ScriptArguments
+from sudoku_dllm.labels.arm import (
     budget_of,
     new_trainer,
     read_evaluations,
@@ -32,8 +32,8 @@ from sudoku_dllm.main_job.arm import (
     train_arm,
     write_evaluations,
 )
-from sudoku_dllm.main_job.data import Setting
-from sudoku_dllm.main_job.report import Outcomes, closing_text, expected_minutes
+from sudoku_dllm.labels.data import Setting
+from sudoku_dllm.labels.report import Outcomes, closing_text, expected_minutes
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.trials.jobs import Job
 from tests.dllm_rl.helpers.evaluations import evaluation

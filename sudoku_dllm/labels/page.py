@@ -1,4 +1,4 @@
-"""The page of a run of the main job: `report.html` in its folder."""
+"""The page of a comparison of labels: `report.html` in its folder."""
 
 import json
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from transformers import AutoModelForMaskedLM
 
 from dllm_rl.decoding import Decoding
 from llm_rl.training.output_folder import RECORD
+from sudoku_dllm.labels.report import Outcomes
 from sudoku_dllm.machine import versions
-from sudoku_dllm.main_job.report import Outcomes
 from sudoku_dllm.run_page.curves import loss_curve
 from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replays_of

@@ -1,4 +1,4 @@
-"""One arm of the main job with one seed: train to the budget, decode the held-out puzzles, write the result."""
+"""One arm of the comparison with one seed: train to the budget, decode the held-out puzzles, write the result."""
 
 import json
 from copy import copy
@@ -19,9 +19,9 @@ from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget
 from llm_rl.training.lora import add_lora
 from llm_rl.training.storage import save_arrays, write_text_whole
+from sudoku_dllm.labels.arguments import UPDATES
+from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.machine import machine
-from sudoku_dllm.main_job.arguments import UPDATES
-from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job, Progress
 from sudoku_dllm.trials.record import OUTCOMES, RESULT

@@ -1,4 +1,4 @@
-"""The main job: one small LLaDA, taught 6×6 Sudoku in several ways at equal cost, side by side.
+"""Puzzles with one answer: a small LLaDA, taught harder ones from few examples in several ways at equal cost.
 
 From one base are trained: masked-diffusion SFT; SFT whose loss counts definite cells alone; masked cross-entropy at the
 states that the policy visits; and the objective of docs/objective.md (--arms also knows its placebo). Each takes as
@@ -6,8 +6,8 @@ many updates as are worth the same CPU seconds, in a process of one thread, and 
 The run folder receives the arguments, table.csv, a picture, a GIF of one decode, and for each arm metrics, checkpoints,
 model and outcomes.
 
-    sudoku-dllm train [recipe.yaml] [--learning_rate 1e-4 …]
-    sudoku-dllm train [recipe.yaml] --resume_from_checkpoint last
+    sudoku-dllm train --setting labels [recipe.yaml] [--learning_rate 1e-4 …]
+    sudoku-dllm train --setting labels [recipe.yaml] --resume_from_checkpoint last
 
 The second command goes on where a run was stopped: arms that had ended are kept, others go on from their checkpoints.
 """
@@ -23,12 +23,12 @@ from dllm_rl.models.shipped import unknown
 from llm_rl.training.command_line import USER_ERRORS, fail, need_file, need_model, need_reports, parse, user_errors
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.quiet import quiet_libraries
-from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
-from sudoku_dllm.main_job.arm import GIF, Arms
-from sudoku_dllm.main_job.card import write_card
-from sudoku_dllm.main_job.data import Setting
-from sudoku_dllm.main_job.page import write_page
-from sudoku_dllm.main_job.report import Outcomes, closing_line, closing_text, draw, plan, write_table
+from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.labels.arm import GIF, Arms
+from sudoku_dllm.labels.card import write_card
+from sudoku_dllm.labels.data import Setting
+from sudoku_dllm.labels.page import write_page
+from sudoku_dllm.labels.report import Outcomes, closing_line, closing_text, draw, plan, write_table
 from sudoku_dllm.trials.arguments import BASE, recorded
 from sudoku_dllm.trials.command import carry_out, check_same, need_whole_run
 from sudoku_dllm.trials.jobs import Job, default_processes

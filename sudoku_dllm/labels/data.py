@@ -1,4 +1,4 @@
-"""What the arms of the main job have in common: the puzzles to train on and those held out."""
+"""What the arms have in common: the puzzles to train on and those held out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from dllm_rl.models.folder import named_model
 from dllm_rl.sudoku import SudokuTask
 from sudoku_dllm.held_out import check_held_out
-from sudoku_dllm.main_job.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, pre_fill

@@ -1,4 +1,4 @@
-"""The card of a model that the main job trained: README.md in its folder."""
+"""The card of a model that the comparison of labels trained: README.md in its folder."""
 
 import math
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 from safetensors import safe_open
 
 from llm_rl.training.storage import write_text_whole
-from sudoku_dllm.main_job.arm import MODEL
-from sudoku_dllm.main_job.report import Outcomes
+from sudoku_dllm.labels.arm import MODEL
+from sudoku_dllm.labels.report import Outcomes
 from sudoku_dllm.model_card import Figure, card_head
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
@@ -26,7 +26,7 @@ CARD = """# {name}
 
 - **Trained on** {prompts:,} puzzles of `{data}`: {updates:,} updates on {seen:,} puzzles drawn from them,
   {seconds:.0f} CPU seconds, seed {seed}; {machine}.
-- **Made by** `sudoku-dllm train`, arm `{arm}`; `arguments.json` of the run holds every setting.
+- **Made by** `sudoku-dllm train --setting labels`, arm `{arm}`; `arguments.json` of the run holds every setting.
 - **Limits**: it knows the wording of its prompts and {size}×{size} only.
 
 Solved, per cent, decoded by {strategy} at so many tokens a step; one seed:

@@ -1,4 +1,4 @@
-"""Arguments of the main job: what is compared, on what, and the recipe of the objective."""
+"""Arguments of the comparison of labels: what is compared, on what, and the recipe of the objective."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the main job prints and draws: the plan, the table, comparisons, one picture."""
+"""What the comparison of labels prints and draws: the plan, the table, comparisons, one picture."""
 
 import json
 import math
@@ -12,10 +12,10 @@ from dllm_rl.decoding import Evaluation
 from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
+from sudoku_dllm.labels.arguments import REFERENCE_SECONDS, UPDATES, ScriptArguments
+from sudoku_dllm.labels.arm import budget_of, read_evaluations
+from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.machine import machine
-from sudoku_dllm.main_job.arguments import REFERENCE_SECONDS, UPDATES, ScriptArguments
-from sudoku_dllm.main_job.arm import budget_of, read_evaluations
-from sudoku_dllm.main_job.data import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import RESULT
