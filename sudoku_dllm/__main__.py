@@ -68,12 +68,12 @@ def train(words: Sequence[str], program: str = "sudoku-dllm train") -> int:
         words: The words behind the command; `--setting` chooses the comparison.
         program: What stands before them.
     """
-    chooser = Parser(prog=program, add_help=False, allow_abbrev=False)
+    chooser = Parser(prog=Path(program).name, add_help=False, allow_abbrev=False)
     chooser.add_argument("--setting", choices=SETTINGS, default=next(iter(SETTINGS)))
     try:
         chosen, left = chooser.parse_known_args(words)
     except ValueError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        print(f"{chooser.prog}: {error}", file=sys.stderr)
         return 2
     if {"-h", "--help"} & set(left):
         print(help_of(chosen.setting).read_text(encoding="utf-8"), end="")
