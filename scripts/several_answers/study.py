@@ -18,8 +18,53 @@ from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.statistics import Estimate
 
 PICTURE = "several_answers.png"
-HEADER = ""
-FOOTER = ""
+HEADER = """# Several right answers: where reinforcement learning has something to win
+
+Made by `python -m scripts.several_answers.study`; do not edit.
+
+A board with few clues has many completions, and each is right. A model that matches them has the right marginals, and
+yet the cells that one pass fills clash, as none sees the others: [ceilings.md](ceilings.md) counts what is left. More
+random grids cannot mend that. Three things can: a label that settles on one completion of each board, where somebody has
+one; a rule of the game at decoding, never to fill two peers in one pass; or a reward.
+
+{finding}
+
+![Per cent of held-out boards completed validly, by cells a pass](images/several_answers.png)
+
+## What was done
+
+- **Boards**: 6×6 with 1 to 8 clues, each number as likely, cells of a uniform random grid; 20,000 to train on, others
+  for each seed, and 400 held out, none of which is trained on. *Valid* is a full grid without a clash that keeps the
+  clues. Decoding is greedy by margin, nothing is drawn.
+- **Start**: `llada-sudoku6x6-converged`, 0.2M parameters, which has seen boards with one answer alone. It writes the end
+  token into cells of nearly blank boards, so it completes fewer than any training from it.
+- **Arms**, each as many updates as cost 200 CPU seconds: masked-diffusion SFT on the *random grids* that the boards were
+  taken from; SFT on the *solver's first completion* of each board; SFT on the start's *own valid decodes* of 1,500
+  boards, one cell a pass (decoding them counts); the *cross-entropy at visited states*, which has the roll-outs of
+  judged decisions and for a label the solver's first completion of each state; the *group-relative policy gradient*
+  of whole trajectories, groups of 16; and [*judged decisions*](objective.md#judged-decisions), four cells a decision,
+  32 decisions judged at each state, log F, with the gradient of positions and tokens, or of one of them alone.
+- **Rates** were chosen on other boards (`--test_seed 0`), one seed, 120 CPU seconds, of three each: {rates}.
+- **Intervals**: [over boards] [over seeds], 95 %, in points, paired by board and seed; bold where neither holds 0.
+- The *ceiling* is what a model with exactly the marginals of random grids completes.
+"""
+FOOTER = """## Words of the last table
+
+Of passes of four cells that begin from a board which can be completed: *joint*, after how many it still can be: the
+tokens of the pass agree; *peers*, pairs of cells of one row, column or box among those filled together, with what a
+random choice of open cells would give; *definite*, cells whose digit was the same in all completions when they were
+filled, with the same floor. *Valid*, *distinct grids* and *up to digits* (grids that differ by more than a renaming of
+the digits) are of 200 decodes of the empty board, positions at T_pos 0.5 and tokens at 1.
+
+## Run it again
+
+    python scripts/train_sudoku.py --arms {arms} \\
+        --seeds 0 1 2 3 4 --output_dir runs/several_answers
+    python -m scripts.study.pack runs/several_answers data/study/several_answers
+    python -m scripts.several_answers.study
+
+Budgets are numbers of updates, so a busy machine gives the same result. {machines}.
+"""
 
 
 @dataclass

@@ -58,7 +58,7 @@ class ScriptArguments(ComparisonArguments):
     own_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of SFT on own valid decodes."})
     own_boards: int = field(default=1500, metadata={"help": "Boards whose own decodes are the labels of sft_own."})
     ce_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the cross-entropy at visited states."})
-    group_learning_rate: float = field(default=2e-4, metadata={"help": "Rate of the policy gradient."})
+    group_learning_rate: float = field(default=1e-4, metadata={"help": "Rate of the policy gradient."})
     group_size: int = field(default=16, metadata={"help": "Trajectories of a board, for the policy gradient."})
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class RecipeArguments(BudgetedArguments):
     sft_weight: float = field(default=0.0, metadata={"help": "Weight of f, of first positions alone."})
     judged_weight: float = field(default=1.0, metadata={"help": "Weight of judged decisions."})
     reduction: Reduction = field(default="mean", metadata={"help": "Over steps: sum, or mean."})
-    learning_rate: float = field(default=3e-4, metadata={"help": "Rate of judged decisions."})
+    learning_rate: float = field(default=4.5e-4, metadata={"help": "Rate of judged decisions."})
     weight_decay: float = field(default=0.0, metadata={"help": "Weight decay, of all arms."})
 
     def __post_init__(self) -> None:
