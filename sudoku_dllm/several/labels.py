@@ -48,7 +48,7 @@ def _nearest(boards: Board, pattern: Board, *, in_order: bool) -> Board:
     return answers
 
 
-@numba.njit(cache=True)
+@numba.njit
 def _search(
     board: Board, pattern: Board, peers: NDArray[np.int64], size: int, in_order: bool, answer: Board
 ) -> bool:  # pragma: no cover - compiled
@@ -110,7 +110,7 @@ def _search(
     return found
 
 
-@numba.njit(cache=True)
+@numba.njit
 def _can_be_nearer(
     grid: Board, pattern: Board, counts: NDArray[np.int64], size: int, best: int
 ) -> bool:  # pragma: no cover - compiled

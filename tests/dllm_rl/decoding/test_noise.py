@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dllm_rl.decoding.noise import inverse_cdf, puzzle_noise
+from dllm_rl.decoding.noise import inverse_cdf, inverse_cdf_at, puzzle_noise
 
 BELOW_ONE = float(np.nextafter(1.0, 0.0))
 UNIFORMS = st.floats(0, BELOW_ONE) | st.sampled_from([0.0, 5e-324, 2.0**-53, 0.5, BELOW_ONE])
@@ -40,6 +40,22 @@ def test_a_large_vocabulary_is_drawn_exactly() -> None:
     wanted = torch.tensor([0, 1, count // 3, count - 2, count - 1])
     uniforms = (wanted.double() + 0.5) / count
     assert torch.equal(inverse_cdf(torch.zeros(len(wanted), count), uniforms), wanted)
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 10**6))
+def test_many_draws_from_few_rows_are_those_of_each_row(rows: int, columns: int, seed: int) -> None:
+    """Where a uniform is not within rounding of a sum; an index of probability 0 is drawn by neither."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.randn((rows, columns), generator=generator)
+    weights[torch.rand((rows, columns), generator=generator) < 0.3] = -torch.inf
+    weights[:, 0] = weights[:, 0].clamp_min(-5.0)
+    at = torch.randint(rows, (50,), generator=generator)
+    uniforms = torch.rand(50, dtype=torch.float64, generator=generator)
+    found, expected = inverse_cdf_at(weights, at, uniforms), inverse_cdf(weights[at], uniforms)
+    sums = weights.double().softmax(1).cumsum(1)[at]
+    near = ((sums - uniforms[:, None]).abs() < 1e-9).any(1)
+    assert torch.equal(found[~near], expected[~near])
+    assert bool((weights[at, found] > -torch.inf).all())
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])

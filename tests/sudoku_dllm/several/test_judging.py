@@ -1,0 +1,92 @@
+"""What is counted of a decode, by hand and by a slow loop."""
+
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dllm_rl import Decoding, decode
+from sudoku_dllm.several.judging import Judged, diversity, judge, judged, judged_in, relabeled, save_judged
+from sudoku_dllm.trials import Records, write_job
+from sudoku_env.board import conflicts, geometry
+from sudoku_env.generator import generate
+from sudoku_env.logic import definite_cells
+from sudoku_env.solver import completable
+from tests.dllm_rl.helpers.tiny_training import prefilled, sudoku_task, warm_model
+
+
+@pytest.fixture(scope="module")
+def problems():  # type: ignore[no-untyped-def]
+    boards = generate(12, size=4, clues=(2, 8), answers="any", seed=2).boards
+    return sudoku_task(with_tail=True, tail="prefill").batch(prefilled(boards, answers="any"))
+
+
+@pytest.mark.parametrize("cells", [1, 3])
+def test_the_counts_are_those_of_a_slow_loop(problems, cells: int) -> None:  # type: ignore[no-untyped-def]
+    record = decode(warm_model(), problems, Decoding("margin", tokens_per_step=cells))
+    found = judged(record)
+    places = list(problems.layout.cell_positions)
+    peers = [set(row.tolist()) for row in geometry(4).peers]
+    for row in range(len(problems)):
+        states = problems.boards(record.states_of(row))
+        live = joint = pairs = peer_pairs = filled = definite = 0
+        peer_floor = definite_floor = 0.0
+        for step, (before, after) in enumerate(pairwise(states)):
+            if not completable(before[None])[0] or live > joint:
+                continue  # what is no digit leaves a blank that cannot be filled any more
+            chosen = [cell for cell, place in enumerate(places) if int(record.step_of[row, place]) == step]
+            open_ = [cell for cell in range(16) if not before[cell]]
+            forced = [cell for cell in open_ if definite_cells(before[None], "backbone")[0, cell]]
+            together, all_pairs = list(combinations(chosen, 2)), list(combinations(open_, 2))
+            live += 1
+            joint += bool(completable(after[None])[0] and all(after[cell] for cell in chosen))
+            pairs += len(together)
+            peer_pairs += sum(other in peers[cell] for cell, other in together)
+            share = sum(other in peers[cell] for cell, other in all_pairs) / max(1, len(all_pairs))
+            peer_floor += len(together) * share
+            filled += len(chosen)
+            definite += len({*chosen} & {*forced})
+            definite_floor += len(chosen) * len(forced) / len(open_)
+        counted = [getattr(found, name)[row] for name in ("live", "joint", "pairs", "peer_pairs", "filled", "definite")]
+        assert counted == [live, joint, pairs, peer_pairs, filled, definite]
+        assert found.peer_floor[row] == pytest.approx(peer_floor, rel=1e-5)
+        assert found.definite_floor[row] == pytest.approx(definite_floor, rel=1e-5)
+        assert found.passes[row] == len(states) - 1
+        assert found.valid[row] == (states[-1].all() and not conflicts(states[-1:]).any())
+    if cells == 1:
+        assert not found.pairs.any()
+
+
+def test_peers_are_never_filled_together_where_they_are_excluded(problems) -> None:  # type: ignore[no-untyped-def]
+    free = judge(warm_model(), problems, 4)
+    apart = judge(warm_model(), problems, 4, exclude_peers=True)
+    assert free.peer_pairs.sum() > 0 == apart.peer_pairs.sum() and (apart.passes >= free.passes).all()
+
+
+def test_what_is_saved_is_read_again(problems, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    found = {(k, way): judge(warm_model(), problems, k, exclude_peers=way) for k, way in ((2, False), (4, True))}
+    folder = tmp_path / "arm" / "seed0"
+    write_job(folder, {}, {})
+    save_judged(folder, found)
+    read = judged_in(Records(tmp_path).outcomes("arm/seed0"))
+    assert read.keys() == found.keys()
+    for key, one in found.items():
+        for name in Judged.__dataclass_fields__:
+            assert np.array_equal(getattr(read[key], name), getattr(one, name))
+
+
+def test_grids_that_differ_by_their_digits_are_one_pattern() -> None:
+    grid = np.array([2, 1, 4, 3, 4, 3, 2, 1, 1, 2, 3, 4, 3, 4, 1, 2], np.uint8)
+    other = np.array([0, 3, 1, 4, 2], np.uint8)[grid]
+    assert relabeled(grid).tolist()[:4] == [1, 2, 3, 4] and np.array_equal(relabeled(grid), relabeled(other))
+    assert not np.array_equal(relabeled(grid), relabeled(np.roll(grid, 4)))
+
+
+def test_diversity_counts_valid_grids() -> None:
+    empty = sudoku_task(with_tail=True, tail="prefill").batch(prefilled(np.zeros((1, 16), np.uint8), answers="any"))
+    found = diversity(warm_model(), empty, 1, 40, seed=0)
+    assert 0 <= found["patterns"] <= found["distinct"] <= round(40 * found["valid"]) <= 40
+    assert found == diversity(warm_model(), empty, 1, 40, seed=0)
+    assert torch.is_grad_enabled()

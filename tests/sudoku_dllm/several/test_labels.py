@@ -1,0 +1,65 @@
+"""One completion of each board by a rule, against all of them."""
+
+import numpy as np
+import pytest
+
+from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
+from sudoku_env.board import Board
+from sudoku_env.generator import generate
+from sudoku_env.solver import solve_batch
+
+
+@pytest.fixture(scope="module")
+def grids() -> Board:
+    """All 288 grids of 4×4."""
+    return solve_all(np.zeros(16, np.uint8))
+
+
+def solve_all(board: Board) -> Board:
+    """All completions, by trying the digits of the first blank cell."""
+    if not solve_batch(board[None])[1][0]:
+        return np.zeros((0, len(board)), np.uint8)
+    if board.all():
+        return board[None]
+    cell = int(np.flatnonzero(board == 0)[0])
+    rest = []
+    for digit in range(1, int(len(board) ** 0.5) + 1):
+        board = board.copy()
+        board[cell] = digit
+        rest.append(solve_all(board))
+    return np.concatenate(rest)
+
+
+def test_each_label_is_what_enumeration_says(grids: Board) -> None:
+    assert len(grids) == 288
+    boards = generate(60, size=4, clues=(0, 6), answers="any", seed=7).boards
+    pattern = min(grids.tolist())
+    for board, first, least, nearest in zip(
+        boards, solver_answer(boards), least_answer(boards), nearest_answer(boards), strict=True
+    ):
+        completions = grids[((board == 0) | (grids == board)).all(1)]
+        distances = (completions != pattern).sum(1)
+        assert first.tolist() in completions.tolist()
+        assert least.tolist() == min(completions.tolist())
+        assert nearest.tolist() in completions.tolist() and (nearest != pattern).sum() == distances.min()
+
+
+def test_a_board_of_6x6_has_no_nearer_completion_among_many(grids: Board) -> None:
+    boards = generate(20, size=6, clues=(18, 22), answers="any", seed=1).boards
+    pattern = least_answer(np.zeros((1, 36), np.uint8))[0]
+    found = nearest_answer(boards)
+    for board, nearest in zip(boards, found, strict=True):
+        completions = solve_all(board)
+        assert nearest.tolist() in completions.tolist()
+        assert (nearest != pattern).sum() == (completions != pattern).sum(1).min()
+    assert np.array_equal(found, nearest_answer(boards))
+
+
+def test_a_board_without_a_completion_is_named() -> None:
+    board = np.zeros((1, 16), np.uint8)
+    board[0, :2] = 1
+    with pytest.raises(ValueError, match="the board 1100000000000000 has no completion"):
+        least_answer(board)
+    board = np.array([[1, 2, 3, 0, 0, 0, 0, 4, *[0] * 8]], np.uint8)
+    with pytest.raises(ValueError, match="has no completion"):
+        nearest_answer(board)
