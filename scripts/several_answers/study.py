@@ -24,8 +24,8 @@ Made by `python -m scripts.several_answers.study`; do not edit.
 
 A board with few clues has many completions, and each is right. A model that matches them has the right marginals, and
 yet the cells that one pass fills clash, as none sees the others: [ceilings.md](ceilings.md) counts what is left. More
-random grids cannot mend that. Three things can: a label that settles on one completion of each board, where somebody has
-one; a rule of the game at decoding, never to fill two peers in one pass; or a reward.
+random grids cannot mend that. Three things can: a label that settles on one completion of each board, where somebody
+has one; a rule of the game at decoding, never to fill two peers in one pass; or a reward.
 
 {finding}
 
@@ -36,8 +36,8 @@ one; a rule of the game at decoding, never to fill two peers in one pass; or a r
 - **Boards**: 6×6 with 1 to 8 clues, each number as likely, cells of a uniform random grid; 20,000 to train on, others
   for each seed, and 400 held out, none of which is trained on. *Valid* is a full grid without a clash that keeps the
   clues. Decoding is greedy by margin, nothing is drawn.
-- **Start**: `llada-sudoku6x6-converged`, 0.2M parameters, which has seen boards with one answer alone. It writes the end
-  token into cells of nearly blank boards, so it completes fewer than any training from it.
+- **Start**: `llada-sudoku6x6-converged`, 0.2M parameters, which has seen boards with one answer alone. It writes the
+  end token into cells of nearly blank boards, so it completes fewer than any training from it.
 - **Arms**, each as many updates as cost 200 CPU seconds: masked-diffusion SFT on the *random grids* that the boards were
   taken from; SFT on the *solver's first completion* of each board; SFT on the start's *own valid decodes* of 1,500
   boards, one cell a pass (decoding them counts); the *cross-entropy at visited states*, which has the roll-outs of

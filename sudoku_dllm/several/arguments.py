@@ -11,9 +11,7 @@ LABELS = ("sft", "sft_canonical", "sft_least", "sft_nearest")
 PARTS = ("judged", "judged_positions", "judged_tokens")
 ARMS = (*LABELS, "sft_own", "ce", "policy_gradient", *PARTS)
 UPDATES = (
-    dict.fromkeys(LABELS, 1330)
-    | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210}
-    | dict.fromkeys(PARTS, 3210)
+    dict.fromkeys(LABELS, 1330) | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210} | dict.fromkeys(PARTS, 3210)
 )
 """Updates that cost each arm as much, about `REFERENCE_SECONDS` of CPU time on one core of an AMD EPYC with AVX-512:
 with `--train_seconds 120` SFT made 794 to 810, own decodes 885 (to which the 19 s come in which they are decoded), the

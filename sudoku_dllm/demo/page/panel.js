@@ -56,7 +56,8 @@ export class Panel {
     const followed = filled.filter((reason) => reason.definite).length;
     const [good, bad] = solution ? [" Solved.", " Not solved."] : [" A valid grid.", " No valid grid."];
     const end = passes === steps.length && run.done ? (run.solved(board) ? good : bad) : "";
-    const faults = solution ? `${errors.length} wrong` : `${[...clashesAfter(board, new Map())].length} clash`;
+    const blanks = errors.length ? `, ${errors.length} got no digit` : "";
+    const faults = solution ? `${errors.length} wrong` : `${clashes(board).size} clash${blanks}`;
     const behind = filled.length < run.filled(passes) ? ` (and ${run.filled(passes) - filled.length} tokens behind the grid)` : "";
     this.passes.textContent =
       run.fault ||

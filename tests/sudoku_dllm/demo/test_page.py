@@ -163,7 +163,8 @@ def test_an_ambiguous_board_shows_clashes_and_counts_valid_grids(browser: Any, a
       grid: [...panel.querySelectorAll('[data-cell]')].map((cell) => Number(cell.textContent) || 0),
       wrong: [...panel.querySelectorAll('[data-cell].wrong')].map((cell) => Number(cell.dataset.cell)),
       said: panel.querySelector('.passes').textContent }))"""
-    with visit(browser, address, f"#puzzle={'.' * 36}&model={MODELS[0]}&other={MODELS[1]}&tokens=9&step=36") as page:
+    ways = {"puzzle": "." * 36, "model": MODELS[0], "other": MODELS[1], "tokens": 9, "step": 36, "strategy": "policy"}
+    with visit(browser, address, f"#{urlencode(ways)}") as page:
         valid = [0, 0]
         for total in (1, 2, 3):
             wait_for_decodes(page, 2)
@@ -175,7 +176,10 @@ def test_an_ambiguous_board_shows_clashes_and_counts_valid_grids(browser: Any, a
                 clash = np.flatnonzero(conflicts(board[None])[0])
                 good = bool(board.all()) and not len(clash)
                 valid[at] += good
-                assert panel["wrong"] == clash.tolist() and f"{len(clash)} clash." in panel["said"]
+                blank = np.flatnonzero(board == 0)
+                assert panel["wrong"] == sorted([*clash.tolist(), *blank.tolist()])
+                told = f"{len(clash)} clash" + (f", {len(blank)} got no digit." if len(blank) else ".")
+                assert told in panel["said"]
                 assert (" A valid grid." if good else " No valid grid.") in panel["said"]
                 assert total == 1 or f"Of {total} decodes {valid[at]} are valid." in panel["said"]
             page.locator("#another").click()
