@@ -38,8 +38,8 @@ has one; a rule of the game at decoding, never to fill two peers in one pass; or
   clues. Decoding is greedy by margin, nothing is drawn.
 - **Start**: `llada-sudoku6x6-converged`, 0.2M parameters, which has seen boards with one answer alone. It writes the
   end token into cells of nearly blank boards, so it completes fewer than any training from it.
-- **Arms**, each as many updates as cost 200 CPU seconds: masked-diffusion SFT on the *random grids* that the boards were
-  taken from; SFT on the *solver's first completion* of each board; SFT on the start's *own valid decodes* of 1,500
+- **Arms**, each as many updates as cost 200 CPU seconds: masked-diffusion SFT on the *random grids* that the boards
+  were taken from; SFT on the *solver's first completion* of each board; SFT on the start's *own valid decodes* of 1,500
   boards, one cell a pass (decoding them counts); the *cross-entropy at visited states*, which has the roll-outs of
   judged decisions and for a label the solver's first completion of each state; the *group-relative policy gradient*
   of whole trajectories, groups of 16; and [*judged decisions*](objective.md#judged-decisions), four cells a decision,
