@@ -37,14 +37,13 @@ from dllm_rl import (
     SftArguments,
     SftDataset,
     SftTrainer,
-    Strategy,
     UnmaskArguments,
     UnmaskBatch,
     UnmaskTask,
     UnmaskTrainer,
     decode,
 )
-from dllm_rl.policy import PolicyConfig, StateScores
+from dllm_rl.policy import PolicyConfig
 
 SIZE, CELLS = 4, 16
 MASK, ROWS = SIZE, range(SIZE + 1, 2 * SIZE + 1)  # tokens; those of the symbols are 0 to 3, each row has a marker
@@ -92,6 +91,13 @@ class LatinBatch(UnmaskBatch):
     def completable(self, responses: Tensor, of: Tensor) -> Tensor:
         """Whether some square agrees with what is written, bool `(N,)`."""
         return agreeing(responses[:, PLACES]).any(1)
+
+    def peers(self) -> Tensor:
+        """The cells of one row or column, bool `(20, 20)`."""
+        row, column = (part.expand(CELLS, -1) for part in (torch.arange(CELLS) // SIZE, torch.arange(CELLS) % SIZE))
+        found = torch.zeros(CELLS + SIZE, CELLS + SIZE, dtype=torch.bool)
+        found[PLACES[:, None], PLACES] = ((row == row.T) | (column == column.T)) & ~torch.eye(CELLS).bool()
+        return found
 
     def definite(self, responses: Tensor, of: Tensor) -> Tensor:
         """No position: judged decisions ask for none."""
@@ -148,20 +154,6 @@ def counts(input_ids: Tensor) -> Tensor:
     return found
 
 
-def apart(scores: StateScores, definite: Tensor) -> Tensor:
-    """The margins of the cells that are taken one after the other if none may share a row or column with another."""
-    cells = torch.arange(CELLS)
-    row, column = cells // SIZE, cells % SIZE
-    closed = torch.zeros(CELLS + SIZE, CELLS + SIZE, dtype=torch.bool)
-    closed[PLACES[:, None], PLACES] = (row[:, None] == row) | (column[:, None] == column)
-    left, kept, states = scores.margins, torch.full_like(scores.margins, -torch.inf), torch.arange(len(definite))
-    for _ in range(SIZE):
-        best = left.argmax(1)
-        kept[states, best] = torch.maximum(kept[states, best], left[states, best])
-        left = left.masked_fill(closed[best], -torch.inf)
-    return kept
-
-
 class Ideal(nn.Module):
     """A model that matches the data perfectly: the marginals of a random answer. Equal ones are ranked at random.
 
@@ -196,7 +188,7 @@ class Lab:
         seed: Of weights, batches and draws.
         passes: Positions that a pass fills, when it is measured.
         cells: Positions that a judged decision fills.
-        no_peers: A strategy that keeps apart what constrains each other, or None.
+        no_peers: Whether it is measured without peers in a pass too.
     """
 
     def __init__(
@@ -208,7 +200,7 @@ class Lab:
         *,
         passes: Sequence[int],
         cells: int,
-        no_peers: Strategy | None = None,
+        no_peers: bool = False,
     ) -> None:
         self.task, self.test, self.empty, self.seed = task, test, empty, seed
         self.passes, self.cells, self.no_peers = passes, cells, no_peers
@@ -250,8 +242,9 @@ class Lab:
     def row(self, model: nn.Module) -> list[float]:
         """Per cent valid by cells a pass, and with peers kept apart; valid and different ones of 200 drawn answers."""
         shares = [self._valid(model, self.test, Decoding("margin", tokens_per_step=k))[0] for k in self.passes]
-        if self.no_peers is not None:
-            shares += [self._valid(model, self.test, Decoding(self.no_peers, tokens_per_step=k))[0] for k in (2, 4)]
+        if self.no_peers:
+            apart = [Decoding("margin", tokens_per_step=k, exclude_peers=True) for k in (2, 4)]
+            shares += [self._valid(model, self.test, how)[0] for how in apart]
         drawn = Decoding("policy", tokens_per_step=self.cells, policy=PolicyConfig(0.5, 1.0))
         share, different = self._valid(model, [self.empty] * 200, drawn)
         return [*(100 * value for value in (*shares, share)), different]
@@ -343,8 +336,8 @@ def main() -> None:
     for seed in given.seeds:
         test = draw_boards(given.test_problems, (2, 5), seed=2 * seed + 1)
         train = draw_boards(given.problems, (0, 5), seed=2 * seed, exclude=test)
-        empty, no_peers = ([MASK] * CELLS, squares()[0].tolist()), Strategy("no_peers", apart)
-        lab = Lab(LatinTask(), test, empty, seed, passes=passes, cells=4, no_peers=no_peers)
+        empty = [MASK] * CELLS, squares()[0].tolist()
+        lab = Lab(LatinTask(), test, empty, seed, passes=passes, cells=4, no_peers=True)
         start = lab.new_model(2 * SIZE + 1)
         lab.supervised(start, train, given.start)
         ideal = {"perfect marginals": [float("nan"), *lab.row(Ideal(counts))]}

@@ -102,19 +102,11 @@ def test_ideal_models_know_how_often_each_token_stands_where(latin: ModuleType, 
     assert torch.equal(found, 120 - torch.eye(6, dtype=torch.double))
 
 
-def test_cells_that_are_kept_apart_share_no_row_or_column(latin: ModuleType) -> None:
-    generator = torch.Generator().manual_seed(1)
-    margins = torch.full((20, 20), -torch.inf)
-    margins[:, latin.PLACES] = torch.rand(20, 16, generator=generator)
-    scores = latin.StateScores(margins, margins.long(), margins, margins)
-    kept = latin.apart(scores, torch.zeros_like(margins, dtype=torch.bool))[:, latin.PLACES]
-    best = margins[:, latin.PLACES].argmax(1)
-    for row, first in zip(kept.isfinite(), best, strict=True):
-        cells = row.nonzero().squeeze(1)
-        assert bool(row[first])
-        assert len((cells // 4).unique()) == len((cells % 4).unique()) == len(cells)
-        closed = (torch.arange(16)[:, None] // 4 == cells // 4) | (torch.arange(16)[:, None] % 4 == cells % 4)
-        assert bool(closed.any(1).all())  # nothing more could be taken
+def test_peers_share_a_row_or_a_column(latin: ModuleType) -> None:
+    peers, places = latin.LatinTask().batch([([4] * 16, [4] * 16)]).peers(), latin.PLACES.tolist()
+    for (i, one), (j, other) in itertools.product(enumerate(places), repeat=2):
+        assert bool(peers[one, other]) == (i != j and (i // 4 == j // 4 or i % 4 == j % 4))
+    assert int(peers.sum()) == 16 * 6
 
 
 def gradients(latin: ModuleType, problems: UnmaskBatch) -> list[Tensor]:
