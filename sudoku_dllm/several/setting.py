@@ -8,13 +8,13 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from dllm_rl.models.folder import named_model
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
+from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_env.board import Board
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 
-RESPONSE_LENGTH = {4: 24, 6: 40, 9: 90}
 TEMPLATE = "compact"
 
 
@@ -81,8 +81,9 @@ class Setting:
 
     def filled(self, boards: Board) -> list[PreFilled]:
         """Boards as prompts of which any valid completion is an answer."""
-        length = RESPONSE_LENGTH[self.script.size]
         prompts = [build_prompt(board, TEMPLATE) for board in boards]
+        shortest = shortest_answer(self.tokenizer, prompts[0], self.script.size, answers="any")
+        length = len(shortest.token_ids) - shortest.layout.prompt_length
         return [pre_fill(prompt, self.tokenizer, length, answers="any") for prompt in prompts]
 
     def batch(self, boards: Board, answers: Board | None = None) -> PuzzleBatch:
