@@ -28,6 +28,7 @@ from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.quiet import quiet_libraries
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import Arms
+from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.report import Outcomes, closing_line, closing_text, draw, plan, write_table
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE, recorded
@@ -76,4 +77,6 @@ def report(setting: Setting, run: Path, jobs: list[Job]) -> None:
     write_table(outcomes, run / "table.csv")
     print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
     draw(outcomes, run / "valid.png")
+    for job in jobs:
+        write_card(outcomes, job, run)
     print(f"\nRun folder: {run} (table.csv, valid.png; a folder for each arm)")

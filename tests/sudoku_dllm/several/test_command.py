@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import ModelCard
 
 from dllm_rl import Decoding, rollout
 from dllm_rl.policy import PolicyConfig
@@ -49,7 +50,8 @@ def test_every_arm_is_trained_and_judged(folder: Path) -> None:
     with (folder / "table.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["arm"] for row in rows} == {"base", *ARMS} and len(rows) == (1 + len(ARMS)) * 2 * 2
-    assert all(int(row["updates"]) == (0 if row["arm"] == "base" else 3) for row in rows)
+    updates = {"base": 0} | {arm: max(1, round(3 * UPDATES[arm] / UPDATES["judged"])) for arm in ARMS}
+    assert all(int(row["updates"]) == updates[row["arm"]] for row in rows)
     at_nine = [row for row in rows if row["cells_a_pass"] == "9"]
     free, apart = (
         {row["arm"]: float(row["forward_passes"]) for row in at_nine if row["exclude_peers"] == way}
@@ -59,8 +61,13 @@ def test_every_arm_is_trained_and_judged(folder: Path) -> None:
     assert (folder / "valid.png").stat().st_size
     for arm in ARMS:
         result = json.loads((folder / arm / "seed42" / "result.json").read_text())
-        assert result["updates"] == 3 and 0 <= result["empty_board"]["valid"] <= 1
+        assert result["updates"] == updates[arm] and 0 <= result["empty_board"]["valid"] <= 1
         assert (folder / arm / "seed42" / "model" / "model.safetensors").is_file()
+        card = ModelCard.load(folder / arm / "seed42" / "model" / "README.md")
+        assert [round(one.metric_value, 1) for one in card.data.eval_results] == [
+            round(100 * float(row["valid"]), 1) for row in rows if row["arm"] == arm and row["exclude_peers"] == "False"
+        ]
+        assert TITLES[arm] in card.text and f"arm `{arm}`" in card.text
 
 
 def test_an_ended_run_prints_its_tables_again(
