@@ -27,7 +27,7 @@ from llm_rl.training.budget import UNLIMITED_STEPS, Budget
 from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import LABELS, UPDATES, RecipeArguments
-from sudoku_dllm.several.judging import diversity, judge, save_judged
+from sudoku_dllm.several.judging import Judged, diversity, judge, save_judged
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
@@ -218,7 +218,7 @@ class Arms:
         # All boards at each number of cells a pass, with and without peers; then many decodes of the empty board.
         ways = [(k, exclude) for exclude in (False, True) for k in script.eval_tokens]
         tests = setting.batch(setting.test_boards())
-        judged = {}
+        judged: dict[tuple[int, bool], Judged] = {}
         for number, (k, exclude) in enumerate(ways):
             judging(number / (len(ways) + 1))
             same = k == 1 and exclude  # one cell has no peers in its pass

@@ -75,13 +75,13 @@ def judged(record: Decode) -> Judged:
     places = torch.tensor(puzzles.layout.cell_positions, device=record.step_of.device)
     step_of = record.step_of[:, places].cpu().numpy()  # (N, n²), -1 at clues
     digits, passes = puzzles.boards(record.responses), record.forward_passes.cpu().numpy()
-    found = {name: np.zeros(len(digits)) for name in (item.name for item in fields(Judged))}
+    found: dict[str, Any] = {item.name: np.zeros(len(digits)) for item in fields(Judged)}
     for step in range(int(passes.max(initial=0))):
         rows = np.flatnonzero(passes > step)
         for name, values in _of_pass(digits[rows], step_of[rows], step).items():
             found[name][rows] += values
     found |= {"valid": _completable(digits, np.ones(digits.shape, bool)), "passes": passes}
-    kinds = dict.fromkeys(("peer_floor", "definite_floor"), np.float32) | {"valid": np.bool_}
+    kinds: dict[str, Any] = {"valid": np.bool_, "peer_floor": np.float32, "definite_floor": np.float32}
     return Judged(**{name: values.astype(kinds.get(name, np.int64)) for name, values in found.items()})
 
 

@@ -210,7 +210,7 @@ JUDGING_SECONDS = 45
 
 def closing_text(outcomes: Outcomes) -> str:
     """The tables of valid grids, the comparisons with the leader, and what a pass at the trained k is like."""
-    script, leader = outcomes.script, outcomes.leader
+    leader, steps = outcomes.leader, outcomes.script.eval_tokens
     parts = [_valid_text(outcomes, exclude_peers=False), _valid_text(outcomes, exclude_peers=True)]
     width = max(map(len, outcomes.arms))
     if others := [arm for arm in outcomes.arms if arm != leader]:
@@ -218,12 +218,11 @@ def closing_text(outcomes: Outcomes) -> str:
             f"{leader} minus …, in points by cells a pass (95 % over boards; with several seeds also over seeds)"
         )
         for arm in others:
-            found = [outcomes.difference(leader, arm, k, exclude_peers=False) for k in script.eval_tokens]
-            each = [f"{k}: {one.points()}" for k, one in zip(script.eval_tokens, found, strict=True)]
+            each = [f"{k}: {outcomes.difference(leader, arm, k, exclude_peers=False).points()}" for k in steps]
             parts.append(f"  {arm.ljust(width)}  " + "   ".join(each))
     if outcomes.controls:
         parts.append(f"{leader} minus the best control, each control decoded the better way of the two")
-        for k in script.eval_tokens:
+        for k in steps:
             arm, exclude = outcomes.best_control(k)
             found = outcomes.difference(leader, arm, k, exclude_peers=exclude)
             parts.append(f"  {k}: {found.points()}  ({arm}{', no peers' * exclude})")

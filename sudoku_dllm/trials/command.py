@@ -3,7 +3,7 @@
 import json
 import shlex
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from llm_rl.training.command_line import INTERRUPTED, fail, on_command_line
@@ -43,7 +43,7 @@ def carry_out(
     processes: int,
     *,
     resume: bool,
-    plan: Callable[[Collection[Job]], str],
+    plan: Callable[[list[Job]], str],
     report: Callable[[], None],
 ) -> None:
     """Run the jobs that have no result yet, then report; a stop ends the program with the command that goes on.
