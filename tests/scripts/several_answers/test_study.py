@@ -25,7 +25,8 @@ def test_ceilings_are_those_of_their_page() -> None:
     table = page[page.index("## 6×6, 1–8 clues") :].split("\n## ")[0]
     for order, name in (("margin", "free"), ("margin, no peers", "no peers")):
         (row,) = (line for line in table.splitlines() if line.startswith(f"| {order} | most probable |"))
-        assert [float(cell.split()[0]) for cell in row.split("|")[3:-1]] == list(CEILINGS[name].values())  # type: ignore[union-attr,attr-defined]
+        shown = [float(cell.split()[0]) for cell in row.split("|")[3:-1]]
+        assert shown == [*CEILINGS[name].values()]  # type: ignore[union-attr,attr-defined]
 
 
 def test_intervals_by_hand() -> None:
