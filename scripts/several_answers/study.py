@@ -45,8 +45,8 @@ FINDING
   of whole trajectories, groups of 16; and [*judged decisions*](objective.md#judged-decisions), four cells a decision,
   32 decisions judged at each state, log F, with the gradient of positions and tokens, or of one of them alone.
 - **Rates** were chosen on other boards (`--test_seed 0`), one seed, 120 CPU seconds, of two or three each, by what the
-  better way of decoding gives at four cells: judged decisions 4.5e-4, the solver's completion 2e-3, own decodes, visited
-  states and random grids 1e-3, the policy gradient 1e-4 ([log.md](log.md)).
+  better way of decoding gives at four cells: judged decisions 4.5e-4, the solver's completion 2e-3, own decodes,
+  visited states and random grids 1e-3, the policy gradient 1e-4 ([log.md](log.md)).
 - **Intervals**: [over boards] [over seeds], 95 %, in points, paired by board and seed; bold where neither holds 0.
 - The *ceiling* is what a model with exactly the marginals of random grids completes.
 """
