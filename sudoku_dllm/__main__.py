@@ -18,7 +18,10 @@ COMMANDS = {
     ),
     "decode": ("sudoku_dllm.decoding", "watch a masked-diffusion model fill a puzzle"),
     "replay": ("sudoku_dllm.replaying", "play the decodes that a run has kept, in the terminal"),
-    "train": ("sudoku_dllm.several.command", "a small LLaDA taught to fill many cells a pass, in several ways at equal cost"),
+    "train": (
+        "sudoku_dllm.several.command",
+        "a small LLaDA taught to fill many cells a pass, in several ways at equal cost",
+    ),
     "demo": ("sudoku_dllm.demo.command", "a page where models solve Sudoku in the browser"),
 }
 """Module of each command, and what it does. A module has `add_NAME(parser)` and `NAME(args)` for its commands; that of
