@@ -27,10 +27,10 @@ yet the cells that one pass fills clash, as none sees the others: [ceilings.md](
 random grids cannot mend that. Three things can: a label that settles on one completion of each board, where somebody
 has one; a rule of the game at decoding, never to fill two peers in one pass; or a reward.
 
-- **Four cells a pass: 55 % of the boards, where SFT on random grids completes 5 %**, its ceiling 7 %. No answer is shown:
-  a solver only says what can still be completed. One cell a pass is as good as before (94 %, SFT 90 %).
-- **Against a canonical label the reward is worth 7 points at four and at six cells**, both intervals clear of zero, when
-  both are decoded freely, and 18 points against the same label at the states that the policy visits.
+- **Four cells a pass: 55 % of the boards, where SFT on random grids completes 5 %**, its ceiling 7 %. No answer is
+  shown: a solver only says what can still be completed. One cell a pass is as good as before (94 %, SFT 90 %).
+- **Against a canonical label the reward is worth 7 points at four and at six cells**, both intervals clear of zero,
+  when both are decoded freely, and 18 points against the same label at the states that the policy visits.
 - **What needs no training comes closest.** Where no pass fills two peers, the two labels reach 50 % at four cells, 4
   points less than judged decisions do freely (over seeds the interval holds zero), in 9 passes instead of 8. At two
   cells labels without peers are ahead by 7 points. At nine, where at most six cells go together, they are ahead by 6 in

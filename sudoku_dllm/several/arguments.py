@@ -32,7 +32,7 @@ class ScriptArguments(ComparisonArguments):
         default="llada-sudoku6x6-converged", metadata=ComparisonArguments.__dataclass_fields__["model"].metadata
     )
     arms: list[str] = field(
-        default_factory=lambda: ["sft", "sft_canonical", "policy_gradient", "judged"],
+        default_factory=lambda: ["sft", "sft_canonical", "ce", "judged"],
         metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
     )
     size: int = field(default=6, metadata={"help": "Size of the boards; the model must know its tokens."})
