@@ -32,6 +32,7 @@ def test_ceilings_are_those_of_their_page() -> None:
 def test_intervals_by_hand() -> None:
     both = Estimate(0.1, (0.05, 0.15), (0.02, 0.18), (0.1, 0.1))
     assert interval(both) == "**+10.0** [+5.0, +15.0] [+2.0, +18.0]"
+    assert interval(Estimate(0.1, (0.05, 0.15), None, (0.1,))) == "+10.0 [+5.0, +15.0]"
     assert interval(Estimate(0.1, (0.05, 0.15), (-0.02, 0.22), (0.1, 0.1))) == "+10.0 [+5.0, +15.0] [-2.0, +22.0]"
 
 
