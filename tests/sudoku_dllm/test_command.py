@@ -111,8 +111,8 @@ def test_without_torch_the_remedy_is_told(name: str) -> None:
 
 
 def test_shipped_models_are_found_by_name() -> None:
-    arms = [f"llada-sudoku6x6-{arm}" for arm in ("objective", "sft", "sft_definite")]
-    assert shipped_models() == ["llada-sudoku6x6", "llada-sudoku6x6-converged", *arms, "llada-sudoku9x9"]
+    arms = ["converged", "converged-judged", "converged-sft", "objective", "sft", "sft_definite"]
+    assert shipped_models() == ["llada-sudoku6x6", *(f"llada-sudoku6x6-{arm}" for arm in arms), "llada-sudoku9x9"]
     model, tokenizer = load("llada-sudoku6x6")
     assert model.num_parameters() == 218_560 and not model.training and tokenizer.mask_token_id == 2
     with pytest.raises(ValueError, match="there is no model 'llada': choose one of"):

@@ -41,7 +41,8 @@ def test_the_table_of_the_trainers_side_by_side() -> None:
 
 def test_the_results_of_a_study_are_two_files() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
-    studies = ["beyond_singles", "causes", "propagation", "rates", "several_tokens", "signs", "tool_games"]
+    several = ["several_answers", "several_tokens"]
+    studies = ["beyond_singles", "causes", "propagation", "rates", *several, "signs", "tool_games"]
     assert kept <= {f"{name}{file}" for name in studies for file in ("", "/records.jsonl", "/outcomes.npz")}
     for name in studies:
         records = Records(STUDIES / name)
