@@ -37,8 +37,8 @@ has one; a rule of the game at decoding, never to fill two peers in one pass; or
   7 passes instead of 4. Judged decisions gain nothing by that exclusion: they fill peers in one pass as often as chance
   would, and make them agree.
 - **It is the order that learns**: with the gradient of the positions alone, which moves the digits only as far as their
-  margins say which cells to fill, all but 2 points are there. Without it 18 points are lost at four cells and 23 at one,
-  both intervals clear of zero.
+  margins say which cells to fill, all but 2 points are there. Without it 18 points are lost at four cells and 23 at
+  one, both intervals clear of zero.
 - **The price is variety**: of 200 drawn decodes of the empty board three quarters are valid, but only 21 different; of
   the canonical label's 28 % nearly all are different.
 

@@ -163,9 +163,13 @@ function showAddress() {
   byId("ignored").replaceChildren(element("b", "", "Ignored in the address:"), list);
 }
 
+const compared = new URLSearchParams(byId("comparison").querySelector("a").hash.slice(1));
+byId("comparison").hidden = !["model", "other"].every((key) => models.entries.has(compared.get(key)));
 const blank = () => ".".repeat(board.length);
 const another = () => {
-  change({ strategy: "policy", seed: settings.seed + 1, step: board.length });
+  // Tokens behind the grid are decoded too.
+  const end = Math.max(0, ...runs.map(({ layout }) => layout?.response.length ?? 0));
+  change({ strategy: "policy", seed: settings.seed + 1, step: end });
   fillForm(settings, models);
 };
 const drawn = () => toText(generate(sizeOf(board), Math.random));

@@ -186,6 +186,27 @@ def test_an_ambiguous_board_shows_clashes_and_counts_valid_grids(browser: Any, a
         assert page.locator("#strategy").input_value() == "policy" and page.locator("#seed").input_value() == "3"
 
 
+def test_another_decode_is_shown_to_its_end(browser: Any, address: str) -> None:
+    """At one token a step there are more passes than cells, since the tokens behind the grid are decoded too."""
+    ways = {"puzzle": "." * 36, "model": MODELS[0], "other": MODELS[1], "strategy": "policy"}
+    with visit(browser, address, f"#{urlencode(ways)}") as page:
+        page.locator("#another").click()
+        wait_for_decodes(page, 2)
+        now, steps = page.locator("#passes").inner_text().split(" / ")
+        assert now == steps and int(steps) > 36
+        assert all("alid grid." in said for said in page.locator(".passes").all_inner_texts())
+
+
+def test_a_link_opens_a_blank_board_filled_in_four_passes_by_two_models(browser: Any, address: str) -> None:
+    with visit(browser, address) as page:
+        page.locator("#comparison a").click()
+        wait_for_decodes(page, 2)
+        assert page.locator("#ignored").inner_text() == ""
+        titles = [text.split(",")[0] for text in page.locator(".panel h2").all_inner_texts()]
+        assert titles == ["llada-sudoku6x6-converged-sft", "llada-sudoku6x6-converged-judged"]
+        assert all(text.startswith("4 of 4 forward passes") for text in page.locator(".passes").all_inner_texts())
+
+
 WRONG = {
     "puzzle": ("31.52", "5 cells do not make a board; 16, 36 or 81 do"),
     "model": ("gpt", "it must be one of llada-sudoku6x6"),
