@@ -22,10 +22,9 @@ from llm_rl.training.storage import save_arrays, write_text_whole
 from sudoku_dllm.labels.arguments import UPDATES
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.machine import machine
-from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job, Progress
 from sudoku_dllm.trials.record import OUTCOMES, RESULT
-from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, train_job
+from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, budget_in, train_job
 from sudoku_env.envs.rendering import decode_gif
 
 GIF = "decode.gif"
@@ -93,12 +92,8 @@ def sft_arguments(setting: Setting, arm: str, seed: int, folder: Path) -> SftArg
 
 
 def budget_of(setting: Setting, arm: str) -> Budget | None:
-    """What an arm may spend, updates unless `train_seconds` is given; None for the base."""
-    if arm == BASE:
-        return None
-    if setting.script.train_seconds is None:
-        return Budget("steps", max(1, round(setting.args.max_steps * UPDATES[arm] / UPDATES["objective"])))
-    return Budget("cpu_seconds" if setting.args.use_cpu else "seconds", setting.script.train_seconds)
+    """What an arm may spend; None for the base."""
+    return budget_in(setting.script, setting.args, arm, UPDATES, "objective")
 
 
 def train_arm(

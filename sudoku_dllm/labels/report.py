@@ -11,14 +11,14 @@ import numpy as np
 from dllm_rl.decoding import Evaluation
 from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
-from llm_rl.training.storage import save_figure, write_text_whole
+from llm_rl.training.storage import save_figure
 from sudoku_dllm.labels.arguments import REFERENCE_SECONDS, UPDATES, ScriptArguments
 from sudoku_dllm.labels.arm import budget_of, read_evaluations
 from sudoku_dllm.labels.data import Setting
-from sudoku_dllm.machine import machine
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import RESULT
+from sudoku_dllm.trials.reporting import UNITS
 from sudoku_dllm.trials.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
 from sudoku_env.order import random_order_floor
 
@@ -40,8 +40,6 @@ COLORS = {
     "placebo": "#c9a227",
     "objective": "#d1495b",
 }
-UNITS = {"steps": "updates", "cpu_seconds": "CPU seconds", "seconds": "seconds"}
-"""What a budget counts, in words."""
 THIN = {"lw": 1, "ecolor": "#404040"}
 Key = tuple[str, str, int]
 
@@ -312,14 +310,3 @@ def draw(outcomes: Outcomes, path: Path) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     save_figure(figure, path)
     plt.close(figure)
-
-
-def write_table(outcomes: Outcomes, path: Path) -> None:
-    """Write the long table as CSV, whole or not at all."""
-    write_text_whole(path, outcomes.long_table().to_csv(index=False, float_format="%.6g"))
-
-
-def closing_line(outcomes: Outcomes) -> str:
-    """On what the figures were made."""
-    seeds = sorted({job.seed for job in outcomes.results if job.arm != BASE})
-    return f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}. {machine()}."

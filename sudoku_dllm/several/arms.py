@@ -30,10 +30,9 @@ from sudoku_dllm.several.arguments import LABELS, UPDATES, RecipeArguments
 from sudoku_dllm.several.judging import Judged, diversity, judge, save_judged
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job, Progress
 from sudoku_dllm.trials.record import RESULT
-from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, train_job
+from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, budget_in, train_job
 from sudoku_env.board import Board
 from sudoku_env.solver import completable
 
@@ -172,12 +171,8 @@ def own_answers(model: nn.Module, setting: Setting, boards: Board) -> tuple[Boar
 
 
 def budget_of(setting: Setting, arm: str) -> Budget | None:
-    """What an arm may spend, updates unless `train_seconds` is given; None for the base."""
-    if arm == BASE:
-        return None
-    if setting.script.train_seconds is None:
-        return Budget("steps", max(1, round(setting.args.max_steps * UPDATES[arm] / UPDATES["judged"])))
-    return Budget("cpu_seconds" if setting.args.use_cpu else "seconds", setting.script.train_seconds)
+    """What an arm may spend; None for the base."""
+    return budget_in(setting.script, setting.args, arm, UPDATES, "judged")
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,56 +18,28 @@ The third is another comparison, on puzzles with one answer, which has options o
 
 from pathlib import Path
 
-import torch
-from transformers import AutoConfig, AutoModelForMaskedLM
-
-from dllm_rl.models.folder import check_folder, named_model
-from dllm_rl.models.shipped import unknown
-from llm_rl.training.command_line import USER_ERRORS, fail, need_model, need_reports, parse, user_errors
-from llm_rl.training.output_folder import RunFolder
-from llm_rl.training.quiet import quiet_libraries
+from llm_rl.training.command_line import parse
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import Arms
 from sudoku_dllm.several.card import write_card
-from sudoku_dllm.several.report import Outcomes, closing_line, closing_text, draw, plan, write_table
+from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials.arguments import BASE, recorded
-from sudoku_dllm.trials.command import carry_out, check_same, need_whole_run
-from sudoku_dllm.trials.jobs import Job, default_processes
-from sudoku_env.errors import SudokuError
+from sudoku_dllm.trials.command import compare
+from sudoku_dllm.trials.jobs import Job
+from sudoku_dllm.trials.reporting import closing_line, write_table
 
 
 def main() -> None:
     """Train, judge, report."""
     script, args = parse(ScriptArguments, RecipeArguments, description=__doc__, one_of=("max_steps", "train_seconds"))
-    if script.model == ScriptArguments.model and (problem := unknown(script.model)):
-        fail(problem)
-    need_model("model", script.model)
-    need_reports()
-    need_whole_run(args.resume_from_checkpoint)
-    folder = RunFolder(args, inputs=[script.model])
-    quiet_libraries()
-    with user_errors(*USER_ERRORS, SudokuError, ValueError):
-        if Path(script.model).is_dir():
-            check_folder(Path(script.model))
-        setting = Setting.load(script, args)
-        with torch.device("meta"), named_model(script.model, "model"):  # sizes without weights
-            shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(script.model))
-    resume = args.resume_from_checkpoint is not None
-    run = folder.open(recorded(script, args))
-    if resume:
-        check_same(run, recorded(script, args))
-    seeds = script.seeds or [args.seed]
-    jobs = [Job(BASE, seeds[0]), *(Job(arm, seed) for seed in seeds for arm in script.arms)]
-    processes = default_processes(args.use_cpu) if script.jobs is None else script.jobs
-    carry_out(
-        Arms(setting),
-        run,
-        jobs,
-        processes,
-        resume=resume,
-        plan=lambda left: plan(setting, jobs, left, processes, shape.num_parameters()),
-        report=lambda: report(setting, run, jobs),
+    compare(
+        script,
+        args,
+        inputs=[],
+        load=lambda: Setting.load(script, args),
+        arms=Arms,
+        plan=plan,
+        report=report,
     )
 
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
-from llm_rl.training.storage import save_figure, write_text_whole
-from sudoku_dllm.machine import machine
+from llm_rl.training.storage import save_figure
 from sudoku_dllm.several.arguments import PARTS, REFERENCE_SECONDS, UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import budget_of
 from sudoku_dllm.several.judging import Judged, judged_in
@@ -19,6 +18,7 @@ from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import Records, job_name
+from sudoku_dllm.trials.reporting import UNITS
 from sudoku_dllm.trials.statistics import Estimate, estimate, ratio_contributions
 
 TITLES = {
@@ -53,8 +53,6 @@ COLORS = dict(
         strict=True,
     )
 )
-UNITS = {"steps": "updates", "cpu_seconds": "CPU seconds", "seconds": "seconds"}
-"""What a budget counts, in words."""
 CEILINGS = {
     "size": 6,
     "clues": [1, 8],
@@ -320,14 +318,3 @@ def draw(outcomes: Outcomes, path: Path) -> None:
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     save_figure(figure, path)
     plt.close(figure)
-
-
-def write_table(outcomes: Outcomes, path: Path) -> None:
-    """Write the long table as CSV, whole or not at all."""
-    write_text_whole(path, outcomes.long_table().to_csv(index=False, float_format="%.6g"))
-
-
-def closing_line(outcomes: Outcomes) -> str:
-    """On what the figures were made."""
-    seeds = sorted({job.seed for job in outcomes.results if job.arm != BASE})
-    return f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}. {machine()}."

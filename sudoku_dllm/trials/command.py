@@ -5,11 +5,30 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from llm_rl.training.command_line import INTERRUPTED, fail, on_command_line
-from llm_rl.training.output_folder import LAST, RECORD
-from sudoku_dllm.trials.jobs import Comparison, Job, in_processes, in_this_process
+import torch
+from transformers import AutoConfig, AutoModelForMaskedLM
+
+from dllm_rl.models.folder import check_folder, named_model
+from dllm_rl.models.shipped import unknown
+from llm_rl.training.command_line import (
+    INTERRUPTED,
+    USER_ERRORS,
+    fail,
+    need_model,
+    need_reports,
+    on_command_line,
+    user_errors,
+)
+from llm_rl.training.output_folder import LAST, RECORD, RunFolder
+from llm_rl.training.quiet import quiet_libraries
+from sudoku_dllm.trials.arguments import BASE, BudgetedArguments, ComparisonArguments, recorded
+from sudoku_dllm.trials.jobs import Comparison, Job, default_processes, in_processes, in_this_process
 from sudoku_dllm.trials.record import RESULT
+from sudoku_env.errors import SudokuError
+
+Setting = TypeVar("Setting")
 
 CHANGEABLE = {
     "arms", "seeds", "jobs", "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "resume_with_changes",
@@ -34,6 +53,61 @@ def check_same(run: Path, given: Mapping[str, object]) -> None:
     if changed := sorted(name for name in {*kept, *now} - CHANGEABLE if kept.get(name) != now.get(name)):
         words = ", ".join(f"{name} was {kept.get(name)!r} and is {now.get(name)!r}" for name in changed)
         fail(f"--resume_from_checkpoint: the run in {run} had other arguments: {words}; give the same, or a new folder")
+
+
+def compare(
+    script: ComparisonArguments,
+    args: BudgetedArguments,
+    *,
+    inputs: Sequence[str],
+    load: Callable[[], Setting],
+    arms: Callable[[Setting], Comparison],
+    plan: Callable[[Setting, list[Job], list[Job], int, int], str],
+    report: Callable[[Setting, Path, list[Job]], None],
+) -> None:
+    """What both commands do with their arguments: look at what they name, then train, judge and report.
+
+    Args:
+        script: What is compared.
+        args: The recipe.
+        inputs: What is read beside the model.
+        load: Reads the base and the puzzles.
+        arms: The arms of what was read, as jobs.
+        plan: Given what was read, all jobs, those that are left, how many run at a time and the model's parameters,
+            what will happen.
+        report: Given what was read, the folder and the jobs, called when all have a result.
+    """
+    if script.model == type(script).model and (problem := unknown(script.model)):
+        fail(problem)
+    need_model("model", script.model)
+    need_reports()
+    need_whole_run(args.resume_from_checkpoint)
+    folder = RunFolder(args, inputs=[script.model, *inputs])
+    quiet_libraries()
+    with user_errors(*USER_ERRORS, SudokuError, ValueError):
+        if Path(script.model).is_dir():
+            check_folder(Path(script.model))
+        setting = load()
+        with torch.device("meta"), named_model(script.model, "model"):  # sizes without weights
+            shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(script.model))
+    resume = args.resume_from_checkpoint is not None
+    run = folder.open(recorded(script, args))
+    if resume:
+        check_same(run, recorded(script, args))
+
+    # What is to be done, and how long it takes.
+    seeds = script.seeds or [args.seed]
+    jobs = [Job(BASE, seeds[0]), *(Job(arm, seed) for seed in seeds for arm in script.arms)]
+    processes = default_processes(args.use_cpu) if script.jobs is None else script.jobs
+    carry_out(
+        arms(setting),
+        run,
+        jobs,
+        processes,
+        resume=resume,
+        plan=lambda left: plan(setting, jobs, left, processes, shape.num_parameters()),
+        report=lambda: report(setting, run, jobs),
+    )
 
 
 def carry_out(

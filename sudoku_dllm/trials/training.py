@@ -1,6 +1,6 @@
 """Training an arm to its budget, with metrics, progress and, on the way, a curve."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,30 @@ from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.output_folder import LAST
 from sudoku_dllm.models import record_sizes
+from sudoku_dllm.trials.arguments import BASE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.jobs import Progress
 
 METRICS, CURVE, MODEL = "metrics.jsonl", "curve.jsonl", "model"
 NOTHING_SPENT: dict[str, Any] = {"updates": 0, "puzzles_seen": 0, "cpu_seconds": 0.0, "seconds": 0.0}
+
+
+def budget_in(
+    script: ComparisonArguments, args: BudgetedArguments, arm: str, updates: Mapping[str, int], reference: str
+) -> Budget | None:
+    """What an arm may spend, updates unless `train_seconds` is given; None for the base.
+
+    Args:
+        script: What is compared.
+        args: The recipe, whose `max_steps` are the updates of the reference.
+        arm: Name of the arm.
+        updates: Updates that cost each arm as much.
+        reference: The arm that the recipe is of.
+    """
+    if arm == BASE:
+        return None
+    if script.train_seconds is None:
+        return Budget("steps", max(1, round(args.max_steps * updates[arm] / updates[reference])))
+    return Budget("cpu_seconds" if args.use_cpu else "seconds", script.train_seconds)
 
 
 class ShareSpent(TrainerCallback):
