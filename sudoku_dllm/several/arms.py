@@ -1,6 +1,5 @@
 """The arms: what each is trained on and by, within its budget, and what is kept of it."""
 
-import json
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, fields, replace
@@ -24,14 +23,13 @@ from dllm_rl.terms.values import Values
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.arguments import part_of
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget
-from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import LABELS, UPDATES, RecipeArguments
-from sudoku_dllm.several.judging import Judged, diversity, judge, save_judged
+from sudoku_dllm.several.judging import Judged, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.jobs import Job, Progress
-from sudoku_dllm.trials.record import RESULT
+from sudoku_dllm.trials.record import write_job
 from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, budget_in, train_job
 from sudoku_env.board import Board
 from sudoku_env.solver import completable
@@ -220,6 +218,5 @@ class Arms:
             judged[k, exclude] = judged[k, False] if same else judge(model, tests, k, exclude_peers=exclude)
         empty = setting.batch(np.zeros((1, script.size**2), np.uint8))
         kept = diversity(model, empty, setting.args.tokens_per_step, script.draws, job.seed)
-        save_judged(folder, judged)
         result = {"arm": job.arm, "seed": job.seed, "machine": machine(), **spent, "empty_board": kept}
-        write_text_whole(folder / RESULT, json.dumps(result, indent=2))
+        write_job(folder, result, outcomes_of(judged))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ from torch import nn
 from dllm_rl.decoding import Decode, Decoding, decode
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sudoku import PuzzleBatch
-from llm_rl.training.storage import save_arrays
-from sudoku_dllm.trials.record import OUTCOMES
 from sudoku_env.board import Board, geometry
 from sudoku_env.logic import definite_cells
 from sudoku_env.solver import completable
@@ -152,18 +149,17 @@ def relabeled(grid: Board) -> Board:
     return (1 + np.argsort(np.argsort(first))).astype(np.uint8)[places]
 
 
-def save_judged(folder: Path, found: dict[tuple[int, bool], Judged]) -> None:
-    """Write what was judged, by cells a pass and whether peers were excluded, whole or not at all."""
-    columns = {
+def outcomes_of(found: Mapping[tuple[int, bool], Judged]) -> dict[str, NDArray[Any]]:
+    """What was judged, by cells a pass and whether peers were excluded, as the outcomes of a job (`write_job`)."""
+    return {
         f"{cells}/{'no_peers' if exclude_peers else 'free'}/{item.name}": getattr(each, item.name)
         for (cells, exclude_peers), each in found.items()
         for item in fields(Judged)
     }
-    save_arrays(folder / OUTCOMES, columns)
 
 
 def judged_in(arrays: Mapping[str, NDArray[Any]]) -> dict[tuple[int, bool], Judged]:
-    """What `save_judged` wrote, as `Records.outcomes` reads it."""
+    """What `outcomes_of` gave, as `Records.outcomes` reads it."""
     keys = dict.fromkeys(tuple(name.split("/")[:2]) for name in arrays)
     return {
         (int(cells), way == "no_peers"): Judged(

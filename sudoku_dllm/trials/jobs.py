@@ -16,7 +16,7 @@ import torch
 from tqdm import tqdm
 
 from llm_rl.training.quiet import quiet_libraries
-from sudoku_dllm.trials.record import RESULT
+from sudoku_dllm.trials.record import RESULT, job_name
 
 LOG = "log.txt"
 POLL_SECONDS = 0.5
@@ -32,7 +32,7 @@ class Job:
 
     def folder(self, run: Path) -> Path:
         """Where it lies in the folder of its run."""
-        return run / self.arm / f"seed{self.seed}"
+        return run / job_name(self.arm, seed=self.seed)
 
 
 class Comparison(Protocol):

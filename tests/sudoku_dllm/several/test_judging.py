@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dllm_rl import Decoding, decode
-from sudoku_dllm.several.judging import Judged, diversity, judge, judged, judged_in, relabeled, save_judged
+from sudoku_dllm.several.judging import Judged, diversity, judge, judged, judged_in, outcomes_of, relabeled
 from sudoku_dllm.trials import Records, write_job
 from sudoku_env.board import conflicts, geometry
 from sudoku_env.generator import generate
@@ -67,9 +67,7 @@ def test_peers_are_never_filled_together_where_they_are_excluded(problems) -> No
 
 def test_what_is_saved_is_read_again(problems, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     found = {(k, way): judge(warm_model(), problems, k, exclude_peers=way) for k, way in ((2, False), (4, True))}
-    folder = tmp_path / "arm" / "seed0"
-    write_job(folder, {}, {})
-    save_judged(folder, found)
+    write_job(tmp_path / "arm" / "seed0", {}, outcomes_of(found))
     read = judged_in(Records(tmp_path).outcomes("arm/seed0"))
     assert read.keys() == found.keys()
     for key, one in found.items():
