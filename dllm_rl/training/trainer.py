@@ -161,7 +161,8 @@ class UnmaskTrainer(BufferedTrainer):
         return MiniBatch(number, count, self._seed(self.state.global_step - number, slot, 1))
 
     def _seed(self, step: int, slot: int, of: int) -> int:
-        key = (self.args.seed, step, slot, self.args.process_index, of)  # one number more than those of `puzzle_noise`
+        number = slot * self.args.world_size + self.args.process_index  # of the micro-batch, whoever has it
+        key = (self.args.seed, step, number, 0, of)  # one number more than those of `puzzle_noise`
         return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
 
     def _update_values(self) -> None:

@@ -161,6 +161,34 @@ def gradients(model: PeftModel) -> dict[str, Tensor]:
     return {name: parameter.grad for name, parameter in trained(model).items() if parameter.grad is not None}
 
 
+def test_judged_decisions_reach_adapters_by_the_chain_rule(tmp_path: Path) -> None:
+    """∇A = (α / r) Bᵀ G and ∇B = (α / r) G Aᵀ, with G the gradient of the whole matrix, of the same draws."""
+    weights = {"rl_weight": 0.0, "sft_weight": 0.0, "judged_weight": 1.0}
+    model = adapted().double()
+    stir(model)
+    whole = copy.deepcopy(model).merge_and_unload().requires_grad_(True)
+    batch = PuzzleBatch.collate(puzzles(4), pad_id=tokenizer().pad_token_id)
+    how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0), on_error="redraw")
+    record = rollout(whole, batch, how, generator=torch.Generator().manual_seed(0))
+    for each in (model, whole):
+        generator = torch.Generator().manual_seed(1)
+        config = ObjectiveConfig(judged_draws=8, **weights)
+        objective_pass(each, record, lambda rl, sft: (rl + sft).backward(), config=config, generator=generator)
+    for name, matrix in whole.named_parameters():
+        if (layer := "base_model.model." + name.removesuffix(".weight")) + ".lora_A.default.weight" in trained(model):
+            factors = [trained(model)[f"{layer}.lora_{factor}.default.weight"] for factor in "AB"]
+            (a, b), (of_a, of_b) = factors, (factor.grad for factor in factors)
+            torch.testing.assert_close(of_a, 2 * b.T @ matrix.grad)
+            torch.testing.assert_close(of_b, 2 * matrix.grad @ a.T)
+            assert bool(of_a.any()) and bool(of_b.any())
+
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    options = {"judged_draws": 8, "num_mini_batches": 2, "tokens_per_step": 2, "on_error": "redraw"}
+    trainer(tmp_path, model, max_steps=2, learning_rate=1e-2, **weights, **options).train()
+    moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
+    assert moved == set(trained(model))
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_gradient_checkpointing_changes_no_gradient(reentrant: bool) -> None:
     plain = adapted()

@@ -33,6 +33,28 @@ CHANGES = [
     {"rl_learning_rate": 3e-3, "sft_learning_rate": 1e-3, "max_grad_norm": 0.05},
     {"objective": "closed", "advantage_scale": "std", "f_form": "log", "num_iterations": 2, "num_generations": 1},
 ]
+JUDGED = {
+    **COMMON,
+    "per_device_train_batch_size": 4,
+    "rl_weight": 0.0,
+    "sft_weight": 0.0,
+    "judged_weight": 1.0,
+    "judged_draws": 8,
+    "num_mini_batches": 2,
+    "on_error": "redraw",
+    "max_grad_norm": 0.0,
+}
+"""A step on half of the states of four puzzles in each process."""
+
+
+@pytest.fixture(scope="module")
+def dealt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes did with all of `CHANGES`, and then with `JUDGED`."""
+    folder = tmp_path_factory.mktemp("dealt")
+    runs = json.dumps([*({**DEALT, **changes} for changes in CHANGES), JUDGED])
+    done = run_in_two_processes(HELPERS / "one_of_several.py", [folder, runs])
+    assert done.returncode == 0, done.stderr[-4000:]
+    return folder
 
 
 def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> None:
@@ -41,24 +63,37 @@ def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -
         assert one == pytest.approx(other, abs=1e-9, rel=1e-6)
 
 
-def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
+def assert_same_gradients(folder: Path, index: int, kept: KeepGradients) -> None:
+    """Both processes applied these gradients, within roundings of float64."""
+    for rank in (0, 1):
+        gradients = load_file(folder / f"{index}-rank{rank}.safetensors")
+        assert gradients.keys() == kept.tensors().keys()
+        for name, gradient in kept.tensors().items():
+            assert (gradients[name] - gradient).abs().max() <= 1e-9 * max(1.0, float(gradient.abs().max()))
+
+
+def test_two_processes_take_the_steps_of_one(tmp_path: Path, dealt: Path) -> None:
     """Same global batch, dealt to two processes with two accumulated batches of several passes each, in float64."""
-    dealt = json.dumps([{**DEALT, **changes} for changes in CHANGES])
-    done = run_in_two_processes(HELPERS / "one_of_several.py", [tmp_path, dealt])
-    assert done.returncode == 0, done.stderr[-4000:]
     for index, changes in enumerate(CHANGES):
         kept = KeepGradients()
-        run = trainer(tmp_path / "whole", warm_model().double(), callbacks=[kept], **{**WHOLE, **changes})
+        run = trainer(tmp_path, warm_model().double(), callbacks=[kept], **{**WHOLE, **changes})
         run.train()
         assert bool(kept.second) == ("sft_learning_rate" in changes)
+        assert_same_gradients(dealt, index, kept)
         for rank in (0, 1):
-            gradients = load_file(tmp_path / f"{index}-rank{rank}.safetensors")
-            assert gradients.keys() == kept.tensors().keys()
-            for name, gradient in kept.tensors().items():
-                assert (gradients[name] - gradient).abs().max() <= 1e-9 * max(1.0, float(gradient.abs().max()))
-            logs = json.loads((tmp_path / f"{index}-rank{rank}.json").read_text())
+            logs = json.loads((dealt / f"{index}-rank{rank}.json").read_text())
             assert len(logs) == 3
             assert_close(logs, run.state.log_history)
+
+
+def test_judged_decisions_of_two_processes_are_those_of_two_accumulated_batches(tmp_path: Path, dealt: Path) -> None:
+    """What is drawn at the states of a micro-batch, and into what parts they are dealt, is a matter of its number."""
+    kept = KeepGradients()
+    options = {**JUDGED, "gradient_accumulation_steps": 2}
+    trainer(tmp_path, warm_model().double(), callbacks=[kept], **options).train()
+    assert len(kept.first) == JUDGED["max_steps"]
+    assert all(any(bool(gradient.any()) for gradient in step) for step in kept.first)
+    assert_same_gradients(dealt, len(CHANGES), kept)
 
 
 @pytest.mark.parametrize(
