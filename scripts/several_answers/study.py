@@ -10,14 +10,16 @@ from pathlib import Path
 
 from llm_rl.training import fail, need_reports, parse, write_text_whole
 from scripts.study.tables import markdown_table
-from sudoku_dllm.several.arguments import ARMS, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.report import SHARES, TITLES, Outcomes, ceiling_of, draw
+from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, arm_of
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.statistics import Estimate
 
 PICTURE = "several_answers.png"
+LEADERS = {"judged": "Judged decisions", AFTER_LABEL: "The least completion, then judged decisions,"}
 HEADER = """# Several right answers: where reinforcement learning has something to win
 
 Made by `python -m scripts.several_answers.study`; do not edit.
@@ -118,11 +120,18 @@ def interval(found: Estimate) -> str:
 def tables(outcomes: Outcomes) -> dict[str, str]:
     """The tables by their titles."""
     k = outcomes.args.tokens_per_step
-    return {
+    found = {
         "Valid grids, the order free": valid_table(outcomes, exclude_peers=False),
         "Valid grids, never two peers in a pass": valid_table(outcomes, exclude_peers=True),
-        "Judged decisions minus the others, the order free": differences_table(outcomes),
-        "Judged decisions minus the best control, each control decoded the better way": controls_table(outcomes),
+    }
+    for leader in outcomes.leaders:
+        name = LEADERS[leader]
+        found |= {
+            f"{name} minus the others, the order free": differences_table(outcomes, leader),
+            f"{name} minus the best control, each control decoded the better way": controls_table(outcomes, leader),
+        }
+    return found | {
+        f"Valid grids at {k} cells a pass by clues, the order free": clues_table(outcomes, k),
         f"Passes of {k} cells, and {outcomes.script.draws} drawn decodes of the empty board": passes_table(outcomes, k),
     }
 
@@ -147,31 +156,43 @@ def valid_table(outcomes: Outcomes, *, exclude_peers: bool) -> str:
     return markdown_table(["trained by", *a_pass(outcomes), "updates", "CPU s", "seeds"], rows)
 
 
-def differences_table(outcomes: Outcomes) -> str:
+def differences_table(outcomes: Outcomes, leader: str) -> str:
     """The leader minus each other arm, of the seeds that both have."""
     rows = []
     for arm in outcomes.arms:
-        if arm != outcomes.leader:
+        if arm != leader:
             each = [
-                outcomes.difference(outcomes.leader, arm, cells, exclude_peers=False)
-                for cells in outcomes.script.eval_tokens
+                outcomes.difference(leader, arm, cells, exclude_peers=False) for cells in outcomes.script.eval_tokens
             ]
             rows.append([TITLES[arm], *map(interval, each)])
     return markdown_table(["minus", *a_pass(outcomes)], rows)
 
 
-def controls_table(outcomes: Outcomes) -> str:
+def controls_table(outcomes: Outcomes, leader: str) -> str:
     """The leader, decoded freely, minus the best control at each number of cells a pass."""
     rows = []
     for cells in outcomes.script.eval_tokens:
         arm, exclude = outcomes.best_control(cells)
-        ways = ((outcomes.leader, False), (arm, exclude))
+        ways = ((leader, False), (arm, exclude))
         passes = [f"{outcomes.column(name, cells, way, 'passes').mean():.1f}" for name, way in ways]
         share = f"{100 * outcomes.valid(arm, cells, exclude).mean():.1f}"
-        difference = interval(outcomes.difference(outcomes.leader, arm, cells, exclude_peers=exclude))
+        difference = interval(outcomes.difference(leader, arm, cells, exclude_peers=exclude))
         rows.append([str(cells), f"{TITLES[arm]}{', no peers' * exclude}", share, difference, ", ".join(passes)])
-    head = ["cells a pass", "best control", "valid", "judged minus it", "passes, judged and control"]
+    head = ["cells a pass", "best control", "valid", "minus it", "passes, of both"]
     return markdown_table(head, rows)
+
+
+def clues_table(outcomes: Outcomes, k: int) -> str:
+    """Per cent valid of the boards with so many clues, two numbers of clues together."""
+    boards = Setting.load(outcomes.script, outcomes.args).test_boards()
+    clues, (low, high) = (boards > 0).sum(1), outcomes.script.clues
+    ranges = [(first, min(first + 1, high)) for first in range(low, high + 1, 2)]
+    rows = []
+    for arm in outcomes.arms:
+        valid = outcomes.valid(arm, k)  # (S, N)
+        rates = (100 * valid[:, (clues >= first) & (clues <= last)].mean() for first, last in ranges)
+        rows.append([TITLES[arm], *(f"{rate:.1f}" for rate in rates)])
+    return markdown_table(["trained by", *(f"{first} or {last} clues" for first, last in ranges)], rows)
 
 
 def passes_table(outcomes: Outcomes, k: int) -> str:

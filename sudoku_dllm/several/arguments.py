@@ -9,9 +9,12 @@ from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
 
 LABELS = ("sft", "sft_canonical", "sft_least", "sft_nearest")
 PARTS = ("judged", "judged_positions", "judged_tokens")
-ARMS = (*LABELS, "sft_own", "ce", "policy_gradient", *PARTS)
+AFTER_LABEL = "judged_after_label"
+ARMS = (*LABELS, "sft_own", "ce", "policy_gradient", *PARTS, AFTER_LABEL)
 UPDATES = (
-    dict.fromkeys(LABELS, 1330) | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210} | dict.fromkeys(PARTS, 3210)
+    dict.fromkeys(LABELS, 1330)
+    | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210}
+    | dict.fromkeys((*PARTS, AFTER_LABEL), 3210)
 )
 """Updates that cost each arm as much, about `REFERENCE_SECONDS` of CPU time on one core of an AMD EPYC with AVX-512:
 with `--train_seconds 120` SFT made 794 to 810, own decodes 885 (to which the 19 s come in which they are decoded), the
@@ -26,13 +29,14 @@ class ScriptArguments(ComparisonArguments):
     ALL_ARMS: ClassVar[tuple[str, ...]] = ARMS
     RATES: ClassVar[tuple[str, ...]] = (
         "random_learning_rate", "label_learning_rate", "own_learning_rate", "ce_learning_rate", "group_learning_rate",
+        "after_label_learning_rate",
     )  # fmt: skip
 
     model: str = field(
         default="llada-sudoku6x6-converged", metadata=ComparisonArguments.__dataclass_fields__["model"].metadata
     )
     arms: list[str] = field(
-        default_factory=lambda: ["sft", "sft_canonical", "ce", "judged"],
+        default_factory=lambda: ["sft", "sft_least", "judged", AFTER_LABEL],
         metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
     )
     size: int = field(default=6, metadata={"help": "Size of the boards; the model must know its tokens."})
@@ -57,6 +61,9 @@ class ScriptArguments(ComparisonArguments):
     own_boards: int = field(default=1500, metadata={"help": "Boards whose own decodes are the labels of sft_own."})
     ce_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the cross-entropy at visited states."})
     group_learning_rate: float = field(default=1e-4, metadata={"help": "Rate of the policy gradient."})
+    after_label_learning_rate: float = field(
+        default=2e-4, metadata={"help": "Rate of judged decisions after SFT on the least completion."}
+    )
     group_size: int = field(default=16, metadata={"help": "Trajectories of a board, for the policy gradient."})
 
     def __post_init__(self) -> None:

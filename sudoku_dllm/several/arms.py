@@ -24,7 +24,7 @@ from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.arguments import part_of
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget
 from sudoku_dllm.machine import machine
-from sudoku_dllm.several.arguments import LABELS, UPDATES, RecipeArguments
+from sudoku_dllm.several.arguments import AFTER_LABEL, LABELS, UPDATES, RecipeArguments
 from sudoku_dllm.several.judging import Judged, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
 from sudoku_dllm.several.setting import Setting
@@ -92,8 +92,8 @@ def new_model(setting: Setting, seed: int) -> PreTrainedModel:
     return load(setting.script.model).model.to(setting.args.device)
 
 
-def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
-    """The trainer of an arm; what the arms are is said here alone.
+def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreTrainedModel | None = None) -> Trainer:
+    """The trainer of an arm, of a model or of the base; what the arms are is said here alone.
 
     - "sft": masked-diffusion fine-tuning on the grids that the boards were taken from: random completions.
     - "sft_canonical", "sft_least", "sft_nearest": the same on one completion by a rule (`several.labels`).
@@ -102,9 +102,10 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
       solver's first completion of each.
     - "policy_gradient": group-relative, of whole trajectories; a token that follows earns 1, an error ends it.
     - "judged": judged decisions; "judged_positions" and "judged_tokens" have the gradient of one factor alone.
+    - "judged_after_label": judged decisions at a rate of their own, the second stage of the arm (`stages`).
     """
     boards, grids = setting.training_boards(seed)
-    model = new_model(setting, seed)
+    model = new_model(setting, seed) if model is None else model
     if arm in LABELS:
         answers = CANONICAL[arm](boards) if arm in CANONICAL else grids
         return sft_trainer(setting, arm, seed, folder, model, setting.batch(boards, answers))
@@ -119,6 +120,8 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
     args.resume_from_checkpoint, args.overwrite_output_dir = None, False
     if arm == "ce":
         args.ce_weight, args.judged_weight, args.learning_rate = 1.0, 0.0, setting.script.ce_learning_rate
+    if arm == AFTER_LABEL:
+        args.learning_rate = setting.script.after_label_learning_rate
     if arm == "policy_gradient":
         size = setting.script.group_size
         args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // size)
@@ -168,9 +171,14 @@ def own_answers(model: nn.Module, setting: Setting, boards: Board) -> tuple[Boar
     return boards[valid], found[valid]
 
 
-def budget_of(setting: Setting, arm: str) -> Budget | None:
-    """What an arm may spend; None for the base."""
-    return budget_in(setting.script, setting.args, arm, UPDATES, "judged")
+def stages(setting: Setting, arm: str) -> list[tuple[str, Budget]]:
+    """What an arm is trained as, one after the other, and what each stage may spend; none for the base.
+
+    Judged decisions after a label have half of what SFT on the label alone has, and half of what they have alone.
+    """
+    of = ("sft_least", arm) if arm == AFTER_LABEL else (arm,)
+    found = [(each, budget_in(setting.script, setting.args, each, UPDATES, "judged")) for each in of]
+    return [(each, Budget(budget.by, budget.amount / len(of))) for each, budget in found if budget]
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,22 +199,25 @@ class Arms:
     def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
         """Train unless it is the base, decode the held-out boards, and write the result; see `Comparison`."""
         setting, script, spent = self.setting, self.setting.script, NOTHING_SPENT
-        if (budget := budget_of(setting, job.arm)) is None:
-            model: nn.Module = new_model(setting, job.seed)
-        else:
-            trainer = new_trainer(setting, job.arm, job.seed, folder)
-            spent = train_job(
+        to_do, model = stages(setting, job.arm), new_model(setting, job.seed)
+        for number, (stage, budget) in enumerate(to_do, start=1):
+            last = number == len(to_do)
+            stage_folder = folder if last else folder / stage
+            trainer = new_trainer(setting, stage, job.seed, stage_folder, model)
+            more = train_job(
                 trainer,
                 budget,
-                folder,
-                training,
+                stage_folder,
+                lambda share, before=number - 1: training((before + share) / len(to_do)),  # type: ignore[misc]
                 sizes={script.size},
                 warmup_share=script.warmup_share,
                 decay_share=script.decay_share,
                 resume=resume,
             )
-            setting.tokenizer.save_pretrained(folder / MODEL)
+            spent = {name: spent[name] + value for name, value in more.items()}
             model = trainer.model
+        if to_do:
+            setting.tokenizer.save_pretrained(folder / MODEL)
 
         # All boards at each number of cells a pass, with and without peers; then many decodes of the empty board.
         ways = [(k, exclude) for exclude in (False, True) for k in script.eval_tokens]

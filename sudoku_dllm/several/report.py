@@ -11,8 +11,15 @@ from numpy.typing import NDArray
 from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure
-from sudoku_dllm.several.arguments import PARTS, REFERENCE_SECONDS, UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import budget_of
+from sudoku_dllm.several.arguments import (
+    AFTER_LABEL,
+    PARTS,
+    REFERENCE_SECONDS,
+    UPDATES,
+    RecipeArguments,
+    ScriptArguments,
+)
+from sudoku_dllm.several.arms import stages
 from sudoku_dllm.several.judging import Judged, judged_in
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
@@ -33,6 +40,7 @@ TITLES = {
     "judged": "judged decisions",
     "judged_positions": "judged decisions, gradient of positions alone",
     "judged_tokens": "judged decisions, gradient of tokens alone",
+    "judged_after_label": "SFT on the least completion, then judged decisions",
 }
 COLORS = dict(
     zip(
@@ -49,6 +57,7 @@ COLORS = dict(
             "#d1495b",
             "#e58e9a",
             "#f0b7a0",
+            "#7a1f3d",
         ),
         strict=True,
     )
@@ -134,14 +143,14 @@ class Outcomes:
         return float(np.mean([each["empty_board"][name] for job, each in self.results.items() if job.arm == arm]))
 
     @property
-    def leader(self) -> str:
-        """The arm that the others are compared with: judged decisions, or the last one."""
-        return "judged" if "judged" in self.arms else self.arms[-1]
+    def leaders(self) -> list[str]:
+        """The arms that the others are compared with: judged decisions, without a label and after one, or the last."""
+        return [arm for arm in ("judged", AFTER_LABEL) if arm in self.arms] or self.arms[-1:]
 
     @property
     def controls(self) -> list[str]:
-        """The arms that it is compared with."""
-        return [arm for arm in self.arms if arm not in (self.leader, *PARTS)]
+        """The arms that they are compared with."""
+        return [arm for arm in self.arms if arm not in (*self.leaders, *PARTS, AFTER_LABEL)]
 
     def best_control(self, cells: int) -> tuple[str, bool]:
         """The control that completes most boards, and whether it does so with peers excluded."""
@@ -177,8 +186,9 @@ def plan(setting: Setting, jobs: Sequence[Job], left: Collection[Job], processes
         f"Start: {script.model.rsplit('/', 1)[-1]}, {parameters:,} parameters. From it are trained:",
     ]
     for arm in dict.fromkeys(job.arm for job in jobs):
-        if budget := budget_of(setting, arm):
-            lines.append(f"  {arm:16s} {budget.amount:6,g} {UNITS[budget.by]}  {TITLES[arm]}")
+        if budgets := [budget for _, budget in stages(setting, arm)]:
+            amount = sum(budget.amount for budget in budgets)
+            lines.append(f"  {arm:18s} {amount:6,g} {UNITS[budgets[0].by]}  {TITLES[arm]}")
     lines.append(
         f"Tested on {script.test_boards:,} boards that none is trained on, {', '.join(map(str, script.eval_tokens))} "
         "cells a pass, with and without peers in one pass."
@@ -208,23 +218,25 @@ JUDGING_SECONDS = 45
 
 def closing_text(outcomes: Outcomes) -> str:
     """The tables of valid grids, the comparisons with the leader, and what a pass at the trained k is like."""
-    leader, steps = outcomes.leader, outcomes.script.eval_tokens
+    steps = outcomes.script.eval_tokens
     parts = [_valid_text(outcomes, exclude_peers=False), _valid_text(outcomes, exclude_peers=True)]
     width = max(map(len, outcomes.arms))
-    if others := [arm for arm in outcomes.arms if arm != leader]:
-        parts.append(
-            f"{leader} minus …, in points by cells a pass (95 % over boards; with several seeds also over seeds)"
-        )
+    for leader in outcomes.leaders:
+        if others := [arm for arm in outcomes.arms if arm != leader]:
+            parts.append(
+                f"{leader} minus …, in points by cells a pass (95 % over boards; with several seeds also over seeds)"
+            )
         for arm in others:
             each = [f"{k}: {outcomes.difference(leader, arm, k, exclude_peers=False).points()}" for k in steps]
             parts.append(f"  {arm.ljust(width)}  " + "   ".join(each))
-    if outcomes.controls:
-        parts.append(f"{leader} minus the best control, each control decoded the better way of the two")
-        for k in steps:
-            arm, exclude = outcomes.best_control(k)
-            found = outcomes.difference(leader, arm, k, exclude_peers=exclude)
-            parts.append(f"  {k}: {found.points()}  ({arm}{', no peers' * exclude})")
-    return "\n".join([*parts, "", _passes_text(outcomes)])
+        if outcomes.controls:
+            parts.append(f"{leader} minus the best control, each control decoded the better way of the two")
+            for k in steps:
+                arm, exclude = outcomes.best_control(k)
+                found = outcomes.difference(leader, arm, k, exclude_peers=exclude)
+                parts.append(f"  {k}: {found.points()}  ({arm}{', no peers' * exclude})")
+        parts.append("")
+    return "\n".join([*parts, _passes_text(outcomes)])
 
 
 def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
@@ -233,15 +245,15 @@ def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
     way = ", never two cells of one row, column or box (passes are more)" if exclude_peers else ""
     lines = [
         f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass{way}",
-        f"{'':16}" + "".join(f"{k:>8}" for k in script.eval_tokens) + f"{seconds:>9}" * (not exclude_peers),
+        f"{'':18}" + "".join(f"{k:>8}" for k in script.eval_tokens) + f"{seconds:>9}" * (not exclude_peers),
     ]
     for arm in outcomes.arms:
         rates = [100 * outcomes.valid(arm, k, exclude_peers).mean() for k in script.eval_tokens]
         spent = f"{outcomes.spent(arm):9.0f}" * (not exclude_peers)
-        lines.append(f"{arm:16}" + "".join(f"{rate:8.1f}" for rate in rates) + spent)
+        lines.append(f"{arm:18}" + "".join(f"{rate:8.1f}" for rate in rates) + spent)
     if found := ceiling_of(script, "no peers" if exclude_peers else "free"):
         known = (f"{found[k]:8.1f}" if k in found else f"{'':8}" for k in script.eval_tokens)
-        lines.append(f"{'ceiling':16}" + "".join(known))
+        lines.append(f"{'ceiling':18}" + "".join(known))
     return "\n".join(lines) + "\n"
 
 
@@ -261,14 +273,14 @@ def _passes_text(outcomes: Outcomes) -> str:
     lines = [
         f"Passes of {k} cells from boards that can be completed, per cent, and {script.draws} drawn decodes of the "
         "empty board",
-        f"{'':16}{'joint':>8}{'peers':>8}{'(random)':>10}{'definite':>10}{'(random)':>10}{'valid':>8}{'distinct':>10}",
+        f"{'':18}{'joint':>8}{'peers':>8}{'(random)':>10}{'definite':>10}{'(random)':>10}{'valid':>8}{'distinct':>10}",
     ]
     for arm in outcomes.arms:
         joint, peers, peers_floor, definite, definite_floor = (
             100 * outcomes.pooled(arm, k, *names).mean for names in SHARES
         )
         lines.append(
-            f"{arm:16}{joint:8.1f}{peers:8.1f}{peers_floor:10.1f}{definite:10.1f}{definite_floor:10.1f}"
+            f"{arm:18}{joint:8.1f}{peers:8.1f}{peers_floor:10.1f}{definite:10.1f}{definite_floor:10.1f}"
             f"{100 * outcomes.empty_board(arm, 'valid'):8.1f}{outcomes.empty_board(arm, 'distinct'):10.1f}"
         )
     return "\n".join(
@@ -300,7 +312,7 @@ def draw(outcomes: Outcomes, path: Path) -> None:
                 [100 * each.mean for each in found],
                 yerr=[50 * (each.puzzles[1] - each.puzzles[0]) for each in found],
                 color=COLORS[arm],
-                linewidth=2.4 if arm == outcomes.leader else 1.4,
+                linewidth=2.4 if arm in outcomes.leaders else 1.4,
                 marker="o",
                 markersize=4,
                 label=TITLES[arm],

@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 import torch
 from huggingface_hub import ModelCard
+from safetensors.torch import load_file
 
 from dllm_rl import Decoding, rollout
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.update import objective_pass
-from sudoku_dllm.several.arguments import ARMS, UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import ObjectiveInPart, budget_of, new_model, new_trainer, own_answers
+from llm_rl.training.budget import Budget
+from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, UPDATES, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.arms import Arms, ObjectiveInPart, new_model, new_trainer, own_answers, stages
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials.jobs import Job
 from sudoku_env.solver import completable
 from tests.scripts.helpers.in_process import run_here
 
@@ -51,6 +54,7 @@ def test_every_arm_is_trained_and_judged(folder: Path) -> None:
         rows = list(csv.DictReader(file))
     assert {row["arm"] for row in rows} == {"base", *ARMS} and len(rows) == (1 + len(ARMS)) * 2 * 2
     updates = {"base": 0} | {arm: max(1, round(3 * UPDATES[arm] / UPDATES["judged"])) for arm in ARMS}
+    updates[AFTER_LABEL] = 1 + 2  # half of one and half of three, each up to whole updates
     assert all(int(row["updates"]) == updates[row["arm"]] for row in rows)
     at_nine = [row for row in rows if row["cells_a_pass"] == "9"]
     free, apart = (
@@ -141,8 +145,32 @@ def test_the_policy_gradient_sees_as_many_trajectories(tmp_path: Path) -> None:
 
 def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path: Path) -> None:
     whole, half = setting(tmp_path), setting(tmp_path, max_steps=UPDATES["judged"] // 2)
-    for arm in ARMS:
-        assert budget_of(whole, arm).amount == UPDATES[arm] and budget_of(whole, "base") is None
-        assert abs(budget_of(half, arm).amount - UPDATES[arm] / 2) <= 1
     timed = setting(tmp_path, train_seconds=2.5)
-    assert {(budget_of(timed, arm).by, budget_of(timed, arm).amount) for arm in ARMS} == {("cpu_seconds", 2.5)}
+    assert stages(whole, "base") == []
+    for arm in set(ARMS) - {AFTER_LABEL}:
+        for found, share in ((whole, 1.0), (half, 0.5)):
+            ((name, budget),) = stages(found, arm)
+            assert name == arm and abs(budget.amount - UPDATES[arm] * share) <= 1
+        assert stages(timed, arm) == [(arm, Budget("cpu_seconds", 2.5))]
+    assert stages(whole, AFTER_LABEL) == [
+        ("sft_least", Budget("steps", UPDATES["sft_least"] / 2)),
+        (AFTER_LABEL, Budget("steps", UPDATES["judged"] / 2)),
+    ]
+    assert [budget.amount for _, budget in stages(timed, AFTER_LABEL)] == [1.25, 1.25]
+
+
+def test_the_second_stage_begins_where_the_label_ended(tmp_path: Path) -> None:
+    """With a rate of 0 in it, its model is that of the first; the result counts what both spent."""
+    found = setting(tmp_path, max_steps=20, after_label_learning_rate=1e-12, per_device_train_batch_size=2)
+    job = Job(AFTER_LABEL, 1)
+    folder = tmp_path / "job"
+    folder.mkdir()
+    shares: list[float] = []
+    Arms(found).run(job, folder, resume=False, training=shares.append, judging=lambda share: None)
+    label, last = (load_file(path / "model" / "model.safetensors") for path in (folder / "sft_least", folder))
+    base = new_model(found, 1).state_dict()
+    assert all(torch.allclose(label[name], last[name], atol=1e-8) for name in label)
+    assert any(not torch.allclose(label[name], base[name], atol=1e-6) for name in label)
+    assert shares == sorted(shares) and shares[-1] == 1.0
+    spent = json.loads((folder / "result.json").read_text())
+    assert spent["updates"] == 4 + 10 and spent["puzzles_seen"] > 0
