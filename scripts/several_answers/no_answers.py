@@ -1,14 +1,16 @@
 """How far a check alone takes a model that has seen few solutions of blank boards, or none.
 
 A model with random weights learns by SFT from so many grids, with none of them random digits in place of an answer.
-Then it goes on without any solution: judged decisions of one cell, with the solver as judge. The control goes on with
-SFT on the same grids. Prints a table and writes it to the output folder; several seeds run one after the other.
+Then it goes on without any solution: judged decisions of one cell, with the solver as judge. The controls go on with
+SFT on the same grids, and on these with their digits renamed in every way. Prints a table and writes it to the output
+folder; several seeds run one after the other.
 
     python -m scripts.several_answers.no_answers --grids 0 16 64 256
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +34,9 @@ from sudoku_env.board import Board
 CLUES = {4: [0, 4], 6: [1, 8]}
 START_UPDATES = {"none": 60, "some": 400}
 RATES = {"start": 2e-3, "judged": 1e-3}
+CONTROLS = ("SFT on the same grids", "SFT on them with digits renamed")
 CONTROL_PER_UPDATE = 0.4
-"""Updates of the control for one of judged decisions, which cost as much: 35 and 85 ms on 4×4."""
+"""Updates of a control for one of judged decisions, which cost as much on 4×4 where a batch is full: 35 and 85 ms."""
 
 
 @dataclass
@@ -80,14 +83,21 @@ def shown(setting: Setting, grids: int, seed: int) -> tuple[Board, Board]:
     return boards, np.where(boards > 0, boards, digits).astype(np.uint8)
 
 
+def renamed(boards: Board, answers: Board) -> tuple[Board, Board]:
+    """Boards and answers with their digits renamed in every way, uint8 `(n!·N, n²)` each."""
+    size = int(boards.shape[1] ** 0.5)
+    names = [np.array((0, *order), np.uint8) for order in permutations(range(1, size + 1))]
+    return np.concatenate([name[boards] for name in names]), np.concatenate([name[answers] for name in names])
+
+
 def stages(args: Arguments, setting: Setting, grids: int, seed: int) -> Iterator[tuple[str, PreTrainedModel, float]]:
     """The start and what goes on from it: its name, the model, and the CPU seconds that training it took."""
     set_seed(seed)
     model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(model_folder(ScriptArguments.model)))
-    problems = setting.batch(*shown(setting, grids, seed))
+    known = shown(setting, grids, seed)
     updates = {"start": START_UPDATES["some" if grids else "none"], "judged decisions": args.updates}
     if grids:
-        updates["SFT on the same grids"] = max(1, round(CONTROL_PER_UPDATE * args.updates))
+        updates |= dict.fromkeys(CONTROLS, max(1, round(CONTROL_PER_UPDATE * args.updates)))
     weights: dict[str, Tensor] = {}
     for number, (name, amount) in enumerate(updates.items()):
         folder = Path(args.output_dir) / f"grids{grids}" / f"seed{seed}" / str(number)
@@ -95,7 +105,8 @@ def stages(args: Arguments, setting: Setting, grids: int, seed: int) -> Iterator
         if name == "judged decisions":
             trainer = new_trainer(setting, "judged", seed, folder, model)
         else:
-            trainer = sft_trainer(setting, "sft", seed, folder, model, problems)
+            problems = renamed(*known) if name == CONTROLS[1] else known
+            trainer = sft_trainer(setting, "sft", seed, folder, model, setting.batch(*problems))
         spent = train_job(
             trainer,
             Budget("steps", amount),
