@@ -17,7 +17,7 @@ TOLD_LATER = {"log.md"}
 OURS = ("sudoku_env", "dllm_rl", "llm_rl", "sudoku_dllm", "scripts")
 ADAPTERS = "sudoku_env.integrations"
 """Modules that need packages of their own, whose examples run where those are (`make test-integrations`)."""
-RUN_HERE = ["data/README.md", "docs/index.md", "docs/own_task.md"]
+RUN_HERE = ["data/README.md", "docs/index.md", "docs/objective.md", "docs/own_task.md"]
 RUN_ELSEWHERE = {
     "docs/decoding.md": "tests/dllm_rl/models/test_adapter_training.py",
     "docs/dpo.md": "tests/llm_rl/dpo/test_docs.py",

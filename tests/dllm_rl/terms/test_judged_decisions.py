@@ -3,7 +3,6 @@
 import itertools
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.judged_decisions import JudgedDecisionsConfig, decision_weights
 from sudoku_env import generate, solve_batch
 from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, trainer, warm_model
-from tests.helpers.pages import run_page
 
 POLICY = PolicyConfig(position_temperature=0.7, token_temperature=1.3)
 
@@ -161,12 +159,3 @@ def test_solved_boards_of_several_answers_are_grids() -> None:
     states[rows, places] = tokens
     boards = problems.boards(states[record.solved])
     assert len(boards) and (solve_batch(boards)[1] == 1).all() and (boards > 0).all()
-
-
-@pytest.mark.slow
-def test_the_example_of_the_page_trains_the_shipped_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = run_page(Path(__file__).parents[3] / "docs" / "objective.md", tmp_path, monkeypatch)
-    assert (tmp_path / "runs" / "judged").is_dir() and 0 <= names["before"] <= 1
-    weights = names["load"]("llada-sudoku6x6-converged").model.state_dict()
-    trained = names["model"].state_dict()
-    assert any(not torch.equal(trained[name], weight) for name, weight in weights.items())
