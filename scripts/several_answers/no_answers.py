@@ -32,8 +32,9 @@ from sudoku_dllm.trials.training import train_job
 from sudoku_env.board import Board
 
 CLUES = {4: [0, 4], 6: [1, 8]}
-START_UPDATES = {"none": 60, "some": 400}
-RATES = {"start": 2e-3, "judged": 1e-3}
+SFT_RATE, JUDGED_RATE = 2e-3, 1e-3
+START_UPDATES, DIGITS_UPDATES = 400, 60
+"""Updates of a start on grids, until they are known by heart, and on random digits, until it writes digits."""
 CONTROLS = ("SFT on the same grids", "SFT on them with digits renamed")
 CONTROL_PER_UPDATE = 0.4
 """Updates of a control for one of judged decisions, which cost as much on 4×4 where a batch is full: 35 and 85 ms."""
@@ -60,14 +61,14 @@ class Arguments:
 
 def setting_of(args: Arguments) -> Setting:
     """Boards and the recipe of judged decisions of one cell, positions drawn at temperature 1."""
-    script = ScriptArguments(size=args.size, clues=CLUES[args.size], boards=5000, random_learning_rate=RATES["start"])
+    script = ScriptArguments(size=args.size, clues=CLUES[args.size], boards=5000, random_learning_rate=SFT_RATE)
     recipe = RecipeArguments(
         use_cpu=True,
         report_to="none",
         disable_tqdm=True,
         tokens_per_step=1,
         position_temperature=1.0,
-        learning_rate=RATES["judged"],
+        learning_rate=JUDGED_RATE,
         num_mini_batches=14 if args.size == 4 else 31,
         save_steps=10**9,
     )
@@ -95,13 +96,14 @@ def stages(args: Arguments, setting: Setting, grids: int, seed: int) -> Iterator
     set_seed(seed)
     model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(model_folder(ScriptArguments.model)))
     known = shown(setting, grids, seed)
-    updates = {"start": START_UPDATES["some" if grids else "none"], "judged decisions": args.updates}
+    updates = {"start": START_UPDATES if grids else DIGITS_UPDATES, "judged decisions": args.updates}
     if grids:
         updates |= dict.fromkeys(CONTROLS, max(1, round(CONTROL_PER_UPDATE * args.updates)))
     weights: dict[str, Tensor] = {}
     for number, (name, amount) in enumerate(updates.items()):
         folder = Path(args.output_dir) / f"grids{grids}" / f"seed{seed}" / str(number)
-        model.load_state_dict(weights or model.state_dict())
+        if weights:
+            model.load_state_dict(weights)
         if name == "judged decisions":
             trainer = new_trainer(setting, "judged", seed, folder, model)
         else:

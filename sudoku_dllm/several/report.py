@@ -62,6 +62,8 @@ COLORS = dict(
         strict=True,
     )
 )
+WIDTH = max(map(len, TITLES))
+"""Of the column of arms in what is printed."""
 CEILINGS = {
     "size": 6,
     "clues": [1, 8],
@@ -150,7 +152,7 @@ class Outcomes:
     @property
     def controls(self) -> list[str]:
         """The arms that they are compared with."""
-        return [arm for arm in self.arms if arm not in (*self.leaders, *PARTS, AFTER_LABEL)]
+        return [arm for arm in self.arms if arm not in (*self.leaders, *PARTS)]
 
     def best_control(self, cells: int) -> tuple[str, bool]:
         """The control that completes most boards, and whether it does so with peers excluded."""
@@ -188,7 +190,7 @@ def plan(setting: Setting, jobs: Sequence[Job], left: Collection[Job], processes
     for arm in dict.fromkeys(job.arm for job in jobs):
         if budgets := [budget for _, budget in stages(setting, arm)]:
             amount = sum(budget.amount for budget in budgets)
-            lines.append(f"  {arm:18s} {amount:6,g} {UNITS[budgets[0].by]}  {TITLES[arm]}")
+            lines.append(f"  {arm:{WIDTH}} {amount:6,g} {UNITS[budgets[0].by]}  {TITLES[arm]}")
     lines.append(
         f"Tested on {script.test_boards:,} boards that none is trained on, {', '.join(map(str, script.eval_tokens))} "
         "cells a pass, with and without peers in one pass."
@@ -245,15 +247,15 @@ def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
     way = ", never two cells of one row, column or box (passes are more)" if exclude_peers else ""
     lines = [
         f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass{way}",
-        f"{'':18}" + "".join(f"{k:>8}" for k in script.eval_tokens) + f"{seconds:>9}" * (not exclude_peers),
+        f"{'':{WIDTH}}" + "".join(f"{k:>8}" for k in script.eval_tokens) + f"{seconds:>9}" * (not exclude_peers),
     ]
     for arm in outcomes.arms:
         rates = [100 * outcomes.valid(arm, k, exclude_peers).mean() for k in script.eval_tokens]
         spent = f"{outcomes.spent(arm):9.0f}" * (not exclude_peers)
-        lines.append(f"{arm:18}" + "".join(f"{rate:8.1f}" for rate in rates) + spent)
+        lines.append(f"{arm:{WIDTH}}" + "".join(f"{rate:8.1f}" for rate in rates) + spent)
     if found := ceiling_of(script, "no peers" if exclude_peers else "free"):
         known = (f"{found[k]:8.1f}" if k in found else f"{'':8}" for k in script.eval_tokens)
-        lines.append(f"{'ceiling':18}" + "".join(known))
+        lines.append(f"{'ceiling':{WIDTH}}" + "".join(known))
     return "\n".join(lines) + "\n"
 
 
@@ -273,14 +275,14 @@ def _passes_text(outcomes: Outcomes) -> str:
     lines = [
         f"Passes of {k} cells from boards that can be completed, per cent, and {script.draws} drawn decodes of the "
         "empty board",
-        f"{'':18}{'joint':>8}{'peers':>8}{'(random)':>10}{'definite':>10}{'(random)':>10}{'valid':>8}{'distinct':>10}",
+        f"{'':{WIDTH}}{'joint':>8}{'peers':>8}{'(random)':>10}{'definite':>10}{'(random)':>10}{'valid':>8}{'distinct':>10}",
     ]
     for arm in outcomes.arms:
         joint, peers, peers_floor, definite, definite_floor = (
             100 * outcomes.pooled(arm, k, *names).mean for names in SHARES
         )
         lines.append(
-            f"{arm:18}{joint:8.1f}{peers:8.1f}{peers_floor:10.1f}{definite:10.1f}{definite_floor:10.1f}"
+            f"{arm:{WIDTH}}{joint:8.1f}{peers:8.1f}{peers_floor:10.1f}{definite:10.1f}{definite_floor:10.1f}"
             f"{100 * outcomes.empty_board(arm, 'valid'):8.1f}{outcomes.empty_board(arm, 'distinct'):10.1f}"
         )
     return "\n".join(
