@@ -2,18 +2,19 @@
 
     F(s) = E_{a ~ π(·|s)} [r(s, a)]
 
-with a the k positions and tokens of a decision and r = 1 where what is written can still be completed. It is for whole
-decisions what f is for the first of their positions, and needs no answer to compare with. One forward pass gives the
-distribution of all decisions and a judge costs next to nothing, so M of them are drawn and judged:
+with a the k positions and tokens of a decision and r = 1 where what is written can still be completed, or the source's
+own rewards of the positions, as far as none before them was wrong, of which F is f at k = 1. F is for whole decisions
+what f is for the first of their positions, and completable states need no answer to compare with. One forward pass
+gives the distribution of all decisions and a judge costs next to nothing, so M of them are drawn and judged:
 
     ∇ log F ≈ Σ_m (r_m / Σ r − 1/M) ∇ log π(a_m|s)        ∇ F ≈ Σ_m (r_m − mean r) / (M − 1) ∇ log π(a_m|s)
 
-The second is unbiased. The first is self-normalized, 0 where all of the M are right or none is.
+The second is unbiased. The first is self-normalized, 0 where all of the M earn the same.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -22,9 +23,12 @@ from dllm_rl.decoding.decisions import draw_decisions, right_decisions
 from dllm_rl.decoding.noise import fresh_uniforms
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import action_logprobs
+from dllm_rl.task import unmask_rewards
 from dllm_rl.terms.expected_reward import FForm
-from dllm_rl.terms.states import Term, TermValue, VisitedStates
+from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice
+
+DecisionReward = Literal["completable", "definite"]
 
 
 @dataclass
@@ -33,35 +37,80 @@ class JudgedDecisionsConfig:
 
     judged_weight: float = field(default=0.0, metadata={"help": "Weight of the expected reward of whole decisions."})
     judged_draws: int = field(default=32, metadata={"help": "M: decisions that are drawn and judged at each state."})
+    judged_reward: DecisionReward = field(
+        default="completable",
+        metadata={
+            "help": "What a decision earns: 1 if a completion is left (completable), or what its positions do by S1 and "
+            "lambda up to the first wrong one (definite)."
+        },
+    )
     judged_form: FForm = field(
         default="log", metadata={"help": "The term is of the expectation itself (linear), or of its logarithm (log)."}
     )
 
     def __post_init__(self) -> None:
         check_choice("judged_form", self.judged_form, FForm)
+        check_choice("judged_reward", self.judged_reward, DecisionReward)
         if not self.judged_weight >= 0:
             raise ValueError(f"judged_weight must be 0 or larger, got {self.judged_weight}")
         if self.judged_draws < 2:
             raise ValueError(f"judged_draws={self.judged_draws} must be at least 2, as decisions are compared")
 
 
-def decision_weights(right: Tensor, form: FForm) -> Tensor:
-    """What ∇ log π(a_m|s) is weighed by, `(N, M)`, from which of the M decisions are right, bool `(N, M)`."""
-    rewards = right.double()
+def decision_weights(rewards: Tensor, form: FForm) -> Tensor:
+    """What ∇ log π(a_m|s) is weighed by, float64 `(N, M)`, from what the M decisions earn, `(N, M)`."""
+    rewards = rewards.double()
     draws, mean = rewards.shape[1], rewards.mean(1, keepdim=True)
     if form == "linear":
         return (rewards - mean) / (draws - 1)
-    return torch.where(mean > 0, rewards / (draws * mean.clamp_min(1 / draws)) - 1 / draws, 0.0)
+    return torch.where(mean > 0, rewards / (draws * mean.clamp_min(1e-9)) - 1 / draws, 0.0)
+
+
+def definite_rewards(states: ScoredStates, positions: Tensor, tokens: Tensor, lam: float) -> Tensor:
+    """What the positions of decisions earn (`unmask_rewards`), nothing from the first on that leaves no completion.
+
+    Args:
+        states: N states.
+        positions: int64 `(N, M, k)` in the order of choice, -1 for none, as `draw_decisions` gives them.
+        tokens: int64 `(N, M, k)`.
+        lam: λ.
+
+    Returns:
+        fp32 `(N, M)`.
+    """
+    problems, of = states.problems, states.of[:, None, None]
+    chosen, row = positions >= 0, torch.arange(len(positions), device=positions.device)[:, None, None]
+    at = positions.clamp_min(0)
+    earned = unmask_rewards(
+        problems.judged[of, at],
+        states.definite[row, at],
+        problems.scored[of, at],
+        states.answers[row, at] == tokens,
+        lam,
+    )
+    until = [
+        right_decisions(problems, states.responses, states.of, positions[..., :rank], tokens[..., :rank])
+        for rank in range(1, positions.shape[2] + 1)
+    ]
+    return (earned * chosen * torch.stack(until, -1)).sum(-1)
 
 
 class JudgedDecisions(Term):
-    """F, or log F, of each visited state; logs `decisions_right`, the share of the drawn ones that are right."""
+    """F, or log F, of each visited state; logs `decisions_right`, the share of the drawn ones that are right.
+
+    Args:
+        config: Parameters of the term.
+        generator: Source of randomness; None is torch's global one.
+        lam: λ, what a position that is not judged earns with `judged_reward="definite"`.
+    """
 
     name: ClassVar[str] = "judged"
     at_rl_rate: ClassVar[bool] = True
 
-    def __init__(self, config: JudgedDecisionsConfig, generator: torch.Generator | None = None) -> None:
-        self.config, self.generator = config, generator
+    def __init__(
+        self, config: JudgedDecisionsConfig, generator: torch.Generator | None = None, *, lam: float
+    ) -> None:
+        self.config, self.generator, self.lam = config, generator, lam
 
     def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
         """Decisions fill as many positions as those of the roll-out; see `Term.over`."""
@@ -74,14 +123,15 @@ class JudgedDecisions(Term):
             every = torch.arange(len(states.responses), device=device)
             positions, tokens = draw_decisions(states.scores, every, uniforms[visited.chosen], states.policy)
             right = right_decisions(states.problems, states.responses, states.of, positions, tokens)  # (N, M)
+            rewards = right if config.judged_reward == "completable" else definite_rewards(states, positions, tokens, self.lam)
             state_of = every.repeat_interleave(right.shape[1])
             logprobs = action_logprobs(
                 states.scores, state_of, positions.flatten(0, 1), tokens.flatten(0, 1), states.policy
             ).view(right.shape)
 
             # The value is F or its logarithm, the gradient that of the drawn decisions.
-            weights = decision_weights(right, config.judged_form).to(logprobs.dtype)
-            mean = right.to(logprobs.dtype).mean(1)
+            weights = decision_weights(rewards, config.judged_form).to(logprobs.dtype)
+            mean = rewards.to(logprobs.dtype).mean(1)
             level = mean if config.judged_form == "linear" else torch.where(mean > 0, mean.clamp_min(1e-9).log(), 0.0)
             drawn = (weights * logprobs).sum(1)
             total = ((level + drawn - drawn.detach()) * visited.visits()).sum() * config.judged_weight

@@ -98,5 +98,5 @@ class ObjectiveConfig(
         if self.ce_weight:
             found.append(CrossEntropy(self))
         if self.judged_weight:
-            found.append(JudgedDecisions(self, generator))
+            found.append(JudgedDecisions(self, generator, lam=self.lam))
         return found

@@ -28,7 +28,7 @@ from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import new_trainer, sft_trainer
 from sudoku_dllm.several.judging import judge
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials.training import train_job
+from sudoku_dllm.trials.training import MODEL, train_job
 from sudoku_env.board import Board
 
 CLUES = {4: [0, 4], 6: [1, 8]}
@@ -119,6 +119,7 @@ def stages(args: Arguments, setting: Setting, grids: int, seed: int) -> Iterator
             decay_share=0.5,
             resume=False,
         )
+        setting.tokenizer.save_pretrained(folder / MODEL)
         weights = weights or {key: value.clone() for key, value in model.state_dict().items()}
         yield name, model, spent["cpu_seconds"]
 

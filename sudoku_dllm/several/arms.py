@@ -70,7 +70,7 @@ class ObjectiveInPart(ObjectiveConfig):
 
     def terms(self, values: Values | None = None, generator: torch.Generator | None = None) -> list[Term]:
         """The one term; see `ObjectiveConfig.terms`."""
-        term = JudgedInPart(self, generator)
+        term = JudgedInPart(self, generator, lam=self.lam)
         term.part = self.part
         return [term]
 

@@ -11,10 +11,15 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
 
+from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.decisions import draw_decisions, right_decisions
+from dllm_rl.decoding.noise import fresh_uniforms
 from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
-from dllm_rl.policy import PolicyConfig, score_states
+from dllm_rl.policy import NEG_INF, PolicyConfig, action_logprobs, score_states, scores_of
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.training.update import objective_pass
 from llm_rl.training.lora import add_lora
 from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, tokenizer, trainer, untimed, warm_model
 from tests.helpers.pages import run_page
@@ -134,6 +139,50 @@ def test_training_raises_the_expected_reward(make: Make, tmp_path: Path) -> None
     run.train()
     first, *_, last = logged(run, "objective_sft")
     assert last > first + 0.1
+
+
+@pytest.mark.parametrize(("make", "shifted"), [(bert_model, False), (dream_model, True)])
+def test_judged_decisions_of_a_wrapped_model_are_those_of_its_own_logits(
+    make: Callable[[], nn.Module], shifted: bool
+) -> None:
+    """Σ_m (r_m / Σ r − 1/M) ∇ log π(a_m|s) of logits that the plain model gives state by state, of the same draws."""
+    plain = make().eval().double()
+    problems, policy = sudoku_task().batch(puzzles(3, answers="any")), PolicyConfig(1.0, 1.0)
+    how = Decoding("policy", tokens_per_step=2, policy=policy, on_error="redraw", draws=512)
+    wrapped = as_policy_model(plain, shifted=shifted)
+    record = rollout(wrapped, problems, how, generator=torch.Generator().manual_seed(0))
+    config = ObjectiveConfig(rl_weight=0.0, sft_weight=0.0, judged_weight=1.0, judged_draws=256)
+    generator = torch.Generator().manual_seed(1)
+    objective_pass(wrapped, record, lambda rl, sft: (rl + sft).backward(), config=config, generator=generator)
+    found = [weight.grad.clone() for weight in plain.parameters()]
+
+    plain.zero_grad()
+    uniforms = fresh_uniforms((len(record.responses), 256, 2, 2), torch.Generator().manual_seed(1), torch.device("cpu"))
+    visits = torch.bincount(record.state_of[record.live], minlength=len(record.responses)) / len(problems.responses)
+    mixed = 0
+    for number, response in enumerate(record.responses):
+        of = record.problem_of[number : number + 1]
+        prompts, padding = problems.prompts_of(of)
+        ids, masked = torch.cat([prompts[0], response]), response == problems.mask_id
+        seen = torch.cat(
+            [torch.ones_like(prompts[0]) if padding is None else padding[0].long(), torch.ones_like(response)]
+        )
+        logits = plain(ids[None], attention_mask=seen[None]).logits[0]  # (P + R, V)
+        logits = (logits.roll(1, 0) if shifted else logits)[len(prompts[0]) :][masked]
+        logits = logits.index_fill(1, torch.tensor([problems.mask_id]), NEG_INF)
+        scores = scores_of(logits, masked[None], policy)
+        positions, tokens = draw_decisions(scores, torch.tensor([0]), uniforms[number : number + 1], policy)
+        right = right_decisions(problems, response[None], of, positions, tokens)[0]  # (M,)
+        if right.any():
+            weights = right.double() / right.sum() - 1 / 256
+            state = torch.zeros(256, dtype=torch.long)
+            logprobs = action_logprobs(scores, state, positions[0], tokens[0], policy)
+            (visits[number] * (weights * logprobs).sum()).backward()
+        mixed += bool(right.any() and not right.all())
+    assert mixed
+    whole = torch.cat([weight.grad.flatten() for weight in plain.parameters()])
+    found = torch.cat([gradient.flatten() for gradient in found])
+    assert float((found - whole).norm()) < 1e-5 * float(whole.norm())  # Qwen2 normalizes in fp32 whatever its weights
 
 
 def test_logits_of_the_shifted_model_are_taken_one_token_earlier() -> None:

@@ -12,11 +12,13 @@ from torch import Tensor
 from dllm_rl import Decoding, rollout
 from dllm_rl.decoding.decisions import draw_decisions
 from dllm_rl.decoding.noise import fresh_uniforms
-from dllm_rl.policy import PolicyConfig, action_logprobs, scores_of
+from dllm_rl.policy import NEG_INF, PolicyConfig, action_logprobs, scores_of
 from dllm_rl.sudoku import PuzzleBatch
-from dllm_rl.terms.judged_decisions import JudgedDecisionsConfig, decision_weights
-from sudoku_env import generate, solve_batch
-from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, trainer, warm_model
+from dllm_rl.terms.expected_reward import log_f_of
+from dllm_rl.terms.judged_decisions import JudgedDecisionsConfig, decision_weights, definite_rewards
+from dllm_rl.terms.states import ScoredStates
+from sudoku_env import completable, generate, solve_batch
+from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, tokenizer, trainer, warm_model
 
 POLICY = PolicyConfig(position_temperature=0.7, token_temperature=1.3)
 
@@ -31,7 +33,9 @@ def test_weights_by_hand() -> None:
     )
 
 
-@pytest.mark.parametrize("changes", [{"judged_draws": 1}, {"judged_weight": -1.0}, {"judged_form": "square"}])
+@pytest.mark.parametrize(
+    "changes", [{"judged_draws": 1}, {"judged_weight": -1.0}, {"judged_form": "square"}, {"judged_reward": "solved"}]
+)
 def test_bad_options_are_refused(changes: dict) -> None:
     with pytest.raises(ValueError, match=next(iter(changes))):
         JudgedDecisionsConfig(**changes)
@@ -159,3 +163,74 @@ def test_solved_boards_of_several_answers_are_grids() -> None:
     states[rows, places] = tokens
     boards = problems.boards(states[record.solved])
     assert len(boards) and (solve_batch(boards)[1] == 1).all() and (boards > 0).all()
+
+
+def scored(problems: PuzzleBatch, logits: Tensor | None = None) -> ScoredStates:
+    """The problems as they are given, with a policy that errs often."""
+    of, masked = torch.arange(len(problems.responses)), problems.responses == problems.mask_id
+    if logits is None:
+        generator = torch.Generator().manual_seed(6)
+        logits = torch.randn(int(masked.sum()), len(tokenizer()), dtype=torch.float64, generator=generator)
+        logits[:, problems.layout.digit_ids] += 3.0
+        logits[:, problems.mask_id] = NEG_INF
+    scores = scores_of(logits, masked, POLICY)
+    return ScoredStates(problems, problems.responses, of, problems.definite(problems.responses, of), scores, POLICY)
+
+
+@pytest.mark.parametrize("answers", ["one", "any"])
+def test_of_one_position_the_rewards_by_s1_add_up_to_f(answers: str) -> None:
+    """All decisions of one position, each with its probability; the gradient too."""
+    problems, lam = sudoku_task().batch(puzzles(3, answers=answers)), 0.25
+    logits = scored(problems).scores.logits.requires_grad_()
+    states = scored(problems, logits)
+    (log_f,) = torch.autograd.grad(log_f_of(states, lam).exp().sum(), logits, retain_graph=True)
+    expected, vocabulary = torch.zeros((), dtype=torch.float64), logits.shape[1]
+    for row, masked in enumerate(states.masked):
+        places = masked.nonzero().flatten()
+        pairs = torch.cartesian_prod(places, torch.arange(vocabulary))  # (E, 2)
+        positions = torch.full((len(states.masked), len(pairs), 1), -1)
+        tokens = positions.clone()
+        positions[row, :, 0], tokens[row, :, 0] = pairs.T
+        earned = definite_rewards(states, positions, tokens, lam)
+        assert not earned[torch.arange(len(earned)) != row].any()  # where nothing is decided nothing is earned
+        chance = action_logprobs(
+            states.scores, torch.full((len(pairs),), row), positions[row], tokens[row], POLICY
+        ).exp()
+        expected = expected + (chance * earned[row]).sum()
+    assert float(expected.detach()) == pytest.approx(float(log_f_of(states, lam).exp().sum().detach()), rel=1e-9)
+    torch.testing.assert_close(torch.autograd.grad(expected, logits)[0], log_f, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("answers", ["one", "any"])
+def test_rewards_by_s1_end_at_the_first_error(answers: str) -> None:
+    """Against a loop over positions: decisions of three, of which some go wrong at each place."""
+    problems, lam = sudoku_task().batch(puzzles(3, answers=answers)), 0.25
+    states = scored(problems)
+    generator = torch.Generator().manual_seed(5)
+    every = torch.arange(len(problems.responses))
+    uniforms = fresh_uniforms((len(every), 200, 3, 2), generator, every.device)
+    positions, tokens = draw_decisions(states.scores, every, uniforms, POLICY)
+    cells = [int(place) for place in problems.layout.cell_positions]
+    expected, ended = torch.zeros(positions.shape[:2]), set()
+    for row, draw in itertools.product(every.tolist(), range(200)):
+        written = states.responses[row : row + 1].clone()
+        for rank, (place, token) in enumerate(zip(positions[row, draw], tokens[row, draw], strict=True)):
+            written[0, place] = token
+            if int(place) in cells:
+                digit = np.flatnonzero(problems.layout.digit_ids == int(token))
+                if not len(digit) or not completable(problems.boards(written))[0]:
+                    ended.add(rank)
+                    break
+                expected[row, draw] += float(states.definite[row, place])
+            else:
+                expected[row, draw] += lam
+    assert ended == {0, 1, 2}
+    torch.testing.assert_close(definite_rewards(states, positions, tokens, lam), expected)
+
+
+def test_weights_of_rewards_that_are_not_one_by_hand() -> None:
+    """Earned 2, 0, 1 of three draws; mean 1, so (r − 1) / 2; r / 3 − 1/3."""
+    rewards = torch.tensor([[2.0, 0.0, 1.0]])
+    linear = torch.tensor([[0.5, -0.5, 0.0]], dtype=torch.float64)
+    torch.testing.assert_close(decision_weights(rewards, "linear"), linear)
+    torch.testing.assert_close(decision_weights(rewards, "log"), linear * 2 / 3)

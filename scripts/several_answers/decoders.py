@@ -1,0 +1,151 @@
+"""What the models of the study complete where a threshold or an entropy bound says how many cells a pass fills.
+
+Decodes the held-out boards with each model that the study kept, writes the outcomes as those of a study, and prints the
+tables that docs/several_answers.md has of them. What is there already is not decoded again.
+
+    python -m scripts.several_answers.decoders --models runs/several_answers --output_dir runs/several_answers_decoders
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import inf, isfinite, log
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from dllm_rl.decoding import Decoding, EntropyBound, Threshold, decode
+from dllm_rl.models.shipped import load
+from dllm_rl.sudoku import PuzzleBatch
+from llm_rl.training import fail, parse
+from scripts.study.tables import markdown_table
+from sudoku_dllm.machine import machine
+from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.report import TITLES
+from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials import Records, arm_of, job_name
+from sudoku_dllm.trials.record import write_job
+from sudoku_dllm.trials.statistics import PassesNeeded, Sweep, passes_needed
+from sudoku_dllm.trials.training import MODEL
+from sudoku_env.solver import completable
+
+WAYS: dict[str, dict[str, Decoding]] = {
+    "number": {str(k): Decoding("margin", tokens_per_step=k) for k in (1, 2, 3, 4, 6, 9, 12, 16)},
+    "probability": {
+        str(p): Decoding("probability", tokens_per_step=None, limit=Threshold(log(p)))
+        for p in (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
+    },
+    "entropy": {
+        str(nats): Decoding("entropy", tokens_per_step=None, limit=EntropyBound(nats))
+        for nats in (0.0001, 0.001, 0.01, 0.1, 0.3, 1.0, 3.0)
+    },
+}
+"""Decodings by what says how many cells a pass fills, and by its value."""
+TITLE_OF = {"number": "a number", "probability": "a probability", "entropy": "an entropy bound"}
+LARGE = ("12", "16")
+RATES = (0.5, 0.75, 0.9)
+"""Shares of valid boards for which passes are compared."""
+
+
+@dataclass
+class Arguments:
+    """Arguments of `scripts/several_answers/decoders.py`."""
+
+    models: Path = field(default=Path("runs/several_answers"), metadata={"help": "Folder of the study's run."})
+    arms: list[str] = field(
+        default_factory=lambda: ["sft", "sft_canonical", "sft_least", "judged", AFTER_LABEL],
+        metadata={"help": "Whose models to decode with."},
+    )
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4], metadata={"help": "Seeds of their trainings."})
+    output_dir: Path = field(default=Path("runs/several_answers_decoders"), metadata={"help": "Folder to write to."})
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.arms) - set(ARMS)):
+            raise ValueError(f"arms={unknown} are unknown; choose of {', '.join(ARMS)}")
+
+
+def outcomes_of(model: nn.Module, tests: PuzzleBatch) -> dict[str, NDArray[np.generic]]:
+    """By way, value and column: valid, bool `(N,)`, and passes, int64 `(N,)`, of each board."""
+    found: dict[str, NDArray[np.generic]] = {}
+    for way, values in WAYS.items():
+        for value, how in values.items():
+            record = decode(model, tests, how)
+            grids = tests.boards(record.responses)
+            found[f"{way}/{value}/valid"] = (grids > 0).all(1) & completable(grids)
+            found[f"{way}/{value}/passes"] = record.forward_passes.cpu().numpy()
+    return found
+
+
+def sweeps(records: Records, arm: str, way: str) -> list[Sweep]:
+    """A sweep for each seed of an arm."""
+    found = []
+    for job in records.jobs():
+        if arm_of(job) == arm:
+            outcomes = records.outcomes(job)
+            columns = (
+                np.stack([outcomes[f"{way}/{value}/{name}"] for value in WAYS[way]]) for name in ("passes", "valid")
+            )
+            found.append(Sweep(*(column.astype(float) for column in columns)))
+    return found
+
+
+def tables(records: Records) -> Iterator[tuple[str, str]]:
+    """Titles and tables: many cells a pass, and the passes in which a share of the boards is completed."""
+    arms = [arm for arm in ARMS if any(arm_of(job) == arm for job in records.jobs())]
+    rows = []
+    for arm in arms:
+        rates = np.mean([sweep.solved.mean(1) for sweep in sweeps(records, arm, "number")], 0)
+        at = dict(zip(WAYS["number"], 100 * rates, strict=True))
+        rows.append([TITLES[arm], *(f"{at[k]:.1f}" for k in LARGE)])
+    yield (
+        "Valid grids at more cells a pass, the order free",
+        markdown_table(["trained by", *(f"{k} a pass" for k in LARGE)], rows),
+    )
+    rows = []
+    for arm in arms:
+        for way in WAYS:
+            each = sweeps(records, arm, way)
+            shape = len(each), each[0].passes.shape[1]
+            needed = [passes_needed(each, np.full(shape, rate)) for rate in RATES]
+            rows.append([TITLES[arm] if way == "number" else "", TITLE_OF[way], *map(passes_text, needed)])
+    head = ["trained by", "as many as by", *(f"{100 * rate:.0f} % valid" for rate in RATES)]
+    yield (
+        "Passes in which so many boards are completed, by what says how many cells fill at once",
+        markdown_table(head, rows),
+    )
+
+
+def passes_text(needed: PassesNeeded) -> str:
+    """Passes with their intervals over boards and seeds; "≤" where the cheapest setting of the sweep does."""
+    if not isfinite(needed.passes):
+        return "not reached"
+    intervals = [needed.puzzles] if needed.seeds is None else [needed.puzzles, needed.seeds]
+    ends = " ".join(f"[{low:.1f}, {'∞' if high == inf else f'{high:.1f}'}]" for low, high in intervals)
+    return f"{'≤ ' * (needed.passes <= needed.cheapest)}{needed.passes:.1f} {ends}"
+
+
+def main() -> None:
+    """Decode with each model that was not yet, and print the tables."""
+    (args,) = parse(Arguments, description=__doc__, places=("models", "output_dir"))
+    setting = Setting.load(ScriptArguments(), RecipeArguments(use_cpu=True, report_to="none"))
+    tests, records = setting.batch(setting.test_boards()), Records(args.output_dir)
+    torch.set_num_threads(1)
+    for arm in args.arms:
+        for seed in args.seeds:
+            name = job_name(arm, seed=seed)
+            if records.result(name):
+                continue
+            folder = args.models / name / MODEL
+            if not folder.is_dir():
+                fail(f"--models {args.models} has no {name}/{MODEL}; train it (python scripts/train_sudoku.py --help)")
+            result = {"arm": arm, "seed": seed, "machine": machine()}
+            write_job(args.output_dir / name, result, outcomes_of(load(str(folder)).model, tests))
+            print(f"{name} decoded in {sum(map(len, WAYS.values()))} ways", flush=True)
+    for title, table in tables(records):
+        print(f"\n{title}\n\n{table}")
+
+
+if __name__ == "__main__":
+    main()
