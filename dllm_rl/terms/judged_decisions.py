@@ -40,8 +40,8 @@ class JudgedDecisionsConfig:
     judged_reward: DecisionReward = field(
         default="completable",
         metadata={
-            "help": "What a decision earns: 1 if a completion is left (completable), or what its positions do by S1 and "
-            "lambda up to the first wrong one (definite)."
+            "help": "What a decision earns: 1 if a completion is left (completable), or what its positions do by S1 "
+            "and lambda, up to the first wrong one (definite)."
         },
     )
     judged_form: FForm = field(
@@ -107,9 +107,7 @@ class JudgedDecisions(Term):
     name: ClassVar[str] = "judged"
     at_rl_rate: ClassVar[bool] = True
 
-    def __init__(
-        self, config: JudgedDecisionsConfig, generator: torch.Generator | None = None, *, lam: float
-    ) -> None:
+    def __init__(self, config: JudgedDecisionsConfig, generator: torch.Generator | None = None, *, lam: float) -> None:
         self.config, self.generator, self.lam = config, generator, lam
 
     def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
@@ -123,7 +121,9 @@ class JudgedDecisions(Term):
             every = torch.arange(len(states.responses), device=device)
             positions, tokens = draw_decisions(states.scores, every, uniforms[visited.chosen], states.policy)
             right = right_decisions(states.problems, states.responses, states.of, positions, tokens)  # (N, M)
-            rewards = right if config.judged_reward == "completable" else definite_rewards(states, positions, tokens, self.lam)
+            rewards = right
+            if config.judged_reward == "definite":
+                rewards = definite_rewards(states, positions, tokens, self.lam)
             state_of = every.repeat_interleave(right.shape[1])
             logprobs = action_logprobs(
                 states.scores, state_of, positions.flatten(0, 1), tokens.flatten(0, 1), states.policy

@@ -73,8 +73,8 @@ class ScriptArguments(ComparisonArguments):
             raise ValueError(f"clues={self.clues} must be two numbers from 0 to {cells - 1}, the fewest first")
         if self.size > 6 and "sft_nearest" in self.arms:
             raise ValueError(
-                f"size={self.size} is too large for the arm sft_nearest, whose labels an exhaustive search finds; leave "
-                f"it out, or ask for boards of 4 or 6"
+                f"size={self.size} is too large for the arm sft_nearest, whose labels an exhaustive search finds; "
+                "leave it out, or ask for boards of 4 or 6"
             )
         for name, least in {"boards": 1, "test_boards": 2, "draws": 1, "own_boards": 1, "group_size": 2}.items():
             if getattr(self, name) < least:
