@@ -1,9 +1,9 @@
 """What the models of the study complete where a threshold or an entropy bound says how many cells a pass fills.
 
-Decodes the held-out boards with each model that the study kept, writes the outcomes as those of a study, and prints the
-tables that docs/several_answers.md has of them. What is there already is not decoded again.
+Decodes the held-out boards with each model that the study kept, writes the outcomes beside them, and prints the tables
+that docs/several_answers.md has of them. What is there already is not decoded again.
 
-    python -m scripts.several_answers.decoders --models runs/several_answers --output_dir runs/several_answers_decoders
+    python -m scripts.several_answers.decoders --run runs/several_answers
 """
 
 from collections.abc import Iterator
@@ -31,6 +31,7 @@ from sudoku_dllm.trials.statistics import PassesNeeded, Sweep, passes_needed
 from sudoku_dllm.trials.training import MODEL
 from sudoku_env.solver import completable
 
+FOLDER = "decoders"
 WAYS: dict[str, dict[str, Decoding]] = {
     "number": {str(k): Decoding("margin", tokens_per_step=k) for k in (1, 2, 3, 4, 6, 9, 12, 16)},
     "probability": {
@@ -53,13 +54,15 @@ RATES = (0.5, 0.75, 0.9)
 class Arguments:
     """Arguments of `scripts/several_answers/decoders.py`."""
 
-    models: Path = field(default=Path("runs/several_answers"), metadata={"help": "Folder of the study's run."})
+    run: Path = field(
+        default=Path("runs/several_answers"),
+        metadata={"help": "Folder of the study's run; decoders/ in it is written."},
+    )
     arms: list[str] = field(
         default_factory=lambda: ["sft", "sft_canonical", "sft_least", "judged", AFTER_LABEL],
         metadata={"help": "Whose models to decode with."},
     )
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4], metadata={"help": "Seeds of their trainings."})
-    output_dir: Path = field(default=Path("runs/several_answers_decoders"), metadata={"help": "Folder to write to."})
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.arms) - set(ARMS)):
@@ -82,7 +85,7 @@ def sweeps(records: Records, arm: str, way: str) -> list[Sweep]:
     """A sweep for each seed of an arm."""
     found = []
     for job in records.jobs():
-        if arm_of(job) == arm:
+        if arm_of(job) == f"{FOLDER}/{arm}":
             outcomes = records.outcomes(job)
             columns = (
                 np.stack([outcomes[f"{way}/{value}/{name}"] for value in WAYS[way]]) for name in ("passes", "valid")
@@ -92,9 +95,11 @@ def sweeps(records: Records, arm: str, way: str) -> list[Sweep]:
 
 
 def tables(records: Records) -> Iterator[tuple[str, str]]:
-    """Titles and tables: many cells a pass, and the passes in which a share of the boards is completed."""
-    arms = [arm for arm in ARMS if any(arm_of(job) == arm for job in records.jobs())]
-    rows = []
+    """Titles and tables of a study's folder: many cells a pass, and the passes in which a share is completed."""
+    there = {arm_of(job) for job in records.jobs()}
+    arms, rows = [arm for arm in ARMS if f"{FOLDER}/{arm}" in there], []
+    if not arms:
+        return
     for arm in arms:
         rates = np.mean([sweep.solved.mean(1) for sweep in sweeps(records, arm, "number")], 0)
         at = dict(zip(WAYS["number"], 100 * rates, strict=True))
@@ -128,20 +133,20 @@ def passes_text(needed: PassesNeeded) -> str:
 
 def main() -> None:
     """Decode with each model that was not yet, and print the tables."""
-    (args,) = parse(Arguments, description=__doc__, places=("models", "output_dir"))
+    (args,) = parse(Arguments, description=__doc__, places=("run",))
     setting = Setting.load(ScriptArguments(), RecipeArguments(use_cpu=True, report_to="none"))
-    tests, records = setting.batch(setting.test_boards()), Records(args.output_dir)
+    tests, records = setting.batch(setting.test_boards()), Records(args.run)
     torch.set_num_threads(1)
     for arm in args.arms:
         for seed in args.seeds:
             name = job_name(arm, seed=seed)
-            if records.result(name):
+            if records.result(f"{FOLDER}/{name}"):
                 continue
-            folder = args.models / name / MODEL
+            folder = args.run / name / MODEL
             if not folder.is_dir():
-                fail(f"--models {args.models} has no {name}/{MODEL}; train it (python scripts/train_sudoku.py --help)")
+                fail(f"--run {args.run} has no {name}/{MODEL}; train it (python scripts/train_sudoku.py --help)")
             result = {"arm": arm, "seed": seed, "machine": machine()}
-            write_job(args.output_dir / name, result, outcomes_of(load(str(folder)).model, tests))
+            write_job(args.run / FOLDER / name, result, outcomes_of(load(str(folder)).model, tests))
             print(f"{name} decoded in {sum(map(len, WAYS.values()))} ways", flush=True)
     for title, table in tables(records):
         print(f"\n{title}\n\n{table}")

@@ -64,14 +64,18 @@ COLORS = dict(
 )
 WIDTH = max(map(len, TITLES))
 """Of the column of arms in what is printed."""
-CEILINGS = {
-    "size": 6,
-    "clues": [1, 8],
-    "free": {1: 100.0, 2: 27.9, 4: 6.9, 6: 3.6, 9: 0.8},
-    "no peers": {1: 100.0, 2: 83.6, 4: 62.7, 6: 40.2, 9: 40.2},
+CEILINGS: dict[tuple[int, int, int], dict[str, dict[int, float]]] = {
+    (4, 0, 4): {
+        "free": {1: 100.0, 2: 58.1, 4: 24.9, 8: 13.0, 16: 4.3},
+        "no peers": {1: 100.0, 2: 86.2, 4: 47.9, 8: 47.9, 16: 47.9},
+    },
+    (6, 1, 8): {
+        "free": {1: 100.0, 2: 27.9, 4: 6.9, 6: 3.6, 9: 0.8},
+        "no peers": {1: 100.0, 2: 83.6, 4: 62.7, 6: 40.2, 9: 40.2},
+    },
 }
 """Per cent valid of a model with the marginals of random grids, by cells a pass, decoded by margin with the most
-probable digits (docs/ceilings.md)."""
+probable digits (docs/ceilings.md); of boards by their size and their fewest and most clues."""
 SHARES = (
     ("joint", "live"),
     ("peer_pairs", "pairs"),
@@ -91,15 +95,23 @@ class Outcomes:
         args: The recipe of judged decisions.
         run: The folder.
         jobs: Arms with their seeds; all have a result.
+        within: Names that stand before the arms in the folder.
     """
 
-    def __init__(self, script: ScriptArguments, args: RecipeArguments, run: Path, jobs: Sequence[Job]) -> None:
+    def __init__(
+        self,
+        script: ScriptArguments,
+        args: RecipeArguments,
+        run: Path,
+        jobs: Sequence[Job],
+        within: Sequence[str] = (),
+    ) -> None:
         self.script, self.args = script, args
         self.results: dict[Job, dict[str, Any]] = {}
         self.judged: dict[Job, dict[tuple[int, bool], Judged]] = {}
         records = Records(run)
         for job in jobs:
-            name = job_name(job.arm, seed=job.seed)
+            name = job_name(*within, job.arm, seed=job.seed)
             result = records.result(name)
             assert result is not None, f"{name} has no result in {run}"
             self.results[job], self.judged[job] = result, judged_in(records.outcomes(name))
@@ -261,10 +273,7 @@ def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
 
 def ceiling_of(script: ScriptArguments, way: str) -> dict[int, float] | None:
     """What a model with the marginals of random grids completes (docs/ceilings.md); None for boards without figures."""
-    if (script.size, script.clues) != (CEILINGS["size"], CEILINGS["clues"]):
-        return None
-    found: dict[int, float] = CEILINGS[way]  # type: ignore[assignment]
-    return found
+    return CEILINGS.get((script.size, *script.clues), {}).get(way)  # type: ignore[arg-type]
 
 
 def _passes_text(outcomes: Outcomes) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.several_answers.study import interval, outcomes_in, tables
+from scripts.several_answers.outcome_tables import interval, outcomes_in, tables
 from sudoku_dllm.several.report import CEILINGS
 from sudoku_dllm.trials.statistics import Estimate
 from tests.helpers.warm_process import run_script

@@ -1,0 +1,119 @@
+"""The comparison of docs/several_answers.md on other boards, and with more time: how it is run, and its tables."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+
+from scripts.several_answers.outcome_tables import LEADERS, a_pass, controls_table, outcomes_in
+from scripts.study.tables import markdown_table
+from sudoku_dllm.several.arguments import ScriptArguments
+from sudoku_dllm.several.report import TITLES, Outcomes, ceiling_of
+from sudoku_dllm.trials.arguments import BASE
+
+START_4X4 = "runs/base4x4/grids5000/seed0/0/model"
+
+
+@dataclass(frozen=True)
+class Further:
+    """A comparison that differs in its boards or its budget.
+
+    Attributes:
+        name: Its folder in that of the study.
+        title: What it differs in.
+        size: Size of the boards.
+        clues: Fewest and most clues.
+        eval_tokens: Cells a pass in decoding.
+        options: Other options of `scripts/train_sudoku.py` by name; those of the recipe alone.
+        model: The base, a shipped one or a folder.
+    """
+
+    name: str
+    title: str
+    size: int
+    clues: tuple[int, int]
+    eval_tokens: tuple[int, ...]
+    options: dict[str, int]
+    model: str = ScriptArguments.model
+
+    def outcomes(self, folder: Path) -> Outcomes:
+        """The results in the folder of the study."""
+        script = ScriptArguments(size=self.size, clues=list(self.clues), eval_tokens=list(self.eval_tokens))
+        return outcomes_in(folder, self.name, script, **self.options)
+
+
+FURTHER = (
+    Further(
+        "4x4",
+        "4×4, 0 to 4 clues",
+        4,
+        (0, 4),
+        (1, 2, 4, 8, 12, 16),
+        {"num_mini_batches": 4, "max_steps": 1605},
+        START_4X4,
+    ),
+    Further(
+        "9x9",
+        "9×9, 0 to 20 clues",
+        9,
+        (0, 20),
+        (1, 2, 4, 8, 12, 16),
+        {"num_mini_batches": 18, "max_steps": 600},
+        "llada-sudoku9x9",
+    ),
+    Further("longer", "6×6, four times the time", 6, (1, 8), (1, 2, 4, 6, 9), {"max_steps": 12840}),
+)
+
+
+def command_of(outcomes: Outcomes, options: Mapping[str, object], name: str = "") -> str:
+    """What makes a comparison, as an indented block of a page."""
+    asked = {
+        "arms": " ".join(arm for arm in outcomes.arms if arm != BASE),
+        "seeds": " ".join(str(seed) for seed in sorted({job.seed for job in outcomes.results if job.arm != BASE})),
+        **options,
+        "output_dir": f"runs/several_answers/{name}".rstrip("/"),
+    }
+    words = " ".join(["python scripts/train_sudoku.py", *(f"--{option} {value}" for option, value in asked.items())])
+    return " \\\n        ".join(wrap(words, 108, break_long_words=False, break_on_hyphens=False, initial_indent="    "))
+
+
+def commands_in(folder: Path) -> Iterator[str]:
+    """What makes the comparisons that lie in the folder of the study."""
+    for further in FURTHER:
+        outcomes = further.outcomes(folder)
+        if outcomes.arms:
+            boards = {
+                "model": further.model,
+                "size": further.size,
+                "clues": " ".join(map(str, further.clues)),
+                "eval_tokens": " ".join(map(str, further.eval_tokens)),
+            }
+            yield command_of(outcomes, boards | further.options, further.name)
+
+
+def sections(folder: Path) -> Iterator[tuple[str, str]]:
+    """Titles and tables of those that lie in the folder of the study."""
+    for further in FURTHER:
+        outcomes = further.outcomes(folder)
+        if outcomes.arms:
+            yield further.title, valid_both_ways(outcomes)
+            for leader in outcomes.leaders:
+                yield f"{further.title}: {LEADERS[leader]} minus the best control", controls_table(outcomes, leader)
+
+
+def valid_both_ways(outcomes: Outcomes) -> str:
+    """Per cent valid by arm and cells a pass, decoded freely and without peers in a pass."""
+    script, rows = outcomes.script, []
+    for arm in outcomes.arms:
+        rates = []
+        for cells in script.eval_tokens:
+            both = [f"{100 * outcomes.valid(arm, cells, way).mean():.1f}" for way in (False, True)]
+            rates.append(" / ".join(both[: 1 + (cells > 1)]))
+        updates = {f"{result['updates']:,}" for job, result in outcomes.results.items() if job.arm == arm}
+        seeds = sum(job.arm == arm for job in outcomes.results)
+        rows.append([TITLES[arm], *rates, ", ".join(sorted(updates)), f"{outcomes.spent(arm):.0f}", str(seeds)])
+    if free := ceiling_of(script, "free"):
+        no_peers = ceiling_of(script, "no peers") or {}
+        known = [f"{free[k]:.1f}" + f" / {no_peers[k]:.1f}" * (k > 1) if k in free else "" for k in script.eval_tokens]
+        rows.append(["ceiling: the marginals of random grids", *known, "", "", ""])
+    return markdown_table(["trained by", *a_pass(outcomes), "updates", "CPU s", "seeds"], rows)

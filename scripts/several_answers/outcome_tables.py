@@ -1,0 +1,137 @@
+"""Outcomes of the comparison on boards with several right answers as tables of a page."""
+
+from pathlib import Path
+from typing import Any
+
+from scripts.study.tables import markdown_table
+from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.report import SHARES, TITLES, Outcomes, ceiling_of
+from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials import Records, arm_of
+from sudoku_dllm.trials.arguments import BASE
+from sudoku_dllm.trials.jobs import Job
+from sudoku_dllm.trials.statistics import Estimate
+
+LEADERS = {"judged": "Judged decisions", AFTER_LABEL: "The least completion, then judged decisions,"}
+
+
+def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None = None, **recipe: Any) -> Outcomes:
+    """The results of a comparison that lie in a folder, arms in their order.
+
+    Args:
+        folder: Folder of a study, of its runs or packed.
+        within: Name of the comparison in the folder; by default that on 6×6.
+        script: Its arguments; None is those of the default boards.
+        **recipe: What it changes in the recipe.
+    """
+    found = []
+    for name in Records(folder).jobs():
+        comparison, _, arm = arm_of(name).rpartition("/")
+        if comparison == within:
+            found.append(Job(arm, int(name.rpartition("seed")[2])))
+    order = (BASE, *ARMS)
+    return Outcomes(
+        script or ScriptArguments(),
+        RecipeArguments(report_to="none", use_cpu=True, **recipe),
+        folder,
+        sorted(found, key=lambda job: (order.index(job.arm), job.seed)),
+        within.split("/") if within else (),
+    )
+
+
+def interval(found: Estimate) -> str:
+    """A difference in points with its intervals over boards and, of several, over seeds; bold where neither holds 0."""
+    intervals = [found.puzzles] if found.seeds is None else [found.puzzles, found.seeds]
+    ends = (f"[{100 * low:+.1f}, {100 * high:+.1f}]" for low, high in intervals)
+    mark = "**" if found.excludes_zero else ""
+    return f"{mark}{100 * found.mean:+.1f}{mark} {' '.join(ends)}"
+
+
+def tables(outcomes: Outcomes) -> dict[str, str]:
+    """The tables by their titles."""
+    k = outcomes.args.tokens_per_step
+    found = {
+        "Valid grids, the order free": valid_table(outcomes, exclude_peers=False),
+        "Valid grids, never two peers in a pass": valid_table(outcomes, exclude_peers=True),
+    }
+    for leader in outcomes.leaders:
+        name = LEADERS[leader]
+        found |= {
+            f"{name} minus the others, the order free": differences_table(outcomes, leader),
+            f"{name} minus the best control, each control decoded the better way": controls_table(outcomes, leader),
+        }
+    return found | {
+        f"Valid grids at {k} cells a pass by clues, the order free": clues_table(outcomes, k),
+        f"Passes of {k} cells, and {outcomes.script.draws} drawn decodes of the empty board": passes_table(outcomes, k),
+    }
+
+
+def a_pass(outcomes: Outcomes) -> list[str]:
+    """Heads of the columns by cells a pass."""
+    return [f"{cells} a pass" for cells in outcomes.script.eval_tokens]
+
+
+def valid_table(outcomes: Outcomes, *, exclude_peers: bool) -> str:
+    """Per cent valid by arm and cells a pass, seeds together, with the ceiling."""
+    script, rows = outcomes.script, []
+    for arm in outcomes.arms:
+        rates = [100 * outcomes.valid(arm, cells, exclude_peers).mean() for cells in script.eval_tokens]
+        updates = {f"{result['updates']:,}" for job, result in outcomes.results.items() if job.arm == arm}
+        seeds = sum(job.arm == arm for job in outcomes.results)
+        cost = [", ".join(sorted(updates)), f"{outcomes.spent(arm):.0f}", str(seeds)]
+        rows.append([TITLES[arm], *(f"{rate:.1f}" for rate in rates), *cost])
+    ceiling = ceiling_of(script, "no peers" if exclude_peers else "free") or {}
+    told = [f"{ceiling[cells]:.1f}" if cells in ceiling else "" for cells in script.eval_tokens]
+    rows.append(["ceiling: the marginals of random grids", *told, "", "", ""])
+    return markdown_table(["trained by", *a_pass(outcomes), "updates", "CPU s", "seeds"], rows)
+
+
+def differences_table(outcomes: Outcomes, leader: str) -> str:
+    """The leader minus each other arm, of the seeds that both have."""
+    rows = []
+    for arm in outcomes.arms:
+        if arm != leader:
+            each = [
+                outcomes.difference(leader, arm, cells, exclude_peers=False) for cells in outcomes.script.eval_tokens
+            ]
+            rows.append([TITLES[arm], *map(interval, each)])
+    return markdown_table(["minus", *a_pass(outcomes)], rows)
+
+
+def controls_table(outcomes: Outcomes, leader: str) -> str:
+    """The leader, decoded freely, minus the best control at each number of cells a pass."""
+    rows = []
+    for cells in outcomes.script.eval_tokens:
+        arm, exclude = outcomes.best_control(cells)
+        ways = ((leader, False), (arm, exclude))
+        passes = [f"{outcomes.column(name, cells, way, 'passes').mean():.1f}" for name, way in ways]
+        share = f"{100 * outcomes.valid(arm, cells, exclude).mean():.1f}"
+        difference = interval(outcomes.difference(leader, arm, cells, exclude_peers=exclude))
+        rows.append([str(cells), f"{TITLES[arm]}{', no peers' * exclude}", share, difference, ", ".join(passes)])
+    head = ["cells a pass", "best control", "valid", "minus it", "passes, of both"]
+    return markdown_table(head, rows)
+
+
+def clues_table(outcomes: Outcomes, k: int) -> str:
+    """Per cent valid of the boards with so many clues, two numbers of clues together."""
+    boards = Setting.load(outcomes.script, outcomes.args).test_boards()
+    clues, (low, high) = (boards > 0).sum(1), outcomes.script.clues
+    ranges = [(first, min(first + 1, high)) for first in range(low, high + 1, 2)]
+    rows = []
+    for arm in outcomes.arms:
+        valid = outcomes.valid(arm, k)  # (S, N)
+        rates = (100 * valid[:, (clues >= first) & (clues <= last)].mean() for first, last in ranges)
+        rows.append([TITLES[arm], *(f"{rate:.1f}" for rate in rates)])
+    return markdown_table(["trained by", *(f"{first} or {last} clues" for first, last in ranges)], rows)
+
+
+def passes_table(outcomes: Outcomes, k: int) -> str:
+    """What passes are like, with what cells drawn at random would give, and how many grids are left."""
+    rows = []
+    for arm in outcomes.arms:
+        joint, *shares = (100 * outcomes.pooled(arm, k, *names).mean for names in SHARES)
+        told = [f"{share:.1f} ({floor:.1f})" for share, floor in zip(shares[::2], shares[1::2], strict=True)]
+        grids = [f"{outcomes.empty_board(arm, name):.1f}" for name in ("distinct", "patterns")]
+        rows.append([TITLES[arm], f"{joint:.1f}", *told, f"{100 * outcomes.empty_board(arm, 'valid'):.1f}", *grids])
+    head = ["trained by", "joint", "peers (random)", "definite (random)", "valid", "distinct grids", "up to digits"]
+    return markdown_table(head, rows)
