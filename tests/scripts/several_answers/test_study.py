@@ -1,11 +1,16 @@
 """The page on several right answers is what its kept results say."""
 
+import shlex
 from pathlib import Path
 
 import pytest
 
+from scripts.several_answers.decoders import tables as decoder_tables
+from scripts.several_answers.further import command_of, sections
 from scripts.several_answers.outcome_tables import interval, outcomes_in, tables
+from scripts.several_answers.rows import exact_rows
 from sudoku_dllm.several.report import CEILINGS
+from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.statistics import Estimate
 from tests.helpers.warm_process import run_script
 
@@ -16,8 +21,23 @@ STUDY = ROOT / "data" / "study" / "several_answers"
 
 def test_the_page_holds_the_tables_of_its_results() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    for title, table in tables(outcomes_in(STUDY)).items():
+    shown = [*tables(outcomes_in(STUDY)).items(), *decoder_tables(Records(STUDY)), *sections(STUDY)]
+    for title, table in shown:
         assert f"## {title}\n\n{table}" in page
+
+
+@pytest.mark.slow
+def test_ceilings_of_4x4_are_the_mean_over_clues_of_the_exact_ones() -> None:
+    rows = exact_rows(["margin", "margin, no peers"])
+    for order, name in (("margin", "free"), ("margin, no peers", "no peers")):
+        for cells, shown in CEILINGS[4, 0, 4][name].items():
+            exact = [
+                row["valid"]
+                for row in rows
+                if (row["order"], row["cells"], row["tokens"]) == (order, cells, "most probable")
+                and int(row["clues"]) <= 4
+            ]
+            assert len(exact) == 5 and shown == round(100 * sum(exact) / 5, 1)
 
 
 def test_ceilings_are_those_of_their_page() -> None:
@@ -26,7 +46,7 @@ def test_ceilings_are_those_of_their_page() -> None:
     for order, name in (("margin", "free"), ("margin, no peers", "no peers")):
         (row,) = (line for line in table.splitlines() if line.startswith(f"| {order} | most probable |"))
         shown = [float(cell.split()[0]) for cell in row.split("|")[3:-1]]
-        assert shown == [*CEILINGS[name].values()]  # type: ignore[union-attr,attr-defined]
+        assert shown == [*CEILINGS[6, 1, 8][name].values()]
 
 
 def test_intervals_by_hand() -> None:
@@ -34,6 +54,16 @@ def test_intervals_by_hand() -> None:
     assert interval(both) == "**+10.0** [+5.0, +15.0] [+2.0, +18.0]"
     assert interval(Estimate(0.1, (0.05, 0.15), None, (0.1,))) == "+10.0 [+5.0, +15.0]"
     assert interval(Estimate(0.1, (0.05, 0.15), (-0.02, 0.22), (0.1, 0.1))) == "+10.0 [+5.0, +15.0] [-2.0, +22.0]"
+
+
+def test_commands_say_what_was_run() -> None:
+    """Words of the command that an argument parser reads as the arms and seeds that lie in the folder."""
+    words = shlex.split(command_of(outcomes_in(STUDY), {"size": 9}, "9x9").replace("\\\n", " "))
+    assert words[:2] == ["python", "scripts/train_sudoku.py"]
+    assert words[words.index("--seeds") + 1 : words.index("--size")] == ["0", "1", "2", "3", "4"]
+    assert words[-2:] == ["--output_dir", "runs/several_answers/9x9"]
+    arms = words[words.index("--arms") + 1 : words.index("--seeds")]
+    assert set(arms) == {*outcomes_in(STUDY).arms} - {"base"}
 
 
 @pytest.mark.slow

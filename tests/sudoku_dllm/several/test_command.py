@@ -106,6 +106,11 @@ def test_labels_complete_their_boards(tmp_path: Path) -> None:
         assert ((boards == 0) | (boards == answers)).all() and (answers > 0).all() and completable(answers).all()
 
 
+def test_labels_that_would_take_for_ever_are_refused() -> None:
+    with pytest.raises(ValueError, match="size=9 is too large for the arm sft_nearest"):
+        ScriptArguments(size=9, arms=["judged", "sft_nearest"])
+
+
 def test_own_answers_are_valid_grids_alone(tmp_path: Path) -> None:
     found = setting(tmp_path, clues=[1, 12])
     boards, _ = found.training_boards(3)

@@ -63,3 +63,16 @@ def test_a_board_without_a_completion_is_named() -> None:
     board = np.array([[1, 2, 3, 0, 0, 0, 0, 4, *[0] * 8]], np.uint8)
     with pytest.raises(ValueError, match="has no completion"):
         nearest_answer(board)
+
+
+def test_no_smaller_digit_of_a_least_answer_leaves_a_completion() -> None:
+    """On 9×9, where completions cannot be listed: each prefix with a smaller digit next is a dead end."""
+    boards = generate(6, size=9, clues=(4, 24), answers="any", seed=3).boards
+    least, tried = least_answer(boards), []
+    assert (solve_batch(least)[1] == 1).all() and ((boards == 0) | (boards == least)).all()
+    for board, answer in zip(boards, least, strict=True):
+        for cell in np.flatnonzero(board == 0):
+            for digit in range(1, answer[cell]):
+                tried.append(np.where(np.arange(81) < cell, answer, board))
+                tried[-1][cell] = digit
+    assert len(tried) > 100 and not solve_batch(np.array(tried))[1].any()

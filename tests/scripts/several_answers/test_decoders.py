@@ -1,0 +1,65 @@
+"""Other decoders of the study's models: what a shipped model completes, and the tables."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dllm_rl.models.shipped import load
+from scripts.several_answers.decoders import FOLDER, WAYS, outcomes_of, passes_text, tables
+from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.several.judging import judge
+from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials import Records, write_job
+from sudoku_dllm.trials.statistics import PassesNeeded
+from tests.helpers.warm_process import run_script
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "several_answers" / "decoders.py"
+
+
+@pytest.mark.slow
+def test_outcomes_are_those_of_the_study_and_looser_bounds_need_fewer_passes() -> None:
+    recipe = RecipeArguments(use_cpu=True, report_to="none")
+    setting = Setting.load(ScriptArguments(test_boards=12), recipe)
+    model, tests = load("llada-sudoku6x6-converged-judged").model, setting.batch(setting.test_boards())
+    found = outcomes_of(model, tests)
+    for k in (2, 9):
+        same = judge(model, tests, k)
+        assert np.array_equal(found[f"number/{k}/valid"], same.valid)
+        assert np.array_equal(found[f"number/{k}/passes"], same.passes)
+    for way in WAYS:
+        passes = [found[f"{way}/{value}/passes"].mean() for value in WAYS[way]]
+        assert passes[0] != passes[-1] and min(passes) >= 1
+        blanks = (setting.test_boards() == 0).sum(1)
+        assert all((found[f"{way}/{value}/passes"] <= blanks).all() for value in WAYS[way])
+
+
+def test_tables_by_hand(tmp_path: Path) -> None:
+    """Two boards; a number k solves both up to 4, one at 12, none at 16, in 32 / k passes."""
+    outcomes = {}
+    for way, values in WAYS.items():
+        for number, value in enumerate(values):
+            k = int(value) if way == "number" else 2**number
+            solved = [True, True] if k <= 4 else [True, False] if k <= 12 else [False, False]
+            outcomes[f"{way}/{value}/valid"] = np.array(solved)
+            outcomes[f"{way}/{value}/passes"] = np.full(2, 32 / k)
+    write_job(tmp_path / FOLDER / "judged" / "seed0", {"arm": "judged"}, outcomes)
+    (_, many), (_, needed) = tables(Records(tmp_path))
+    assert many.splitlines()[2] == "| judged decisions | 50.0 | 0.0 |"
+    number = needed.splitlines()[2].split("|")
+    assert number[2].strip() == "a number" and number[3].split()[0] == f"{32 / 12:.1f}"
+    assert not list(tables(Records(tmp_path / "nothing")))
+
+
+def test_passes_with_their_intervals() -> None:
+    assert passes_text(PassesNeeded(math.inf, (1, math.inf), None, 2.0)) == "not reached"
+    assert passes_text(PassesNeeded(4.0, (3.0, math.inf), None, 2.0)) == "4.0 [3.0, ∞]"
+    assert passes_text(PassesNeeded(2.0, (2.0, 2.5), (1.5, 2.5), 2.0)) == "≤ 2.0 [2.0, 2.5] [1.5, 2.5]"
+
+
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    done = run_script(SCRIPT, ["--run", tmp_path, "--arms", "judged", "--seeds", "3"], timeout=300)
+    assert done.returncode == 2 and "has no judged/seed3/model" in done.stderr
+    done = run_script(SCRIPT, ["--run", tmp_path, "--arms", "judge"], timeout=300)
+    assert done.returncode == 2 and "['judge'] are unknown" in done.stderr
