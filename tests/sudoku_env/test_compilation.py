@@ -47,7 +47,7 @@ def test_the_command_compiles_once_and_leaves_nothing_to_later_calls(tmp_path):
     assert re.search(r"\d+ kernels compiled in \d+ s", first) and str(tmp_path) in first
     assert "compiling kernels" not in first  # the command says it itself
     kept = set((tmp_path / NAME).rglob("*"))
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "tour.md").read_text(encoding="utf-8"), re.DOTALL)
     engine = [block for block in blocks if "from sudoku_env import" in block and "transformers" not in block]
     assert len(engine) == 2
     for block in engine:
