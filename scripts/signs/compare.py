@@ -5,20 +5,21 @@ From there each arm trains for the same CPU seconds: `grpo` and `ppo` on the ver
 wrong completion that the start was sampled for, `vapor` on both, `more` on more of what the start learned from;
 `placebo` is `grpo` with each puzzle's verdicts dealt anew among its completions. The time that making pairs takes is
 the arm's own. Judged by the share of completions that solve held-out puzzles, sampled with the same random numbers.
-The run folder receives the result of each model and seed, and what `scripts.signs.report` makes of them.
+`scripts.signs.report` adds to the table what could be solved without reading a puzzle, and draws the picture.
 
     python -m scripts.signs.compare [--seeds 0 1 2 --cpu_seconds 240 --arms ppo grpo dpo vapor more]
 """
 
-import copy
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import LlamaForCausalLM, PrinterCallback, set_seed
+import numpy as np
+from transformers import LlamaForCausalLM, PreTrainedModel, PrinterCallback, Trainer, set_seed
 
 from llm_rl import (
     DPOArguments,
@@ -32,37 +33,20 @@ from llm_rl import (
     sample_and_score,
     supervised_trainer,
 )
-from llm_rl.training import (
-    Budget,
-    BudgetCallback,
-    RunArguments,
-    RunFolder,
-    fail,
-    need_reports,
-    parse,
-    quiet_libraries,
-    rows_after,
-    train_to_budget,
-    trapezoid,
-)
-from scripts.short_training import short_training
-from scripts.signs.report import Result, read_results, report, write_result
+from llm_rl.training import RunArguments
+from scripts.signs.report import CONTROL, TITLES
 from scripts.signs.task import ANSWER_TOKENS, TAGS, dealt_anew, puzzles, solved, start_rows, tokenizer
 from scripts.tiny_llama import tiny_llama
-from sudoku_dllm.machine import machine
+from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
-ARMS = ("ppo", "grpo", "dpo", "vapor", "more", "placebo")
 RATES = {"ppo": 3e-4, "grpo": 3e-4, "dpo": 1e-5, "vapor": 1e-4, "more": 1e-3, "placebo": 3e-4}
 """Learning rates, the best of those tried with seed 0 on other held-out puzzles (docs/log.md)."""
 
 
 @dataclass
-class CompareArguments:
-    """The model, the start, the arms and their budget."""
+class CompareArguments(TrialArguments):
+    """The model, the start, the puzzles and the rates."""
 
-    seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "Random seeds of start and arms."})
-    arms: list[str] = field(default_factory=lambda: list(ARMS), metadata={"help": f"Which of {', '.join(ARMS)}."})
-    cpu_seconds: float = field(default=240.0, metadata={"help": "What each arm may spend, in CPU seconds."})
     start_steps: int = field(default=600, metadata={"help": "Supervised steps of the start."})
     start_batch_size: int = field(default=64, metadata={"help": "Expressions in a batch of the start."})
     start_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the start, which falls to 0."})
@@ -78,97 +62,98 @@ class CompareArguments:
     test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out puzzles; rates were chosen on 2."})
     test_generations: int = field(default=8, metadata={"help": "Completions of each held-out puzzle."})
     output_dir: str = field(default="runs/signs", metadata={"help": "Run folder."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Replace a run in the folder."})
-    resume_from_checkpoint: str | None = field(default=None, metadata={"help": "Not supported: arms are short."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for word in self.rates:
+            self.rate_in(word)
+
+    @staticmethod
+    def rate_in(word: str) -> tuple[str, float]:
+        """The arm and the rate of ARM=RATE."""
+        arm, _, number = word.partition("=")
+        try:
+            rate = float(number)
+        except ValueError:
+            rate = 0.0
+        if arm not in RATES or not 0 < rate < 1:
+            raise ValueError(
+                f"--rates {word}: give ARM=RATE, e.g. grpo=1e-4, with an arm of {', '.join(RATES)} and a rate below 1"
+            )
+        return arm, rate
+
+    @property
+    def rate_of(self) -> dict[str, float]:
+        """The rate of each arm."""
+        return RATES | dict(map(self.rate_in, self.rates))
 
 
-def common(batch_size: int, seed: int, learning_rate: float) -> dict[str, Any]:
-    """What the arguments of all trainers share."""
-    return short_training(run, batch_size, seed, learning_rate)
+class Signs(Trial):
+    """The comparison."""
 
+    ARMS = TITLES
+    CONTROL = CONTROL
+    args: CompareArguments
 
-def rollout(seed: int, learning_rate: float = 0.0, **changes: Any) -> dict[str, Any]:
-    """The same for trainers that sample."""
-    return {**common(given.completions, seed, learning_rate), "max_completion_length": ANSWER_TOKENS, **changes}
+    @cached_property
+    def train(self) -> list[dict[str, Any]]:
+        """Puzzles to train on."""
+        return puzzles(self.args.train_puzzles, 0, held_out=False)
 
+    @cached_property
+    def words(self) -> Any:
+        """The tokenizer."""
+        return tokenizer()
 
-def make_start(seed: int) -> LlamaForCausalLM:
-    """A model that writes expressions of the digits, whatever the target."""
-    model = tiny_llama(
-        len(words),
-        seed,
-        hidden_size=given.hidden_size,
-        intermediate_size=2 * given.hidden_size,
-        num_hidden_layers=given.num_hidden_layers,
-        max_position_embeddings=64,
-        initializer_range=0.02,
-        bos_token_id=None,
-        eos_token_id=0,
-        pad_token_id=0,
-    )
-    settings = common(given.start_batch_size, seed, given.start_learning_rate)
-    settings |= {"max_steps": given.start_steps, "warmup_steps": 20}
-    trainer = supervised_trainer(model, RunArguments(**settings), start_rows(train, seed), words)
-    trainer.remove_callback(PrinterCallback)
-    trainer.train()
-    return model
-
-
-def sampled(model: Any, rows: list[dict[str, Any]], seed: int, count: int) -> Iterator[tuple[list[Any], list[float]]]:
-    """So many completions of each row and whether they are right, `completions` at a time."""
-    set_seed(seed)
-    size = max(1, given.completions // count)
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        found = sample_and_score(model, part, solved, words, num_generations=count, max_completion_length=ANSWER_TOKENS)
-        yield found.samples, found.rewards.tolist()
-
-
-def solve_shares(model: Any, seed: int) -> list[float]:
-    """The share of each held-out puzzle's completions that solve it."""
-    set_seed(seed)
-    count = given.test_generations
-    scores = [score for _, each in sampled(model, test, seed, count) for score in each]
-    return [sum(scores[first : first + count]) / count for first in range(0, len(scores), count)]
-
-
-def make_pairs(model: Any, seed: int) -> list[dict[str, Any]]:
-    """A right and a wrong completion of puzzles for which the model wrote both; takes a third of the budget at most."""
-    found: list[dict[str, Any]] = []
-    began = time.process_time()
-    for samples, scores in sampled(model, train, seed, given.num_generations):
-        for first in range(0, len(samples), given.num_generations):
-            group = range(first, min(first + given.num_generations, len(samples)))
-            right, wrong = ([i for i in group if scores[i] == score] for score in (1.0, 0.0))
-            if right and wrong:
-                texts = (
-                    words.decode(samples[i].completion_ids, skip_special_tokens=True) for i in (right[0], wrong[0])
-                )
-                found.append({**samples[first].row, **dict(zip(("chosen", "rejected"), texts, strict=True))})
-        if time.process_time() - began > given.cpu_seconds / 3:
-            break
-    if not found:
-        fail("the start writes no right completion, so that there are no pairs; raise --start_steps")
-    return found
-
-
-def make_trainer(arm: str, model: Any, pairs: list[dict[str, Any]], seed: int) -> Any:
-    """The trainer of an arm."""
-    rate = rates[arm]
-    if arm == "ppo":
-        ppo = PPOArguments(**rollout(seed, rate), num_ppo_epochs=2, vf_coef=0.5, cliprange_value=None)
-        return PPOTrainer(model, solved, ppo, train, words)
-    if arm in ("grpo", "placebo"):
-        reward = solved if arm == "grpo" else dealt_anew(random.Random(seed))
-        grpo = GRPOArguments(**rollout(seed, rate, num_generations=given.num_generations, loss_type="dr_grpo"))
-        return GRPOTrainer(model, reward, grpo, train, words)
-    if arm == "dpo":
-        return DPOTrainer(
-            model, DPOArguments(**common(min(given.completions // 2, len(pairs)), seed, rate)), pairs, words
+    def start(self, seed: int, folder: Path) -> PreTrainedModel:
+        """A model that writes expressions of the digits, whatever the target."""
+        args = self.args
+        model = tiny_llama(
+            len(self.words),
+            seed,
+            hidden_size=args.hidden_size,
+            intermediate_size=2 * args.hidden_size,
+            num_hidden_layers=args.num_hidden_layers,
+            max_position_embeddings=64,
+            initializer_range=0.02,
+            bos_token_id=None,
+            eos_token_id=0,
+            pad_token_id=0,
         )
-    if arm == "vapor":
+        settings = short_training(folder, args.start_batch_size, seed, args.start_learning_rate)
+        settings |= {"max_steps": args.start_steps, "warmup_steps": 20}
+        trainer = supervised_trainer(model, RunArguments(**settings), start_rows(self.train, seed), self.words)
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        return model
+
+    def load(self, folder: Path) -> PreTrainedModel:
+        """See `Trial.load`."""
+        return LlamaForCausalLM.from_pretrained(folder)
+
+    def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
+        """The trainer of an arm."""
+        args, words, train = self.args, self.words, self.train
+
+        def common(batch_size: int) -> dict[str, Any]:
+            return short_training(folder, batch_size, seed, args.rate_of[arm])
+
+        sampling = {**common(args.completions), "max_completion_length": ANSWER_TOKENS}
+        in_groups = {**sampling, "num_generations": args.num_generations}
+        if arm == "ppo":
+            ppo = PPOArguments(**sampling, num_ppo_epochs=2, vf_coef=0.5, cliprange_value=None)
+            return PPOTrainer(model, solved, ppo, train, words)
+        if arm in ("grpo", "placebo"):
+            reward = solved if arm == "grpo" else dealt_anew(random.Random(seed))
+            return GRPOTrainer(model, reward, GRPOArguments(**in_groups, loss_type="dr_grpo"), train, words)
+        if arm == "more":
+            more = RunArguments(**common(args.start_batch_size))
+            return supervised_trainer(model, more, start_rows(train, seed + 1), words)
+        pairs = self.pairs(model, seed)
+        if arm == "dpo":
+            return DPOTrainer(model, DPOArguments(**common(min(args.completions // 2, len(pairs)))), pairs, words)
         vapor = VAPORArguments(
-            **rollout(seed, rate, num_generations=given.num_generations),
+            **in_groups,
             verifiable_term_split=TAGS,
             preference_term_split=TAGS,
             ratio_base="old",
@@ -178,52 +163,51 @@ def make_trainer(arm: str, model: Any, pairs: list[dict[str, Any]], seed: int) -
             pref_loss_weight=0.05,
         )
         return VAPORTrainer(model, solved, vapor, pairs, words)
-    more = RunArguments(**common(given.start_batch_size, seed, rate))
-    return supervised_trainer(model, more, start_rows(train, seed + 1), words)
 
+    def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
+        """The share of each held-out puzzle's completions that solve it."""
+        count = self.args.test_generations
+        test = puzzles(self.args.test_puzzles, self.args.test_seed, held_out=True)
+        scores = np.array([score for _, each in self.sampled(model, test, seed, count) for score in each])
+        return {}, {"solved": scores.reshape(-1, count).mean(1)}
 
-(given,) = parse(CompareArguments, description=__doc__)
-if unknown := [arm for arm in given.arms if arm not in ARMS]:
-    fail(f"--arms {unknown[0]} is unknown; choose some of {', '.join(ARMS)}")
-if given.resume_from_checkpoint is not None:
-    fail("--resume_from_checkpoint is not supported: an arm takes minutes; start again with the seeds that are missing")
-rates = dict(RATES)
-for word in given.rates:
-    arm, _, number = word.partition("=")
-    try:
-        rates[arm] = float(number)
-    except ValueError:
-        rates[arm] = 0.0
-    if arm not in ARMS or not 0 < rates[arm] < 1:
-        fail(f"--rates {word}: give ARM=RATE, e.g. grpo=1e-4, with an arm of {', '.join(ARMS)} and a rate below 1")
-need_reports()
-folder = RunFolder(given)
-quiet_libraries()
-torch.set_num_threads(1)
-run, words = folder.open(asdict(given)), tokenizer()
-train, test = (
-    puzzles(given.train_puzzles, 0, held_out=False),
-    puzzles(given.test_puzzles, given.test_seed, held_out=True),
-)
-about = {"machine": machine(), "settings": asdict(given)}
-for seed in given.seeds:
-    start = make_start(seed)
-    solves = Result(solve_shares(start, seed), 0, 0.0)
-    write_result(run, "start", seed, solves, **about)
-    size = sum(weight.numel() for weight in start.parameters())
-    print(f"seed {seed}, {size:,} parameters: start solves {solves.mean:.3f}", flush=True)
-    for arm in given.arms:
+    def sampled(
+        self, model: Any, rows: list[dict[str, Any]], seed: int, count: int
+    ) -> Iterator[tuple[Any, list[float]]]:
+        """So many completions of each row and whether they are right, `completions` at a time."""
         set_seed(seed)
-        model, began = copy.deepcopy(start), time.process_time()
-        pairs = make_pairs(model, seed) if arm in ("dpo", "vapor") else []
-        trainer = make_trainer(arm, model, pairs, seed)
-        trainer.remove_callback(PrinterCallback)
-        left = given.cpu_seconds - (time.process_time() - began)
-        budget = BudgetCallback(Budget("cpu_seconds", max(left, 0.1)), rows_after(trainer))
-        train_to_budget(trainer, budget, trapezoid(0.05, 0.3))
-        took = time.process_time() - began
-        solves = Result(solve_shares(model, seed), trainer.state.global_step, took)
-        write_result(run, arm, seed, solves, **about)
-        print(f"  {arm}: {solves.mean:.3f} after {solves.steps} steps, {took:.0f} CPU seconds", flush=True)
-if given.arms:
-    print(f"\n{report(*read_results([run]), run)}\nRun folder: {run}")
+        size = max(1, self.args.completions // count)
+        for start in range(0, len(rows), size):
+            found = sample_and_score(
+                model, rows[start : start + size], solved, self.words, num_generations=count,
+                max_completion_length=ANSWER_TOKENS,
+            )  # fmt: skip
+            yield found.samples, found.rewards.tolist()
+
+    def pairs(self, model: Any, seed: int) -> list[dict[str, Any]]:
+        """A right and a wrong completion of puzzles for which the model wrote both; a third of the budget at most.
+
+        Raises:
+            ValueError: It wrote none.
+        """
+        found: list[dict[str, Any]] = []
+        began, count = time.process_time(), self.args.num_generations
+        for samples, scores in self.sampled(model, self.train, seed, count):
+            for first in range(0, len(samples), count):
+                group = range(first, min(first + count, len(samples)))
+                right, wrong = ([i for i in group if scores[i] == score] for score in (1.0, 0.0))
+                if right and wrong:
+                    texts = [
+                        self.words.decode(samples[i].completion_ids, skip_special_tokens=True)
+                        for i in (right[0], wrong[0])
+                    ]
+                    found.append({**samples[first].row, "chosen": texts[0], "rejected": texts[1]})
+            if time.process_time() - began > self.args.cpu_seconds / 3:
+                break
+        if not found:
+            raise ValueError("the start writes no right completion, so that there are no pairs; raise --start_steps")
+        return found
+
+
+if __name__ == "__main__":
+    run_trial(Signs, CompareArguments, __doc__ or "")

@@ -61,7 +61,7 @@ def write_result(run: Path, name: str, seed: int, result: Result, **about: Any) 
         result: What it solves.
         about: What else is kept, with `settings` that name the held-out puzzles (`test_puzzles`, `test_seed`).
     """
-    kept = {"arm": name, "seed": seed, **about, "steps": result.steps, "cpu_seconds": result.cpu_seconds}
+    kept = {"arm": name, "seed": seed, **about, "updates": result.steps, "cpu_seconds": result.cpu_seconds}
     write_job(run / job_name(name, seed=seed), kept, {"solved": np.array(result.solved)})
 
 
@@ -84,7 +84,7 @@ def read_results(runs: Sequence[Path]) -> tuple[Results, list[dict[str, Any]]]:
             try:
                 chosen.add((kept["settings"]["test_puzzles"], kept["settings"]["test_seed"]))
                 name, seed = kept["arm"], kept["seed"]
-                result = Result(outcomes["solved"].tolist(), kept["steps"], kept["cpu_seconds"])
+                result = Result(outcomes["solved"].tolist(), kept["updates"], kept["cpu_seconds"])
             except KeyError as absent:
                 raise ValueError(f"{run}: {job} has no {absent}; give runs of scripts.signs.compare") from absent
             if found.setdefault((name, seed), result) != result:

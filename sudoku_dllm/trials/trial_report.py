@@ -1,0 +1,91 @@
+"""The table of a trial: what each model solves, and its lead over the start and the control, with both intervals."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from llm_rl.training.command_line import fail
+from llm_rl.training.storage import write_text_whole
+from sudoku_dllm.trials.record import Records
+from sudoku_dllm.trials.statistics import Estimate, estimate
+
+START, SOLVED = "start", "solved"
+
+
+class Titled(Protocol):
+    """What a table needs to know of a trial (`sudoku_dllm.trials.trial.Trial`)."""
+
+    ARMS: Mapping[str, str]
+    CONTROL: str | None
+    FIGURES: Mapping[str, str]
+
+
+def chosen_arms(asked: Sequence[str] | None, known: Mapping[str, str]) -> list[str]:
+    """The arms that are asked for, all of them for None; an unknown one ends the program."""
+    chosen = list(known) if asked is None else list(asked)
+    if unknown := [arm for arm in chosen if arm not in known]:
+        fail(f"--arms {unknown[0]} is unknown; choose some of {', '.join(known)}")
+    if not chosen or len(set(chosen)) < len(chosen):
+        fail(f"--arms {' '.join(chosen)} must name at least one, and none twice")
+    return chosen
+
+
+def report(run: Path, trial: Titled) -> str:
+    """Write `table.md` to the run folder; returns it with the folder's name."""
+    text = table(Records(run), trial)
+    write_text_whole(run / "table.md", text)
+    return f"\n{text}\nRun folder: {run}"
+
+
+def table(records: Records, trial: Titled) -> str:
+    """A line for each model, in Markdown.
+
+    Args:
+        records: The results, of the same seeds for each model.
+        trial: How arms and figures are called, in the order of lines and columns.
+
+    Raises:
+        ValueError: Seeds have different models.
+    """
+    found = {
+        (one["arm"], one["seed"]): (one, records.outcomes(job))
+        for job in records.jobs()
+        if (one := records.result(job))
+    }
+    seeds = sorted({seed for _, seed in found})
+    names = [name for name in (START, *trial.ARMS) if any(arm == name for arm, _ in found)]
+    if missing := [f"{name} with seed {seed}" for seed in seeds for name in names if (name, seed) not in found]:
+        raise ValueError(f"there is no result of {', '.join(missing)}; run those first")
+    results = {name: [found[name, seed][0] for seed in seeds] for name in names}
+    columns = {trial.ARMS.get(name, name): list[str]() for name in names}
+
+    # What is solved of each problem, (S, N) for each model, and its leads.
+    head = [""]
+    if all(SOLVED in outcomes for _, outcomes in found.values()):
+        solved = {name: np.array([found[name, seed][1][SOLVED] for seed in seeds], float) for name in names}
+        others = [other for other in (START, trial.CONTROL) if other in names]
+        head += ["solved %", "each seed", *(f"minus {trial.ARMS.get(other, other)}" for other in others)]
+        for name, row in zip(names, columns.values(), strict=True):
+            each = ", ".join(f"{100 * share:.1f}" for share in solved[name].mean(1))
+            leads = ["" if name == other else lead(estimate(solved[name] - solved[other])) for other in others]
+            row += [f"{100 * solved[name].mean():.1f}", each, *leads]
+
+    # Figures with each seed's, and the cost.
+    head += [*trial.FIGURES.values(), "updates", "CPU s"]
+    for name, row in zip(names, columns.values(), strict=True):
+        for figure in trial.FIGURES:
+            values = [one[figure] for one in results[name]]
+            row.append(f"{np.mean(values):.3g} ({', '.join(f'{value:.3g}' for value in values)})")
+        row += [f"{np.mean([one[cost] for one in results[name]]):,.0f}" for cost in ("updates", "cpu_seconds")]
+    lines = [head, ["---"] * len(head), *([title, *row] for title, row in columns.items())]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def lead(found: Estimate) -> str:
+    """A difference in points with its intervals over problems and seeds; bold where neither holds 0."""
+    intervals = [found.puzzles] if found.seeds is None else [found.puzzles, found.seeds]
+    mark = "**" if found.excludes_zero else ""
+    ends = " ".join(f"[{100 * low:+.1f}, {100 * high:+.1f}]" for low, high in intervals)
+    return f"{mark}{100 * found.mean:+.1f}{mark} {ends}"

@@ -1,0 +1,142 @@
+"""A comparison of one's own as a user writes and runs it: `examples/compare_addition.py`, in small, and its table."""
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+
+from sudoku_dllm.trials import Records, write_job
+from sudoku_dllm.trials.statistics import Estimate
+from sudoku_dllm.trials.trial import TrialArguments
+from sudoku_dllm.trials.trial_report import lead, table
+from tests.helpers.warm_process import run_script
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "compare_addition.py"
+SMALL = ["--sums", "40", "--start_steps", "2", "--width", "2"]
+
+
+def run(folder: Path, *words: str) -> str:
+    done = run_script(EXAMPLE, [*SMALL, *words, "--output_dir", folder], timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in load_file(folder / "model" / "model.safetensors").items()}
+
+
+def test_arms_begin_with_the_start_of_their_seed_and_a_seed_gives_the_same_twice(tmp_path: Path) -> None:
+    """One after the other in this process, and again in two processes: the same outcomes, as updates are the budget."""
+    options = ["--seeds", "0", "1", "--arms", "sft", "objective", "--max_steps", "2"]
+    first = run(tmp_path / "one", *options, "--jobs", "0")
+    run(tmp_path / "two", *options, "--jobs", "2")
+    one, two = Records(tmp_path / "one"), Records(tmp_path / "two")
+    names = [f"{arm}/seed{seed}" for arm in ("objective", "sft", "start") for seed in (0, 1)]
+    assert one.jobs() == two.jobs() == names
+    for job in one.jobs():
+        assert np.array_equal(one.outcomes(job)["solved"], two.outcomes(job)["solved"])
+        assert (one.result(job) or {})["updates"] == (0 if job.startswith("start") else 2)
+    starts = [weights(tmp_path / "one" / "start" / f"seed{seed}") for seed in (0, 1)]
+    assert any(not np.array_equal(starts[0][name], starts[1][name]) for name in starts[0])
+    text = (tmp_path / "one" / "table.md").read_text(encoding="utf-8")
+    assert text in first and [line.split(" | ")[0] for line in text.splitlines()[2:]] == [
+        "| start",
+        "| more SFT",
+        "| the objective",
+    ]
+
+
+def test_what_is_there_is_kept_and_an_arm_can_be_added(tmp_path: Path) -> None:
+    run(tmp_path, "--seeds", "0", "--arms", "sft", "--max_steps", "2", "--jobs", "0")
+    times = {job: (tmp_path / job / "result.json").stat().st_mtime_ns for job in ("start/seed0", "sft/seed0")}
+    more = ["--seeds", "0", "--arms", "sft", "sft_definite", "--max_steps", "2", "--jobs", "0"]
+    said = run(tmp_path, *more, "--resume_from_checkpoint", "last")
+    assert "1 of 1 results are there already" in said and "1 of 2 results are there already" in said
+    assert times == {job: (tmp_path / job / "result.json").stat().st_mtime_ns for job in times}
+    assert len(Records(tmp_path).jobs()) == 3
+
+    # With other arguments what is there was made differently.
+    words = [*SMALL, *more, "--resume_from_checkpoint", "last", "--output_dir", tmp_path]
+    words[words.index("--max_steps") + 1] = "3"
+    done = run_script(EXAMPLE, words, timeout=300)
+    assert done.returncode == 2 and "max_steps was 2 and is 3" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--arms", "sarsa"], "--arms sarsa is unknown; choose some of sft, sft_definite, objective"),
+        (["--arms", "sft", "sft"], "must name at least one, and none twice"),
+        (["--seeds", "1", "1"], "seeds=[1, 1] must name at least one, and none twice"),
+        (["--cpu_seconds", "0"], "cpu_seconds=0.0 and max_steps=None must be positive"),
+        (["--jobs", "-1"], "jobs=-1 must be 0"),
+        (["--resume_from_checkpoint", "runs/x/checkpoint-3"], "a run is resumed as a whole: give last"),
+    ],
+)
+def test_words_that_mean_nothing_are_named_before_anything_is_written(
+    tmp_path: Path, words: list[str], told: str
+) -> None:
+    done = run_script(EXAMPLE, [*SMALL, *words, "--output_dir", tmp_path / "run"], timeout=300)
+    assert done.returncode == 2 and told in " ".join(done.stderr.split()) and not (tmp_path / "run").exists()
+
+
+def test_a_budget_is_time_unless_updates_are_asked_for() -> None:
+    assert TrialArguments(cpu_seconds=3.0).budget.by == "cpu_seconds"
+    assert (TrialArguments(max_steps=7).budget.by, TrialArguments(max_steps=7).budget.amount) == ("steps", 7)
+
+
+TITLES = SimpleNamespace(ARMS={"mine": "mine", "more": "the control"}, CONTROL="more", FIGURES={"length": "length"})
+
+
+def write(folder: Path, arm: str, seed: int, solved: list[float], **figures: float) -> None:
+    spent = {"updates": 1000, "cpu_seconds": 2.4}
+    write_job(
+        folder / arm / f"seed{seed}", {"arm": arm, "seed": seed, **spent, **figures}, {"solved": np.array(solved)}
+    )
+
+
+def test_the_table_by_hand(tmp_path: Path) -> None:
+    """Leads of 100 and 50 points over the control: 75, two seeds, t of one degree of freedom 12.7 times 25."""
+    for seed, shares in enumerate(([1.0, 1.0], [0.5, 1.0])):
+        write(tmp_path, "mine", seed, shares, length=seed)
+        write(tmp_path, "more", seed, [0.0, 0.5 * seed], length=3)
+        write(tmp_path, "start", seed, [0.0, 0.0], length=2)
+    head, _, start, mine, more = table(Records(tmp_path), TITLES).splitlines()
+    assert head == "|  | solved % | each seed | minus start | minus the control | length | updates | CPU s |"
+    assert start.startswith("| start | 0.0 | 0.0, 0.0 |  | -12.5 ") and start.endswith(" | 2 (2, 2) | 1,000 | 2 |")
+    assert mine.startswith("| mine | 87.5 | 100.0, 75.0 | +87.5 ") and " | 0.5 (0, 1) | " in mine
+    found = re.search(r"\+75\.0 \[\+75\.0, \+75\.0\] \[(.*?), (.*?)\]", mine)
+    assert found and [float(end) for end in found.groups()] == pytest.approx([75 - 317.7, 75 + 317.7], abs=0.1)
+    assert more.split(" | ")[4] == ""
+
+
+def test_seeds_with_different_models_make_no_table(tmp_path: Path) -> None:
+    write(tmp_path, "mine", 0, [1.0, 0.0])
+    write(tmp_path, "start", 0, [1.0, 0.0])
+    write(tmp_path, "start", 1, [1.0, 0.0])
+    with pytest.raises(ValueError, match="no result of mine with seed 1"):
+        table(Records(tmp_path), TITLES)
+
+
+def test_without_outcomes_figures_alone_are_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "mine" / "seed0"
+    write_job(folder, {"arm": "mine", "seed": 0, "updates": 1, "cpu_seconds": 1, "length": 4.0}, {})
+    assert json.loads((folder / "result.json").read_text())["length"] == 4.0
+    assert table(Records(tmp_path), TITLES).splitlines()[0] == "|  | length | updates | CPU s |"
+
+
+def test_a_lead_is_bold_where_neither_interval_holds_zero() -> None:
+    assert lead(Estimate(0.1, (0.05, 0.15), (0.02, 0.18), (0.1, 0.1))) == "**+10.0** [+5.0, +15.0] [+2.0, +18.0]"
+    assert lead(Estimate(0.1, (0.05, 0.15), (-0.02, 0.22), (0.1, 0.1))) == "+10.0 [+5.0, +15.0] [-2.0, +22.0]"
+    assert lead(Estimate(0.1, (0.05, 0.15), None, (0.1,))) == "+10.0 [+5.0, +15.0]"
+
+
+def test_the_example_is_as_short_as_its_page_says() -> None:
+    page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+    lines = len(EXAMPLE.read_text(encoding="utf-8").splitlines())
+    assert lines <= 150 and f"{lines} lines" in page
