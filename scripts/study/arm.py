@@ -49,6 +49,8 @@ from sudoku_dllm.models import record_sizes
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.run_page.replays import chosen, replay_in
 from sudoku_dllm.trials import write_job
+from sudoku_dllm.trials.jobs import Progress
+from sudoku_dllm.trials.training import ShareSpent
 from sudoku_env import PreFilled, pre_fill, random_order_floor, read_prompts
 from sudoku_env.symmetries import symmetric_prompts
 
@@ -131,12 +133,13 @@ class ArmRun:
         pad_id, tail_id = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
         return PlaceboTask(pad_id, tail_id) if rule == EVERY_CELL else SudokuTask(pad_id, tail_id, rule=rule)
 
-    def run(self, budget: Budget | None, *, machine: str) -> None:
+    def run(self, budget: Budget | None, *, machine: str, training: Progress = lambda share: None) -> None:
         """Train unless the arm is the base, decode and write the result.
 
         Args:
             budget: What training may spend; None for the base.
             machine: What it runs on, for the record.
+            training: Called with the share of the budget that is spent.
 
         Raises:
             ValueError: An arm that trains has no budget, or the base has one.
@@ -145,7 +148,9 @@ class ArmRun:
             raise ValueError(f"arm {self.arm!r} with budget {budget}: the base has none, all other arms need one")
         self.folder.mkdir(parents=True, exist_ok=True)
         model: PreTrainedModel = AutoModelForMaskedLM.from_pretrained(self.regime.base).float()
-        spent = {"cpu_seconds": 0.0, "updates": 0, "puzzles_seen": 0} if budget is None else self._train(model, budget)
+        spent: dict[str, Any] = {"cpu_seconds": 0.0, "updates": 0, "puzzles_seen": 0}
+        if budget is not None:
+            spent = self._train(model, budget, training)
         summaries: dict[str, dict[str, Any]] = {}
         outcomes: dict[str, Any] = {}
         for name, puzzles in self.tests.items():
@@ -173,7 +178,7 @@ class ArmRun:
         }
         write_job(self.folder, result, outcomes)
 
-    def _train(self, model: PreTrainedModel, budget: Budget) -> dict[str, Any]:
+    def _train(self, model: PreTrainedModel, budget: Budget, training: Progress) -> dict[str, Any]:
         """Train to the budget; what was spent and how it went."""
         set_seed(self.seed)
         arm = self.regime.arms[self.arm]
@@ -192,6 +197,7 @@ class ArmRun:
             validate=self._validate if select else None,
             validate_share=self.regime.eval_share,
         )
+        trainer.add_callback(ShareSpent(callback, training))
         schedule = trapezoid(self.regime.warmup_share, self.regime.decay_share)
         train_to_budget(trainer, callback, schedule)
         if self.regime.save:

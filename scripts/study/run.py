@@ -7,12 +7,7 @@ study that was stopped goes on where it was.
     python -m scripts.study.run configs/causes.yaml --report_only true --output_dir data/study/causes
 """
 
-import os
 import shlex
-import subprocess
-import sys
-import time
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,11 +19,11 @@ from scripts.study.config import BASE, Regime, StudyConfigError, load_study
 from scripts.study.page import write_page
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults, checked_result, jobs
+from scripts.study.study_jobs import StudyJobs
 from scripts.study.tables import room_table
 from sudoku_dllm.trials import Records, job_name
+from sudoku_dllm.trials.jobs import Job, in_processes
 from sudoku_env import SudokuError
-
-Job = tuple[str, str, int]
 
 
 @dataclass
@@ -60,7 +55,7 @@ def selected(regimes: dict[str, Regime], args: Arguments) -> list[Job]:
         if unknown := [one for one in asked if one not in there]:
             fail(f"{name} {unknown} are not in {args.config}; it has {sorted(there)}")
     return [
-        (name, arm, seed)
+        Job(f"{name}/{arm}", seed)
         for name, regime in regimes.items()
         for arm, seed in jobs(regime)
         if (not args.regimes or name in args.regimes)
@@ -71,33 +66,18 @@ def selected(regimes: dict[str, Regime], args: Arguments) -> list[Job]:
 
 def check(wanted: list[Job], regimes: dict[str, Regime]) -> None:
     """End the program where a job needs a file that is missing, or an argument that its trainer refuses."""
-    for name in dict.fromkeys(name for name, _, _ in wanted):
+    for name in dict.fromkeys(job.arm.rpartition("/")[0] for job in wanted):
         regime = regimes[name]
         for option in ("train", "validation", "test", "hard_test"):
             if (path := getattr(regime, option)) is not None:
                 need_file(f"config, regime {name}, {option}", path)
         need_model(f"config, regime {name}, base", regime.base)
     with TemporaryDirectory() as scratch:
-        for name, arm, seed in wanted:
+        for job in wanted:
+            name, _, arm = job.arm.rpartition("/")
             if arm != BASE:
                 with user_errors(ValueError):
-                    training_arguments(regimes[name].arms[arm], Path(scratch), seed)
-
-
-def run(job: Job, args: Arguments) -> int:
-    """Run one arm with one seed in a process of its own; its exit status."""
-    regime, arm, seed = job
-    folder = Path(args.output_dir) / job_name(regime, arm, seed=seed)
-    folder.mkdir(parents=True, exist_ok=True)
-    worker = [sys.executable, "-m", "scripts.study.run_arm", args.config, regime, arm, str(seed)]
-    with (folder / "log.txt").open("w", encoding="utf-8") as log:
-        return subprocess.run(
-            [*worker, "--output_dir", args.output_dir],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            check=False,
-        ).returncode
+                    training_arguments(regimes[name].arms[arm], Path(scratch), job.seed)
 
 
 def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> list[Job]:
@@ -106,69 +86,61 @@ def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> l
     Returns:
         The jobs that failed, or could not start because their lender has no result.
     """
-    records = Records(Path(args.output_dir))
-
-    def lender(job: Job) -> Job | None:
-        arm = regimes[job[0]].arms.get(job[1])
-        return None if arm is None or arm.budget.same_as is None else (job[0], arm.budget.same_as, job[2])
+    records, study = Records(Path(args.output_dir)), StudyJobs(regimes, Path(args.output_dir))
 
     def has_result(job: Job) -> bool:
-        name, arm, seed = job
-        return checked_result(records, job_name(name, arm, seed=seed), regimes[name].settings(arm)) is not None
+        name, _, arm = job.arm.rpartition("/")
+        return checked_result(records, job_name(job.arm, seed=job.seed), regimes[name].settings(arm)) is not None
 
     waiting = [job for job in wanted if not has_result(job)]
     print(f"{len(wanted) - len(waiting)} of {len(wanted)} results are there; {len(waiting)} to run.", flush=True)
-    running: dict[Future[int], tuple[Job, float]] = {}
+    first = [job for job in waiting if study.lender(job) is None]
+    failed = in_processes(study, records.folder, first, args.jobs, resume=False) if first else []
+    for job in first:
+        name, _, arm = job.arm.rpartition("/")
+        if arm == BASE and job not in failed:
+            print(room_table(RegimeResults.load(records, name, regimes[name]), "test"), flush=True)
+    second = []
+    for job in waiting:
+        if lender := study.lender(job):
+            if has_result(lender):
+                second.append(job)
+            else:
+                failed.append(job)
+                print(f"{told(job)}: its budget is that of {lender.arm.rpartition('/')[2]!r}, which has no result")
+    return failed + (in_processes(study, records.folder, second, args.jobs, resume=False) if second else [])
+
+
+def told(job: Job) -> str:
+    """Regime, arm and seed."""
+    return f"{job.arm.replace('/', ' ')} {job.seed}"
+
+
+def main() -> None:
+    """Run what is asked for and has no result, and write the report."""
+    (args,) = parse(Arguments, description=__doc__, places=("config",))
+    need_file("config", args.config)
+    need_reports()
+    with user_errors(*USER_ERRORS, SudokuError, StudyConfigError):
+        regimes, remarks = load_study(args.config)
+    wanted = selected(regimes, args)
     failed: list[Job] = []
-    with ThreadPoolExecutor(args.jobs) as pool:
-        while waiting or running:
-            unfinished = {*waiting, *(job for job, _ in running.values())}
-            for job in [job for job in waiting if lender(job) not in unfinished]:
-                if len(running) == args.jobs:
-                    break
-                waiting.remove(job)
-                source = lender(job)
-                if source is not None and not has_result(source):
-                    failed.append(job)
-                    print(f"{' '.join(map(str, job))}: its budget is that of {source[1]!r}, which has no result")
-                else:
-                    running[pool.submit(run, job, args)] = (job, time.perf_counter())
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job, started = running.pop(future)
-                name, arm, seed = job
-                log = records.folder / job_name(name, arm, seed=seed) / "log.txt"
-                state = f"failed with status {future.result()}, see {log}"
-                if future.result() == 0:
-                    state = "done"
-                else:
-                    failed.append(job)
-                print(f"{' '.join(map(str, job))}: {state} ({time.perf_counter() - started:.0f} s)", flush=True)
-                if arm == BASE and job not in failed:
-                    print(room_table(RegimeResults.load(records, name, regimes[name]), "test"), flush=True)
-    return failed
-
-
-(args,) = parse(Arguments, description=__doc__, places=("config",))
-need_file("config", args.config)
-need_reports()
-with user_errors(*USER_ERRORS, SudokuError, StudyConfigError):
-    regimes, remarks = load_study(args.config)
-wanted = selected(regimes, args)
-failed: list[Job] = []
-if not args.report_only:
-    check(wanted, regimes)
-    need_writable("output_dir", args.output_dir)
+    if not args.report_only:
+        check(wanted, regimes)
+        need_writable("output_dir", args.output_dir)
+        with user_errors(StudyConfigError):
+            failed = run_all(wanted, regimes, args)
+    command = shlex.join(["python", "-m", "scripts.study.run", args.config])
     with user_errors(StudyConfigError):
-        failed = run_all(wanted, regimes, args)
-command = shlex.join(["python", "-m", "scripts.study.run", args.config])
-with user_errors(StudyConfigError):
-    records = Records(Path(args.output_dir))
-    found = [RegimeResults.load(records, name, regime) for name, regime in regimes.items()]
-write_report(found, Path(args.report), remarks=remarks, command=command)
-print(f"{args.report} written.")
-if any(results.results for results in found):
-    print(f"Report, for a browser: {write_page(found, Path(args.output_dir), command)}")
-if failed:
-    raise SystemExit(
-        f"{len(failed)} of {len(wanted)} did not finish: {', '.join(' '.join(map(str, j)) for j in failed)}"
-    )
+        records = Records(Path(args.output_dir))
+        found = [RegimeResults.load(records, name, regime) for name, regime in regimes.items()]
+    write_report(found, Path(args.report), remarks=remarks, command=command)
+    print(f"{args.report} written.")
+    if any(results.results for results in found):
+        print(f"Report, for a browser: {write_page(found, Path(args.output_dir), command)}")
+    if failed:
+        raise SystemExit(f"{len(failed)} of {len(wanted)} did not finish: {', '.join(map(told, failed))}")
+
+
+if __name__ == "__main__":
+    main()

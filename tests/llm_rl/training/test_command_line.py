@@ -233,7 +233,7 @@ def test_folders_are_looked_at_before_they_are_needed(capsys, tmp_path) -> None:
         ("raro/game.py", ["--seed", "1"], "did you mean --seeds?"),
         ("smollm2/judge.py", ["--models", "nosuch"], "--models: there is no folder nosuch"),
         ("study/run.py", ["nosuch.yaml"], "there is no file nosuch.yaml"),
-        ("study/run_arm.py", [SUDOKU, "a", "b", "0"], "not YAML"),
+        ("study/run.py", [SUDOKU], "not YAML"),
         ("smollm2/compare_seeds.py", ["nosuch"], "hold no results.json"),
         ("sudoku/check_prompts.py", ["--data", "nosuch.csv"], "there is no file nosuch.csv"),
         ("sudoku/make_data.py", ["--kind", "chess"], "invalid choice: 'chess'"),
