@@ -1,5 +1,6 @@
 """One arm of the study on traces with one seed: its data, its training and its tests."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from dllm_rl import (
     UnmaskTrainer,
     evaluate,
 )
-from llm_rl.training import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
+from llm_rl.training import BudgetCallback, rows_after, train_to_budget, trapezoid
 from scripts.propagation.settings import (
     AUTOMATON,
     DECAY_SHARE,
@@ -27,6 +28,7 @@ from scripts.propagation.settings import (
     STATES,
     TEST_TRACES,
     TOKENS_PER_STEP,
+    TRAININGS,
     VALIDATION_TRACES,
     WARMUP_SHARE,
     Training,
@@ -34,7 +36,10 @@ from scripts.propagation.settings import (
 from scripts.propagation.task import Trace, TraceTask, draw_traces
 from scripts.study.arm import training_arguments
 from scripts.study.config import EVERY_CELL
+from sudoku_dllm.machine import machine
 from sudoku_dllm.trials import write_job
+from sudoku_dllm.trials.jobs import Job, Progress
+from sudoku_dllm.trials.training import ShareSpent
 
 
 def held_out() -> dict[str, list[Trace]]:
@@ -108,14 +113,16 @@ def small_model(seed: int) -> LladaForMaskedLM:
     )
 
 
-def train(training: Training, seed: int, folder: Path, steps: int | None = None) -> tuple[nn.Module, BudgetCallback]:
+def train(
+    training: Training, seed: int, folder: Path, progress: Progress = lambda share: None
+) -> tuple[nn.Module, BudgetCallback]:
     """Train a random model with one seed.
 
     Args:
         training: The arm and its data.
         seed: Random seed of the examples, the model and the training.
         folder: Where the trainer may write.
-        steps: Optimizer steps in place of the arm's own.
+        progress: Called with the share of the updates that are made.
 
     Returns:
         The model, and the budget with the CPU seconds that were spent.
@@ -131,13 +138,21 @@ def train(training: Training, seed: int, folder: Path, steps: int | None = None)
     else:
         trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(task.batch(traces)))
     trainer.remove_callback(PrinterCallback)
-    budget = arm.budget.resolve(None) if steps is None else Budget("steps", steps)
-    callback = BudgetCallback(budget, rows_after(trainer))
+    callback = BudgetCallback(arm.budget.resolve(None), rows_after(trainer))
+    trainer.add_callback(ShareSpent(callback, progress))
     train_to_budget(trainer, callback, trapezoid(WARMUP_SHARE, DECAY_SHARE))
     return model, callback
 
 
-def run_arm(training: Training, name: str, seed: int, folder: Path, *, machine: str) -> None:
+def run_arm(
+    training: Training,
+    name: str,
+    seed: int,
+    folder: Path,
+    *,
+    on: str,
+    progress: Progress = lambda share: None,
+) -> None:
     """Train an arm with one seed, decode the tests, and write `result.json` and `outcomes.npz`.
 
     Args:
@@ -145,10 +160,11 @@ def run_arm(training: Training, name: str, seed: int, folder: Path, *, machine: 
         name: Its name.
         seed: Random seed of examples, model and training.
         folder: Where to write.
-        machine: What it runs on, for the record.
+        on: The machine, for the record.
+        progress: Called with the share of the updates that are made.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    model, budget = train(training, seed, folder)
+    model, budget = train(training, seed, folder, progress)
     task, outcomes, solved = TraceTask(STATES, INPUTS), dict[str, Any](), dict[str, float]()
     traces, validation = examples(training.examples, seed)
     for kind, problems in {**held_out(), "validation": validation, "train": traces}.items():
@@ -163,10 +179,26 @@ def run_arm(training: Training, name: str, seed: int, folder: Path, *, machine: 
     result = {
         "arm": name,
         "seed": seed,
-        "machine": machine,
+        "machine": on,
         "settings": training.settings,
         "cpu_seconds": budget.cpu_seconds,
         "updates": budget.budget.amount,
+        "puzzles_seen": budget.puzzles_after(int(budget.budget.amount)),
         "solved": solved,
     }
     write_job(folder, result, outcomes)
+
+
+@dataclass(frozen=True)
+class TraceJobs:
+    """The arms as jobs that run side by side (`sudoku_dllm.trials.jobs.Comparison`).
+
+    Attributes:
+        quiet: Whether no bars are printed.
+    """
+
+    quiet: bool = True
+
+    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
+        """Train an arm with a seed, decode and write the result; see `Comparison`."""
+        run_arm(TRAININGS[job.arm], job.arm, job.seed, folder, on=machine(), progress=training)

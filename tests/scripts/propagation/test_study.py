@@ -28,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Trai
         patch.setattr(arms, "VALIDATION_TRACES", 10)
         for name, training in small.items():
             for seed in (0, 1):
-                arms.run_arm(training, name, seed, folder / name / f"seed{seed}", machine="a machine")
+                arms.run_arm(training, name, seed, folder / name / f"seed{seed}", on="a machine")
     return folder, small
 
 
@@ -86,6 +86,18 @@ def test_every_arm_has_arguments_that_its_trainer_takes(tmp_path: Path) -> None:
     for name, training in TRAININGS.items():
         args = training_arguments(training.arm, tmp_path, 0)
         assert args.learning_rate == training.arm.arguments["learning_rate"], name
+
+
+@pytest.mark.slow
+def test_the_command_runs_what_has_no_result_and_writes_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The smallest arm alone: in a process of its own; the second call has nothing left to run."""
+    for left in (1, 0):
+        words = ["--arms", "ce_4", "--seeds", 7, "--output_dir", tmp_path / "run", "--report", tmp_path / "page.md"]
+        run_here(monkeypatch, "propagation/study.py", *words)
+        assert f"{1 - left} of 1 results are there; {left} to run." in capsys.readouterr().out
+    assert (tmp_path / "page.md").is_file() and (tmp_path / "run" / "ce_4" / "seed7" / "result.json").is_file()
 
 
 def test_an_unknown_arm_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
