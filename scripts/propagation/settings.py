@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from scripts.propagation.task import Automaton
-from scripts.study.config import Arm, ArmBudget
+from scripts.study.config import RECIPES, Arm, ArmBudget
 
 STATES, INPUTS, LENGTH = 6, 4, 12
 AUTOMATON = Automaton.random(STATES, INPUTS, seed=0)
@@ -52,18 +52,10 @@ def _sft(steps: int, **changes: Any) -> Arm:
 def _rollouts(steps: int, rule: str = "singles", **changes: Any) -> Arm:
     """The recipe of configs/causes.yaml: log f and cross-entropy on roll-outs of four tokens a step."""
     arguments = {
-        "per_device_train_batch_size": 24,
-        "num_generations": 1,
+        **RECIPES["objective"],
         "learning_rate": 3e-3,
-        "max_grad_norm": 1.0,
-        "position_temperature": 3.0,
-        "position_temperature_end": 0.3,
-        "reduction": "mean",
-        "rl_weight": 0.0,
         "sft_weight": 1.0,
         "f_form": "log",
-        "ce_weight": 1.0,
-        "state_fraction": 0.3,
         "tokens_per_step": 4,
         "on_error": "correct",
         **changes,

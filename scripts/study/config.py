@@ -11,6 +11,7 @@ import yaml
 import dllm_rl
 from dllm_rl import EntropyBound, PolicyConfig, SftArguments, Threshold, UnmaskArguments
 from llm_rl.training import Budget, trapezoid
+from sudoku_dllm.labels.arguments import RecipeArguments
 from sudoku_env import SudokuError
 from sudoku_env.logic import rule_index
 from sudoku_env.symmetries import Symmetries
@@ -340,6 +341,17 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+RECIPES = {
+    "objective": {
+        name: RecipeArguments.__dataclass_fields__[name].default
+        for name in (
+            "per_device_train_batch_size", "num_generations", "max_grad_norm", "position_temperature",
+            "position_temperature_end", "reduction", "rl_weight", "ce_weight", "state_fraction",
+        )
+    }
+}  # fmt: skip
+"""Arguments that arms of a name share (`recipe: objective`): what the roll-outs of the main job's recipe are like."""
+
 Section = TypeVar("Section")
 
 
@@ -376,6 +388,10 @@ def _regime(given: Any) -> Regime:
         details = dict(arm) if isinstance(arm, Mapping) else arm
         if isinstance(details, dict) and "budget" in details:
             details["budget"] = _section(ArmBudget, details["budget"], f"arm {name}: budget")
+        if isinstance(details, dict) and (recipe := details.pop("recipe", None)) is not None:
+            if recipe not in RECIPES:
+                raise ValueError(f"arm {name}: recipe={recipe!r} is unknown; there are {', '.join(RECIPES)}")
+            details["arguments"] = RECIPES[recipe] | dict(details.get("arguments", {}))
         parts["arms"][str(name)] = _section(Arm, details, f"arm {name}")
     return _section(Regime, parts, "fields")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from llm_rl.training.budget import Budget
-from scripts.study.config import EVERY_CELL, ArmBudget, Decoding, StudyConfigError, load_study
+from scripts.study.config import EVERY_CELL, RECIPES, ArmBudget, Decoding, StudyConfigError, load_study
 from scripts.study.results import RegimeResults, by_tokens, sweeps
 from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.trials.record import Records
@@ -200,4 +200,14 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     _, regimes = path.read_text(encoding="utf-8").split("regimes:\n")
     path.write_text(f"regimes:\n{regimes}{regimes}", encoding="utf-8")
     with pytest.raises(StudyConfigError, match=r"\['tiny'\] stand there twice"):
+        load_study(path)
+
+
+def test_a_recipe_gives_what_an_arm_does_not_say_itself(tmp_path: Path) -> None:
+    arm = {"kind": "unmask", "budget": {"steps": 2}, "recipe": "objective", "arguments": {"reduction": "sum"}}
+    path = write_study(tmp_path / "study.yaml", tiny=regime(tmp_path, arms={"mine": arm}))
+    found = load_study(path)[0]["tiny"].arms["mine"].arguments
+    assert found == {**RECIPES["objective"], "reduction": "sum"} and RECIPES["objective"]["reduction"] == "mean"
+    path = write_study(tmp_path / "study.yaml", tiny=regime(tmp_path, arms={"mine": {**arm, "recipe": "objectve"}}))
+    with pytest.raises(StudyConfigError, match="recipe='objectve' is unknown; there are objective"):
         load_study(path)
