@@ -205,9 +205,11 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
 
 def test_a_recipe_gives_what_an_arm_does_not_say_itself(tmp_path: Path) -> None:
     arm = {"kind": "unmask", "budget": {"steps": 2}, "recipe": "objective", "arguments": {"reduction": "sum"}}
-    path = write_study(tmp_path / "study.yaml", tiny=regime(tmp_path, arms={"mine": arm}))
+    path = write_study(tmp_path / "study.yaml", tiny={**regime(tmp_path), "arms": {"mine": arm}})
     found = load_study(path)[0]["tiny"].arms["mine"].arguments
     assert found == {**RECIPES["objective"], "reduction": "sum"} and RECIPES["objective"]["reduction"] == "mean"
-    path = write_study(tmp_path / "study.yaml", tiny=regime(tmp_path, arms={"mine": {**arm, "recipe": "objectve"}}))
+    path = write_study(
+        tmp_path / "study.yaml", tiny={**regime(tmp_path), "arms": {"mine": {**arm, "recipe": "objectve"}}}
+    )
     with pytest.raises(StudyConfigError, match="recipe='objectve' is unknown; there are objective"):
         load_study(path)
