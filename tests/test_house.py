@@ -1,0 +1,39 @@
+"""The house as CONTRIBUTING.md draws it: which room builds on which, no circle, and who may know Sudoku."""
+
+import pytest
+
+from tests.helpers.house import PACKAGES, ROOT, arrows, between_packages, circle, diagram, needed, within
+
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+DRAWN = {"packages": between_packages(), **{name: within(name) for name in ("llm_rl", "dllm_rl")}}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_diagram_is_that_of_the_imports(name: str) -> None:
+    assert diagram(DRAWN[name]) in PAGE, (
+        f"python -m tests.helpers.house prints what belongs there:\n{diagram(DRAWN[name])}"
+    )
+
+
+@pytest.mark.parametrize("pairs", [between_packages(), *map(within, PACKAGES)], ids=["packages", *PACKAGES])
+def test_no_rooms_build_on_each_other_in_a_circle(pairs: set[tuple[str, str]]) -> None:
+    assert pairs and circle(pairs) == []
+
+
+def test_packages_know_those_below_them_alone() -> None:
+    for low, high in (("sudoku_env", "llm_rl"), ("llm_rl", "dllm_rl"), ("dllm_rl", "sudoku_dllm")):
+        assert (low, high) not in between_packages()
+    assert not {pair for pair in between_packages() if pair[1] == "scripts" or pair[0] == "sudoku_env"}
+    assert ("llm_rl", "sudoku_env") not in between_packages()
+
+
+def test_one_room_of_the_trainers_knows_sudoku() -> None:
+    assert {here for here, there in arrows() if there.startswith("sudoku_env.") and here.startswith("dllm_rl.")} == {
+        "dllm_rl.sudoku"
+    }
+
+
+def test_circles_and_what_is_needed_by_hand() -> None:
+    chain = {("a", "b"), ("b", "c"), ("a", "c")}
+    assert circle(chain) == [] and needed(chain) == {("a", "b"), ("b", "c")}
+    assert circle({*chain, ("c", "b"), ("d", "a")}) == ["a", "b", "c", "d"]
