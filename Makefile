@@ -32,13 +32,13 @@ train: $(STAMP)
 
 # What docs/results.md reports, in six hours of two cores. Results that are there already are kept.
 study: $(STAMP)
-	$(BIN)/python -m scripts.study.run configs/causes.yaml --jobs 2 --output_dir runs/causes --report docs/causes.md
+	$(BIN)/python -m scripts.study.run configs/causes.yaml --jobs 2 --output_dir runs/causes --report data/study/causes/tables.md
 	$(BIN)/python -m scripts.study.run configs/several_tokens.yaml --jobs 2 --output_dir runs/several_tokens \
-		--report docs/several_tokens.md
+		--report data/study/several_tokens/tables.md
 	$(BIN)/python -m scripts.study.run configs/beyond_singles.yaml --regimes base --output_dir runs/beyond_singles \
-		--report docs/beyond_singles.md
+		--report data/study/beyond_singles/tables.md
 	$(BIN)/python -m scripts.study.run configs/beyond_singles.yaml --jobs 2 --output_dir runs/beyond_singles \
-		--report docs/beyond_singles.md
+		--report data/study/beyond_singles/tables.md
 	$(BIN)/python -m scripts.propagation.study --jobs 2
 
 # 9×9, for an accelerator: the base, RL on it. For one core and many hours, stopped and resumed at will: a smaller base.

@@ -11,7 +11,8 @@ import pytest
 from tests.helpers.pages import ROOT, blocks, run_page
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
 
-PAGES = [ROOT / "README.md", ROOT / "data" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TABLES = sorted((ROOT / "data" / "study").glob("*/tables.md"))
+PAGES = [ROOT / "README.md", ROOT / "data" / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TABLES]
 TOLD_LATER = {"log.md"}
 """Pages that keep what was once run, whose commands may be gone."""
 OURS = ("sudoku_env", "dllm_rl", "llm_rl", "sudoku_dllm", "scripts")

@@ -54,8 +54,8 @@ PICTURE = "propagation.png"
 
 HEADER = f"""# Few examples of a task without symmetries: what the definite positions teach
 
-Made by `python -m scripts.propagation.study`; do not edit. [Your own task](own_task.md) says what the task is and what
-to read from this page.
+Made by `python -m scripts.propagation.study`; do not edit. [Your own task](../../../docs/own_task.md) says what the
+task is and what to read from this page.
 
 Traces of {LENGTH} states of an automaton of {STATES} states and {INPUTS} inputs; a model of 0.1 million parameters from
 scratch, {EXAMPLES} traces to train on, other ones for each seed, and updates that cost about {BUDGET_SECONDS} CPU

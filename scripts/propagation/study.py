@@ -30,7 +30,9 @@ class Arguments:
     control_seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Seeds of the controls."})
     jobs: int = field(default=1, metadata={"help": "Processes at a time; not more than free cores."})
     output_dir: str = field(default="runs/propagation", metadata={"help": "Folder of the results."})
-    report: str = field(default="docs/propagation.md", metadata={"help": "Report to write, picture in images/ beside."})
+    report: str = field(
+        default="data/study/propagation/tables.md", metadata={"help": "Report to write, picture in images/ beside."}
+    )
     report_only: bool = field(default=False, metadata={"help": "Run nothing; write the report of what is there."})
 
     def __post_init__(self) -> None:

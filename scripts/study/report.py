@@ -27,8 +27,8 @@ other trainings and the same puzzles. Differences of `greedy_forced` are over al
 by the delta method. Intervals of forward passes for a solve rate are a bootstrap over puzzles, and Student's t of the
 jackknife over seeds. Differences whose two intervals both exclude zero are bold. Budgets are CPU seconds of one thread
 while training; "puzzles seen" counts repetitions. `greedy_forced`, `chosen_forced` and forward passes are those of
-[decoding](decoding.md), with those of a random order in brackets; the rank correlation is with the rounds of the rule
-ladder.
+[decoding](../../../docs/decoding.md), with those of a random order in brackets; the rank correlation is with the rounds
+of the rule ladder.
 """
 
 

@@ -3,7 +3,7 @@
 Each arm with each seed is a process of its own, one thread wide. An arm that has its result file is not run again, so a
 study that was stopped goes on where it was.
 
-    python -m scripts.study.run configs/causes.yaml --jobs 2 --output_dir runs/causes --report docs/causes.md
+    python -m scripts.study.run configs/causes.yaml --jobs 2 --output_dir runs/causes --report runs/causes.md
     python -m scripts.study.run configs/causes.yaml --report_only true --output_dir data/study/causes
 """
 

@@ -1,4 +1,4 @@
-"""Pages of docs/ come out of the results of the repository, byte for byte."""
+"""Tables of studies, and those of pages, come out of the results of the repository, byte for byte."""
 
 from pathlib import Path
 
@@ -24,12 +24,12 @@ def test_the_page_of_a_study(name: str, tmp_path: Path, monkeypatch: pytest.Monk
     found = [RegimeResults.load(records, regime, spec) for regime, spec in regimes.items()]
     command = f"python -m scripts.study.run configs/{name}.yaml"
     write_report(found, tmp_path / f"{name}.md", remarks=remarks, command=command)
-    assert (tmp_path / f"{name}.md").read_bytes() == (DOCS / f"{name}.md").read_bytes()
+    assert (tmp_path / f"{name}.md").read_bytes() == (STUDIES / name / "tables.md").read_bytes()
 
 
 def test_the_page_of_the_study_on_traces(tmp_path: Path) -> None:
     write_propagation(STUDIES / "propagation", tmp_path / "propagation.md")
-    assert (tmp_path / "propagation.md").read_bytes() == (DOCS / "propagation.md").read_bytes()
+    assert (tmp_path / "propagation.md").read_bytes() == (STUDIES / "propagation" / "tables.md").read_bytes()
 
 
 def test_the_table_of_the_trainers_side_by_side() -> None:
@@ -39,8 +39,9 @@ def test_the_table_of_the_trainers_side_by_side() -> None:
     assert blank == "" and blind.removesuffix(" %.").rsplit(" ", 1)[1] in page
 
 
-def test_the_results_of_a_study_are_two_files() -> None:
+def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
+    kept = {path for path in kept if not path.endswith(("/tables.md", ".png", "/images"))}
     several = ["several_answers", "several_tokens"]
     studies = ["beyond_singles", "causes", "propagation", "rates", *several, "signs", "tool_games"]
     assert kept <= {f"{name}{file}" for name in studies for file in ("", "/records.jsonl", "/outcomes.npz")}
