@@ -16,7 +16,7 @@ DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["causes", "several_tokens", "beyond_singles"])
+@pytest.mark.parametrize("name", ["causes", "several_tokens", "beyond_singles", "whole_decisions"])
 def test_the_page_of_a_study(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # the paths of a configuration are relative to it
     regimes, remarks = load_study(f"configs/{name}.yaml")
@@ -42,7 +42,7 @@ def test_the_table_of_the_trainers_side_by_side() -> None:
 def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
     kept = {path for path in kept if not path.endswith(("/tables.md", ".png", "/images"))}
-    several = ["several_answers", "several_tokens"]
+    several = ["several_answers", "several_tokens", "whole_decisions"]
     studies = ["beyond_singles", "causes", "propagation", "rates", *several, "signs", "tool_games"]
     assert kept <= {f"{name}{file}" for name in studies for file in ("", "/records.jsonl", "/outcomes.npz")}
     for name in studies:
