@@ -87,7 +87,7 @@ class Addition(Trial):
         """The trainer of an arm."""
         if arm == "objective":
             settings = short_training(folder, batch_size=32, seed=seed, learning_rate=1e-3)
-            options = {"num_generations": 1, "tokens_per_step": 2, "position_temperature": 1.0, "rl_weight": 0.0}
+            options = {"num_generations": 1, "tokens_per_step": 2, "position_temperature": 1.0, "policy_weight": 0.0}
             args = UnmaskArguments(**settings, **options, ce_weight=1.0, ce_on="definite", f_form="log")
             return UnmaskTrainer(model, args, self.drawn()[0], self.task)
         return self.supervised(model, seed, folder, ce_on="masked" if arm == "sft" else "definite")

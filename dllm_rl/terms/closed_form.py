@@ -88,14 +88,14 @@ def log_expected_value_of(
 
 
 def log_expectation(log_value: Tensor, log_f: Tensor, weights: tuple[float, float]) -> Tensor:
-    """w log(E(s) / w) `(N,)`, with E(s) = rl_weight · F(s) + sft_weight · f(s) and w the larger weight; 0 where E is 0.
+    """w log(E(s) / w) `(N,)`, with E(s) = policy_weight · F(s) + f_weight · f(s); w is the larger weight.
 
     So weights of 1 give log E(s), and one weight alone gives it times the logarithm of its part.
 
     Args:
         log_value: log F(s) `(N,)`.
         log_f: log f(s) `(N,)`.
-        weights: rl_weight and sft_weight, 0 or larger, one of them above 0.
+        weights: policy_weight and f_weight, 0 or larger, one of them above 0.
     """
     largest = max(weights)
     shares = [weight / largest for weight in weights]
@@ -108,7 +108,7 @@ def log_expectation(log_value: Tensor, log_f: Tensor, weights: tuple[float, floa
 class ExpectedValue(Term):
     """F(s), the expected value of what follows: the first term in closed form."""
 
-    name: ClassVar[str] = "rl"
+    name: ClassVar[str] = "policy"
     at_rl_rate: ClassVar[bool] = True
 
     def __init__(self, weight: float, values: Values) -> None:
@@ -131,9 +131,9 @@ class ExpectedValue(Term):
 
 
 class LogExpectation(ExpectedValue):
-    """Both terms in one, in logarithms: log(rl_weight · F(s) + sft_weight · f(s)), as `log_expectation` scales it."""
+    """Both terms in one, in logarithms: log(policy_weight · F(s) + f_weight · f(s)), as `log_expectation` scales it."""
 
-    name: ClassVar[str] = "sft"
+    name: ClassVar[str] = "f"
     at_rl_rate: ClassVar[bool] = False
 
     def __init__(self, weight: float, values: Values, *, f_weight: float, lam: float) -> None:

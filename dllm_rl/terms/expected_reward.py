@@ -26,7 +26,7 @@ FForm = Literal["linear", "log"]
 class ExpectedRewardConfig:
     """Parameters of the expected reward; the defaults are those of docs/sources.md."""
 
-    sft_weight: float = field(default=1.0, metadata={"help": "Weight of the expected-reward term f."})
+    f_weight: float = field(default=1.0, metadata={"help": "Weight of the expected-reward term f."})
     lam: float = field(default=0.5, metadata={"help": "lambda: reward of a position that is not judged."})
     f_form: FForm = field(
         default="linear",
@@ -64,7 +64,7 @@ def incoming_ratio(ratio: Tensor) -> Tensor:
 class ExpectedReward(Term):
     """f, or log f, of each visited state, by the ratios that led there."""
 
-    name: ClassVar[str] = "sft"
+    name: ClassVar[str] = "f"
 
     def __init__(self, config: ExpectedRewardConfig) -> None:
         self.config = config
@@ -74,6 +74,6 @@ class ExpectedReward(Term):
 
         def value(visited: VisitedStates) -> TermValue:
             of_f = f_term(log_f_of(visited.states, self.config.lam), self.config.f_form)  # (N,)
-            return TermValue((of_f * visited.visits(by_ratios=True)).sum() * self.config.sft_weight)
+            return TermValue((of_f * visited.visits(by_ratios=True)).sum() * self.config.f_weight)
 
         return value

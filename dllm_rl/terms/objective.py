@@ -49,8 +49,10 @@ class ObjectiveConfig(
         check_choice("reduction", self.reduction, Reduction)
         if not 0 < self.state_fraction <= 1:
             raise ValueError(f"state_fraction must lie in (0, 1], got {self.state_fraction}; 1 takes every state")
-        if not (self.rl_weight or self.sft_weight or self.ce_weight or self.judged_weight):
-            raise ValueError("no term of the objective has a weight; set rl_weight, sft_weight or ce_weight")
+        if not (self.policy_weight or self.f_weight or self.ce_weight or self.judged_weight):
+            raise ValueError(
+                "no term of the objective has a weight; set policy_weight, f_weight, ce_weight or judged_weight"
+            )
         if self.objective == "closed":
             self._check_closed_form()
 
@@ -62,16 +64,16 @@ class ObjectiveConfig(
             raise ValueError(
                 f"{', '.join(changed)} means nothing with objective='closed'; leave it out, or set objective='sampled'"
             )
-        if min(self.rl_weight, self.sft_weight) < 0:
+        if min(self.policy_weight, self.f_weight) < 0:
             raise ValueError(
-                f"objective='closed' needs weights of 0 or larger, got rl_weight={self.rl_weight} and "
-                f"sft_weight={self.sft_weight}"
+                f"objective='closed' needs weights of 0 or larger, got policy_weight={self.policy_weight} and "
+                f"f_weight={self.f_weight}"
             )
 
     @property
     def needs_values(self) -> bool:
         """Whether the first term is in closed form and has a weight, so that it asks what states are worth."""
-        return self.objective == "closed" and self.rl_weight > 0
+        return self.objective == "closed" and self.policy_weight > 0
 
     def terms(self, values: Values | None = None, generator: torch.Generator | None = None) -> list[Term]:
         """The terms that have a weight.
@@ -84,17 +86,19 @@ class ObjectiveConfig(
             ValueError: The values are missing.
         """
         if self.needs_values and values is None:
-            raise ValueError(f"objective='closed' with rl_weight={self.rl_weight} needs values; pass CellValues(...)")
+            raise ValueError(
+                f"objective='closed' with policy_weight={self.policy_weight} needs values; pass CellValues(...)"
+            )
         found: list[Term] = []
         if self.needs_values and values is not None and self.f_form == "log":
-            found.append(LogExpectation(self.rl_weight, values, f_weight=self.sft_weight, lam=self.lam))
+            found.append(LogExpectation(self.policy_weight, values, f_weight=self.f_weight, lam=self.lam))
         else:
-            if self.rl_weight and self.objective == "sampled":
+            if self.policy_weight and self.objective == "sampled":
                 found.append(PolicyGradient(self))
-            if self.sft_weight:
+            if self.f_weight:
                 found.append(ExpectedReward(self))
             if self.needs_values and values is not None:
-                found.append(ExpectedValue(self.rl_weight, values))
+                found.append(ExpectedValue(self.policy_weight, values))
         if self.ce_weight:
             found.append(CrossEntropy(self))
         if self.judged_weight:

@@ -22,7 +22,7 @@ from llm_rl.core.surrogate import clipped_surrogate
 class PolicyGradientConfig:
     """Parameters of the policy gradient; the defaults are those of docs/sources.md."""
 
-    rl_weight: float = field(default=1.0, metadata={"help": "Weight of the clipped policy-gradient term."})
+    policy_weight: float = field(default=1.0, metadata={"help": "Weight of the clipped policy-gradient term."})
     gamma: float = field(default=0.95, metadata={"help": "Discount factor."})
     clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
     clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
@@ -62,7 +62,7 @@ def rollout_advantages(visited_rewards: Tensor, num_generations: int, config: Po
 class PolicyGradient(Term):
     """The clipped surrogate of the decisions that have a future; logs `clip_frac` and `masked_frac`."""
 
-    name: ClassVar[str] = "rl"
+    name: ClassVar[str] = "policy"
     at_rl_rate: ClassVar[bool] = True
     of_decisions: ClassVar[bool] = True
 
@@ -79,7 +79,7 @@ class PolicyGradient(Term):
             surrogate = clipped_surrogate(
                 visited.logprobs, visited.old_logprobs, advantages[taken], config.clip_low, config.clip_high
             )
-            total = (surrogate.objective * visited.weights * counted).sum() * config.rl_weight
+            total = (surrogate.objective * visited.weights * counted).sum() * config.policy_weight
             clipped, number = int((surrogate.clipped & counted).sum()), int(counted.sum())
             return TermValue(
                 total, {"clip_frac": (clipped, number), "masked_frac": (len(counted) - number, len(counted))}

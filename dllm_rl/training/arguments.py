@@ -87,17 +87,17 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                 f"state_fraction={self.state_fraction} with {self.steps_per_rollout} optimizer steps on a roll-out: "
                 "the ratio of a decision whose state was not drawn is unknown; leave one of them at 1"
             )
-        if self.num_mini_batches > 1 and (self.rl_weight or self.sft_weight):
+        if self.num_mini_batches > 1 and (self.policy_weight or self.f_weight):
             raise ValueError(
-                f"num_mini_batches={self.num_mini_batches} with rl_weight={self.rl_weight} and "
-                f"sft_weight={self.sft_weight}: these terms need the ratios of decisions in other mini-batches, which "
+                f"num_mini_batches={self.num_mini_batches} with policy_weight={self.policy_weight} and "
+                f"f_weight={self.f_weight}: these terms need the ratios of decisions in other mini-batches, which "
                 "are unknown; leave it at 1, or both weights at 0"
             )
         rl_rate, sft_rate = self.rates
-        if self.objective == "closed" and self.f_form == "log" and self.rl_weight > 0 and rl_rate != sft_rate:
+        if self.objective == "closed" and self.f_form == "log" and self.policy_weight > 0 and rl_rate != sft_rate:
             raise ValueError(
                 f"objective='closed' with f_form='log' is one term, which takes one learning rate, not {rl_rate} and "
-                f"{sft_rate}; set rl_weight instead"
+                f"{sft_rate}; set policy_weight instead"
             )
         if self.torch_compile:
             raise ValueError(

@@ -92,7 +92,7 @@ def objective_pass(
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
             is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
-        values: What states that follow are worth, needed with `objective="closed"` and an `rl_weight` alone.
+        values: What states that follow are worth, needed with `objective="closed"` and an `policy_weight` alone.
         generator: Source of randomness of `state_fraction` and of judged decisions; None is torch's global one. Ratios
             of decisions whose state is not drawn count as 1, as they are on a fresh roll-out alone.
         mini_batch: The part of the states to take, whose mean stands for that of all; None takes all.

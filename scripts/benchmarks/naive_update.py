@@ -84,7 +84,7 @@ def naive_pass(
             logprobs, rollout.old_logprobs[rows, step], advantages[rows, step], config.clip_low, config.clip_high
         )
         in_rl_sum = acting & (step < rollout.decisions[rows] - 1)
-        rl = (surrogate.objective * weights[rows, step] * in_rl_sum).sum() * config.rl_weight
+        rl = (surrogate.objective * weights[rows, step] * in_rl_sum).sum() * config.policy_weight
 
         of = owner[rows]
         answer_logprobs = token_logprobs.gather(2, problems.answers[of][:, :, None]).squeeze(2)
@@ -92,7 +92,7 @@ def naive_pass(
         f = log_expected_reward(
             position_logprobs, answer_logprobs, definite, tail, problems.scored[of], config.lam
         ).exp()
-        sft = (f * weights[rows, step] * incoming[rows]).sum() * config.sft_weight
+        sft = (f * weights[rows, step] * incoming[rows]).sum() * config.f_weight
         incoming[rows] = surrogate.ratio.detach()
         backward(rl, sft)
         rl_total, sft_total = rl_total + float(rl.detach()), sft_total + float(sft.detach())

@@ -54,7 +54,7 @@ def _rollouts(steps: int, rule: str = "singles", **changes: Any) -> Arm:
     arguments = {
         **RECIPES["objective"],
         "learning_rate": 3e-3,
-        "sft_weight": 1.0,
+        "f_weight": 1.0,
         "f_form": "log",
         "tokens_per_step": 4,
         "on_error": "correct",
@@ -74,8 +74,8 @@ it `ce_definite_4`, 29.7, **47.0**, 45.0, –."""
 MAIN = {
     "sft": Training(_sft(SFT_UPDATES, learning_rate=6e-3)),
     "sft_definite": Training(_sft(SFT_UPDATES, learning_rate=3e-3, **DEFINITE)),
-    "ce_4": Training(_rollouts(ROLLOUT_UPDATES, sft_weight=0.0, learning_rate=6e-3)),
-    "ce_definite_4": Training(_rollouts(ROLLOUT_UPDATES, sft_weight=0.0, **DEFINITE)),
+    "ce_4": Training(_rollouts(ROLLOUT_UPDATES, f_weight=0.0, learning_rate=6e-3)),
+    "ce_definite_4": Training(_rollouts(ROLLOUT_UPDATES, f_weight=0.0, **DEFINITE)),
     "placebo_4": Training(_rollouts(ROLLOUT_UPDATES, rule="every_cell", learning_rate=6e-3)),
     "log_f_4": Training(_rollouts(ROLLOUT_UPDATES)),
     "log_f_ce_definite_4": Training(_rollouts(ROLLOUT_UPDATES, **DEFINITE)),
@@ -85,7 +85,7 @@ MAIN = {
 COMPARED = ("sft", "sft_definite", "log_f_ce_definite_4")
 MANY = 4 * EXAMPLES
 CONTROLS = {
-    "ce_4_half_rate": Training(_rollouts(ROLLOUT_UPDATES, sft_weight=0.0)),
+    "ce_4_half_rate": Training(_rollouts(ROLLOUT_UPDATES, f_weight=0.0)),
     "placebo_4_half_rate": Training(_rollouts(ROLLOUT_UPDATES, rule="every_cell")),
     "sft_4_budgets": Training(_sft(4 * SFT_UPDATES, learning_rate=6e-3)),
     **{f"{name}_{MANY}_examples": replace(MAIN[name], examples=MANY) for name in COMPARED},

@@ -44,15 +44,15 @@ has one; a rule of the game at decoding, never to fill two peers in one pass; or
 - **It is the order that learns**: with the gradient of the positions alone, which moves the digits only as far as their
   margins say which cells to fill, all but 4 points of judged decisions' are there at four cells (over seeds the
   interval holds zero) and all at one; without it 21 points are lost at four cells and 24 at one, both intervals clear.
-- **Where a pass fills as many cells as it is sure of**, by a bound on their entropies, 90 % of the boards take 18 passes
-  after judged decisions and 17 behind the label, where a fixed number takes 28 and 26; the least completion alone
-  reaches 75 % in ten and 90 % in none.
+- **Where a pass fills as many cells as it is sure of**, by a bound on their entropies, 90 % of the boards take 18
+  passes after judged decisions and 17 behind the label, where a fixed number takes 28 and 26; the least completion
+  alone reaches 75 % in ten and 90 % in none.
 - **The first term costs**: roll-outs of 16 trajectories a board that end at an error, judged decisions with and without
   the policy gradient of whole trajectories at weight 0.3, two seeds: 46.4 and 51.9 % at four cells
   ([log.md](log.md)).
-- **Other sizes say the same**: on 4×4, where the label is learned in a minute, it is 35 points ahead of judged decisions
-  at four cells, and a reward behind it costs 6; on 9×9, one seed, in a quarter of the passes the label has 57 %, judged
-  decisions 24 %, and behind the label the reward adds 5.5 points, whose interval holds zero.
+- **Other sizes say the same**: on 4×4, where the label is learned in a minute, it is 35 points ahead of judged
+  decisions at four cells, and a reward behind it costs 6; on 9×9, one seed, in a quarter of the passes the label has
+  57 %, judged decisions 24 %, and behind the label the reward adds 5.5 points, whose interval holds zero.
 - **The price is variety**: of 200 drawn decodes of the empty board three quarters are valid after judged decisions, but
   only 21 different; of the 28 % of the solver's first completion nearly all are different.
 - **Few answers**: from 16 grids known by heart, a check alone brings the rules; renaming the digits of the 16 does as
@@ -107,11 +107,12 @@ all 24 ways. Per cent of 400 held-out boards valid at one cell a pass, seed by s
 """
 FOOTER = """## Words of the tables
 
-Where a cell has two figures the second is with no two peers in a pass. Of passes of four cells that begin from a board which can be completed: *joint*, after how many it still can be: the
-tokens of the pass agree; *peers*, pairs of cells of one row, column or box among those filled together, with what a
-random choice of open cells would give; *definite*, cells whose digit was the same in all completions when they were
-filled, with the same floor. *Valid*, *distinct grids* and *up to digits* (grids that differ by more than a renaming of
-the digits) are of 200 decodes of the empty board, positions at T_pos 0.5 and tokens at 1.
+Where a cell has two figures the second is with no two peers in a pass. Of passes of four cells that begin from a board
+which can be completed: *joint*, after how many it still can be: the tokens of the pass agree; *peers*, pairs of cells
+of one row, column or box among those filled together, with what a random choice of open cells would give; *definite*,
+cells whose digit was the same in all completions when they were filled, with the same floor. *Valid*, *distinct grids*
+and *up to digits* (grids that differ by more than a renaming of the digits) are of 200 decodes of the empty board,
+positions at T_pos 0.5 and tokens at 1.
 
 ## Run it again
 

@@ -346,7 +346,7 @@ RECIPES = {
         name: RecipeArguments.__dataclass_fields__[name].default
         for name in (
             "per_device_train_batch_size", "num_generations", "max_grad_norm", "position_temperature",
-            "position_temperature_end", "reduction", "rl_weight", "ce_weight", "state_fraction",
+            "position_temperature_end", "reduction", "policy_weight", "ce_weight", "state_fraction",
         )
     }
 }  # fmt: skip

@@ -72,21 +72,21 @@ if wrong := [count for count in args.trajectories if count < 1 or count % (2 * a
 if args.repeats * min(args.trajectories) < 3 * args.num_generations:
     fail(f"repeats={args.repeats} of {min(args.trajectories)} trajectories are fewer than three puzzles; raise repeats")
 sampled = ObjectiveConfig(
-    gamma=args.gamma, advantage_baseline="leave_one_out", advantage_scale="none", reduction="mean", sft_weight=0.0
+    gamma=args.gamma, advantage_baseline="leave_one_out", advantage_scale="none", reduction="mean", f_weight=0.0
 )
 closed = ObjectiveConfig(gamma=args.gamma, objective="closed", reduction="mean")
-f = replace(closed, rl_weight=0.0)
+f = replace(closed, policy_weight=0.0)
 TERMS = {
     "first term, sampled": sampled,
-    "first term, closed": replace(closed, sft_weight=0.0),
+    "first term, closed": replace(closed, f_weight=0.0),
     "f": f,
     "f, placebo": f,
     "log f": replace(f, f_form="log"),
     "both, closed": closed,
     "log both, closed": replace(closed, f_form="log"),
-    "log Z": replace(closed, sft_weight=0.0, f_form="log"),
-    "log Z, no tail": replace(closed, sft_weight=0.0, f_form="log"),
-    "masked CE": replace(f, sft_weight=0.0, ce_weight=1.0),
+    "log Z": replace(closed, f_weight=0.0, f_form="log"),
+    "log Z, no tail": replace(closed, f_weight=0.0, f_form="log"),
+    "masked CE": replace(f, f_weight=0.0, ce_weight=1.0),
 }
 
 if unknown := set(args.terms) - set(TERMS):

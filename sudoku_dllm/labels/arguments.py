@@ -138,7 +138,7 @@ class RecipeArguments(BudgetedArguments):
     state_fraction: float = field(
         default=0.3, metadata={"help": "Share of the states in an update: neighbors in a trajectory teach the same."}
     )
-    rl_weight: float = field(
+    policy_weight: float = field(
         default=0.0,
         metadata={"help": "Weight of the first term, whose gradient is noise at this batch; above 0 it needs groups."},
     )

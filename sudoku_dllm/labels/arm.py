@@ -67,7 +67,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
         args.learning_rate = setting.script.masked_learning_rate
         args.rl_learning_rate = args.sft_learning_rate = None
     if arm == "ce":
-        args.rl_weight, args.sft_weight, args.ce_on = 0.0, 0.0, "masked"
+        args.policy_weight, args.f_weight, args.ce_on = 0.0, 0.0, "masked"
     return UnmaskTrainer(model, args, setting.train, setting.task(placebo=arm == "placebo"))
 
 

@@ -127,7 +127,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
         args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // size)
         args.num_generations, args.learning_rate = size, setting.script.group_learning_rate
         args.num_mini_batches, args.on_error = 1, "end"
-        args.rl_weight, args.judged_weight = 1.0, 0.0
+        args.policy_weight, args.judged_weight = 1.0, 0.0
     return UnmaskTrainer(model, args, setting.filled(boards), setting.task)
 
 

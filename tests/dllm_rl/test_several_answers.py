@@ -114,7 +114,7 @@ def gradients(latin: ModuleType, problems: UnmaskBatch) -> list[Tensor]:
     model = latin.Lab(latin.LatinTask(), [], ([4] * 16, [0] * 16), 0, passes=(1,), cells=2).new_model(9).double()
     how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0, 1.0), on_error="redraw")
     record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
-    config = ObjectiveConfig(judged_weight=1.0, rl_weight=0.0, sft_weight=0.0, reduction="mean")
+    config = ObjectiveConfig(judged_weight=1.0, policy_weight=0.0, f_weight=0.0, reduction="mean")
     generator = torch.Generator().manual_seed(1)
     objective_pass(model, record, lambda rl, sft: (rl + sft).backward(), config=config, generator=generator)
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]

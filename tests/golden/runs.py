@@ -84,7 +84,7 @@ RUNS: dict[str, Callable[[Path], Any]] = {
         folder, num_iterations=2, rl_learning_rate=0.1, sft_learning_rate=0.04, position_temperature_end=0.5
     ),
     "unmask_main": lambda folder: _unmask(
-        folder, rl_weight=0.0, f_form="log", ce_weight=1.0, ce_on="definite", gradient_accumulation_steps=2
+        folder, policy_weight=0.0, f_form="log", ce_weight=1.0, ce_on="definite", gradient_accumulation_steps=2
     ),
     "unmask_several": lambda folder: _unmask(
         folder,

@@ -215,9 +215,9 @@ def test_what_the_arms_are(tmp_path: Path) -> None:
     }
     for arm, trainer in trainers.items():
         assert type(trainer.task) is (PlaceboTask if arm == "placebo" else SudokuTask)
-        assert (trainer.args.sft_weight, trainer.args.ce_on) == ((0.0, "masked") if arm == "ce" else (1.0, "definite"))
+        assert (trainer.args.f_weight, trainer.args.ce_on) == ((0.0, "masked") if arm == "ce" else (1.0, "definite"))
         assert all(getattr(trainer.args, name) == getattr(kept.args, name) for name in shared)
-        assert trainer.args.seed == 3 and trainer.args.rl_weight == 0
+        assert trainer.args.seed == 3 and trainer.args.policy_weight == 0
         assert trainer.args.learning_rate == (4e-3 if arm == "objective" else 1e-3)
     for arm, counted, rate in (("sft", "masked", 3e-4), ("sft_definite", "definite", 4e-3)):
         args = sft_arguments(kept, arm, 3, tmp_path)

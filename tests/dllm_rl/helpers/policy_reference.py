@@ -234,7 +234,7 @@ def objective(
                 ratios.append(float(ratio.detach()))
                 for action in actions:
                     state = after(state, action, puzzle)
-    return rl * settings.rl_weight, sft * settings.sft_weight, clipped_count
+    return rl * settings.policy_weight, sft * settings.f_weight, clipped_count
 
 
 def cross_entropy(

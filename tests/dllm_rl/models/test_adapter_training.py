@@ -137,7 +137,7 @@ def test_training_raises_the_expected_reward(make: Make, tmp_path: Path) -> None
     """On two puzzles over and over: f is learned at the right positions; with six seeds it rises by 0.28 or more."""
     run = trainer(tmp_path, make(), count=2, max_steps=40, learning_rate=1e-2, logging_steps=10)
     run.train()
-    first, *_, last = logged(run, "objective_sft")
+    first, *_, last = logged(run, "objective_f")
     assert last > first + 0.1
 
 
@@ -151,7 +151,7 @@ def test_judged_decisions_of_a_wrapped_model_are_those_of_its_own_logits(
     how = Decoding("policy", tokens_per_step=2, policy=policy, on_error="redraw", draws=512)
     wrapped = as_policy_model(plain, shifted=shifted)
     record = rollout(wrapped, problems, how, generator=torch.Generator().manual_seed(0))
-    config = ObjectiveConfig(rl_weight=0.0, sft_weight=0.0, judged_weight=1.0, judged_draws=256)
+    config = ObjectiveConfig(policy_weight=0.0, f_weight=0.0, judged_weight=1.0, judged_draws=256)
     generator = torch.Generator().manual_seed(1)
     objective_pass(wrapped, record, lambda rl, sft: (rl + sft).backward(), config=config, generator=generator)
     found = [weight.grad.clone() for weight in plain.parameters()]

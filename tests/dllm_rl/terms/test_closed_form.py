@@ -48,14 +48,14 @@ def test_expected_value_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rl_weight", "sft_weight", "expected"),
+    ("policy_weight", "f_weight", "expected"),
     [(1.0, 1.0, math.log(0.5)), (2.0, 1.0, 2 * math.log(0.35)), (3.0, 0.0, 3 * math.log(0.2))],
 )
-def test_the_logarithm_by_hand(rl_weight: float, sft_weight: float, expected: float) -> None:
+def test_the_logarithm_by_hand(policy_weight: float, f_weight: float, expected: float) -> None:
     """F = 0.2 and f = 0.3: log 0.5; 2 log(0.2 + 0.3 / 2); 3 log 0.2. Where both are 0 nothing counts."""
     log_value = torch.tensor([0.2, 0.0]).log().requires_grad_()
     log_f = torch.tensor([0.3, 0.0]).log()
-    found = log_expectation(log_value, log_f, (rl_weight, sft_weight))
+    found = log_expectation(log_value, log_f, (policy_weight, f_weight))
     assert found[1] == 0.0
     assert float(found[0].detach()) == pytest.approx(expected, rel=1e-6)
     found.sum().backward()
@@ -213,11 +213,11 @@ def loops(
             f = f_of(policy, state, puzzle, config.lam, known[0] if known else None)
             steps = int(record.decisions[trajectory]) if config.reduction == "mean" else 1
             weight = ratios[-1] / (len(record.live) * steps)
-            both = config.rl_weight * of_value + config.sft_weight * f
+            both = config.policy_weight * of_value + config.f_weight * f
             if config.f_form == "linear":
-                rl, sft = rl + weight * config.rl_weight * of_value, sft + weight * config.sft_weight * f
+                rl, sft = rl + weight * config.policy_weight * of_value, sft + weight * config.f_weight * f
             elif both > 0:
-                largest = max(config.rl_weight, config.sft_weight)
+                largest = max(config.policy_weight, config.f_weight)
                 sft = sft + weight * largest * (both / largest).log()
             chosen = record.positions[trajectory, k], record.tokens[trajectory, k]
             actions = [(ell, token) for ell, token in zip(*(c.tolist() for c in chosen), strict=True) if ell >= 0]
@@ -239,9 +239,9 @@ def values() -> CellValues:
     [
         {},
         {"f_form": "log"},
-        {"f_form": "log", "rl_weight": 0.3, "sft_weight": 2.0, "reduction": "mean"},
-        {"rl_weight": 0.3, "sft_weight": 2.0, "lam": 0.0},
-        {"f_form": "log", "sft_weight": 0.0, "rl_weight": 0.5},
+        {"f_form": "log", "policy_weight": 0.3, "f_weight": 2.0, "reduction": "mean"},
+        {"policy_weight": 0.3, "f_weight": 2.0, "lam": 0.0},
+        {"f_form": "log", "f_weight": 0.0, "policy_weight": 0.5},
     ],
 )
 def test_both_terms_agree_with_loops_after_the_parameters_moved(
@@ -282,7 +282,7 @@ def check_against_loops(
     result, got = run(model, record, config, values=values)
     assert_same(got, gradients(rl + sft, model))
     expected = (float(rl.detach()), float(sft.detach()))
-    assert (result.terms.get("rl", 0.0), result.terms.get("sft", 0.0)) == near(expected)
+    assert (result.terms.get("policy", 0.0), result.terms.get("f", 0.0)) == near(expected)
     assert not result.shares
 
 
@@ -292,17 +292,17 @@ def test_without_its_weight_the_first_term_leaves_f_as_it_was(
 ) -> None:
     record = rollout(model, batch, DRAWN, num_generations=4, generator=torch.Generator().manual_seed(1))
     moved(model, 0.02)
-    shared = {"rl_weight": 0.0, "sft_weight": 0.7, "f_form": form, "ce_weight": 0.2}
+    shared = {"policy_weight": 0.0, "f_weight": 0.7, "f_form": form, "ce_weight": 0.2}
     sampled, expected = run(model, record, ObjectiveConfig(**shared))  # type: ignore[arg-type]
     closed, got = run(model, record, ObjectiveConfig(objective="closed", **shared))  # type: ignore[arg-type]
     assert all(torch.equal(left, right) for left, right in zip(got, expected, strict=True))
-    assert closed.terms == sampled.terms and set(closed.terms) == {"sft", "ce"}
+    assert closed.terms == sampled.terms and set(closed.terms) == {"f", "ce"}
     assert torch.equal(closed.logprobs, sampled.logprobs)
 
 
 def test_values_must_be_given(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
     record = rollout(model, batch, DRAWN)
-    with pytest.raises(ValueError, match=r"rl_weight=1\.0 needs values"):
+    with pytest.raises(ValueError, match=r"policy_weight=1\.0 needs values"):
         run(model, record, CLOSED)
 
 
@@ -314,8 +314,8 @@ def test_values_must_be_given(model: LladaForMaskedLM, batch: PuzzleBatch) -> No
             {"objective": "closed", "advantage_scale": "none", "clip_low": 0.1},
             r"clip_low=0\.1, advantage_scale='none' means nothing with objective='closed'",
         ),
-        ({"rl_weight": 0.0, "sft_weight": 0.0}, "no term of the objective has a weight"),
-        ({"objective": "closed", "sft_weight": -1.0}, r"weights of 0 or larger, got rl_weight=1\.0 and sft_weight=-1"),
+        ({"policy_weight": 0.0, "f_weight": 0.0}, "no term of the objective has a weight"),
+        ({"objective": "closed", "f_weight": -1.0}, r"weights of 0 or larger, got policy_weight=1\.0 and f_weight=-1"),
     ],
 )
 def test_bad_options(changes: dict, message: str) -> None:

@@ -141,14 +141,14 @@ def test_a_wrong_decision_is_drawn_again() -> None:
 
 def test_the_trainer_raises_the_share_of_right_decisions(tmp_path) -> None:  # type: ignore[no-untyped-def]
     task = sudoku_task()
-    changes = {"rl_weight": 0.0, "sft_weight": 0.0, "judged_weight": 1.0, "tokens_per_step": 3, "on_error": "redraw"}
+    changes = {"policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0, "tokens_per_step": 3, "on_error": "redraw"}
     run = trainer(
         tmp_path, task=task, max_steps=25, learning_rate=3e-3, token_temperature=1.0, reduction="mean", **changes
     )
     run.train()
     shares = logged(run, "decisions_right")
     assert sum(shares[-5:]) > sum(shares[:5])
-    assert not logged(run, "objective_rl") and logged(run, "objective_judged")[0] < 0
+    assert not logged(run, "objective_policy") and logged(run, "objective_judged")[0] < 0
 
 
 def test_solved_boards_of_several_answers_are_grids() -> None:

@@ -33,8 +33,8 @@ def test_every_field_reaches_its_config(make):
         advantage_baseline="leave_one_out",
         advantage_scale="none",
         reduction="mean",
-        rl_weight=2.0,
-        sft_weight=0.5,
+        policy_weight=2.0,
+        f_weight=0.5,
         ce_weight=0.3,
         state_fraction=0.5,
     )
@@ -47,8 +47,8 @@ def test_every_field_reaches_its_config(make):
         advantage_baseline="leave_one_out",
         advantage_scale="none",
         reduction="mean",
-        rl_weight=2.0,
-        sft_weight=0.5,
+        policy_weight=2.0,
+        f_weight=0.5,
         ce_weight=0.3,
         state_fraction=0.5,
     )
@@ -117,9 +117,9 @@ def test_rates(make):
         ({"position_temperature_end": 0.0}, "position_temperature must be positive"),
         ({"state_fraction": 0.5, "num_iterations": 2}, "with 2 optimizer steps on a roll-out: the ratio"),
         ({"num_mini_batches": 0}, "num_mini_batches=0 must be at least 1"),
-        ({"num_mini_batches": 3}, "num_mini_batches=3 with rl_weight=1.0 and sft_weight=1.0: these terms need"),
+        ({"num_mini_batches": 3}, "num_mini_batches=3 with policy_weight=1.0 and f_weight=1.0: these terms need"),
         (
-            {"num_mini_batches": 3, "rl_weight": 0.0, "sft_weight": 0.0, "judged_weight": 1.0, "state_fraction": 0.5},
+            {"num_mini_batches": 3, "policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0, "state_fraction": 0.5},
             "with 3 optimizer steps on a roll-out: the ratio",
         ),
         ({"torch_compile": True}, "for every number of states in a pass; leave it out"),

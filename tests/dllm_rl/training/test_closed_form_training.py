@@ -65,7 +65,7 @@ def test_values_are_the_moving_means_of_the_roll_outs_before(tmp_path: Path, rol
         later.isnan(), means, torch.where(means.isnan(), later, VALUE_DECAY * means + (1 - VALUE_DECAY) * later)
     )
     torch.testing.assert_close(run.values.values, expected, equal_nan=True)
-    assert logged(run, "objective_rl")[:2] == [0.0, 0.0] and min(logged(run, "objective_rl")[2:]) > 0.1
+    assert logged(run, "objective_policy")[:2] == [0.0, 0.0] and min(logged(run, "objective_policy")[2:]) > 0.1
     assert not logged(run, "clip_frac") and max(logged(run, "approx_kl")) > 0.0
 
 
@@ -142,5 +142,5 @@ def test_a_sampled_run_may_go_on_in_closed_form_where_asked(tmp_path: Path) -> N
 
 
 def test_one_term_takes_one_rate(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"takes one learning rate, not 0\.001 and 0\.1; set rl_weight"):
+    with pytest.raises(ValueError, match=r"takes one learning rate, not 0\.001 and 0\.1; set policy_weight"):
         arguments(tmp_path, objective="closed", f_form="log", sft_learning_rate=0.1)

@@ -135,7 +135,7 @@ def test_a_resumed_run_ends_with_the_same_adapters(tmp_path: Path) -> None:
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     first, second = trained(whole.model), trained(resumed.model)
     assert all(torch.equal(first[name], second[name]) for name in first)
-    assert logged(whole, "objective_sft") == logged(resumed, "objective_sft")
+    assert logged(whole, "objective_f") == logged(resumed, "objective_f")
 
 
 def test_two_learning_rates_work_with_adapters(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_two_learning_rates_work_with_adapters(tmp_path: Path) -> None:
     for rate, moves in ((0.0, False), (1e-2, True)):
         model = adapted()
         before = {name: parameter.detach().clone() for name, parameter in trained(model).items()}
-        trainer(tmp_path, model, rl_learning_rate=1e-3, sft_learning_rate=rate, rl_weight=0.0).train()
+        trainer(tmp_path, model, rl_learning_rate=1e-3, sft_learning_rate=rate, policy_weight=0.0).train()
         moved = any(not torch.equal(parameter, before[name]) for name, parameter in trained(model).items())
         assert moved is moves
 
@@ -163,7 +163,7 @@ def gradients(model: PeftModel) -> dict[str, Tensor]:
 
 def test_judged_decisions_reach_adapters_by_the_chain_rule(tmp_path: Path) -> None:
     """∇A = (α / r) Bᵀ G and ∇B = (α / r) G Aᵀ, with G the gradient of the whole matrix, of the same draws."""
-    weights = {"rl_weight": 0.0, "sft_weight": 0.0, "judged_weight": 1.0}
+    weights = {"policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0}
     model = adapted().double()
     stir(model)
     whole = copy.deepcopy(model).merge_and_unload().requires_grad_(True)

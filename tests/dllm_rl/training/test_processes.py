@@ -36,8 +36,8 @@ CHANGES = [
 JUDGED = {
     **COMMON,
     "per_device_train_batch_size": 4,
-    "rl_weight": 0.0,
-    "sft_weight": 0.0,
+    "policy_weight": 0.0,
+    "f_weight": 0.0,
     "judged_weight": 1.0,
     "judged_draws": 8,
     "num_mini_batches": 2,

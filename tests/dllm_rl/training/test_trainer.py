@@ -43,8 +43,8 @@ ON_FRESH_ROLLOUTS = {
     "groups_without_spread",
     "grad_norm",
     "max_log_ratio_at_update_0",
-    "objective_rl",
-    "objective_sft",
+    "objective_policy",
+    "objective_f",
     "distinct_states",
 }
 
@@ -130,7 +130,7 @@ def test_logged_metrics(tmp_path):
         assert line["clip_frac"] == 0
         assert line["max_log_ratio_at_update_0"] < 1e-4
         assert abs(line["approx_kl"]) < 1e-6
-        assert line["loss"] == pytest.approx(-line["objective_rl"] - line["objective_sft"], abs=1e-5)
+        assert line["loss"] == pytest.approx(-line["objective_policy"] - line["objective_f"], abs=1e-5)
         for share in ("greedy_forced", "solved", "position_top_prob", "distinct_states"):
             assert 0 <= line[share] <= 1
         assert line["grad_norm"] > 0
@@ -214,7 +214,7 @@ def test_metrics_between_two_log_lines_are_pooled(tmp_path):
     pooled = trainer(tmp_path, max_steps=2, logging_steps=2)
     pooled.train()
     (line,) = [line for line in pooled.state.log_history if "solved" in line]
-    for name in ("solved", "objective_sft", "reward_mean"):
+    for name in ("solved", "objective_f", "reward_mean"):
         assert line[name] == pytest.approx(np.mean(logged(single, name)), abs=1e-6)
     assert line["max_log_ratio_at_update_0"] == max(logged(single, "max_log_ratio_at_update_0"))
 
@@ -243,7 +243,7 @@ def test_accumulated_gradient_is_the_mean_over_both_rollouts(tmp_path, rollouts,
     if rates:
         torch.testing.assert_close(gradients.second[0], reference(lambda rl, sft: sft), atol=1e-9, rtol=1e-9)
     objective = run.state.log_history[0]
-    assert objective["loss"] == pytest.approx(-objective["objective_rl"] - objective["objective_sft"], abs=1e-5)
+    assert objective["loss"] == pytest.approx(-objective["objective_policy"] - objective["objective_f"], abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_objective_or_gradient_that_is_not_finite_raises_before_the_step(tmp_pat
         if rates:
             run._two_rates().second_gradients[0][0, 0] = float("inf")
             return result
-        return replace(result, terms={"rl": float("nan")})
+        return replace(result, terms={"policy": float("nan")})
 
     run = trainer(tmp_path, **rates)
     before = copy.deepcopy(run.model.state_dict())

@@ -70,7 +70,7 @@ def test_decisions_on_several_positions_reach_roll_outs_and_updates(tmp_path, ro
     assert len(rollouts) == 2 and all(record.positions.shape[2] == 3 for record in rollouts)
     assert all(torch.equal(record.live.sum(1), record.decisions) for record in rollouts)
     assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-3
-    assert all(math.isfinite(value) for value in logged(run, "objective_sft"))
+    assert all(math.isfinite(value) for value in logged(run, "objective_f"))
     steps = [float(record.steps_before_error.double().mean()) for record in rollouts]
     assert logged(run, "steps_before_error") == pytest.approx(steps)
 
@@ -90,7 +90,7 @@ def test_the_cross_entropy_goes_with_the_second(tmp_path, rollouts, rates):
 
     result = objective_pass(model, rollouts[0], backward, config=run.objective)
     line = run.state.log_history[0]
-    for name in ("rl", "sft", "ce"):
+    for name in ("policy", "f", "ce"):
         assert line[f"objective_{name}"] == pytest.approx(result.terms[name], abs=1e-5)
     assert line["loss"] == pytest.approx(-result.objective, abs=1e-5)
     ((first_parts,), (second_parts,)) = (first, second)
@@ -111,10 +111,10 @@ def test_terms_without_weight_are_not_logged(tmp_path):
 
 
 def test_cross_entropy_alone_learns_the_answers_on_its_own_states(tmp_path, rollouts):
-    changes = {"rl_weight": 0.0, "sft_weight": 0.0, "ce_weight": 1.0, "reduction": "mean", "learning_rate": 3e-3}
+    changes = {"policy_weight": 0.0, "f_weight": 0.0, "ce_weight": 1.0, "reduction": "mean", "learning_rate": 3e-3}
     run = with_tail(tmp_path, max_steps=20, **changes)
     run.train()
-    absent = ("objective_rl", "objective_sft", "clip_frac", "masked_frac")
+    absent = ("objective_policy", "objective_f", "clip_frac", "masked_frac")
     assert not any(logged(run, name) for name in absent)  # what has no weight is neither computed nor logged
     before, after = (
         objective_pass(model, rollouts[0], lambda rl, sft: None, config=run.objective).terms["ce"]
@@ -165,7 +165,7 @@ def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch)
 def test_mini_batches_deal_out_the_states_anew_in_each_pass(tmp_path, rollouts, monkeypatch):
     """And a run that is resumed in the middle of a roll-out takes the parts that are left of it."""
     results = recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: result.evaluated)
-    weights = {"rl_weight": 0.0, "sft_weight": 0.0, "judged_weight": 1.0, "judged_draws": 4}
+    weights = {"policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0, "judged_draws": 4}
     common = {"max_steps": 6, "num_mini_batches": 3, "num_iterations": 2, "on_error": "redraw", **weights}
     whole = trainer(tmp_path / "whole", **common)
     whole.train()

@@ -133,7 +133,7 @@ def test_gradient_by_importance_weights_where_the_first_state_forces_nothing(toy
         **repeated,
     )
     result, got = run(toy_model, record, EXACT)
-    assert result.terms["sft"] == near(float(expectation.detach()))
+    assert result.terms["f"] == near(float(expectation.detach()))
     assert_same(got, expected)
 
 
@@ -143,7 +143,7 @@ def test_gradient_by_importance_weights_where_the_first_state_forces_nothing(toy
 CONFIGS = [
     ObjectiveConfig(),
     ObjectiveConfig(advantage_baseline="leave_one_out", advantage_scale="none", reduction="mean", lam=0.2, gamma=0.8),
-    ObjectiveConfig(clip_low=0.1, clip_high=0.3, rl_weight=0.3, sft_weight=2.0),
+    ObjectiveConfig(clip_low=0.1, clip_high=0.3, policy_weight=0.3, f_weight=2.0),
 ]
 
 
@@ -170,8 +170,8 @@ def test_both_terms_agree_with_loops_after_the_parameters_moved(
         expected = gradients(term, model)
         result, got = run(model, record, config, weights=weights)
         assert_same(got, expected)
-        assert result.terms["rl"] == near(float(rl.detach()))
-        assert result.terms["sft"] == near(float(sft.detach()))
+        assert result.terms["policy"] == near(float(rl.detach()))
+        assert result.terms["f"] == near(float(sft.detach()))
         assert result.shares["clip_frac"][0] == clipped
 
 
@@ -191,7 +191,7 @@ def test_the_second_term_is_weighted_by_the_ratio_of_the_decision_before(
             with_f.append((int(record.state_of[row, k]), float(incoming)))
     f = _f_of_states(model, record)
     total = sum(weight * f[state] for state, weight in with_f) / len(ratio)
-    assert result.terms["sft"] == near(total)
+    assert result.terms["f"] == near(total)
 
 
 def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
@@ -214,7 +214,7 @@ def _f_of_states(model: LladaForMaskedLM, record: Rollout) -> list[float]:
             old_logprobs=torch.zeros(only.shape, dtype=torch.float64),
             decisions=record.decisions[row : row + 1],
         )
-        values.append(run(model, alone, ObjectiveConfig())[0].terms["sft"])
+        values.append(run(model, alone, ObjectiveConfig())[0].terms["f"])
     return values
 
 
@@ -238,7 +238,7 @@ def test_the_gradient_does_not_depend_on_the_size_of_a_pass(model: LladaForMaske
     for sequences, max_masked in ((1, None), (2, None), (7, None), (30, None), (1000, 12), (7, 30)):
         parts, got = run(model, record, ObjectiveConfig(), sequences * length + 5, max_masked=max_masked)
         assert_same(got, expected)
-        assert (parts.terms["rl"], parts.terms["sft"]) == near((whole.terms["rl"], whole.terms["sft"]))
+        assert (parts.terms["policy"], parts.terms["f"]) == near((whole.terms["policy"], whole.terms["f"]))
         assert parts.shares == whole.shares
 
 
@@ -263,7 +263,9 @@ def test_the_first_term_rises_along_its_gradient(model: LladaForMaskedLM, record
         for parameter, gradient in zip(model.parameters(), ascent, strict=True):
             parameter.add_(step * gradient)
     after, _ = run(model, record, config)
-    assert after.terms["rl"] - before.terms["rl"] == pytest.approx(1e-6, rel=1e-3)  # what is left falls with the step
+    assert after.terms["policy"] - before.terms["policy"] == pytest.approx(
+        1e-6, rel=1e-3
+    )  # what is left falls with the step
 
 
 def test_a_pass_that_holds_no_sequence_is_refused(model: LladaForMaskedLM, record: Rollout) -> None:

@@ -62,7 +62,7 @@ def check_both_terms(
         expected = gradients(term, model)
         result, got = run(model, record, config, weights=weights)
         assert_same(got, expected)
-        assert (result.terms["rl"], result.terms["sft"]) == near((float(rl.detach()), float(sft.detach())))
+        assert (result.terms["policy"], result.terms["f"]) == near((float(rl.detach()), float(sft.detach())))
         assert result.shares["clip_frac"][0] == clipped
 
 
@@ -78,7 +78,7 @@ def test_the_logarithm_of_f(model: LladaForMaskedLM, puzzles: list[PreFilled], r
     config = replace(PLAIN, f_form="log", lam=lam)
     check_both_terms(model, puzzles, record, config)
     result, gradient = run(model, record, config)
-    assert math.isfinite(result.terms["sft"]) and all(bool(part.isfinite().all()) for part in gradient)
+    assert math.isfinite(result.terms["f"]) and all(bool(part.isfinite().all()) for part in gradient)
 
 
 @pytest.mark.parametrize("on_error", ["end", "correct"])
@@ -127,7 +127,7 @@ def test_the_cross_entropy(
 ) -> None:
     record = play(model, puzzles, tokenizer, known=known, num_generations=2)
     moved(model, 0.02)
-    config = ObjectiveConfig(rl_weight=0.0, sft_weight=0.0, reduction=reduction, **changes)  # type: ignore[arg-type]
+    config = ObjectiveConfig(policy_weight=0.0, f_weight=0.0, reduction=reduction, **changes)  # type: ignore[arg-type]
     expected = cross_entropy(model, puzzles, record, POLICY, config)
     result, got = run(model, record, config)
     assert_same(got, gradients(expected, model))
@@ -159,7 +159,7 @@ def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
     for sequences, max_masked in ((1, None), (7, None), (1000, 12), (7, 30)):
         parts, got = run(model, record, ALL, sequences * length, max_masked=max_masked)
         assert_same(got, expected)
-        assert set(whole.terms) == {"rl", "sft", "ce"} and all(whole.terms.values())
+        assert set(whole.terms) == {"policy", "f", "ce"} and all(whole.terms.values())
         assert all(parts.terms[name] == near(value) for name, value in whole.terms.items())
         assert parts.objective == near(whole.objective) == near(sum(whole.terms.values()))
 
@@ -216,7 +216,7 @@ def test_states_are_drawn_with_the_given_probability_and_from_the_generator(
 def test_the_whole_gradient_is_the_mean_over_mini_batches(model: LladaForMaskedLM, record: Rollout, count: int) -> None:
     """Each state is dealt to one of them; with more of them than states some are empty."""
     moved(model, 0.02)
-    config = replace(ALL, rl_weight=0.0, sft_weight=0.0)
+    config = replace(ALL, policy_weight=0.0, f_weight=0.0)
     whole, expected = run(model, record, config)
     parts = [run(model, record, config, mini_batch=MiniBatch(number, count, seed=3)) for number in range(count)]
     assert_same([sum(column) / count for column in zip(*(each for _, each in parts), strict=True)], expected)  # type: ignore[misc]

@@ -38,8 +38,8 @@ CONFIGS = [
         advantage_scale="none",
         reduction="mean",
         lam=0.2,
-        rl_weight=0.3,
-        sft_weight=2.0,
+        policy_weight=0.3,
+        f_weight=2.0,
     ),
 ]
 

@@ -64,7 +64,7 @@ def regime(folder: Path) -> dict[str, Any]:
             "kind": "unmask",
             "control": True,
             "budget": {"seconds": 0.2},
-            "arguments": {**UNMASK, "rl_weight": 0.0, "sft_weight": 0.0, "ce_weight": 1.0, "num_iterations": 2},
+            "arguments": {**UNMASK, "policy_weight": 0.0, "f_weight": 0.0, "ce_weight": 1.0, "num_iterations": 2},
         },
         "sft": {
             "kind": "sft",

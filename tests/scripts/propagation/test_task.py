@@ -181,7 +181,7 @@ COMMON = {
 
 def unmask_trainer(folder: Path, model: LladaForMaskedLM, steps: int) -> UnmaskTrainer:
     args = UnmaskArguments(
-        str(folder), num_generations=2, tokens_per_step=2, f_form="log", rl_weight=0.0, max_steps=steps, **COMMON
+        str(folder), num_generations=2, tokens_per_step=2, f_form="log", policy_weight=0.0, max_steps=steps, **COMMON
     )
     return UnmaskTrainer(model, args, traces_of(8), TASK)
 

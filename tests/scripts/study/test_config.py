@@ -37,10 +37,10 @@ def test_the_study_of_causes_names_a_placebo_and_controls_for_each_part() -> Non
     assert controls == {"sft", "sft_definite", "ce", "ce_4", "ce_definite_4", "placebo_4"}
     same = {name: dict(arm.arguments) for name, arm in one_rate.arms.items()}
     assert same["placebo_4"] == same["log_f_4_corrected"] == {**same["log_f_4"], "on_error": "correct"}
-    assert same["ce_4"] == {**same["placebo_4"], "sft_weight": 0.0}
+    assert same["ce_4"] == {**same["placebo_4"], "f_weight": 0.0}
     own = {name: dict(arm.arguments) for name, arm in own_rates.arms.items()}
     assert own["placebo"] == {**own["objective"], "learning_rate": 1e-3}
-    assert own["ce_definite"] == {**own["objective"], "sft_weight": 0.0}
+    assert own["ce_definite"] == {**own["objective"], "f_weight": 0.0}
     assert regimes["few_examples_with_images"].train_images == 60
 
 

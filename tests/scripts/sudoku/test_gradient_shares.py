@@ -13,7 +13,7 @@ def test_the_gradient_is_what_the_passes_add_up_to() -> None:
     def backward(rl: Tensor, sft: Tensor) -> None:
         (rl + sft).backward()
 
-    model, config = warm_model().double(), ObjectiveConfig(rl_weight=0.3)
+    model, config = warm_model().double(), ObjectiveConfig(policy_weight=0.3)
     record = rollout(model, sudoku_task().batch(puzzles(3)), num_generations=6)
     found = objective_gradient(model, record, config=config, max_tokens=500)
     assert all(parameter.grad is None for parameter in model.parameters())

@@ -144,7 +144,7 @@ def test_the_gradients_of_the_two_parts_add_up(tmp_path: Path) -> None:
 def test_the_policy_gradient_sees_as_many_trajectories(tmp_path: Path) -> None:
     trainer = new_trainer(setting(tmp_path), "policy_gradient", 0, tmp_path / "pg")
     args = trainer.args
-    assert isinstance(trainer, UnmaskTrainer) and (args.rl_weight, args.judged_weight) == (1.0, 0.0)
+    assert isinstance(trainer, UnmaskTrainer) and (args.policy_weight, args.judged_weight) == (1.0, 0.0)
     assert args.per_device_train_batch_size * args.num_generations == RecipeArguments.per_device_train_batch_size
 
 
