@@ -11,7 +11,7 @@ from sudoku_dllm.several.arguments import ScriptArguments
 from sudoku_dllm.several.report import TITLES, Outcomes, ceiling_of
 from sudoku_dllm.trials.arguments import BASE
 
-START_4X4 = "runs/base4x4/grids5000/seed0/0/model"
+START_4X4 = "runs/base4x4/no_answers/4x4/grids5000/updates1/start/seed0/model"
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 A model with random weights learns by SFT from so many grids, with none of them random digits in place of an answer.
 Then it goes on without any solution: judged decisions of one cell, with the solver as judge. The controls go on with
-SFT on the same grids, and on these with their digits renamed in every way. Prints a table and writes it to the output
-folder; several seeds run one after the other.
+SFT on the same grids, on these with their digits renamed in every way, and on their images under all symmetries of
+Sudoku, each with clues in as many other cells. Writes each training as a job of the study and prints a table; what is
+there already is not trained again. Several seeds run one after the other.
 
     python -m scripts.several_answers.no_answers --grids 0 16 64 256
 """
@@ -15,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel, set_seed
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.models.shipped import model_folder
-from llm_rl.training import parse, write_text_whole
+from dllm_rl.models.shipped import load, model_folder
+from dllm_rl.sudoku import PuzzleBatch
+from llm_rl.training import parse
 from llm_rl.training.budget import Budget
 from scripts.study.tables import markdown_table
 from sudoku_dllm.machine import machine
@@ -28,16 +29,29 @@ from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import new_trainer, sft_trainer
 from sudoku_dllm.several.judging import judge
 from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials import Records, arm_of, job_name
+from sudoku_dllm.trials.record import write_job
 from sudoku_dllm.trials.training import MODEL, train_job
 from sudoku_env.board import Board
+from sudoku_env.symmetries import symmetric_images
 
+FOLDER = "no_answers"
 CLUES = {4: [0, 4], 6: [1, 8]}
+CELLS = (1, 2, 4)
 SFT_RATE, JUDGED_RATE = 2e-3, 1e-3
 START_UPDATES, DIGITS_UPDATES = 400, 60
 """Updates of a start on grids, until they are known by heart, and on random digits, until it writes digits."""
-CONTROLS = ("SFT on the same grids", "SFT on them with digits renamed")
+TITLES = {
+    "start": "start",
+    "judged": "judged decisions",
+    "sft": "SFT on the same grids",
+    "digits": "SFT on them, digits renamed",
+    "symmetries": "SFT on their images under all symmetries",
+}
+CONTROLS = ("sft", "digits", "symmetries")
 CONTROL_PER_UPDATE = 0.4
-"""Updates of a control for one of judged decisions, which cost as much on 4×4 where a batch is full: 35 and 85 ms."""
+"""Updates of a control for one of judged decisions, which cost as much where a batch is full: 35 and 85 ms on 4×4."""
+IMAGES = 5000
 
 
 @dataclass
@@ -48,7 +62,9 @@ class Arguments:
     size: int = field(default=4, metadata={"help": "Size of the boards: 4, with 0 to 4 clues, or 6, with 1 to 8."})
     updates: int = field(default=2500, metadata={"help": "Updates of judged decisions."})
     seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds."})
-    output_dir: str = field(default="runs/no_answers", metadata={"help": "Folder of checkpoints and of the table."})
+    output_dir: Path = field(
+        default=Path("runs/several_answers"), metadata={"help": f"Folder of the study; {FOLDER}/ in it is written."}
+    )
 
     def __post_init__(self) -> None:
         if self.size not in CLUES:
@@ -91,24 +107,45 @@ def renamed(boards: Board, answers: Board) -> tuple[Board, Board]:
     return np.concatenate([name[boards] for name in names]), np.concatenate([name[answers] for name in names])
 
 
-def stages(args: Arguments, setting: Setting, grids: int, seed: int) -> Iterator[tuple[str, PreTrainedModel, float]]:
-    """The start and what goes on from it: its name, the model, and the CPU seconds that training it took."""
-    set_seed(seed)
-    model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(model_folder(ScriptArguments.model)))
+def imaged(boards: Board, answers: Board, seed: int) -> tuple[Board, Board]:
+    """Images of answers under all symmetries, uint8 `(M, n²)`, with boards that have as many clues as those given."""
+    images = symmetric_images(answers, -(-IMAGES // len(answers)), seed=seed)
+    clues = np.resize((boards > 0).sum(1), len(images))
+    places = np.random.default_rng(seed).random(images.shape).argsort(1).argsort(1)  # a permutation of cells each
+    return np.where(places < clues[:, None], images, 0).astype(np.uint8), images
+
+
+def problems_of(setting: Setting, arm: str, boards: Board, answers: Board, seed: int) -> PuzzleBatch:
+    """What an arm is trained on by SFT, of what was shown to the start; no board that is held out."""
+    if arm == "digits":
+        boards, answers = renamed(boards, answers)
+    if arm == "symmetries":
+        boards, answers = imaged(boards, answers, seed)
+    kept = ~setting.held_out(boards)
+    return setting.batch(boards[kept], answers[kept])
+
+
+def train(args: Arguments, setting: Setting, grids: int, seed: int) -> Iterator[str]:
+    """The start and what goes on from it, each written as a job of the study, whose name is given."""
     known = shown(setting, grids, seed)
-    updates = {"start": START_UPDATES if grids else DIGITS_UPDATES, "judged decisions": args.updates}
+    updates = {"start": START_UPDATES if grids else DIGITS_UPDATES, "judged": args.updates}
     if grids:
         updates |= dict.fromkeys(CONTROLS, max(1, round(CONTROL_PER_UPDATE * args.updates)))
-    weights: dict[str, Tensor] = {}
-    for number, (name, amount) in enumerate(updates.items()):
-        folder = Path(args.output_dir) / f"grids{grids}" / f"seed{seed}" / str(number)
-        if weights:
-            model.load_state_dict(weights)
-        if name == "judged decisions":
+    comparison = (FOLDER, f"{setting.script.size}x{setting.script.size}", f"grids{grids}", f"updates{args.updates}")
+    tests, records = setting.batch(setting.test_boards()), Records(args.output_dir)
+    start = args.output_dir / job_name(*comparison, "start", seed=seed) / MODEL
+    for arm, amount in updates.items():
+        job = job_name(*comparison, arm, seed=seed)
+        folder = args.output_dir / job
+        yield job
+        if records.result(job):
+            continue
+        set_seed(seed)
+        model = new_model() if arm == "start" else load(str(start)).model
+        if arm == "judged":
             trainer = new_trainer(setting, "judged", seed, folder, model)
         else:
-            problems = renamed(*known) if name == CONTROLS[1] else known
-            trainer = sft_trainer(setting, "sft", seed, folder, model, setting.batch(*problems))
+            trainer = sft_trainer(setting, "sft", seed, folder, model, problems_of(setting, arm, *known, seed))
         spent = train_job(
             trainer,
             Budget("steps", amount),
@@ -120,26 +157,59 @@ def stages(args: Arguments, setting: Setting, grids: int, seed: int) -> Iterator
             resume=False,
         )
         setting.tokenizer.save_pretrained(folder / MODEL)
-        weights = weights or {key: value.clone() for key, value in model.state_dict().items()}
-        yield name, model, spent["cpu_seconds"]
+        result = {"arm": arm, "seed": seed, "machine": machine(), **spent}
+        write_job(folder, result, {f"{k}/valid": judge(trainer.model, tests, k).valid for k in CELLS})
+
+
+def new_model() -> PreTrainedModel:
+    """A model of the size of the 6×6 one with random weights."""
+    return AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(model_folder(ScriptArguments.model)))
+
+
+def row_of(records: Records, jobs: list[str]) -> list[str]:
+    """The seeds of an arm as a row: per cent valid at one cell a pass by seed, the means, and the cost."""
+    size, grids, updates, arm = arm_of(jobs[0]).split("/")[1:]
+    results = [records.result(job) or {} for job in jobs]
+    outcomes = [records.outcomes(job) for job in jobs]
+    by_seed = ", ".join(f"{100 * each['1/valid'].mean():.1f}" for each in outcomes)
+    means = (f"{100 * np.mean([each[f'{k}/valid'].mean() for each in outcomes]):.1f}" for k in CELLS)
+    seconds = np.mean([result["cpu_seconds"] for result in results])
+    about = [size.replace("x", "×"), grids.removeprefix("grids"), TITLES[arm]]
+    return [*about, f"{results[0]['updates']:,}", f"{seconds:.0f}", by_seed, *means]
+
+
+def table(records: Records) -> str:
+    """What was trained in a study's folder, as Markdown; empty where nothing was."""
+    by_arm: dict[str, list[str]] = {}
+    for job in records.jobs():
+        if job.startswith(f"{FOLDER}/"):
+            by_arm.setdefault(arm_of(job), []).append(job)
+
+    def place(arm: str) -> tuple[str, int, int, int]:
+        size, grids, updates, name = arm.split("/")[1:]
+        numbers = (int(grids.removeprefix("grids")), int(updates.removeprefix("updates")))
+        return size, *numbers, list(TITLES).index(name)
+
+    rows = [row_of(records, by_arm[arm]) for arm in sorted(by_arm, key=place)]
+    head = ["boards", "grids shown", "trained by", "updates", "CPU s", "1 a pass, by seed", *map(a_pass, CELLS)]
+    return markdown_table(head, rows) if rows else ""
+
+
+def a_pass(cells: int) -> str:
+    """Head of the column of a number of cells a pass."""
+    return f"{cells} a pass"
 
 
 def main() -> None:
     """Train each start and what follows, judge them, print the table."""
-    (args,) = parse(Arguments, description=__doc__)
+    (args,) = parse(Arguments, description=__doc__, places=("output_dir",))
     torch.set_num_threads(1)
-    setting, cells, rows = setting_of(args), (1, 2, 4), []
-    tests = setting.batch(setting.test_boards())
+    setting = setting_of(args)
     for grids in args.grids:
         for seed in args.seeds:
-            for name, model, seconds in stages(args, setting, grids, seed):
-                rates = (f"{100 * judge(model, tests, k).valid.mean():.1f}" for k in cells)
-                rows.append([str(grids), str(seed), name, *rates, f"{seconds:.0f}"])
-                print(*rows[-1], sep=" | ", flush=True)
-    head = ["grids shown", "seed", "trained by", *(f"{k} a pass" for k in cells), "CPU s"]
-    text = f"{markdown_table(head, rows)}\n{machine()}\n"
-    write_text_whole(Path(args.output_dir) / "table.md", text)
-    print(f"\n{text}")
+            for job in train(args, setting, grids, seed):
+                print(job, flush=True)
+    print(f"\n{table(Records(args.output_dir))}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from dllm_rl.models.folder import named_model
@@ -65,13 +66,17 @@ class Setting:
             uint8 `(N, n²)` each.
         """
         boards, grids = self._drawn(self.script.boards, seed, stream=1)
-        held_out = {board.tobytes() for board in self.test_boards()}
-        kept = np.array([board.tobytes() not in held_out for board in boards])
+        kept = ~self.held_out(boards)
         if not kept.any():
             raise ValueError(
                 f"all boards={len(boards)} with clues={self.script.clues} are held out; ask for more of them"
             )
         return boards[kept], grids[kept]
+
+    def held_out(self, boards: Board) -> NDArray[np.bool_]:
+        """Whether each of some boards, uint8 `(N, n²)`, is held out: bool `(N,)`."""
+        tests = {board.tobytes() for board in self.test_boards()}
+        return np.array([board.tobytes() in tests for board in boards], dtype=bool)
 
     def _drawn(self, count: int, seed: int, stream: int = 0) -> tuple[Board, Board]:
         drawn_from = int(np.random.SeedSequence([seed, stream]).generate_state(1)[0])
