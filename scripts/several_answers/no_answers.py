@@ -168,7 +168,7 @@ def new_model() -> PreTrainedModel:
 
 def row_of(records: Records, jobs: list[str]) -> list[str]:
     """The seeds of an arm as a row: per cent valid at one cell a pass by seed, the means, and the cost."""
-    size, grids, updates, arm = arm_of(jobs[0]).split("/")[1:]
+    size, grids, _, arm = arm_of(jobs[0]).split("/")[1:]
     results = [records.result(job) or {} for job in jobs]
     outcomes = [records.outcomes(job) for job in jobs]
     by_seed = ", ".join(f"{100 * each['1/valid'].mean():.1f}" for each in outcomes)
