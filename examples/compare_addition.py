@@ -101,7 +101,7 @@ class Addition(Trial):
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """Which held-out sums come out right, two digits a pass, and how often the surest digit is definite."""
         found = evaluate(model, self.drawn()[1], self.task, Decoding("margin", tokens_per_step=2))
-        return {"definite": 100 * found.greedy_forced}, {"solved": found.solved}
+        return {"definite": 100 * found.greedy_definite}, {"solved": found.solved}
 
 
 if __name__ == "__main__":

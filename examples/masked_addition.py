@@ -131,7 +131,7 @@ def main() -> None:
 
     def show(name: str) -> None:
         found = evaluate(model, test, task)
-        order = 100 * found.greedy_forced
+        order = 100 * found.greedy_definite
         print(
             f"{name}: {100 * found.solved.mean():.1f} % of {len(test)} new sums right, {order:.1f} % of steps definite"
         )

@@ -15,7 +15,7 @@ TIERS = (*RULE_GROUPS, "beyond")
 def random_order_floor(boards: Board, solutions: Board, *, seed: int, orders: int = 1) -> float:
     """Share of decisions that fall on a definite cell when blanks are filled correctly in uniformly random order.
 
-    The floor of `greedy_forced`: an order that knows no logic scores this much.
+    The floor of `greedy_definite`: an order that knows no logic scores this much.
 
     Args:
         boards: uint8 `(N, n²)`, puzzles with at least one blank in all.

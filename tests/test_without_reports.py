@@ -95,7 +95,7 @@ folder = Path(sys.argv[1])
 callbacks = [MetricsWriter(folder / "metrics.jsonl")]
 run = trainer(folder / "run", callbacks=callbacks, save_strategy="steps", save_steps=1)
 run.train()
-print(evaluate(run.model, puzzles(2), sudoku_task()).summary().keys() >= {"solved", "greedy_forced"})
+print(evaluate(run.model, puzzles(2), sudoku_task()).summary().keys() >= {"solved", "greedy_definite"})
 record = decode(run.model, sudoku_task().batch(puzzles(2)), Decoding("margin"))
 print(mean_order(ladder_order(record).cell_steps).shape)
 run = tiny_grpo.trainer(folder / "grpo", max_steps=1)

@@ -32,9 +32,9 @@ class Evaluation:
         steps_before_error: int64 `(N,)`, steps before the one with the first error, or all of them.
         cells_before_error: int64 `(N,)`, judged positions filled in those steps.
         forward_passes: int64 `(N,)`, steps in all.
-        greedy_definite: int64 `(N,)`, live states whose greedy position (largest margin) is definite (S1).
+        greedy_definite_count: int64 `(N,)`, live states whose greedy position (largest margin) is definite (S1).
         greedy_judged: int64 `(N,)`, live states whose greedy position is judged, i.e. lies in the map.
-        chosen_definite: int64 `(N,)`, judged positions filled in live states that were definite before the step.
+        chosen_definite_count: int64 `(N,)`, judged positions filled in live states that were definite before the step.
         chosen_judged: int64 `(N,)`, judged positions filled in live states.
     """
 
@@ -44,9 +44,9 @@ class Evaluation:
     steps_before_error: NDArray[np.int64]
     cells_before_error: NDArray[np.int64]
     forward_passes: NDArray[np.int64]
-    greedy_definite: NDArray[np.int64]
+    greedy_definite_count: NDArray[np.int64]
     greedy_judged: NDArray[np.int64]
-    chosen_definite: NDArray[np.int64]
+    chosen_definite_count: NDArray[np.int64]
     chosen_judged: NDArray[np.int64]
 
     @classmethod
@@ -75,14 +75,14 @@ class Evaluation:
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     @property
-    def greedy_forced(self) -> float:
+    def greedy_definite(self) -> float:
         """Share of greedy positions inside the map that are definite, over all live states; NaN without any."""
-        return _share(self.greedy_definite, self.greedy_judged)
+        return _share(self.greedy_definite_count, self.greedy_judged)
 
     @property
-    def chosen_forced(self) -> float:
+    def chosen_definite(self) -> float:
         """Share of the judged positions filled in live states that were definite; NaN without any."""
-        return _share(self.chosen_definite, self.chosen_judged)
+        return _share(self.chosen_definite_count, self.chosen_judged)
 
     def summary(self) -> dict[str, float]:
         """Means over problems, with the half-width of the 95 % interval of the solve rate over problems.
@@ -96,8 +96,8 @@ class Evaluation:
             "cells": _share(self.right, self.blanks),
             "steps_before_error": float(self.steps_before_error.mean()),
             "cells_before_error": float(self.cells_before_error.mean()),
-            "greedy_forced": self.greedy_forced,
-            "chosen_forced": self.chosen_forced,
+            "greedy_definite": self.greedy_definite,
+            "chosen_definite": self.chosen_definite,
             "forward_passes": float(self.forward_passes.mean()),
         }
 

@@ -45,7 +45,7 @@ class Assessment:
     rank_correlations: NDArray[np.float64]
 
     def summary(self) -> dict[str, float]:
-        """`Evaluation.summary`, "random_floor" (`chosen_forced` of the random order) and "rank_correlation"."""
+        """`Evaluation.summary`, "random_floor" (`chosen_definite` of the random order) and "rank_correlation"."""
         return {
             **self.evaluation.summary(),
             "random_floor": PuzzleBatch.tier_shares(self.floor_tiers)["singles"],

@@ -255,7 +255,7 @@ class UnmaskTrainer(BufferedTrainer):
         count = int(live.sum())
         self.metrics.add_ratio("position_entropy", float(record.entropy[visited][live].sum()), count)
         self.metrics.add_ratio("position_top_prob", float(record.top_prob[visited][live].sum()), count)
-        self.metrics.add_ratio("greedy_forced", int(record.greedy_definite.sum()), int(record.greedy_judged.sum()))
+        self.metrics.add_ratio("greedy_definite", int(record.greedy_definite.sum()), int(record.greedy_judged.sum()))
         self.metrics.add_ratio("solved", int(record.solved.sum()), len(record.solved))
         self.metrics.add_ratio("steps_before_error", int(record.steps_before_error.sum()), len(record.solved))
         self.metrics.add_ratio("distinct_states", len(record.responses), count)

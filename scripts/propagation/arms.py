@@ -175,7 +175,7 @@ def run_arm(
             if kind in GIVEN:
                 outcomes[label] = found.solved
             if tokens == 1:
-                solved[f"{kind}/greedy_definite"] = found.greedy_forced
+                solved[f"{kind}/greedy_definite"] = found.greedy_definite
     result = {
         "arm": name,
         "seed": seed,

@@ -59,7 +59,7 @@ METRICS, REPLAYS = "metrics.jsonl", "replays.json"
 OUTCOME_FIELDS = {
     "solved": "solved",
     "forward_passes": "forward_passes",
-    "greedy_forced": "greedy_definite",
+    "greedy_definite": "greedy_definite_count",
     "greedy_cells": "greedy_judged",
 }
 """Name in the study's files → column of `Evaluation`."""
@@ -156,7 +156,7 @@ class ArmRun:
         for name, puzzles in self.tests.items():
             batch = self._task().batch(puzzles)
             floor = random_order_floor(batch.boards(batch.responses), batch.boards(batch.answers), seed=0)
-            summaries[name] = {"puzzles": len(puzzles), "greedy_forced_floor": floor, "decodings": {}}
+            summaries[name] = {"puzzles": len(puzzles), "greedy_definite_floor": floor, "decodings": {}}
             for how in self.regime.decodings(self.arm):
                 record = decode_as(model, batch, how, seed=self.seed)
                 found = assess(record, seed=self.seed)

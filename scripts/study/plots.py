@@ -64,7 +64,7 @@ def plot_regime(results: RegimeResults, path: str | Path) -> None:
 
 
 def _draw_order(results: RegimeResults, pairs: list[tuple[str, str]], label: str, axis: "Axes") -> None:
-    """Differences of `greedy_forced` in points, arm minus control, one line each."""
+    """Differences of `greedy_definite` in points, arm minus control, one line each."""
     for place, (arm, control) in enumerate(reversed(pairs)):
         found = results.order_difference(arm, control, "test", label)
         for interval, width in ((found.puzzles, 4), (found.seeds, 1)):
@@ -72,5 +72,5 @@ def _draw_order(results: RegimeResults, pairs: list[tuple[str, str]], label: str
                 axis.plot([100 * end for end in interval], [place, place], color="C0", linewidth=width)
         axis.plot(100 * found.mean, place, "o", color="C1")
     axis.axvline(0, color="gray", linestyle="--")
-    axis.set(title="greedy_forced, difference to the controls", xlabel="points", yticks=range(len(pairs)))
+    axis.set(title="greedy_definite, difference to the controls", xlabel="points", yticks=range(len(pairs)))
     axis.set_yticklabels([f"{arm} − {control}" for arm, control in reversed(pairs)])

@@ -128,11 +128,11 @@ class RegimeResults:
         return estimate(one - other)
 
     def order_difference(self, first: str, second: str, puzzles: str, label: str) -> Estimate:
-        """Difference of `greedy_forced`, first - second, over all live states together; paired likewise."""
+        """Difference of `greedy_definite`, first - second, over all live states together; paired likewise."""
         seeds = self.seeds(first, second)
         one, other = (
             ratio_contributions(
-                *(self.table(arm, puzzles, label, field, seeds) for field in ("greedy_forced", "greedy_cells"))
+                *(self.table(arm, puzzles, label, field, seeds) for field in ("greedy_definite", "greedy_cells"))
             )
             for arm in (first, second)
         )

@@ -70,18 +70,18 @@ def order_table(results: RegimeResults, puzzles: str) -> str:
     labels = [one.label for one in results.regime.evaluation]
     rows = []
     for arm in results.results:
-        floor = next(iter(results.results[arm].values()))["sets"][puzzles]["greedy_forced_floor"]
-        row = [arm, f"{_percent(results.mean(arm, puzzles, labels[0], 'greedy_forced'))} ({_percent(floor)})"]
+        floor = next(iter(results.results[arm].values()))["sets"][puzzles]["greedy_definite_floor"]
+        row = [arm, f"{_percent(results.mean(arm, puzzles, labels[0], 'greedy_definite'))} ({_percent(floor)})"]
         row.append(f"{results.mean(arm, puzzles, labels[0], 'rank_correlation'):.3f}")
         row.append(f"{results.mean(arm, puzzles, labels[0], 'steps_before_error'):.1f}")
         for label in labels:
             definite, chance, passes = (
-                results.mean(arm, puzzles, label, name) for name in ("chosen_forced", "random_floor", "forward_passes")
+                results.mean(arm, puzzles, label, name) for name in ("chosen_definite", "random_floor", "forward_passes")
             )
             row.append(f"{_percent(definite)} ({_percent(chance)}), {passes:.1f}")
         rows.append(row)
-    columns = [f"`{label}`: chosen_forced (random), passes" for label in labels]
-    return markdown_table(["", "greedy_forced (random)", "rank correlation", "steps before error", *columns], rows)
+    columns = [f"`{label}`: chosen_definite (random), passes" for label in labels]
+    return markdown_table(["", "greedy_definite (random)", "rank correlation", "steps before error", *columns], rows)
 
 
 def difference_table(results: RegimeResults, puzzles: str, labels: Sequence[str]) -> str:
@@ -89,7 +89,7 @@ def difference_table(results: RegimeResults, puzzles: str, labels: Sequence[str]
     rows = []
     for first, second in results.pairs():
         each = {label: results.difference(first, second, puzzles, (label, label)) for label in labels}
-        each[f"`greedy_forced`, {labels[0]}"] = results.order_difference(first, second, puzzles, labels[0])
+        each[f"`greedy_definite`, {labels[0]}"] = results.order_difference(first, second, puzzles, labels[0])
         for name, found in each.items():
             by_seed = ", ".join(f"{100 * value:+.1f}" for value in found.per_seed)
             rows.append([f"{first} − {second}", name, _marked(found), interval_text(found.seeds), by_seed])

@@ -173,7 +173,7 @@ class CurveCallback(TrainerCallback, ExportableState):
                     result = evaluate(model, puzzles, task, Decoding(strategy, on_error="end"), device=model.device)
                     line[f"{name}/{strategy}"] = float(result.solved.mean())
                     if strategy != "definite_first":
-                        line[f"{name}/{strategy}/greedy_forced"] = result.greedy_forced
+                        line[f"{name}/{strategy}/greedy_definite"] = result.greedy_definite
             self.points.append(line)
             write_json_lines(Path(self.args.output_dir) / "curve.jsonl", self.points)
             print(line, flush=True)

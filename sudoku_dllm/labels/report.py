@@ -105,14 +105,14 @@ class Outcomes:
         return passes_needed([Sweep(passes, each) for each in solved], self.solved(reference, self.leading(name)))
 
     def order(self, arm: str, name: str) -> float:
-        """`greedy_forced` by the first strategy at the fewest tokens a step, mean over seeds."""
+        """`greedy_definite` by the first strategy at the fewest tokens a step, mean over seeds."""
         found = self.of(arm, self.leading(name))
-        return float(np.mean([each.greedy_forced for each in found]))
+        return float(np.mean([each.greedy_definite for each in found]))
 
     def order_difference(self, first: str, second: str, name: str) -> Estimate:
-        """Difference of `greedy_forced`, over all live states together, by the delta method."""
+        """Difference of `greedy_definite`, over all live states together, by the delta method."""
         one, other = (
-            np.stack([ratio_contributions(each.greedy_definite, each.greedy_judged) for each in self.of(arm, key)])
+            np.stack([ratio_contributions(each.greedy_definite_count, each.greedy_judged) for each in self.of(arm, key)])
             for arm, key in ((first, self.leading(name)), (second, self.leading(name)))
         )
         return estimate(one - other)
@@ -140,7 +140,7 @@ class Outcomes:
     def long_table(self) -> Any:
         """One row for each arm, seed, set, strategy and number of tokens a step, as `table.csv` has it.
 
-        `solved`, `greedy_forced` and `random_floor` are shares, `solved_ci95` is half of the interval over puzzles;
+        `solved`, `greedy_definite` and `random_floor` are shares, `solved_ci95` is half of the interval over puzzles;
         `forward_passes` are those of a decode to its end.
         """
         rows = []
@@ -160,7 +160,7 @@ class Outcomes:
                         "solved_ci95": summary["solved_ci95"],
                         "puzzles": len(found.solved),
                         "forward_passes": float(self.passes(name, k).mean()),
-                        "greedy_forced": summary["greedy_forced"],
+                        "greedy_definite": summary["greedy_definite"],
                         "random_floor": self.floors[name],
                         "updates": result["updates"],
                         "puzzles_seen": result["puzzles_seen"],
@@ -233,7 +233,7 @@ def closing_text(outcomes: Outcomes) -> str:
                 for k in script.eval_tokens
             ]
             order = outcomes.order_difference(leader, other, name).points()
-            parts.append(f"  {other.ljust(width)}  " + "   ".join(each) + f"   greedy_forced {order}")
+            parts.append(f"  {other.ljust(width)}  " + "   ".join(each) + f"   greedy_definite {order}")
         if len(script.eval_tokens) > 1 and others:
             parts.append(_passes_text(outcomes, name, "sft" if "sft" in others else others[0]))
         parts.append("")
@@ -250,7 +250,7 @@ def _solved_text(outcomes: Outcomes, name: str, how: str) -> str:
         f"{'':14}"
         + "".join(f"{text:>10}" for text in head)
         + f"{seconds:>10}"
-        + f"{'greedy_forced':>16} (random order {100 * outcomes.floors[name]:.1f})",
+        + f"{'greedy_definite':>16} (random order {100 * outcomes.floors[name]:.1f})",
     ]
     for arm in outcomes.arms:
         rates = [100 * outcomes.solved(arm, (name, how, k)).mean() for k in script.eval_tokens]

@@ -221,7 +221,7 @@ def test_base_model_curve(base):
     for line in lines:
         for name in strategies:
             assert 0 <= line[name] <= 1
-        assert 0 <= line["transfer/margin/greedy_forced"] <= 1
+        assert 0 <= line["transfer/margin/greedy_definite"] <= 1
 
 
 def test_base_model_depends_on_the_seed_alone(base):

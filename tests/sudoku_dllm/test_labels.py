@@ -115,7 +115,7 @@ def test_it_says_first_what_will_happen_and_ends_with_the_table(whole: tuple[Pat
         "random order",
         "objective minus",
         "Seed 42.",
-        "greedy_forced",
+        "greedy_definite",
         "CPU s",
     ):
         assert said in table
@@ -262,8 +262,8 @@ def test_a_seed_gives_the_same_table_twice(
 def test_metrics_and_curve(counted: Path) -> None:
     folder = counted / "objective" / "seed42"
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    for name in ("position_entropy", "greedy_forced", "position_top_prob", "solved", "approx_kl"):
-        assert sum(name in line for line in metrics) >= 4 or name == "greedy_forced"
+    for name in ("position_entropy", "greedy_definite", "position_top_prob", "solved", "approx_kl"):
+        assert sum(name in line for line in metrics) >= 4 or name == "greedy_definite"
     points = [json.loads(line)["share"] for line in (folder / "curve.jsonl").read_text().splitlines()]
     assert points == [0.5, 1.0]
     assert json.loads((counted / "arguments.json").read_text())["num_generations"] == 2

@@ -28,8 +28,8 @@ def test_summary_by_hand() -> None:
             "cells": 30 / 36,
             "steps_before_error": 7.5,
             "cells_before_error": 7.0,
-            "greedy_forced": 16 / 20,
-            "chosen_forced": 21 / 30,
+            "greedy_definite": 16 / 20,
+            "chosen_definite": 21 / 30,
             "forward_passes": 8.0,
         },
         rel=1e-6,
@@ -49,8 +49,8 @@ def test_parts_are_joined_in_order() -> None:
         assert getattr(joined, item.name).tolist() == expected
 
 
-def test_greedy_forced_has_no_value_where_no_greedy_position_lies_in_the_map() -> None:
-    assert math.isnan(evaluation([1], [2], [0], [0]).greedy_forced)
+def test_greedy_definite_has_no_value_where_no_greedy_position_lies_in_the_map() -> None:
+    assert math.isnan(evaluation([1], [2], [0], [0]).greedy_definite)
 
 
 def test_paired_difference_by_hand() -> None:
@@ -85,7 +85,7 @@ def test_margin_decoding_against_loops(
         got = zip(
             result.solved.tolist(),
             result.steps_before_error.tolist(),
-            result.greedy_definite.tolist(),
+            result.greedy_definite_count.tolist(),
             result.greedy_judged.tolist(),
             strict=True,
         )

@@ -13,9 +13,9 @@ def evaluation(solved: list[int], steps: list[int], definite: list[int], judged:
     return Evaluation(
         solved=np.array(solved, dtype=bool),
         steps_before_error=np.array(steps),
-        greedy_definite=np.array(definite),
+        greedy_definite_count=np.array(definite),
         greedy_judged=np.array(judged),
-        chosen_definite=np.array(definite) + 5 * (np.arange(size) == 0),
+        chosen_definite_count=np.array(definite) + 5 * (np.arange(size) == 0),
         chosen_judged=np.array(judged) + 10 * (np.arange(size) == 0),
         **columns,  # type: ignore[arg-type]
     )

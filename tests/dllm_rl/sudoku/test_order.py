@@ -21,11 +21,11 @@ def test_decodes_that_go_on_after_an_error_are_judged_like_those_that_end(
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
     record = decode(model, batch, Decoding(name))
     metrics, order = Evaluation.of(record), ladder_order(record)
-    for column in ("solved", "steps_before_error", "greedy_judged", "greedy_definite", "chosen_judged"):
+    for column in ("solved", "steps_before_error", "greedy_judged", "greedy_definite_count", "chosen_judged"):
         np.testing.assert_array_equal(getattr(metrics, column), getattr(expected, column))
     assert len(order.greedy_tiers) == expected.greedy_judged.sum()
-    assert (order.greedy_tiers == 0).sum() == expected.greedy_definite.sum()
-    assert (order.chosen_tiers == 0).sum() == expected.chosen_definite.sum()
+    assert (order.greedy_tiers == 0).sum() == expected.greedy_definite_count.sum()
+    assert (order.chosen_tiers == 0).sum() == expected.chosen_definite_count.sum()
     if name == "margin":
         assert sorted(order.greedy_tiers) == sorted(order.chosen_tiers)
     # The model decodes some of the puzzles, and errs before the last pass in others.
@@ -74,8 +74,8 @@ def test_against_loops(
     assert sorted(order.greedy_tiers == 0) == sorted(greedy)
     summary = metrics.summary()
     assert summary["cells"] == pytest.approx(metrics.right.sum() / metrics.blanks.sum())
-    assert summary["chosen_forced"] == pytest.approx(np.mean(chosen))
-    assert summary["greedy_forced"] == pytest.approx(np.mean(greedy or [math.nan]), nan_ok=True)
+    assert summary["chosen_definite"] == pytest.approx(np.mean(chosen))
+    assert summary["greedy_definite"] == pytest.approx(np.mean(greedy or [math.nan]), nan_ok=True)
     assert summary["forward_passes"] == pytest.approx(float(record.forward_passes.double().mean()))
 
 
@@ -96,7 +96,7 @@ def test_definite_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, p
     metrics, order = Evaluation.of(record), ladder_order(record)
     assert metrics.solved.all() and (order.chosen_tiers == 0).all() and len(order.greedy_tiers) == 0
     assert metrics.steps_before_error.tolist() == metrics.forward_passes.tolist()
-    assert metrics.summary()["chosen_forced"] == 1.0 and math.isnan(metrics.summary()["greedy_forced"])
+    assert metrics.summary()["chosen_definite"] == 1.0 and math.isnan(metrics.summary()["greedy_definite"])
 
 
 def test_an_assessment_puts_the_parts_together(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:

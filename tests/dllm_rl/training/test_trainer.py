@@ -31,7 +31,7 @@ from tests.helpers.drawn import first_with
 ON_FRESH_ROLLOUTS = {
     "clip_frac",
     "position_entropy",
-    "greedy_forced",
+    "greedy_definite",
     "position_top_prob",
     "solved",
     "steps_before_error",
@@ -131,7 +131,7 @@ def test_logged_metrics(tmp_path):
         assert line["max_log_ratio_at_update_0"] < 1e-4
         assert abs(line["approx_kl"]) < 1e-6
         assert line["loss"] == pytest.approx(-line["objective_policy"] - line["objective_f"], abs=1e-5)
-        for share in ("greedy_forced", "solved", "position_top_prob", "distinct_states"):
+        for share in ("greedy_definite", "solved", "position_top_prob", "distinct_states"):
             assert 0 <= line[share] <= 1
         assert line["grad_norm"] > 0
 
@@ -163,7 +163,7 @@ def test_metrics_of_a_rollout_by_plain_loops(tmp_path, rollouts):
     line = run.state.log_history[0]
     assert line["position_entropy"] == pytest.approx(np.mean(entropies))
     assert line["position_top_prob"] == pytest.approx(np.mean(tops))
-    assert line["greedy_forced"] == pytest.approx(np.mean(forced))
+    assert line["greedy_definite"] == pytest.approx(np.mean(forced))
     assert line["solved"] == np.mean(right)
     assert line["steps_before_error"] == np.mean(steps)
     assert line["reward_mean"] == pytest.approx(np.mean(totals))

@@ -47,7 +47,7 @@ def test_tables_and_pictures(tmp_path: Path) -> None:
         assert name in done.stdout
         assert table.loc[(name, 4), "forward_passes"] < table.loc[(name, 1), "forward_passes"] / 2
     assert table.loc[("margin", 1), "solved"] == table.loc[("policy_greedy", 1), "solved"] > 0
-    assert (table.loc["definite_first", "chosen_forced"] > table.loc["random", "chosen_forced"]).all()
+    assert (table.loc["definite_first", "chosen_definite"] > table.loc["random", "chosen_definite"]).all()
     assert table.loc[("left_to_right", 1), "rank_corr_rounds"] < table.loc[("definite_first", 1), "rank_corr_rounds"]
     assert table[["cells", "random_floor"]].apply(lambda column: column.between(0, 1).all()).all()
     assert (table.loc["policy_greedy", ["solved - margin", "difference_ci95"]] == 0).all(axis=None)

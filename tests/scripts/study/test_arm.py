@@ -211,9 +211,9 @@ def test_the_report(folder: Path, results: RegimeResults) -> None:
         "rl − ce", "rl − sft", "rl − base", "ce − base", "sft − ce", "sft − base",
     ]  # fmt: skip
     order = results.order_difference("rl", "sft", "test", "margin")
-    pooled = [results.mean(arm, "test", "margin", "greedy_forced") for arm in ("rl", "sft")]
+    pooled = [results.mean(arm, "test", "margin", "greedy_definite") for arm in ("rl", "sft")]
     assert order.mean == pytest.approx(pooled[0] - pooled[1])
-    assert rows("Differences")[2 * each - 1][1] == "`greedy_forced`, margin"
+    assert rows("Differences")[2 * each - 1][1] == "`greedy_definite`, margin"
     assert rows("Differences")[2 * each - 1][2].strip("*").startswith(f"{100 * order.mean:+.1f} ")
     assert [row[0] for row in rows("Room for order")] == ["margin", "margin k=3", "margin ≥1"]
     assert [row[3] == "not reached" for row in rows("At equal forward passes")] == [False, False, True] * 6
