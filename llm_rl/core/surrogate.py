@@ -3,6 +3,7 @@
 Sources: PPO, arXiv:1707.06347, equation 7; the first sum of J in docs/objective.md. Ratios of spans: `ratio_levels`.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,21 @@ from torch import Tensor
 from llm_rl.core._checks import check_positive, check_same_shape, promote
 
 MAX_LOG_RATIO = 20.0
+
+
+@dataclass
+class ClipConfig:
+    """How far the ratio of policies may move from 1 before its gradient ends; arguments of trainers inherit it.
+
+    Raises:
+        ValueError: A bound is out of its range.
+    """
+
+    clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
+    clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
+
+    def __post_init__(self) -> None:
+        _check_clip(self.clip_low, self.clip_high)
 
 
 def log_ratio(logprobs: Tensor, old_logprobs: Tensor, *, max_log_ratio: float = MAX_LOG_RATIO) -> Tensor:
@@ -85,10 +101,7 @@ def clipped_surrogate(
     Raises:
         ValueError: Shapes do not fit, a constant carries a gradient, or a clip range is out of bounds.
     """
-    if not 0 <= clip_low <= 1:
-        raise ValueError(f"clip_low is {clip_low!r}; it must lie in [0, 1], as the ratio is at least 1 - clip_low")
-    if not clip_high >= 0:
-        raise ValueError(f"clip_high is {clip_high!r}; it must be 0 or greater, as the ratio is at most 1 + clip_high")
+    _check_clip(clip_low, clip_high)
     _check_broadcast(advantages, logprobs)
     for name, constant in (("old_logprobs", old_logprobs), ("advantages", advantages)):
         if constant.requires_grad:
@@ -101,6 +114,13 @@ def clipped_surrogate(
     clipped = clipped_objective < unclipped_objective
     objective = torch.where(clipped, clipped_objective, unclipped_objective)
     return SurrogateOutput(objective, ratio, clipped, within != ratio)
+
+
+def _check_clip(clip_low: float, clip_high: float) -> None:
+    if not 0 <= clip_low <= 1:
+        raise ValueError(f"clip_low is {clip_low!r}; it must lie in [0, 1], as the ratio is at least 1 - clip_low")
+    if not clip_high >= 0:
+        raise ValueError(f"clip_high is {clip_high!r}; it must be 0 or greater, as the ratio is at most 1 + clip_high")
 
 
 def _check_broadcast(advantages: Tensor, logprobs: Tensor) -> None:

@@ -25,7 +25,9 @@ class DPOArguments(RunArguments):
     _VALID_DICT_FIELDS: ClassVar = [*TrainingArguments._VALID_DICT_FIELDS, "chat_template_kwargs"]
 
     learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
-    beta: float = field(default=0.1, metadata={"help": "Strength of the tie to the reference, above 0."})
+    beta: float = field(
+        default=0.1, metadata={"help": "Strength of the preference, above 0: the larger, the nearer to the reference."}
+    )
     loss_type: PreferenceLoss = field(
         default="sigmoid",
         metadata={"help": "Loss of a pair: sigmoid (DPO), ipo (on log-probabilities a token) or hinge."},

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from llm_rl.core import Baseline, LossType
+from llm_rl.core import Baseline, ClipConfig, LossType
 from llm_rl.core._checks import check_choice
-from llm_rl.rollout.clip import ClippedArguments
+from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.tools.arguments import EpisodeArguments
 
 ScaleRewards = Literal["group", "batch", "none"]
@@ -13,7 +13,7 @@ KLIn = Literal["loss", "reward"]
 
 
 @dataclass
-class GroupRelativeArguments(ClippedArguments):
+class GroupRelativeArguments(RolloutArguments, ClipConfig):
     """Arguments of advantages within groups and of the clipped loss on them; names and defaults as in docs/grpo.md.
 
     Raises:
@@ -32,6 +32,7 @@ class GroupRelativeArguments(ClippedArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        ClipConfig.__post_init__(self)
         check_choice("loss_type", self.loss_type, LossType)
         check_choice("scale_rewards", self.scale_rewards, ScaleRewards)
         check_choice("advantage_baseline", self.advantage_baseline, Baseline)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from llm_rl.core import (
+    ClipConfig,
     LossCounts,
     PolicyTensors,
     RewardScale,
@@ -23,7 +24,6 @@ from llm_rl.core import (
 from llm_rl.core.mismatch import record_mismatch
 from llm_rl.grpo.arguments import GRPOArguments, ScaleRewards
 from llm_rl.grpo.extensions.base import Extension
-from llm_rl.rollout.clip import ClippedArguments
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.tools.trainer import EpisodeTrainer
 from llm_rl.training.modes import evaluation_mode
@@ -32,12 +32,12 @@ SCALES: dict[ScaleRewards, RewardScale] = {"group": "std", "batch": "batch_std",
 
 
 def grpo_surrogate(
-    args: ClippedArguments, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
+    clip: ClipConfig, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
 ) -> SurrogateOutput:
     """The clipped surrogate of each token, `core.clipped_surrogate`.
 
     Args:
-        args: The clip range.
+        clip: The clip range.
         logps: `(B, T)`, under the policy that is trained.
         old_logps: `(B, T)`, under the policy at sampling.
         mask: bool `(B, T)`, the tokens that count.
@@ -45,7 +45,7 @@ def grpo_surrogate(
     """
     log_ratio = token_log_ratio(logps, old_logps, mask)
     zeros = torch.zeros_like(log_ratio)
-    return clipped_surrogate(log_ratio, zeros, advantages.unsqueeze(1), args.epsilon, args.clip_high)
+    return clipped_surrogate(log_ratio, zeros, advantages.unsqueeze(1), clip.clip_low, clip.clip_high)
 
 
 class GRPOTrainer(EpisodeTrainer):
@@ -112,7 +112,7 @@ class GRPOTrainer(EpisodeTrainer):
             for batch in micro_batches:
                 mask = batch.sampled_mask
                 kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
-                penalty = rewards_with_kl(kl.new_zeros(len(kl)), kl, mask, self.args.beta).sum(1)  # (B,)
+                penalty = rewards_with_kl(kl.new_zeros(len(kl)), kl, mask, self.args.kl_weight).sum(1)  # (B,)
                 if batch.owners is not None:
                     whole = penalty.new_zeros(self.args.per_device_train_batch_size)
                     penalty = whole.index_add(0, batch.owners, penalty)
@@ -152,7 +152,7 @@ class GRPOTrainer(EpisodeTrainer):
         for extension in self.extensions:
             objective = extension.objective(objective, policy, inputs)
         if self.args.uses_reference and self.args.kl_in == "loss":
-            objective = objective - self.args.beta * self._reference_kl(model, inputs, logps, mask)
+            objective = objective - self.args.kl_weight * self._reference_kl(model, inputs, logps, mask)
 
         # This micro-batch's share of the loss
         loss = -aggregate_loss(

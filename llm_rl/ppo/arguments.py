@@ -4,16 +4,16 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from llm_rl.core import ClipConfig
 from llm_rl.core._checks import check_choice, check_positive
 from llm_rl.grpo.arguments import KLIn
-from llm_rl.rollout.clip import ClippedArguments
 from llm_rl.tools.arguments import EpisodeArguments
 
 ValueKind = Literal["head", "model"]
 
 
 @dataclass
-class PPOArguments(ClippedArguments, EpisodeArguments):
+class PPOArguments(EpisodeArguments, ClipConfig):
     """Arguments of `PPOTrainer`; names and defaults are those of docs/ppo.md.
 
     `num_ppo_epochs` is the name that PPO has for `num_iterations`, which takes its value.
@@ -50,6 +50,7 @@ class PPOArguments(ClippedArguments, EpisodeArguments):
             )
         self.num_iterations = self.num_ppo_epochs
         super().__post_init__()
+        ClipConfig.__post_init__(self)
         for name in ("gamma", "lam"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must lie in [0, 1]")

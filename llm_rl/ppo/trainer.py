@@ -172,7 +172,7 @@ class PPOTrainer(EpisodeTrainer):
             return rewards_with_kl(rewards, torch.zeros_like(mask, dtype=rewards.dtype), mask, 0.0)
         with evaluation_mode(self.model):
             kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
-        return rewards_with_kl(rewards, kl, mask, self.args.beta)
+        return rewards_with_kl(rewards, kl, mask, self.args.kl_weight)
 
     # The update
 
@@ -184,12 +184,12 @@ class PPOTrainer(EpisodeTrainer):
         # max(−A R, −A clip(R)), which is −min(A R, A clip(R))
         log_ratio = token_log_ratio(logps, old_logps, mask)
         surrogate = clipped_surrogate(
-            log_ratio, torch.zeros_like(log_ratio), inputs.token_advantages, self.args.epsilon, self.args.clip_high
+            log_ratio, torch.zeros_like(log_ratio), inputs.token_advantages, self.args.clip_low, self.args.clip_high
         )
         value = value_loss(values, inputs.returns, inputs.old_values, clip_range=self.args.cliprange_value)
         losses = -surrogate.objective + self.args.vf_coef * value.loss
         if self.args.uses_reference and self.args.kl_in == "loss":
-            losses = losses + self.args.beta * self._reference_kl(model, inputs, logps, mask)
+            losses = losses + self.args.kl_weight * self._reference_kl(model, inputs, logps, mask)
 
         # What a step's log line tells
         tokens = mask.sum()

@@ -42,8 +42,8 @@ class RAROArguments(GroupRelativeArguments):
     per_device_train_batch_size: int = field(
         default=64, metadata={"help": "The policy's completions of one process and step, whole groups."}
     )
-    beta: float = field(
-        default=RaroConfig.beta, metadata={"help": "Weight of the divergence from the reference, of both roles."}
+    kl_weight: float = field(
+        default=RaroConfig.kl_weight, metadata={"help": "Weight of the divergence from the reference, of both roles."}
     )
     tau_pol: float = field(default=RewardMatrix.tau_pol, metadata={"help": "The policy's reward for a tie."})
     tau_crit: float = field(default=RewardMatrix.tau_crit, metadata={"help": "The critic's reward for a tie."})
@@ -209,7 +209,7 @@ class RAROArguments(GroupRelativeArguments):
         return RaroConfig(
             lambda_pol=self.lambda_pol,
             lambda_crit=self.lambda_crit,
-            beta=self.beta,
+            kl_weight=self.kl_weight,
             loss_type=self.loss_type,
             max_lengths=longest,
         )

@@ -66,14 +66,14 @@ class RaroConfig:
     Attributes:
         lambda_pol: λ_pol ≥ 0.
         lambda_crit: λ_crit ≥ 0.
-        beta: β ≥ 0.
+        kl_weight: β ≥ 0, weight of the divergence.
         loss_type: Normalizer of each role's surrogate, one of those of `core.loss_type_weights`.
         max_lengths: Longest completion of policy and critic, for "dr_grpo" alone; the divergence takes the longer one.
     """
 
     lambda_pol: float = 1 / 9
     lambda_crit: float = 8 / 9
-    beta: float = 1e-3
+    kl_weight: float = 1e-3
     loss_type: LossType = "grpo"
     max_lengths: tuple[int, int] | None = None
 
@@ -153,7 +153,7 @@ def joint_loss(
     check_same_shape("kl", kl, "surrogate", surrogate)
     longest = None if config.max_lengths is None else max(config.max_lengths)
     divergence = aggregate_loss(kl, mask, config.loss_type, counts.together, max_length=longest)
-    return RaroLoss(loss + config.beta * divergence, policy, critic, divergence)
+    return RaroLoss(loss + config.kl_weight * divergence, policy, critic, divergence)
 
 
 def role_advantages(rewards: Tensor, valid: Tensor, *, baseline: Baseline = "mean", scale: Scale = "std") -> Tensor:

@@ -59,7 +59,9 @@ class RolloutArguments(RunArguments):
     reward_weights: list[float] | None = field(
         default=None, metadata={"help": "Weights of the reward functions, one each; None: all 1."}
     )
-    beta: float = field(default=0.0, metadata={"help": "Weight of the divergence from the reference; 0: no reference."})
+    kl_weight: float = field(
+        default=0.0, metadata={"help": "Weight of the divergence from the reference; 0: no reference."}
+    )
     kl_estimator: Divergence = field(
         default="k3", metadata={"help": "A token's divergence: k1, k2 or k3 (GRPO's) of the sample, or full."}
     )
@@ -94,8 +96,8 @@ class RolloutArguments(RunArguments):
                 "change one of them"
             )
         check_positive("temperature", self.temperature)
-        if not 0 <= self.beta < math.inf:
-            raise ValueError(f"beta is {self.beta}; it must be 0 or greater, and finite")
+        if not 0 <= self.kl_weight < math.inf:
+            raise ValueError(f"kl_weight is {self.kl_weight}; it must be 0 or greater, and finite")
         if math.isinf(self.temperature):
             raise ValueError("temperature is infinite, so that no model would be asked; choose a finite one")
         if not all(map(math.isfinite, self.reward_weights or [])):
@@ -113,13 +115,14 @@ class RolloutArguments(RunArguments):
     def _check_reference(self, name: str, neutral: str) -> None:
         """Whether there is a reference where an option has another value than its neutral one, which asks for it."""
         if getattr(self, name) != neutral and not self.uses_reference:
-            raise ValueError(f"{name}={getattr(self, name)!r} does nothing while beta is 0; set beta or leave it out")
+            value = getattr(self, name)
+            raise ValueError(f"{name}={value!r} does nothing while kl_weight is 0; set kl_weight or leave it out")
 
     def _refuse(self) -> None:
         """What `TrainingArguments` offers and roll-outs do not support."""
         if self.use_vllm:
             raise ValueError(
-                "use_vllm=True is not supported here; train with verl, which samples with vLLM (docs/verl.md), or pass "
+                "use_vllm=True is not supported here; train with verl, which samples with vLLM (docs/raro.md), or pass "
                 "an engine that asks a server, see rollout.generation.GenerationEngine"
             )
         if self.padding_free and self.share_prompts:
@@ -137,7 +140,7 @@ class RolloutArguments(RunArguments):
     @property
     def uses_reference(self) -> bool:
         """Whether training needs a reference model."""
-        return self.beta > 0
+        return self.kl_weight > 0
 
     @property
     def completions_per_rollout(self) -> int:

@@ -44,7 +44,7 @@ class RolloutTrainer(BufferedTrainer):
             `pandas.DataFrame`, or anything else with a length and indices. All are looked at before training.
         processing_class: The tokenizer. None: that of `model`, where it is a folder or name.
         eval_dataset: Rows for `evaluate`.
-        ref_model: The reference where `args.beta` > 0. None: the policy as it is at the start, see
+        ref_model: The reference where `args.kl_weight` > 0. None: the policy as it is at the start, see
             `args.adapter_reference`.
         engine: What samples. None: `TransformersEngine`.
         callbacks: Callbacks, as in `transformers.Trainer`.
@@ -55,7 +55,7 @@ class RolloutTrainer(BufferedTrainer):
 
     Raises:
         ValueError: The data set is not indexed or a row has no prompt, the tokenizer has no end token, `ref_model`
-            comes without `beta`, or a way of distribution is asked for that is not supported.
+            comes without `kl_weight`, or a way of distribution is asked for that is not supported.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
@@ -107,7 +107,9 @@ class RolloutTrainer(BufferedTrainer):
         self.rewards = RewardFunctions(reward_funcs, args.reward_weights, leave_out=self.leaves_out_unscored)
         self.scorer = PolicyScorer(self.model, args.temperature, args.sharing_prompts, args.padding_free)
         if ref_model is not None and not args.uses_reference:
-            raise ValueError("ref_model is given but beta is 0, so nothing would use it; set beta or leave it out")
+            raise ValueError(
+                "ref_model is given but kl_weight is 0, so nothing would use it; set kl_weight or leave it out"
+            )
         self.reference = (
             ReferenceModel(
                 self.model,

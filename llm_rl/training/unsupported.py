@@ -16,7 +16,7 @@ def refuse_unsupported(args: TrainingArguments, where: str) -> None:
     if args.parallelism_config is not None:
         raise ValueError(
             f"parallelism_config is not supported {where}: for sequence or tensor parallel training use verl "
-            "(docs/verl.md)"
+            "(docs/raro.md)"
         )
     unsupported = {
         "torch_compile": args.torch_compile,

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from llm_rl.core import (
+    ClipConfig,
     KLEstimator,
     LossCounts,
     Scale,
@@ -39,16 +40,14 @@ RatioBase = Literal["ref", "old"]
 
 
 @dataclass
-class VaporConfig:
-    """Parameters of the objective; `beta` is the strength of the preference term, `kl_weight` that of the divergence.
+class VaporConfig(ClipConfig):
+    """Parameters of the objective; `beta` is the strength of the preference, `kl_weight` the weight of the divergence.
 
     Raises:
         ValueError: A weight is negative, a clip range out of its own, or a name unknown.
     """
 
-    beta: float = field(default=0.1, metadata={"help": "Strength of the preference term; 0: it is 1."})
-    clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
-    clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
+    beta: float = field(default=0.1, metadata={"help": "Strength of the preference, as in DPO; 0: its term is 1."})
     kl_weight: float = field(default=0.04, metadata={"help": "w1: weight of the divergence from the reference."})
     kl_estimator: KLEstimator = field(
         default="k3", metadata={"help": "A token's divergence: k1, k2 or k3 of the sample."}
@@ -74,10 +73,7 @@ class VaporConfig:
         for name in ("beta", "kl_weight", "pref_loss_weight"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be 0 or greater, and finite")
-        if not 0 <= self.clip_low <= 1:
-            raise ValueError(f"clip_low is {self.clip_low}; it must lie in [0, 1]")
-        if not self.clip_high >= 0:
-            raise ValueError(f"clip_high is {self.clip_high}; it must be 0 or greater")
+        ClipConfig.__post_init__(self)
         for name, choices in (("ratio_base", RatioBase), ("ratio_level", RatioLevel), ("clip_on", ClipOn)):
             check_choice(name, getattr(self, name), choices)
         check_choice("kl_estimator", self.kl_estimator, KLEstimator)

@@ -7,7 +7,7 @@ no longer counts. Times are medians of rounds in which all points take turns; me
 (`scripts.benchmarks.peak_memory`). One thread. Prints the table and writes it, the picture, and with `--page` both as
 a page of the documentation.
 
-    python -m scripts.benchmarks.growth [--curves boards cells] [--page docs/growth.md]
+    python -m scripts.benchmarks.growth [--curves boards cells] [--page data/study/growth/tables.md]
 """
 
 from collections.abc import Callable, Sequence
@@ -292,7 +292,7 @@ def page_of(fits: list[dict[str, Any]], args: Arguments) -> str:
     lines = [
         "# How cost grows",
         "",
-        "Made by `python -m scripts.benchmarks.growth --page docs/growth.md`; do not edit. One thing at a time is "
+        "Made by `python -m scripts.benchmarks.growth --page data/study/growth/tables.md`; do not edit. One thing at a time is "
         "changed, all else stays at its middle value: a 6×6 puzzle with half of the cells given, eight "
         "trajectories, errors corrected so that none ends early, a random LLaDA of four blocks of width 64, a "
         "vocabulary of 64. Boards are 9×9, in steps of random legal play. An exponent of 1 is linear growth, fitted to "

@@ -7,7 +7,7 @@ exact peak of live tensor memory from loading the model to the end of the second
 ever held.
 
     pip install 'sudoku-dllm[trl]'
-    python -m scripts.benchmarks.grpo [--model tiny] [--beta 0.04] [--max_completion_length 64 --template compact]
+    python -m scripts.benchmarks.grpo [--model tiny] [--kl_weight 0.04] [--max_completion_length 64 --template compact]
     python -m scripts.benchmarks.grpo --trainer ppo --measures time memory
     python -m scripts.benchmarks.grpo --measures losses
 """
@@ -146,7 +146,7 @@ def losses(setting: Setting, scratch: Path) -> "pd.DataFrame":
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    setting = replace(setting, beta=0.05, max_completion_length=8)
+    setting = replace(setting, kl_weight=0.05, max_completion_length=8)
     table = loss_table(*(make_trainer(side, setting, scratch, 1, []) for side in SIDES))
     if len(apart := table[table["same"] & (table["gradient_error"] > TOLERANCE)]):
         raise SystemExit(f"the gradients differ by more than {TOLERANCE}:\n{apart.to_string()}")

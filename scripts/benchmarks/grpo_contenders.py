@@ -53,14 +53,14 @@ class Setting:
     )
     trainer: str = field(
         default="grpo",
-        metadata={"help": f"Ours, of {TRAINERS}; TRL's is GRPO. VAPOR takes no beta, and only GRPO a loss_type."},
+        metadata={"help": f"Ours, of {TRAINERS}; TRL's is GRPO. VAPOR takes no kl_weight, and only GRPO a loss_type."},
     )
     template: str = field(default="short", metadata={"help": "Wording of the prompts: compact, short or rules."})
     batch_size: int = field(default=4, metadata={"help": "Completions in a forward pass."})
     accumulation: int = field(default=1, metadata={"help": "Forward passes of an optimizer step."})
     num_generations: int = field(default=4, metadata={"help": "G."})
     max_completion_length: int = field(default=32, metadata={"help": "Tokens of every completion."})
-    beta: float = field(default=0.0, metadata={"help": "Weight of the divergence; above 0 there is a reference."})
+    kl_weight: float = field(default=0.0, metadata={"help": "Weight of the divergence; above 0 there is a reference."})
     loss_type: str = field(default="grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo."})
     gradient_checkpointing: bool = field(
         default=False, metadata={"help": "Checkpoint both sides; TRL's own default is True."}
@@ -151,19 +151,14 @@ def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callback
         "disable_tqdm": True,
         "seed": setting.seed,
     }
-    grpo: dict[str, Any] = {
-        "beta": setting.beta,
-        "loss_type": setting.loss_type,
-        "epsilon": 0.2,
-        "scale_rewards": "group",
-    }
+    grpo: dict[str, Any] = {"loss_type": setting.loss_type, "scale_rewards": "group"}
     if side == "ours":
         common["share_prompts"] = setting.share_prompts
         trainer: type[RolloutTrainer] = GRPOTrainer
         if setting.trainer == "grpo":
-            args: Any = GRPOArguments(**common, **grpo)
+            args: Any = GRPOArguments(**common, **grpo, kl_weight=setting.kl_weight)
         elif setting.trainer == "ppo":
-            trainer, args = PPOTrainer, PPOArguments(**common, beta=setting.beta, num_ppo_epochs=1)
+            trainer, args = PPOTrainer, PPOArguments(**common, kl_weight=setting.kl_weight, num_ppo_epochs=1)
         else:
             trainer, args = VAPORTrainer, VAPORArguments(**common)
         return trainer(model, spread_reward, args, prompts(setting), tokenizer, callbacks=callbacks)
@@ -174,7 +169,7 @@ def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callback
     return TRLTrainer(
         model,
         spread_reward,
-        args=GRPOConfig(**common, **grpo, use_bias_correction_kl=False),
+        args=GRPOConfig(**common, **grpo, beta=setting.kl_weight, epsilon=0.2, use_bias_correction_kl=False),
         train_dataset=Dataset.from_list(prompts(setting)),
         processing_class=tokenizer,
         callbacks=callbacks,

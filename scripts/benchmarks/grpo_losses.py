@@ -124,17 +124,21 @@ def loss_table(ours: Any, trl: Any) -> "pd.DataFrame":
             ("two micro-batches", 0.0, tensors, 2, loss_type != "bnpo"),
             ("a row without tokens", 0.0, without_row, 1, loss_type in ("bnpo", "dapo")),
         ]
-        for case, beta, given, parts, same in cases:
-            found = compare(ours, trl, given, loss_type, beta, parts)
-            rows.append({"case": case, "loss_type": loss_type, "beta": beta, "same": same, **asdict(found)})
+        for case, kl_weight, given, parts, same in cases:
+            found = compare(ours, trl, given, loss_type, kl_weight, parts)
+            rows.append({"case": case, "loss_type": loss_type, "kl_weight": kl_weight, "same": same, **asdict(found)})
     trl.args.use_bias_correction_kl = True
     found = compare(ours, trl, tensors, "grpo", 0.05)
     trl.args.use_bias_correction_kl = False
-    rows.append({"case": "TRL's default divergence", "loss_type": "grpo", "beta": 0.05, "same": False, **asdict(found)})
+    rows.append(
+        {"case": "TRL's default divergence", "loss_type": "grpo", "kl_weight": 0.05, "same": False, **asdict(found)}
+    )
     return load_pandas().DataFrame(rows)
 
 
-def compare(ours: Any, trl: Any, tensors: Tensors, loss_type: str, beta: float, micro_batches: int = 1) -> Comparison:
+def compare(
+    ours: Any, trl: Any, tensors: Tensors, loss_type: str, kl_weight: float, micro_batches: int = 1
+) -> Comparison:
     """The loss and gradient of one optimizer step of each trainer.
 
     Args:
@@ -142,12 +146,12 @@ def compare(ours: Any, trl: Any, tensors: Tensors, loss_type: str, beta: float, 
         trl: A `trl.GRPOTrainer` of the same weights, likewise.
         tensors: What both losses are functions of.
         loss_type: Loss type of both.
-        beta: Weight of the divergence in both.
+        kl_weight: Weight of the divergence in both.
         micro_batches: Into how many parts the step is cut.
     """
     bounds = list(pairwise(range(0, len(tensors.advantages) + 1, len(tensors.advantages) // micro_batches)))
-    our_loss, our_gradient = _ours(ours, tensors, loss_type, beta, bounds)
-    trl_loss, trl_gradient = _trl(trl, tensors, loss_type, beta, bounds)
+    our_loss, our_gradient = _ours(ours, tensors, loss_type, kl_weight, bounds)
+    trl_loss, trl_gradient = _trl(trl, tensors, loss_type, kl_weight, bounds)
     norms = our_gradient.norm(), trl_gradient.norm()
     return Comparison(
         our_loss,
@@ -159,9 +163,9 @@ def compare(ours: Any, trl: Any, tensors: Tensors, loss_type: str, beta: float, 
 
 
 def _ours(
-    trainer: Any, tensors: Tensors, loss_type: str, beta: float, bounds: list[tuple[int, int]]
+    trainer: Any, tensors: Tensors, loss_type: str, kl_weight: float, bounds: list[tuple[int, int]]
 ) -> tuple[float, Tensor]:
-    trainer.args.loss_type, trainer.args.beta = loss_type, beta
+    trainer.args.loss_type, trainer.args.kl_weight = loss_type, kl_weight
     counts = loss_counts(tensors.loss_mask)
     trainer.model.zero_grad()
     total = 0.0
@@ -187,9 +191,9 @@ def _ours(
 
 
 def _trl(
-    trainer: Any, tensors: Tensors, loss_type: str, beta: float, bounds: list[tuple[int, int]]
+    trainer: Any, tensors: Tensors, loss_type: str, kl_weight: float, bounds: list[tuple[int, int]]
 ) -> tuple[float, Tensor]:
-    trainer.loss_type, trainer.beta = loss_type, beta
+    trainer.loss_type, trainer.beta = loss_type, kl_weight
     trainer.current_gradient_accumulation_steps = trainer.args.steps_per_generation = len(bounds)
     trainer.model.train()
     trainer.model.zero_grad()

@@ -50,7 +50,7 @@ class GameArguments:
     start_steps: int = field(default=150, metadata={"help": "Supervised steps before them."})
     learning_rate: float = field(default=1e-3, metadata={"help": "Rate of AdamW."})
     tau_crit: float = field(default=RAROArguments.tau_crit, metadata={"help": "The critic's reward for a tie."})
-    beta: float = field(default=0.01, metadata={"help": "Weight of the divergence from the start."})
+    kl_weight: float = field(default=0.01, metadata={"help": "Weight of the divergence from the start."})
     logging_steps: int = field(default=5, metadata={"help": "Steps between two points of the curves."})
     output_dir: str = field(default="runs/raro_game", metadata={"help": "Run folder."})
     save_steps: int = field(default=50, metadata={"help": "Steps between two checkpoints of a seed."})
@@ -126,7 +126,7 @@ for seed in game.seeds:
         unparsable_reward=0.0,
         overlength_reward=0.0,
         tau_crit=game.tau_crit,
-        beta=game.beta,
+        kl_weight=game.kl_weight,
         learning_rate=game.learning_rate,
         lr_scheduler_type="constant",
         max_steps=game.steps,

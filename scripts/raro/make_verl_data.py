@@ -1,4 +1,4 @@
-"""Write the rows of both roles for RARO on verl (docs/verl.md): `train.parquet` and `validation.parquet`.
+"""Write the rows of both roles for RARO on verl (docs/raro.md): `train.parquet` and `validation.parquet`.
 
 Input are JSON lines with "question" and "answer", an expert's, such as `make_data.py --kind questions` writes.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# RARO on verl 0.9, on a machine with GPUs and verl's own environment (docs/verl.md). From the project's folder:
+# RARO on verl 0.9, on a machine with GPUs and verl's own environment (docs/raro.md). From the project's folder:
 #   MODEL=my-model scripts/raro/train_verl.sh train.jsonl validation.jsonl [trainer.n_gpus_per_node=1 …]
 set -euo pipefail
 : "${MODEL:?set MODEL to a folder or a name on the hub}"

@@ -4,7 +4,7 @@ Boards are random clues of random grids. On 4×4 the figures are the exact means
 marginals are exact, and boards and decodes are drawn; on 9×9 the first pass on the empty board is drawn alone. Prints
 tables, and writes the figures as `ceilings.csv` with a picture.
 
-    python -m scripts.several_answers.ceilings --page docs/ceilings.md
+    python -m scripts.several_answers.ceilings --page data/study/ceilings/tables.md
 """
 
 from dataclasses import dataclass, field

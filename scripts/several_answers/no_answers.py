@@ -109,7 +109,7 @@ def renamed(boards: Board, answers: Board) -> tuple[Board, Board]:
 
 def imaged(boards: Board, answers: Board, seed: int) -> tuple[Board, Board]:
     """Images of answers under all symmetries, uint8 `(M, n²)`, with boards that have as many clues as those given."""
-    images = symmetric_images(answers, -(-IMAGES // len(answers)), seed=seed)
+    images = symmetric_images(list(answers), -(-IMAGES // len(answers)), seed=seed)
     clues = np.resize((boards > 0).sum(1), len(images))
     places = np.random.default_rng(seed).random(images.shape).argsort(1).argsort(1)  # a permutation of cells each
     return np.where(places < clues[:, None], images, 0).astype(np.uint8), images

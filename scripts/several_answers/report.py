@@ -17,7 +17,7 @@ PICTURE = "ceilings.png"
 
 HEADER = """# Ceilings: what a model of the data can complete
 
-Made by `python -m scripts.several_answers.ceilings --page docs/ceilings.md`; do not edit.
+Made by `python -m scripts.several_answers.ceilings --page data/study/ceilings/tables.md`; do not edit.
 
 A board with few clues has many completions. A model that matches the data perfectly has the marginals of a random
 one: p(v | cell, board) is the share of the board's completions with digit v in the cell. Cells that one pass fills

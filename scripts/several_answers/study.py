@@ -1,8 +1,8 @@
-"""The page docs/several_answers.md, from what its study kept.
+"""The page docs/several_answers.md and the tables beside its results, from what its study kept.
 
 python scripts/train_sudoku.py --arms ARM … --seeds 0 1 2 3 4 --output_dir runs/several_answers    # the study
 python -m scripts.study.pack runs/several_answers data/study/several_answers
-python -m scripts.several_answers.study --page docs/several_answers.md
+python -m scripts.several_answers.study --page docs/several_answers.md --tables data/study/several_answers/tables.md
 """
 
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from pathlib import Path
 from llm_rl.training import fail, need_reports, parse, write_text_whole
 from scripts.several_answers.decoders import tables as decoder_tables
 from scripts.several_answers.further import command_of, commands_in, sections
+from scripts.several_answers.no_answers import table as few_answers
 from scripts.several_answers.outcome_tables import outcomes_in, tables
 from sudoku_dllm.several.report import draw
 from sudoku_dllm.trials import Records
@@ -21,7 +22,7 @@ HEADER = """# Several right answers: what a reward wins, and what a label
 Made by `python -m scripts.several_answers.study`; do not edit.
 
 A board with few clues has many completions, and each is right. A model that matches them has the right marginals, and
-yet the cells that one pass fills clash, as none sees the others: [ceilings.md](ceilings.md) counts what is left. More
+yet the cells that one pass fills clash, as none sees the others: [their ceiling](../data/study/ceilings/tables.md) counts what is left. More
 random grids cannot mend that. Three things can: a label that settles on one completion of each board, where somebody
 has one; a rule of the game at decoding, never to fill two peers in one pass; or a reward.
 
@@ -84,6 +85,21 @@ has one; a rule of the game at decoding, never to fill two peers in one pass; or
   grids for 400 updates, the second from `llada-sudoku9x9`. The cost of an update differs there, so the budgets are
   equal in what the arms of 6×6 spend an update, and CPU seconds say by how much the labels had more on 9×9.
 """
+TABLES = """# Tables of several right answers
+
+Made by `python -m scripts.several_answers.study`; do not edit. What was done, and what to make of it, is in
+[docs/several_answers.md](../../../docs/several_answers.md).
+
+## Words of the tables
+
+Where a cell has two figures the second is with no two peers in a pass. Of passes of four cells that begin from a board
+which can be completed: *joint*, after how many it still can be: the tokens of the pass agree; *peers*, pairs of cells
+of one row, column or box among those filled together, with what a random choice of open cells would give; *definite*,
+cells whose digit was the same in all completions when they were filled, with the same floor. *Valid*, *distinct grids*
+and *up to digits* (grids that differ by more than a renaming of the digits) are of 200 decodes of the empty board,
+positions at T_pos 0.5 and tokens at 1.
+"""
+SHOWN = "Valid grids, the order free"
 FEW = """## Few answers, and none
 
 What a check alone makes of a model that has hardly seen a solution: 4×4 boards with 0 to 4 clues, 0.2M parameters from
@@ -105,16 +121,7 @@ all 24 ways. Per cent of 400 held-out boards valid at one cell a pass, seed by s
 
 `python -m scripts.several_answers.no_answers --grids 16 --seeds 0 1 2 3 4`, and `--grids 64 256 --seeds 0 1`.
 """
-FOOTER = """## Words of the tables
-
-Where a cell has two figures the second is with no two peers in a pass. Of passes of four cells that begin from a board
-which can be completed: *joint*, after how many it still can be: the tokens of the pass agree; *peers*, pairs of cells
-of one row, column or box among those filled together, with what a random choice of open cells would give; *definite*,
-cells whose digit was the same in all completions when they were filled, with the same floor. *Valid*, *distinct grids*
-and *up to digits* (grids that differ by more than a renaming of the digits) are of 200 decodes of the empty board,
-positions at T_pos 0.5 and tokens at 1.
-
-## Run it again
+FOOTER = """## Run it again
 
     python -m scripts.several_answers.no_answers --grids 5000 --updates 1 --output_dir runs/base4x4
 {commands}
@@ -133,14 +140,17 @@ class Arguments:
     study: str = field(
         default="data/study/several_answers", metadata={"help": "Folder of the results, of a run or packed."}
     )
+    tables: Path = field(
+        default=Path("data/study/several_answers/tables.md"), metadata={"help": "File of all tables, to be written."}
+    )
     page: str = field(
         default="docs/several_answers.md", metadata={"help": "Page to write; its picture goes to images/ beside."}
     )
 
 
 def main() -> None:
-    """Write the page and its picture."""
-    (args,) = parse(Arguments, description=__doc__)
+    """Write page, picture and tables."""
+    (args,) = parse(Arguments, description=__doc__, places=("tables",))
     need_reports()
     folder, page = Path(args.study), Path(args.page)
     if not Records(folder).jobs():
@@ -149,12 +159,14 @@ def main() -> None:
     machines = sorted({result["machine"] for result in outcomes.results.values()})
     (page.parent / "images").mkdir(parents=True, exist_ok=True)
     draw(outcomes, page.parent / "images" / PICTURE)
-    shown = [*tables(outcomes).items(), *decoder_tables(Records(folder)), *sections(folder)]
-    parts = [HEADER, *(f"## {title}\n\n{table}" for title, table in shown)]
+    shown = {**tables(outcomes), **dict(decoder_tables(Records(folder))), **dict(sections(folder))}
+    titled = {title: f"## {title}\n\n{table}" for title, table in shown.items()}
+    write_text_whole(args.tables, "\n".join([TABLES, *titled.values()]))
     commands = [command_of(outcomes, {}), *commands_in(folder)]
     footer = FOOTER.format(machines="; ".join(machines), commands="\n".join(commands))
-    write_text_whole(page, "\n".join([*parts, FEW, footer]))
-    print(f"{page} is written.")
+    few = FEW.format(table=few_answers(Records(folder)))
+    write_text_whole(page, "\n".join([HEADER, titled[SHOWN], few, footer]))
+    print(f"{page} and {args.tables} are written.")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class RecipeArguments(RecipeDefaults, RAROArguments):
     overlength_reward: float | None = field(
         default=0.0, metadata={"help": "Reward of over-length text, docs/raro.md: none."}
     )
-    beta: float = field(default=0.0, metadata={"help": "Weight of the divergence, docs/raro.md: 1e-3."})
+    kl_weight: float = field(default=0.0, metadata={"help": "Weight of the divergence, docs/raro.md: 1e-3."})
     prompt_format: PromptFormat = field(default="text", metadata={"help": "text is shorter than chat."})
     policy_system: str = field(default="", metadata={"help": "The policy's system prompt; empty: none."})
     critic_system: str = field(default="", metadata={"help": "The critic's system prompt; empty: none."})

@@ -6,7 +6,7 @@ default the grid is both the verifiable part and the response that is preferred;
 --verifiable_term_split "<REASONING>" "</REASONING>"` the reasoning is verified and the grid preferred. The run folder
 receives the arguments, `metrics.jsonl` with the held-out curve, `curve.png`, the trained model, `results.json` and
 `report.html`.
-Where defaults depart from the form of docs/sources.md, `--help` says so (docs/smollm2.md shows both).
+Where defaults depart from the form of docs/sources.md, `--help` says so (docs/trainers.md shows both).
 
     python -m scripts.smollm2.train_vapor [recipe.yaml] [--start runs/smollm2/start --seed 1 …]
     python -m scripts.smollm2.train_vapor [recipe.yaml] --resume_from_checkpoint last

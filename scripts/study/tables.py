@@ -76,7 +76,8 @@ def order_table(results: RegimeResults, puzzles: str) -> str:
         row.append(f"{results.mean(arm, puzzles, labels[0], 'steps_before_error'):.1f}")
         for label in labels:
             definite, chance, passes = (
-                results.mean(arm, puzzles, label, name) for name in ("chosen_definite", "random_floor", "forward_passes")
+                results.mean(arm, puzzles, label, name)
+                for name in ("chosen_definite", "random_floor", "forward_passes")
             )
             row.append(f"{_percent(definite)} ({_percent(chance)}), {passes:.1f}")
         rows.append(row)

@@ -3,7 +3,7 @@
     python -m sudoku_dllm.kill_test --kills 20 --output_dir runs/kill_test -- python my_train.py --output_dir {folder}
 
 The command is any program that writes folders `checkpoint-<step>` to `{folder}` and, started again with the same words,
-goes on from the last one. docs/kill_test.md shows reports.
+goes on from the last one. docs/reliability.md shows reports.
 """
 
 import argparse

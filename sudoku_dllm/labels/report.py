@@ -112,7 +112,9 @@ class Outcomes:
     def order_difference(self, first: str, second: str, name: str) -> Estimate:
         """Difference of `greedy_definite`, over all live states together, by the delta method."""
         one, other = (
-            np.stack([ratio_contributions(each.greedy_definite_count, each.greedy_judged) for each in self.of(arm, key)])
+            np.stack(
+                [ratio_contributions(each.greedy_definite_count, each.greedy_judged) for each in self.of(arm, key)]
+            )
             for arm, key in ((first, self.leading(name)), (second, self.leading(name)))
         )
         return estimate(one - other)

@@ -75,7 +75,7 @@ CEILINGS: dict[tuple[int, int, int], dict[str, dict[int, float]]] = {
     },
 }
 """Per cent valid of a model with the marginals of random grids, by cells a pass, decoded by margin with the most
-probable digits (docs/ceilings.md); of boards by their size and their fewest and most clues."""
+probable digits (data/study/ceilings/tables.md); of boards by their size and their fewest and most clues."""
 SHARES = (
     ("joint", "live"),
     ("peer_pairs", "pairs"),
@@ -272,7 +272,7 @@ def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
 
 
 def ceiling_of(script: ScriptArguments, way: str) -> dict[int, float] | None:
-    """What a model with the marginals of random grids completes (docs/ceilings.md); None for boards without figures."""
+    """What a model with the marginals of random grids completes (data/study/ceilings/tables.md); None for boards without figures."""
     return CEILINGS.get((script.size, *script.clues), {}).get(way)  # type: ignore[arg-type]
 
 

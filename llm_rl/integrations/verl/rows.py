@@ -1,4 +1,4 @@
-"""The data set of both roles as verl reads it: a parquet file with a row for each prompt. See docs/verl.md.
+"""The data set of both roles as verl reads it: a parquet file with a row for each prompt. See docs/raro.md.
 
 Columns are verl's: `data_source`, `agent_name`, `prompt`, `ability`, `reward_model` and `extra_info`. A row of the
 critic without a stored answer of the policy holds the policy's prompt: the agent loop asks the policy first.

@@ -40,7 +40,7 @@ def test_their_gradient_is_zero_and_the_log_leaves_them_out(tmp_path: Path) -> N
     """The same step as of a trainer that masks them by hand."""
     kept = KeepGradients()
     given = {"engine": FixedEngine(), "callbacks": [kept], "ref_model": new_model(seed=5)}
-    run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=some, given=given, beta=0.2, max_grad_norm=0.0)
+    run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=some, given=given, kl_weight=0.2, max_grad_norm=0.0)
     run.train()
     line = run.state.log_history[0]
     (batch,) = run._roll_out(distinct_rows(2))

@@ -40,9 +40,9 @@ class Keep(TrainerCallback):
     "changes",
     [
         {},
-        {"loss_type": "bnpo", "epsilon_high": 0.3, "scale_rewards": "none", "beta": 0.2},
+        {"loss_type": "bnpo", "clip_high": 0.3, "scale_rewards": "none", "kl_weight": 0.2},
         {"loss_type": "dapo", "scale_rewards": "batch", "temperature": 0.7, "advantage_baseline": "leave_one_out"},
-        {"loss_type": "dr_grpo", "beta": 0.05, "epsilon": 0.1},
+        {"loss_type": "dr_grpo", "kl_weight": 0.05, "clip_low": 0.1},
         {"cap": 1.2, "gradient_accumulation_steps": 1, "per_device_train_batch_size": 8},
     ],
     ids=lambda changes: "-".join(changes) or "defaults",
@@ -111,7 +111,7 @@ def token_kl(logits: torch.Tensor, ref_logits: torch.Tensor, token: int, estimat
 def test_every_divergence_in_the_loss_and_in_the_reward(tmp_path: Path, estimator: str, kl_in: str) -> None:
     kept, model, reference = Keep(), new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
     start = copy.deepcopy(model)
-    settings = {"beta": 0.3, "kl_estimator": estimator, "kl_in": kl_in, "max_grad_norm": 0.0, "temperature": 0.8}
+    settings = {"kl_weight": 0.3, "kl_estimator": estimator, "kl_in": kl_in, "max_grad_norm": 0.0, "temperature": 0.8}
     run = trainer(tmp_path, model, given={"callbacks": [kept], "ref_model": copy.deepcopy(reference)}, **settings)
     samples = keep_samples(run)
     run.train()
@@ -126,7 +126,7 @@ def test_every_divergence_in_the_loss_and_in_the_reward(tmp_path: Path, estimato
     if kl_in == "reward":
         rewards = [reward - 0.3 * kl.sum().item() for reward, kl in zip(rewards, kls, strict=True)]
     plain = copy.copy(run.args)
-    plain.beta = 0.0
+    plain.kl_weight = 0.0
     with torch.no_grad():
         old = [[float(value) for value in token_logps(start, sample, 0.8)] for sample in samples]
     loss = slow_loss(start, samples, rewards, old, old, plain)
@@ -178,7 +178,7 @@ def test_a_group_without_spread_teaches_nothing_and_the_log_says_so(tmp_path: Pa
 
 
 def test_every_log_line_has_the_monitors(tmp_path: Path) -> None:
-    run = trainer(tmp_path, reward_funcs=uneven, data=rows(2), max_steps=4, num_iterations=2, beta=0.1)
+    run = trainer(tmp_path, reward_funcs=uneven, data=rows(2), max_steps=4, num_iterations=2, kl_weight=0.1)
     run.train()
     names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "groups_without_spread"}
     names |= {"masked_frac", "kl", "ratio_mean", "engine_logp_diff_mean"}
@@ -212,22 +212,22 @@ def test_the_reward_rises(tmp_path: Path) -> None:
         ({"loss_type": "ppo"}, "loss_type is 'ppo'"),
         ({"scale_rewards": "std"}, "scale_rewards is 'std'"),
         ({"advantage_baseline": "ema"}, "advantage_baseline is 'ema'"),
-        ({"epsilon": 1.5}, "epsilon is 1.5"),
-        ({"epsilon_high": -0.1}, "epsilon_high is -0.1"),
+        ({"clip_low": 1.5}, "clip_low is 1.5"),
+        ({"clip_high": -0.1}, "clip_high is -0.1"),
         ({"num_generations": 1}, "num_generations is 1"),
         ({"num_generations": 3}, "no multiple of num_generations = 3"),
         ({"temperature": 0.0}, "temperature is 0.0"),
-        ({"beta": -1.0}, "beta is -1.0"),
-        ({"beta": float("inf")}, "beta is inf"),
+        ({"kl_weight": -1.0}, "kl_weight is -1.0"),
+        ({"kl_weight": float("inf")}, "kl_weight is inf"),
         ({"temperature": float("inf")}, "temperature is infinite"),
         ({"reward_weights": [1.0, float("nan")]}, "weights must be finite"),
         ({"kl_in": "both"}, "kl_in is 'both'"),
         ({"kl_estimator": "k4"}, "kl_estimator is 'k4'"),
-        ({"kl_in": "reward"}, "kl_in='reward' does nothing while beta is 0"),
-        ({"kl_estimator": "full"}, "kl_estimator='full' does nothing while beta is 0"),
+        ({"kl_in": "reward"}, "kl_in='reward' does nothing while kl_weight is 0"),
+        ({"kl_estimator": "full"}, "kl_estimator='full' does nothing while kl_weight is 0"),
         ({"dynamic_sampling_attempts": -1}, "dynamic_sampling_attempts is -1"),
         ({"use_vllm": True}, "use_vllm=True is not supported here; train with verl"),
-        ({"adapter_reference": "base"}, "adapter_reference='base' does nothing while beta is 0"),
+        ({"adapter_reference": "base"}, "adapter_reference='base' does nothing while kl_weight is 0"),
         ({"dynamic_sampling_attempts": 1.5}, "dynamic_sampling_attempts is 1.5"),
         ({"num_iterations": 0}, "num_iterations is 0"),
         ({"num_generations": 4.0}, "num_generations is 4.0"),

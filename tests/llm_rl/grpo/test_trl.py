@@ -20,7 +20,7 @@ BOUNDS = {"token": (0.6, 1.5), "sequence": (0.1, 10.0)}
 CASES: dict[str, tuple[dict[str, Any], Extension | None, dict[str, Any]]] = {
     "defaults": ({"loss_type": "grpo"}, None, {}),
     "clipping": ({"loss_type": "dapo", **TWO_STEPS}, None, {}),
-    "a reference": ({"loss_type": "grpo", "beta": 0.3}, None, {}),
+    "a reference": ({"loss_type": "grpo", "kl_weight": 0.3}, None, {}),
     "two rewards": ({"loss_type": "grpo", "reward_weights": [1.0, 0.3]}, None, {}),
     **{
         f"{level} {mode}": (
@@ -42,7 +42,8 @@ CASES: dict[str, tuple[dict[str, Any], Extension | None, dict[str, Any]]] = {
         {"entropy_coef": 0.1, "entropy_target": 9.0, "entropy_coef_delta": 0.03, "use_adaptive_entropy": True},
     ),
 }
-"""Settings of both trainers, an extension of ours, and settings of TRL's alone."""
+"""Settings of both trainers by our names, an extension of ours, and settings of TRL's alone."""
+TRL_NAMES = {"kl_weight": "beta"}
 
 
 def our_gradients(
@@ -60,7 +61,8 @@ def our_gradients(
 def test_the_steps_are_those_of_trl(tmp_path: Path, case: str) -> None:
     common, extension, theirs = CASES[case]
     model, rewards = new_model(dtype=torch.float64), [small_ids, length]
-    expected = trl_gradients(tmp_path / "trl", copy.deepcopy(model), rewards, **common, **theirs)
+    theirs = {TRL_NAMES.get(name, name): value for name, value in common.items()} | theirs
+    expected = trl_gradients(tmp_path / "trl", copy.deepcopy(model), rewards, **theirs)
     found = our_gradients(tmp_path / "ours", model, rewards, extension, **common)
     assert len(found) == len(expected) == common.get("max_steps", 1)
     for step, gradients in enumerate(expected):

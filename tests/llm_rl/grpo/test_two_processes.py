@@ -44,7 +44,7 @@ def test_each_step_is_that_of_one_process(tmp_path: Path) -> None:
     dealt: list[dict[str, Any]] = [
         {**COMMON, "extensions": {"Chord": {"mu_peak": 0.4, "batch_size": 1}}, "max_steps": 2},
         {**turns, "given": ["engine", "next_turn"], "loss_type": "grpo"},
-        {**turns, "given": ["engine", "next_turn"], "loss_type": "dapo", "episode_as": "sample", "beta": 0.1},
+        {**turns, "given": ["engine", "next_turn"], "loss_type": "dapo", "episode_as": "sample", "kl_weight": 0.1},
         {**AHEAD, "max_steps": 3},
         {**AHEAD, "max_steps": 3, "prompt": "red"},
     ]

@@ -42,7 +42,6 @@ def slow_loss(
 ) -> Tensor:
     """The loss; with a cap each token weighs π_old / π_engine, at most so much."""
     advantages = slow_advantages(rewards, args)
-    high = args.epsilon if args.epsilon_high is None else args.epsilon_high
     total_tokens = sum(len(sample.completion_ids) for sample in samples)
     loss = torch.zeros((), dtype=torch.float64)
     for i, sample in enumerate(samples):
@@ -50,15 +49,15 @@ def slow_loss(
         count = len(logps)
         for t, new in enumerate(logps):
             ratio = (new - old[i][t]).exp()
-            clipped = min(max(ratio, torch.tensor(1 - args.epsilon)), torch.tensor(1 + high))
+            clipped = min(max(ratio, torch.tensor(1 - args.clip_low)), torch.tensor(1 + args.clip_high))
             value = min(ratio * advantages[i], clipped * advantages[i])
             if cap is not None:
                 engine = sample.engine_logprobs
                 assert engine is not None
                 value = value * min(math.exp(old[i][t] - engine[t]), cap)
-            if args.beta:
+            if args.kl_weight:
                 gap = ref[i][t] - new
-                value = value - args.beta * (gap.exp() - gap - 1)
+                value = value - args.kl_weight * (gap.exp() - gap - 1)
             weight = {
                 "grpo": 1 / (len(samples) * count),
                 "bnpo": 1 / total_tokens,

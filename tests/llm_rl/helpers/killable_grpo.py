@@ -19,7 +19,7 @@ SETTINGS: dict[str, Any] = {
     "per_device_train_batch_size": 4,
     "gradient_accumulation_steps": 2,
     "num_iterations": 4,
-    "beta": 0.1,
+    "kl_weight": 0.1,
     "kl_in": "reward",
     "dynamic_sampling_attempts": 1,
     "lr_scheduler_type": "cosine",
@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
 }
 """Eight prompts, two a roll-out of four steps: an epoch has sixteen steps, and log lines cross roll-outs."""
 VAPOR_SETTINGS: dict[str, Any] = {
-    **{name: value for name, value in SETTINGS.items() if name not in ("beta", "kl_in")},
+    **{name: value for name, value in SETTINGS.items() if name not in ("kl_weight", "kl_in")},
     "max_steps": 7,
     "kl_weight": 0.1,
     "pref_loss_weight": 0.2,

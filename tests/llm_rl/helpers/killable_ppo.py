@@ -14,7 +14,7 @@ SETTINGS: dict[str, Any] = {
     "per_device_train_batch_size": 2,
     "gradient_accumulation_steps": 2,
     "num_ppo_epochs": 4,
-    "beta": 0.1,
+    "kl_weight": 0.1,
     "lr_scheduler_type": "cosine",
     "logging_steps": 3,
     "save_strategy": "steps",

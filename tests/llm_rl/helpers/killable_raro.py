@@ -20,7 +20,7 @@ SETTINGS: dict[str, Any] = {
     "critic_generations": 2,
     "replay_capacity": 9,
     "replay_mode": "reservoir",
-    "beta": 0.1,
+    "kl_weight": 0.1,
     "lr_scheduler_type": "cosine",
     "logging_steps": 3,
     "save_strategy": "steps",

@@ -59,7 +59,7 @@ def slow_roll_out(
         pays = [0.0] * len(sample.completion_ids)
         if ref is not None and args.kl_in == "reward":
             gaps = [now - then for then, now in zip(old[i], ref[i], strict=True)]
-            pays = [-args.beta * (float(torch.tensor(gap).exp()) - gap - 1) for gap in gaps]
+            pays = [-args.kl_weight * (float(torch.tensor(gap).exp()) - gap - 1) for gap in gaps]
         pays[-1] += rewards[i]
         own = slow_advantages(pays, [*values[i][:-1], 0.0], args)
         advantages.append(own)
@@ -86,13 +86,12 @@ def slow_loss(
     returns: Sequence[Sequence[float]],
 ) -> Tensor:
     """max(−A R, −A clip(R)) + vf_coef · value loss, the mean over all tokens."""
-    high = args.epsilon if args.epsilon_high is None else args.epsilon_high
     total, count = torch.zeros((), dtype=torch.float64), 0
     for i, sample in enumerate(samples):
         now = slow_values(model, head, sample)
         for t, new in enumerate(token_logps(model, sample, args.temperature)):
             ratio, a = (new - old[i][t]).exp(), advantages[i][t]
-            clipped = min(max(ratio, torch.tensor(1 - args.epsilon)), torch.tensor(1 + high))
+            clipped = min(max(ratio, torch.tensor(1 - args.clip_low)), torch.tensor(1 + args.clip_high))
             total = total + max(-a * ratio, -a * clipped)
             error = (now[t] - returns[i][t]) ** 2
             if args.cliprange_value is not None:
@@ -103,5 +102,5 @@ def slow_loss(
             total, count = total + args.vf_coef * error / 2, count + 1
             if ref is not None and args.kl_in == "loss":
                 gap = ref[i][t] - new
-                total = total + args.beta * (gap.exp() - gap - 1)
+                total = total + args.kl_weight * (gap.exp() - gap - 1)
     return total / count

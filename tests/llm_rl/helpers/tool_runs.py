@@ -87,7 +87,7 @@ RESUMED: dict[str, dict[str, Any]] = {
         "kind": "grpo",
         "num_iterations": 2,
         "episode_as": "turns",
-        "beta": 0.1,
+        "kl_weight": 0.1,
     },
     "grpo, a sample a conversation": {"kind": "grpo", "num_iterations": 2},
     "ppo": {"kind": "ppo", "num_ppo_epochs": 2},

@@ -13,7 +13,7 @@ import pytest
 from llm_rl.integrations.verl.rows import critic_row, policy_row
 from llm_rl.raro import PolicyRows, Prompts
 
-pytest.importorskip("verl", reason="verl is not installed, see docs/verl.md")
+pytest.importorskip("verl", reason="verl is not installed, see docs/raro.md")
 
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate

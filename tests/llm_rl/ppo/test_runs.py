@@ -77,7 +77,7 @@ def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     """Whitening, explained variance and both losses are those of all; the second step has clipping."""
     common = {"max_grad_norm": 0.0, "num_ppo_epochs": 2, "max_steps": 2, "learning_rate": 2e-3}
     settings: list[dict[str, Any]] = [
-        {**common, "beta": 0.1, "gamma": 0.9},
+        {**common, "kl_weight": 0.1, "gamma": 0.9},
         {**common, "value_function": "model", "cliprange_value": 0.01},
     ]
     dealt = json.dumps([{**s, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2} for s in settings])

@@ -43,9 +43,9 @@ class EndingEngine(TransformersEngine):
     [
         {},
         {"gamma": 0.9, "lam": 0.7, "cliprange_value": None, "vf_coef": 1.0},
-        {"gamma": 0.8, "epsilon_high": 0.3, "cliprange_value": 0.01},
-        {"beta": 0.2, "temperature": 0.7},
-        {"beta": 0.2, "kl_in": "loss", "epsilon": 0.05, "vf_coef": 0.5},
+        {"gamma": 0.8, "clip_high": 0.3, "cliprange_value": 0.01},
+        {"kl_weight": 0.2, "temperature": 0.7},
+        {"kl_weight": 0.2, "kl_in": "loss", "clip_low": 0.05, "vf_coef": 0.5},
     ],
     ids=lambda changes: "-".join(changes) or "defaults",
 )
@@ -62,7 +62,7 @@ def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     }
     kept, start, reference = Keep(), new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
     given = {"callbacks": [kept], "engine": EndingEngine()}
-    given |= {"ref_model": copy.deepcopy(reference)} if "beta" in changes else {}
+    given |= {"ref_model": copy.deepcopy(reference)} if "kl_weight" in changes else {}
     run = trainer(tmp_path, copy.deepcopy(start), data=rows(6), given=given, **settings)
     torch.nn.init.normal_(run.value_function.head.weight, std=0.3)
     head = copy.deepcopy(run.value_function.head)
@@ -74,7 +74,7 @@ def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
         old = [[float(value) for value in token_logps(start, s, args.temperature)] for s in samples]
         values = [[float(value) for value in slow_values(start, head, s)] for s in samples]
         ref = [[float(value) for value in token_logps(reference, s, args.temperature)] for s in samples]
-    ref_or_none = ref if "beta" in changes else None
+    ref_or_none = ref if "kl_weight" in changes else None
     advantages, returns = slow_roll_out(args, samples, rewards, old, values, ref_or_none)
     for step in (0, 1):
         now, its_head = copy.deepcopy(start), copy.deepcopy(head)
@@ -155,7 +155,7 @@ def test_the_values_of_a_chain_are_found(tmp_path: Path, value_function: str) ->
 
 
 def test_each_log_line_has_the_monitors(tmp_path: Path) -> None:
-    changes = {"max_steps": 4, "num_ppo_epochs": 4, "beta": 0.1}
+    changes = {"max_steps": 4, "num_ppo_epochs": 4, "kl_weight": 0.1}
     run = trainer(tmp_path, data=distinct_rows(), given={"engine": FixedEngine()}, **changes)
     run.train()
     names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "kl", "ratio_mean"}
@@ -171,7 +171,7 @@ def test_adapters_and_head_train_and_all_else_stays(tmp_path: Path) -> None:
     base = new_model()
     adapted = get_peft_model(base, LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
     before = copy.deepcopy(adapted.state_dict())
-    saving = {"save_strategy": "steps", "save_steps": 2, "max_steps": 2, "beta": 0.1, "learning_rate": 1e-2}
+    saving = {"save_strategy": "steps", "save_steps": 2, "max_steps": 2, "kl_weight": 0.1, "learning_rate": 1e-2}
     run = trainer(tmp_path, adapted, **saving)
     run.train()
     for name, weight in adapted.state_dict().items():
@@ -217,8 +217,8 @@ def test_the_reward_rises(tmp_path: Path) -> None:
     [
         ({"gamma": 1.5}, r"gamma is 1\.5"),
         ({"lam": -0.1}, r"lam is -0\.1"),
-        ({"epsilon": 2.0}, r"epsilon is 2\.0"),
-        ({"epsilon_high": -1.0}, r"epsilon_high is -1\.0"),
+        ({"clip_low": 2.0}, r"clip_low is 2\.0"),
+        ({"clip_high": -1.0}, r"clip_high is -1\.0"),
         ({"vf_coef": -1.0}, r"vf_coef is -1\.0"),
         ({"cliprange_value": 0.0}, r"cliprange_value is 0\.0"),
         ({"num_ppo_epochs": 0}, "num_ppo_epochs is 0"),
@@ -226,8 +226,8 @@ def test_the_reward_rises(tmp_path: Path) -> None:
         ({"num_generations": 0}, "num_generations is 0"),
         ({"value_function": "tree"}, "value_function is 'tree'"),
         ({"kl_in": "both"}, "kl_in is 'both'"),
-        ({"kl_in": "loss"}, "kl_in='loss' does nothing while beta is 0"),
-        ({"kl_in": "loss", "beta": 0.1, "kl_estimator": "k1"}, "gradient 0 in expectation"),
+        ({"kl_in": "loss"}, "kl_in='loss' does nothing while kl_weight is 0"),
+        ({"kl_in": "loss", "kl_weight": 0.1, "kl_estimator": "k1"}, "gradient 0 in expectation"),
         ({"dynamic_sampling_attempts": 1}, "PPO compares no groups"),
     ],
 )

@@ -73,6 +73,6 @@ def test_the_config_holds_the_table_of_the_source(tmp_path: Path) -> None:
     (args,) = HfArgumentParser(RAROArguments).parse_yaml_file(str(tmp_path / "raro.yaml"))
     defaults = RAROArguments(str(tmp_path), use_cpu=True)
     for each in (args, defaults):
-        assert (each.learning_rate, each.beta, each.num_generations, each.num_iterations) == (1e-6, 1e-3, 16, 1)
+        assert (each.learning_rate, each.kl_weight, each.num_generations, each.num_iterations) == (1e-6, 1e-3, 16, 1)
         assert (each.tau_pol, each.tau_crit, each.replay_capacity) == (0.6, 0.55, 10_000)
         assert each.lambda_pol == pytest.approx(1 / 9) and each.lambda_crit == pytest.approx(8 / 9)

@@ -10,7 +10,7 @@ SURROGATE = torch.tensor([[1.0, 2.0, torch.nan], [3.0, torch.nan, torch.nan], [4
 KL = torch.tensor([[0.1, 0.3, torch.nan], [0.5, torch.nan, torch.nan], [0.2, 0.2, 0.8]], dtype=torch.float64)
 MASK = torch.tensor([[True, True, False], [True, False, False], [True, True, True]])
 IS_CRITIC = torch.tensor([False, True, True])
-CONFIG = RaroConfig(lambda_pol=0.25, lambda_crit=0.75, beta=2.0)
+CONFIG = RaroConfig(lambda_pol=0.25, lambda_crit=0.75, kl_weight=2.0)
 
 
 @pytest.mark.parametrize(

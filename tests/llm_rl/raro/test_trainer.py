@@ -155,7 +155,7 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     model, kept = raro_model(torch.float64), KeepGradients()
     start, reference = copy.deepcopy(model), shifted(model)
     given = {"callbacks": [kept], "ref_model": reference}
-    run = trainer(tmp_path, model, beta=0.3, given=given, max_tokens_per_batch=256, **changes)
+    run = trainer(tmp_path, model, kl_weight=0.3, given=given, max_tokens_per_batch=256, **changes)
     args, passes, samples = run.args, keep_critiques(run), []
     original = run._policy_samples
     run._policy_samples = lambda s, *rest: (samples.extend(s), original(s, *rest))[1]  # type: ignore[method-assign]
@@ -194,7 +194,7 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
         reference,
         policy,
         critic,
-        weights=(args.lambda_pol, args.lambda_crit, args.beta),
+        weights=(args.lambda_pol, args.lambda_crit, args.kl_weight),
         loss_type=args.loss_type,
         longest=(args.max_completion_length, args.critic_length),
     )
@@ -213,7 +213,9 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path) -> None:
     runs = []
     for tokens in (90, 250, 100_000):
         kept = KeepGradients()
-        run = trainer(tmp_path, given={"callbacks": [kept]}, max_tokens_per_batch=tokens, beta=0.1, num_iterations=2)
+        run = trainer(
+            tmp_path, given={"callbacks": [kept]}, max_tokens_per_batch=tokens, kl_weight=0.1, num_iterations=2
+        )
         run.train()
         for batch in run._buffered_inputs:
             rows_, width = batch.prompt_ids.shape[0], batch.prompt_ids.shape[1] + batch.completion_ids.shape[1]
@@ -226,7 +228,7 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path) -> None:
 
 
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
-    settings = {"max_steps": 2, "beta": 0.1, "critic_generations": 2, "max_tokens_per_batch": 57}
+    settings = {"max_steps": 2, "kl_weight": 0.1, "critic_generations": 2, "max_tokens_per_batch": 57}
     done = run_in_two_processes(HELPERS / "one_of_several_raro.py", [tmp_path, json.dumps(settings)])
     assert done.returncode == 0, done.stderr[-4000:]
     for batch in ("separate", "mixed"):
@@ -268,7 +270,7 @@ def never(question: str, first: str, second: str, n: int) -> str:
 def test_pairs_without_a_label_are_judged_again_then_dropped(tmp_path: Path, on_unparsable: str, asked: int) -> None:
     before = raro_model()
     run = trainer(
-        tmp_path, copy.deepcopy(before), policy=same_answer, critic=never, on_unparsable=on_unparsable, beta=0.0
+        tmp_path, copy.deepcopy(before), policy=same_answer, critic=never, on_unparsable=on_unparsable, kl_weight=0.0
     )
     passes = keep_critiques(run)
     run.train()

@@ -114,7 +114,7 @@ def test_a_loss_at_the_clamp_says_so(tmp_path: Path, caplog: pytest.LogCaptureFi
     far = new_model()
     with torch.no_grad():
         far.lm_head.weight *= 100
-    run = trainer(tmp_path, beta=0.5, given={"ref_model": far}, kl_estimator="k2")
+    run = trainer(tmp_path, kl_weight=0.5, given={"ref_model": far}, kl_estimator="k2")
     with caplog.at_level(logging.WARNING):
         run.train()
     share = run.state.log_history[0]["kl_clamped_frac"]

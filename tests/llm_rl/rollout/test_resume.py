@@ -99,7 +99,7 @@ def test_a_run_does_not_go_on_with_other_rewards_or_rows(tmp_path: Path) -> None
     for settings, message in (
         ({"reward_funcs": length}, r"reward_functions is \['length'\], was \['small_ids'\]"),
         ({"data": other}, r"train_dataset is '\w+', was '\w+'"),
-        ({"epsilon": 0.3}, r"epsilon is 0.3, was 0.2"),
+        ({"clip_low": 0.3}, r"clip_low is 0.3, was 0.2"),
         ({"num_generations": 2}, r"num_generations is 2, was 4"),
     ):
         run = tiny_grpo.trainer(tmp_path, **{**SAVING, "max_steps": 3, "reward_funcs": small_ids, **settings})

@@ -127,7 +127,7 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str
             per_device_train_batch_size=size,
             gradient_accumulation_steps=accumulated,
             loss_type=loss_type,
-            beta=0.1,
+            kl_weight=0.1,
             max_grad_norm=0.0,
         )
         run.train()
@@ -140,7 +140,7 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str
 
 
 def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
-    common = {"max_grad_norm": 0.0, "beta": 0.1}
+    common = {"max_grad_norm": 0.0, "kl_weight": 0.1}
     settings = [{**common, "loss_type": name, "scale_rewards": "batch"} for name in LOSS_TYPES]
     settings.append({**common, "extensions": {"EntropyBonus": {"coef": 0.1}}})
     dealt = json.dumps(
@@ -202,7 +202,7 @@ def trained_adapters() -> Any:
 def test_the_reference_of_adapters_is_what_they_were_at_the_start(tmp_path: Path) -> None:
     adapted = trained_adapters()
     start = copy.deepcopy(adapted)
-    run = trainer(tmp_path, adapted, beta=0.2, max_steps=3, num_iterations=3)
+    run = trainer(tmp_path, adapted, kl_weight=0.2, max_steps=3, num_iterations=3)
     run.train()
     kls = [line["kl"] for line in run.state.log_history[:3]]
     assert kls[0] < 1e-9 and kls[2] > 1e-6
@@ -214,12 +214,12 @@ def test_the_reference_of_adapters_is_what_they_were_at_the_start(tmp_path: Path
     moved = {name for name in names if not torch.equal(adapted.state_dict()[name], start.state_dict()[name])}
     assert moved == names
     with pytest.raises(ValueError, match="adapter_reference='base' does nothing without adapters"):
-        trainer(tmp_path, beta=0.2, adapter_reference="base")
+        trainer(tmp_path, kl_weight=0.2, adapter_reference="base")
 
 
 def test_the_reference_of_adapters_is_the_model_without_them_if_asked_for(tmp_path: Path) -> None:
     adapted = trained_adapters()
-    run = trainer(tmp_path, adapted, beta=0.2, max_steps=2, adapter_reference="base")
+    run = trainer(tmp_path, adapted, kl_weight=0.2, max_steps=2, adapter_reference="base")
     assert run.reference is not None and run.reference.model is run.model
     run.train()
     (batch,) = run._roll_out(rows(2))
@@ -231,17 +231,17 @@ def test_the_reference_of_adapters_is_the_model_without_them_if_asked_for(tmp_pa
 
 
 def test_a_copy_is_the_reference_of_a_model_without_adapters(tmp_path: Path) -> None:
-    run = trainer(tmp_path, beta=0.2, max_steps=3)
+    run = trainer(tmp_path, kl_weight=0.2, max_steps=3)
     run.train()
     assert run.state.log_history[0]["kl"] < 1e-9 and run.state.log_history[2]["kl"] > 1e-6
-    other = trainer(tmp_path, beta=0.2, given={"ref_model": new_model(seed=5)})
+    other = trainer(tmp_path, kl_weight=0.2, given={"ref_model": new_model(seed=5)})
     other.train()
     assert other.state.log_history[0]["kl"] > 0.1
 
 
 def test_kl_in_the_reward(tmp_path: Path) -> None:
     given = {"ref_model": new_model(seed=5), "engine": FixedEngine()}
-    run = trainer(tmp_path, beta=0.1, kl_in="reward", kl_estimator="k1", given=given)
+    run = trainer(tmp_path, kl_weight=0.1, kl_in="reward", kl_estimator="k1", given=given)
     (batch,) = run._roll_out(distinct_rows(2))
     assert batch.old_per_token_logps is not None and batch.ref_per_token_logps is not None
     for row in range(8):
@@ -351,7 +351,7 @@ def test_what_is_not_supported_raises(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             trainer(tmp_path, data=data).train()
-    with pytest.raises(ValueError, match="ref_model is given but beta is 0"):
+    with pytest.raises(ValueError, match="ref_model is given but kl_weight is 0"):
         trainer(tmp_path, given={"ref_model": new_model()})
     with pytest.raises(RuntimeError, match="not the expected 2"):
         trainer(tmp_path, expected_processes=2)

@@ -70,7 +70,7 @@ def text(sample: Sample) -> str:
 
 def test_a_divergence_in_the_reward_is_that_of_the_whole_conversation(tmp_path: Path) -> None:
     given = {"engine": FixedEngine(), "next_turn": go_on, "ref_model": new_model(seed=5)}
-    changes = {"beta": 0.1, "kl_in": "reward", "kl_estimator": "k1"}
+    changes = {"kl_weight": 0.1, "kl_in": "reward", "kl_estimator": "k1"}
     run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=all_turns, given=given, **SETTINGS, **changes)
     samples = keep_samples(run)
     (batch,) = run._roll_out(distinct_rows(2))

@@ -57,7 +57,7 @@ def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     common: dict[str, Any] = {"max_grad_norm": 0.0, "learning_rate": 2e-3}
     settings: list[dict[str, Any]] = [
         {**common, "kind": "grpo", "loss_type": "grpo"},
-        {**common, "kind": "grpo", "loss_type": "dapo", "episode_as": "turns", "beta": 0.1},
+        {**common, "kind": "grpo", "loss_type": "dapo", "episode_as": "turns", "kl_weight": 0.1},
         {**common, "kind": "grpo", "loss_type": "dr_grpo", "scale_rewards": "batch"},
         {**common, "kind": "ppo", "num_ppo_epochs": 2, "max_steps": 2, "gamma": 0.9},
     ]

@@ -37,7 +37,7 @@ def grpo(folder: Path, model: Any, **changes: Any) -> tuple[GRPOTrainer, KeepGra
     kept = KeepGradients()
     chosen = {**SETTINGS, "num_generations": 4, "per_device_train_batch_size": 4, **changes}
     args = GRPOArguments(**settings(folder, **chosen))
-    reference = {"ref_model": chat_model(seed=5)} if "beta" in changes else {}
+    reference = {"ref_model": chat_model(seed=5)} if "kl_weight" in changes else {}
     run = GRPOTrainer(
         model,
         None,
@@ -65,7 +65,7 @@ def check(start: Any, loss: Tensor, gradients: dict[str, Tensor], prefix: str = 
     "changes",
     [
         {},
-        {"loss_type": "dapo", "beta": 0.3, "padding_free": True},
+        {"loss_type": "dapo", "kl_weight": 0.3, "padding_free": True},
         {"loss_type": "dapo", "episode_as": "turns"},
         {"loss_type": "dr_grpo"},
     ],
@@ -84,9 +84,9 @@ def test_grpo_trains_on_what_was_sampled_and_reads_the_results(tmp_path: Path, c
         for turn in turns_of(sample):
             for logp, ref in zip(token_logps(start, turn, 1.0), token_logps(reference, turn, 1.0), strict=True):
                 value = advantage * (logp - logp.detach()).exp()
-                if run.args.beta:
+                if run.args.kl_weight:
                     gap = ref.detach() - logp
-                    value = value - run.args.beta * (gap.exp() - gap - 1)
+                    value = value - run.args.kl_weight * (gap.exp() - gap - 1)
                 loss = loss - weight * value
     check(start, loss, kept.steps[0])
     line = run.state.log_history[0]

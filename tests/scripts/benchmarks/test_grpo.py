@@ -42,17 +42,17 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def both(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
-    setting = Setting(str(folder), beta=0.05, max_completion_length=8)
+    setting = Setting(str(folder), kl_weight=0.05, max_completion_length=8)
     ours, trl = (make_trainer(side, setting, tmp_path_factory.mktemp(side), 1, []) for side in SIDES)
     for side in (ours, trl):
         side.model.double()  # in float32 the processor's rounding reaches 3e-7, as much as is to be seen
     yield ours, trl
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.05])
+@pytest.mark.parametrize("kl_weight", [0.0, 0.05])
 @pytest.mark.parametrize("loss_type", ["grpo", "bnpo", "dr_grpo", "dapo"])
-def test_the_loss_and_its_gradient_are_those_of_trl(both: tuple[Any, Any], loss_type: str, beta: float) -> None:
-    found = compare(*both, make_tensors(both[0].model), loss_type, beta)
+def test_the_loss_and_its_gradient_are_those_of_trl(both: tuple[Any, Any], loss_type: str, kl_weight: float) -> None:
+    found = compare(*both, make_tensors(both[0].model), loss_type, kl_weight)
     assert found.ours == pytest.approx(found.trl, abs=2e-7) and abs(found.trl) > 1e-3
     assert found.gradient_error < 1e-5 and found.cosine == pytest.approx(1, abs=1e-6)
     assert both[0].metrics.compute()["clip_frac"] > 0.2
@@ -88,7 +88,7 @@ def test_our_side_runs_step_by_step_with_completions_of_one_length(
 ) -> None:
     answers = io.StringIO()
     clock = StepByStep(answers)
-    setting = Setting(str(folder), trainer=name, beta=0.1, accumulation=2, max_completion_length=5)
+    setting = Setting(str(folder), trainer=name, kl_weight=0.1, accumulation=2, max_completion_length=5)
     trainer = make_trainer("ours", setting, tmp_path, 2, [clock])
     assert type(trainer).__name__ == f"{name.upper()}Trainer" and trainer.scorer.share_prompts
     clock.watch(trainer, "_generate_completions", "generation")
@@ -151,7 +151,7 @@ def test_an_unknown_trainer_is_refused_and_losses_are_those_of_grpo(
 @pytest.mark.slow
 def test_the_script_writes_its_tables(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
-    words = "--model tiny --rounds 1 --max_completion_length 4 --beta 0.1".split()
+    words = "--model tiny --rounds 1 --max_completion_length 4 --kl_weight 0.1".split()
     done = run_script(SCRIPT, [*words, "--output_dir", tmp_path], env=ENVIRONMENT, fresh=True)
     assert done.returncode == 0, done.stderr[-3000:]
     cost = pd.read_csv(tmp_path / "cost.csv", index_col="what")

@@ -20,10 +20,11 @@ STUDY = ROOT / "data" / "study" / "several_answers"
 
 
 def test_the_page_holds_the_tables_of_its_results() -> None:
-    page = PAGE.read_text(encoding="utf-8")
+    page, kept = PAGE.read_text(encoding="utf-8"), (STUDY / "tables.md").read_text(encoding="utf-8")
     shown = [*tables(outcomes_in(STUDY)).items(), *decoder_tables(Records(STUDY)), *sections(STUDY)]
     for title, table in shown:
-        assert f"## {title}\n\n{table}" in page
+        assert f"## {title}\n\n{table}" in kept
+    assert f"## {SHOWN}\n\n{dict(shown)[SHOWN]}" in page and few_answers(Records(STUDY)) in page
 
 
 @pytest.mark.slow
@@ -41,7 +42,7 @@ def test_ceilings_of_4x4_are_the_mean_over_clues_of_the_exact_ones() -> None:
 
 
 def test_ceilings_are_those_of_their_page() -> None:
-    page = (ROOT / "docs" / "ceilings.md").read_text(encoding="utf-8")
+    page = (ROOT / "data" / "study" / "ceilings" / "tables.md").read_text(encoding="utf-8")
     table = page[page.index("## 6×6, 1–8 clues") :].split("\n## ")[0]
     for order, name in (("margin", "free"), ("margin, no peers", "no peers")):
         (row,) = (line for line in table.splitlines() if line.startswith(f"| {order} | most probable |"))
@@ -69,8 +70,10 @@ def test_commands_say_what_was_run() -> None:
 @pytest.mark.slow
 def test_the_page_is_made_again_byte_by_byte(tmp_path: Path) -> None:
     script = ROOT / "scripts" / "several_answers" / "study.py"
-    done = run_script(script, ["--study", STUDY, "--page", tmp_path / "docs" / "page.md"], timeout=300)
+    words = ["--study", STUDY, "--page", tmp_path / "docs" / "page.md", "--tables", tmp_path / "tables.md"]
+    done = run_script(script, words, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "tables.md").read_text(encoding="utf-8") == (STUDY / "tables.md").read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "page.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "images" / "several_answers.png").stat().st_size
 

@@ -244,7 +244,7 @@ def test_our_trainers_pass(tmp_path: Path, name: str) -> None:
 @pytest.mark.long
 @pytest.mark.skipif(find_spec("trl") is None, reason="trl is not installed; pip install 'sudoku-dllm[trl]'")
 def test_trl_samples_anew_in_mid_buffer(tmp_path: Path) -> None:
-    """A buffer serves the steps 1–4, 5–8 and so on; what docs/kill_test.md says of TRL is still so."""
+    """A buffer serves the steps 1–4, 5–8 and so on; what docs/reliability.md says of TRL is still so."""
     report = trained("trl", tmp_path)
     assert not report.passed and report.comparison is not None
     first = report.comparison.first

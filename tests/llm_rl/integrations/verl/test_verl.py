@@ -15,7 +15,7 @@ from llm_rl.raro import Pair, PolicyRows, Prompts, RaroConfig, joint_loss, role_
 from tests.helpers.drawn import first_seed
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
 
-pytest.importorskip("verl", reason="verl is not installed, see docs/verl.md")
+pytest.importorskip("verl", reason="verl is not installed, see docs/raro.md")
 
 from verl import DataProto
 from verl.trainer.ppo.core_algos import get_policy_loss_fn
