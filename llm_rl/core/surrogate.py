@@ -14,7 +14,7 @@ from llm_rl.core._checks import check_positive, check_same_shape, promote
 MAX_LOG_RATIO = 20.0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ClipConfig:
     """How far the ratio of policies may move from 1 before its gradient ends; arguments of trainers inherit it.
 
