@@ -93,12 +93,6 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                 f"f_weight={self.f_weight}: these terms need the ratios of decisions in other mini-batches, which "
                 "are unknown; leave it at 1, or both weights at 0"
             )
-        rl_rate, sft_rate = self.rates
-        if self.objective == "closed" and self.f_form == "log" and self.policy_weight > 0 and rl_rate != sft_rate:
-            raise ValueError(
-                f"objective='closed' with f_form='log' is one term, which takes one learning rate, not {rl_rate} and "
-                f"{sft_rate}; set policy_weight instead"
-            )
         if self.torch_compile:
             raise ValueError(
                 "torch_compile compiles the model again for every number of states in a pass; leave it out"

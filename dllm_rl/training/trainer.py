@@ -15,7 +15,6 @@ from dllm_rl.decoding.noise import puzzle_noise
 from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.task import UnmaskBatch, UnmaskTask
-from dllm_rl.terms.values import VALUE_DECAY, CellValues, totals_by_masked
 from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.two_rates import TwoRateOptimizer
 from dllm_rl.training.update import MiniBatch, UpdateResult, objective_pass
@@ -71,8 +70,6 @@ class UnmaskTrainer(BufferedTrainer):
         self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
         self.policy = args.policy_config()
         self.objective = args.objective_config()
-        length = start.responses.shape[1]
-        self.values = CellValues(VALUE_DECAY, length) if self.objective.needs_values else None
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `transformers.Trainer` does, starting with a fresh roll-out."""
@@ -137,12 +134,10 @@ class UnmaskTrainer(BufferedTrainer):
             config=self.objective,
             max_tokens=self.args.max_tokens_per_pass,
             max_masked=self.args.max_masked_per_pass,
-            values=self.values,
             generator=self._generator(self.state.global_step, slot),
             mini_batch=self._mini_batch(slot),
         )
         self._record_update(current, result, self._is_fresh)
-        self._update_values()
         return torch.tensor(-result.objective, device=self.args.device) / self.current_gradient_accumulation_steps
 
     def failed_rollout(self) -> Rollout | None:
@@ -165,15 +160,6 @@ class UnmaskTrainer(BufferedTrainer):
         key = (self.args.seed, step, number, 0, of)  # one number more than those of `puzzle_noise`
         return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
 
-    def _update_values(self) -> None:
-        """Take the roll-outs into the values, once, after the last update on them."""
-        last = (self.state.global_step + 1) % self.args.steps_per_rollout == 0
-        if self.values is None or not last or not self.accelerator.sync_gradients:
-            return
-        size = len(self.values.values)
-        totals = [totals_by_masked(record, self.objective.gamma, size) for record in self._buffered_inputs]
-        self.values.update(self.accelerator.reduce(torch.stack(totals).sum(0), "sum"))
-
     def _two_rates(self) -> TwoRateOptimizer | None:
         optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
         return optimizer if isinstance(optimizer, TwoRateOptimizer) else None
@@ -183,13 +169,6 @@ class UnmaskTrainer(BufferedTrainer):
         if optimizer := self._two_rates():
             optimizer.second_gradients = mean_over_processes(optimizer.second_gradients, optimizer.parameters)
 
-    def progress(self) -> dict[str, Any]:
-        """Adds the values."""
-        return {
-            **super().progress(),
-            "values": None if self.values is None else self.values.state_dict(),
-        }
-
     def load_progress(self, progress: dict[str, Any]) -> None:
         """Continue from what `progress` returned.
 
@@ -198,8 +177,6 @@ class UnmaskTrainer(BufferedTrainer):
                 roll-out of another shape.
         """
         super().load_progress(progress)
-        if self.values is not None and (saved := progress.get("values")):  # a sampled first term has none
-            self.values.load_state_dict(saved)
         # Mini-batches and cosines count optimizer steps from the run's start: the new shape must fit there too.
         self.check_buffer(self.state.global_step % self.args.steps_per_rollout != 0)
 
@@ -208,15 +185,15 @@ class UnmaskTrainer(BufferedTrainer):
         optimizer = self._two_rates()
         return [*super().gradients(model), *(optimizer.second_gradients if optimizer else [])]
 
-    def _backward(self, rl: Tensor, sft: Tensor) -> None:
+    def _backward(self, policy: Tensor, others: Tensor) -> None:
         scale = -1.0 / self.current_gradient_accumulation_steps
         if optimizer := self._two_rates():
-            if sft.requires_grad:
-                optimizer.add_second(scale * sft, retain_graph=True)
-            if rl.requires_grad:
-                self.accelerator.backward(scale * rl)
+            if others.requires_grad:
+                optimizer.add_second(scale * others, retain_graph=True)
+            if policy.requires_grad:
+                self.accelerator.backward(scale * policy)
         else:
-            self.accelerator.backward(scale * (rl + sft))
+            self.accelerator.backward(scale * (policy + others))
 
     def _how(self) -> Decoding:
         """How roll-outs are decoded now."""

@@ -20,7 +20,6 @@ from dllm_rl.policy import action_logprobs, score_states
 from dllm_rl.terms.expected_reward import incoming_ratio
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import ScoredStates, VisitedStates
-from dllm_rl.terms.values import Values
 from llm_rl.core.aggregate import loss_weights
 from llm_rl.core.surrogate import importance_ratio
 
@@ -77,7 +76,6 @@ def objective_pass(
     config: ObjectiveConfig,
     max_tokens: int = 65536,
     max_masked: int | None = None,
-    values: Values | None = None,
     generator: torch.Generator | None = None,
     mini_batch: MiniBatch | None = None,
 ) -> UpdateResult:
@@ -92,15 +90,14 @@ def objective_pass(
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
             is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
-        values: What states that follow are worth, needed with `objective="closed"` and an `policy_weight` alone.
         generator: Source of randomness of `state_fraction` and of judged decisions; None is torch's global one. Ratios
             of decisions whose state is not drawn count as 1, as they are on a fresh roll-out alone.
         mini_batch: The part of the states to take, whose mean stands for that of all; None takes all.
 
     Raises:
-        ValueError: A budget does not hold one state, or the values are missing.
+        ValueError: A budget does not hold one state.
     """
-    terms = config.terms(values, generator)
+    terms = config.terms(generator)
     valued = [(term, term.over(rollout)) for term in terms]
     totals = dict.fromkeys((term.name for term in terms), 0.0)
     shares: dict[str, tuple[float, float]] = {}

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from llm_rl.core._checks import check_choice, check_mask, check_positive, check_rank, check_same_shape, promote
+from llm_rl.core._checks import check_choice, check_mask, check_positive, check_rank, promote
 
 Baseline = Literal["mean", "leave_one_out"]
 Scale = Literal["std", "none"]
@@ -106,29 +106,6 @@ def group_statistics(values: Tensor, mask: Tensor | None = None) -> GroupStatist
     deviation = (offset - mean_offset).masked_fill(~mask, 0.0)
     std = (deviation.square().sum(dim=1, keepdim=True) / divisor).sqrt()
     return GroupStatistics(mean=origin + mean_offset, std=std, size=size)
-
-
-def ema_update(values: Tensor, means: Tensor, decay: float) -> Tensor:
-    """One step of an exponential moving average, v ← decay · v + (1 − decay) · mean, entry by entry.
-
-    Args:
-        values: Any shape, the averages so far; NaN where there is none yet.
-        means: The new means, same shape; NaN where there is nothing new.
-        decay: Weight of the value before, in [0, 1).
-
-    Returns:
-        The new averages, of the shape and dtype of `values`: the mean itself where there was no average, the old
-        average where there is nothing new.
-
-    Raises:
-        ValueError: The shapes differ, or `decay` is outside [0, 1).
-    """
-    check_same_shape("values", values, "means", means)
-    if not 0 <= decay < 1:
-        raise ValueError(f"decay is {decay!r}; it must lie in [0, 1), and at 1 an average would never move")
-    means = means.to(values.dtype)
-    moved = torch.where(values.isnan(), means, decay * values + (1 - decay) * means)
-    return torch.where(means.isnan(), values, moved)
 
 
 def groups_without_spread(returns: Tensor, *, mask: Tensor | None = None, min_std: float = 1e-6) -> Tensor:

@@ -189,7 +189,7 @@ def training_of(setting: Setting, *, puzzles: int, seed: int) -> Works:
         objective_pass,
         model,
         record,
-        lambda rl, sft: (-(rl + sft)).backward(),
+        lambda one, other: (-(one + other)).backward(),
         config=ObjectiveConfig(),
         max_masked=512,
         max_tokens=8192,
@@ -292,8 +292,8 @@ def page_of(fits: list[dict[str, Any]], args: Arguments) -> str:
     lines = [
         "# How cost grows",
         "",
-        "Made by `python -m scripts.benchmarks.growth --page data/study/growth/tables.md`; do not edit. One thing at a time is "
-        "changed, all else stays at its middle value: a 6×6 puzzle with half of the cells given, eight "
+        "Made by `python -m scripts.benchmarks.growth --page data/study/growth/tables.md`; do not edit. One thing at a "
+        "time is changed, all else stays at its middle value: a 6×6 puzzle with half of the cells given, eight "
         "trajectories, errors corrected so that none ends early, a random LLaDA of four blocks of width 64, a "
         "vocabulary of 64. Boards are 9×9, in steps of random legal play. An exponent of 1 is linear growth, fitted to "
         "the upper half of the points; memory is the exact peak of live tensors, for the update beyond weights and "

@@ -92,5 +92,5 @@ report(
     "update on a roll-out",
     "states",
     int(record.live.sum()),
-    lambda: objective_pass(model, record, lambda rl, sft: (-(rl + sft)).backward(), config=ObjectiveConfig()),
+    lambda: objective_pass(model, record, lambda one, other: (-(one + other)).backward(), config=ObjectiveConfig()),
 )

@@ -148,7 +148,11 @@ def works(folder: str, args: Arguments) -> Iterator[tuple[str, nn.Module, Callab
         yield f"roll-out, {step}", model, partial(seeded, play, args.seed), shape
         record = seeded(play, args.seed)
         update = partial(
-            objective_pass, model, record, lambda rl, sft: (-(rl + sft)).backward(), config=ObjectiveConfig()
+            objective_pass,
+            model,
+            record,
+            lambda one, other: (-(one + other)).backward(),
+            config=ObjectiveConfig(),
         )
         yield f"update, {step}", model, update, shape
 

@@ -167,8 +167,8 @@ def max_masked(vocabulary: int) -> int:
 def contenders(model: PreTrainedModel, record: Rollout) -> dict[str, Callable[[], object]]:
     """Name → a call that adds the gradient of J to the model's parameters."""
 
-    def backward(policy: Tensor, f: Tensor) -> None:
-        (policy + f).backward()
+    def backward(first: Tensor, second: Tensor) -> None:
+        (first + second).backward()
 
     alone, everywhere = unshared(record), LogitsEverywhere(model)
     naive = partial(naive_pass, model, record, backward, config=objective)
@@ -212,7 +212,7 @@ for case in args.cases:
         scored = objective_pass(
             model,
             record,
-            lambda policy, f: None,
+            lambda first, second: None,
             config=objective,
             max_tokens=args.max_tokens,
             max_masked=max_masked(model.config.vocab_size),
@@ -250,8 +250,8 @@ print(time_table.T.to_string(float_format=lambda value: f"{value:,.3g}" if value
 def peaks(model: PreTrainedModel, record: Rollout) -> dict[str, float]:
     """Peak memory in MiB of one update, by contender, and what the roll-out itself holds."""
 
-    def backward(policy: Tensor, f: Tensor) -> None:
-        (policy + f).backward()
+    def backward(first: Tensor, second: Tensor) -> None:
+        (first + second).backward()
 
     naive = partial(naive_pass, model, record, backward, config=objective)
     lean = partial(

@@ -22,9 +22,9 @@ HEADER = """# Several right answers: what a reward wins, and what a label
 Made by `python -m scripts.several_answers.study`; do not edit.
 
 A board with few clues has many completions, and each is right. A model that matches them has the right marginals, and
-yet the cells that one pass fills clash, as none sees the others: [their ceiling](../data/study/ceilings/tables.md) counts what is left. More
-random grids cannot mend that. Three things can: a label that settles on one completion of each board, where somebody
-has one; a rule of the game at decoding, never to fill two peers in one pass; or a reward.
+yet the cells that one pass fills clash, as none sees the others: [the ceilings](../data/study/ceilings/tables.md) count
+what is left. More random grids cannot mend that. Three things can: a label that settles on one completion of each
+board, where somebody has one; a rule of the game at decoding, never to fill two peers in one pass; or a reward.
 
 - **A label that is a rule wins at four cells a pass and more.** The least completion, read as a number, can be worked
   out from left to right, and a model that learns it completes 68 % at four cells and 43 % at nine; the solver's first

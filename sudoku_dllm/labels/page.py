@@ -66,8 +66,8 @@ def _tables(outcomes: Outcomes, name: str) -> list[Table]:
     head = ["arm", *(f"{k} token{'s' * (k > 1)} a step" for k in steps), "greedy_definite"]
     note = (
         f"Per cent of {len(outcomes.setting.tests[name]):,} puzzles, ± 95 % over puzzles and, with several seeds, over "
-        f"seeds; decoded by {how}. greedy_definite is the share of states whose surest cell is definite; in random order "
-        f"it is {100 * outcomes.floors[name]:.1f}."
+        f"seeds; decoded by {how}. greedy_definite is the share of states whose surest cell is definite; in random "
+        f"order it is {100 * outcomes.floors[name]:.1f}."
     )
     tables = [Table(f"{name}: solved", head, solved, note)]
     if outcomes.others:

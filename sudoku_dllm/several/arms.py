@@ -19,7 +19,6 @@ from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.judged_decisions import JudgedDecisions
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
-from dllm_rl.terms.values import Values
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.arguments import part_of
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget
@@ -68,7 +67,7 @@ class ObjectiveInPart(ObjectiveConfig):
 
     part: str = "positions"
 
-    def terms(self, values: Values | None = None, generator: torch.Generator | None = None) -> list[Term]:
+    def terms(self, generator: torch.Generator | None = None) -> list[Term]:
         """The one term; see `ObjectiveConfig.terms`."""
         term = JudgedInPart(self, generator, lam=self.lam)
         term.part = self.part

@@ -272,7 +272,7 @@ def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
 
 
 def ceiling_of(script: ScriptArguments, way: str) -> dict[int, float] | None:
-    """What a model with the marginals of random grids completes (data/study/ceilings/tables.md); None for boards without figures."""
+    """What a model of random grids completes (data/study/ceilings/tables.md); None for boards without figures."""
     return CEILINGS.get((script.size, *script.clues), {}).get(way)  # type: ignore[arg-type]
 
 

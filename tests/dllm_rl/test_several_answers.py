@@ -116,7 +116,7 @@ def gradients(latin: ModuleType, problems: UnmaskBatch) -> list[Tensor]:
     record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
     config = ObjectiveConfig(judged_weight=1.0, policy_weight=0.0, f_weight=0.0, reduction="mean")
     generator = torch.Generator().manual_seed(1)
-    objective_pass(model, record, lambda rl, sft: (rl + sft).backward(), config=config, generator=generator)
+    objective_pass(model, record, lambda one, other: (one + other).backward(), config=config, generator=generator)
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 

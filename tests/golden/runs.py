@@ -93,7 +93,6 @@ RUNS: dict[str, Callable[[Path], Any]] = {
         state_fraction=0.7,
         ce_weight=0.5,
     ),
-    "unmask_closed": lambda folder: _unmask(folder, objective="closed", num_iterations=2),
     "sft": _sft,
     "grpo": lambda folder: tiny_grpo.trainer(folder, _causal(), kl_weight=0.1, num_iterations=2, **STEPS),
     "grpo_chord": lambda folder: tiny_grpo.trainer(

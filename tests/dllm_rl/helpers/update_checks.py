@@ -34,8 +34,8 @@ def run(
     """The pass and the gradient of weights[0]·J_1 + weights[1]·(J_2 and further terms)."""
     model.zero_grad()
 
-    def backward(rl: Tensor, sft: Tensor) -> None:
-        (weights[0] * rl + weights[1] * sft).backward()
+    def backward(first: Tensor, second: Tensor) -> None:
+        (weights[0] * first + weights[1] * second).backward()
 
     result = objective_pass(
         model, record, backward, config=config, max_tokens=max_tokens, max_masked=max_masked, **options

@@ -59,7 +59,7 @@ def test_gradients_are_those_of_the_native_model(model: LladaForMaskedLM, batch:
         objective_pass(
             policy_model,
             record,
-            lambda rl, sft: (rl + sft).backward(),
+            lambda one, other: (one + other).backward(),
             config=ObjectiveConfig(),
         )
         found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])

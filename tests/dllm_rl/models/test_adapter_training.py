@@ -153,7 +153,7 @@ def test_judged_decisions_of_a_wrapped_model_are_those_of_its_own_logits(
     record = rollout(wrapped, problems, how, generator=torch.Generator().manual_seed(0))
     config = ObjectiveConfig(policy_weight=0.0, f_weight=0.0, judged_weight=1.0, judged_draws=256)
     generator = torch.Generator().manual_seed(1)
-    objective_pass(wrapped, record, lambda rl, sft: (rl + sft).backward(), config=config, generator=generator)
+    objective_pass(wrapped, record, lambda one, other: (one + other).backward(), config=config, generator=generator)
     found = [weight.grad.clone() for weight in plain.parameters()]
 
     plain.zero_grad()

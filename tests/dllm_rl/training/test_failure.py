@@ -30,8 +30,8 @@ def test_a_failed_update_can_be_looked_into(tmp_path: Path) -> None:
             raise FloatingPointError
 
 
-def _backward(rl: torch.Tensor, sft: torch.Tensor) -> None:
-    (-(rl + sft)).backward()
+def _backward(first: torch.Tensor, second: torch.Tensor) -> None:
+    (-(first + second)).backward()
 
 
 def test_a_failed_roll_out_leaves_its_puzzles(tmp_path: Path) -> None:

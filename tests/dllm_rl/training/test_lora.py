@@ -157,7 +157,7 @@ def gradients(model: PeftModel) -> dict[str, Tensor]:
         model, batch, Decoding("policy", policy=policy, on_error="end"), num_generations=4, generator=generator
     )
     model.train()
-    objective_pass(model, record, lambda rl, sft: (rl + sft).backward(), config=ObjectiveConfig(), max_tokens=800)
+    objective_pass(model, record, lambda one, other: (one + other).backward(), config=ObjectiveConfig(), max_tokens=800)
     return {name: parameter.grad for name, parameter in trained(model).items() if parameter.grad is not None}
 
 
@@ -173,7 +173,7 @@ def test_judged_decisions_reach_adapters_by_the_chain_rule(tmp_path: Path) -> No
     for each in (model, whole):
         generator = torch.Generator().manual_seed(1)
         config = ObjectiveConfig(judged_draws=8, **weights)
-        objective_pass(each, record, lambda rl, sft: (rl + sft).backward(), config=config, generator=generator)
+        objective_pass(each, record, lambda one, other: (one + other).backward(), config=config, generator=generator)
     for name, matrix in whole.named_parameters():
         if (layer := "base_model.model." + name.removesuffix(".weight")) + ".lora_A.default.weight" in trained(model):
             factors = [trained(model)[f"{layer}.lora_{factor}.default.weight"] for factor in "AB"]

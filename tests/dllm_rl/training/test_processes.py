@@ -31,7 +31,7 @@ DEALT = {**COMMON, "per_device_train_batch_size": 2, "gradient_accumulation_step
 CHANGES = [
     {"max_grad_norm": 0.0, "num_iterations": 2, "advantage_baseline": "leave_one_out"},
     {"rl_learning_rate": 3e-3, "sft_learning_rate": 1e-3, "max_grad_norm": 0.05},
-    {"objective": "closed", "advantage_scale": "std", "f_form": "log", "num_iterations": 2, "num_generations": 1},
+    {"policy_weight": 0.0, "f_form": "log", "num_iterations": 2, "num_generations": 1},
 ]
 JUDGED = {
     **COMMON,

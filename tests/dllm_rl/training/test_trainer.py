@@ -233,15 +233,15 @@ def test_accumulated_gradient_is_the_mean_over_both_rollouts(tmp_path, rollouts,
             objective_pass(
                 model,
                 record,
-                lambda rl, sft: (-0.5 * choose(rl, sft)).backward(),
+                lambda first, second: (-0.5 * choose(first, second)).backward(),
                 config=run.objective,
             )
         return [param.grad for param in model.parameters()]
 
-    first = reference((lambda rl, sft: rl) if rates else (lambda rl, sft: rl + sft))
+    first = reference((lambda first, second: first) if rates else (lambda first, second: first + second))
     torch.testing.assert_close(gradients.first[0], first, atol=1e-9, rtol=1e-9)
     if rates:
-        torch.testing.assert_close(gradients.second[0], reference(lambda rl, sft: sft), atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(gradients.second[0], reference(lambda first, second: second), atol=1e-9, rtol=1e-9)
     objective = run.state.log_history[0]
     assert objective["loss"] == pytest.approx(-objective["objective_policy"] - objective["objective_f"], abs=1e-5)
 

@@ -117,7 +117,7 @@ def test_cross_entropy_alone_learns_the_answers_on_its_own_states(tmp_path, roll
     absent = ("objective_policy", "objective_f", "clip_frac", "masked_frac")
     assert not any(logged(run, name) for name in absent)  # what has no weight is neither computed nor logged
     before, after = (
-        objective_pass(model, rollouts[0], lambda rl, sft: None, config=run.objective).terms["ce"]
+        objective_pass(model, rollouts[0], lambda first, second: None, config=run.objective).terms["ce"]
         for model in (warm_model(), run.model)
     )
     assert before == pytest.approx(logged(run, "objective_ce")[0], abs=1e-5)

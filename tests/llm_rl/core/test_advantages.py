@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from llm_rl.core import (
     discounted_return_to_go,
-    ema_update,
     group_relative_advantage,
     group_statistics,
     groups_without_spread,
@@ -114,24 +113,6 @@ def test_std_eps_and_no_scale_by_hand() -> None:
     returns = torch.tensor([[1.0, 3.0]])
     assert group_relative_advantage(returns, std_eps=1.0).tolist() == [[-0.5, 0.5]]
     assert group_relative_advantage(returns, scale="none").tolist() == [[-1.0, 1.0]]
-
-
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=6), st.floats(0, 0.99))
-def test_ema_update_is_the_weighted_sum_of_all_means(means: list[float], decay: float) -> None:
-    value = torch.tensor([math.nan], dtype=torch.float64)
-    for mean in means:
-        value = ema_update(value, torch.tensor([mean], dtype=torch.float64), decay)
-    weights = [(1 - decay if index else 1.0) * decay ** (len(means) - 1 - index) for index in range(len(means))]
-    assert value.item() == pytest.approx(sum(w * m for w, m in zip(weights, means, strict=True)), abs=1e-9)
-    assert ema_update(value, torch.tensor([math.nan]), decay).item() == value.item()
-
-
-@pytest.mark.parametrize("decay", [-0.1, 1.0, math.nan])
-def test_bad_ema_arguments(decay: float) -> None:
-    with pytest.raises(ValueError, match="decay"):
-        ema_update(torch.zeros(1), torch.zeros(1), decay)
-    with pytest.raises(ValueError, match="means"):
-        ema_update(torch.zeros(1), torch.zeros(2), 0.5)
 
 
 def test_leave_one_out_by_hand() -> None:

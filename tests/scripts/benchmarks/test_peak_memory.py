@@ -84,8 +84,8 @@ def peaks(record: Rollout) -> tuple[int, int]:
     length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
     lean = {"max_tokens": 4 * length, "max_masked": 12}
 
-    def backward(rl: Tensor, sft: Tensor) -> None:
-        (rl + sft).backward()
+    def backward(first: Tensor, second: Tensor) -> None:
+        (first + second).backward()
 
     return (
         peak_of_update(model, lambda: naive_pass(model, record, backward, config=CONFIG)),

@@ -72,7 +72,7 @@ def played(num_generations: int, tokens_per_step: int = 1) -> tuple[PreTrainedMo
 
     record = in_float64(drawn(first_seed(suits, seed=3)))
     assert batch.prompt_mask is not None and len(record.decisions.unique()) > 1
-    scored = objective_pass(model.double(), record, lambda policy, f: None, config=ObjectiveConfig())
+    scored = objective_pass(model.double(), record, lambda first, second: None, config=ObjectiveConfig())
     return model, replace(record, old_logprobs=scored.logprobs)
 
 
@@ -80,8 +80,8 @@ def gradient(model: nn.Module, work: Callable[[Backward], object], weights: tupl
     """Gradient of weights[0]·J_1 + weights[1]·J_2 as one vector."""
     model.zero_grad()
 
-    def backward(policy: Tensor, f: Tensor) -> None:
-        (weights[0] * policy + weights[1] * f).backward()
+    def backward(first: Tensor, second: Tensor) -> None:
+        (weights[0] * first + weights[1] * second).backward()
 
     work(backward)
     return torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None])
@@ -106,12 +106,12 @@ def test_the_naive_gradient_is_the_lean_one(
     model, record = played(num_generations, tokens_per_step)
     assert bool((~record.live).any()) and bool(record.errors.any())
     common = {"config": config}
-    result = objective_pass(model, record, lambda policy, f: None, **common)
+    result = objective_pass(model, record, lambda first, second: None, **common)
     while update and largest_change(result, record) < 0.25:  # ratios beyond 1.2 or below 0.8
         ascent = gradient(model, lambda backward: objective_pass(model, record, backward, **common), (1.0, 1.0))
         vector = nn.utils.parameters_to_vector(model.parameters())
         nn.utils.vector_to_parameters(vector + 0.05 * ascent / ascent.norm(), model.parameters())
-        result = objective_pass(model, record, lambda policy, f: None, **common)
+        result = objective_pass(model, record, lambda first, second: None, **common)
     for weights in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)):
         expected = gradient(
             model, lambda backward: objective_pass(model, record, backward, **common, max_masked=50), weights

@@ -7,8 +7,10 @@ import pytest
 
 from scripts.several_answers.decoders import tables as decoder_tables
 from scripts.several_answers.further import command_of, sections
+from scripts.several_answers.no_answers import table as few_answers
 from scripts.several_answers.outcome_tables import interval, outcomes_in, tables
 from scripts.several_answers.rows import exact_rows
+from scripts.several_answers.study import SHOWN
 from sudoku_dllm.several.report import CEILINGS
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.statistics import Estimate
