@@ -74,33 +74,17 @@ class PuzzleBatch(UnmaskBatch):
         """
         check_tail(tail, tail_id)
         rule_index(rule)
-        if not puzzles:
-            raise ValueError("cannot build a batch of no puzzles")
-        first = puzzles[0].layout
-        for puzzle in puzzles[1:]:
-            other = puzzle.layout
-            same = (
-                other.response_length == first.response_length
-                and other.mask_id == first.mask_id
-                and np.array_equal(other.cell_positions, first.cell_positions)
-                and np.array_equal(other.digit_ids, first.digit_ids)
-            )
-            if not same:
-                raise ValueError(
-                    f"puzzles of one batch share size, answer layout and response length; got size {first.size} layout "
-                    f"{first.name!r} and size {other.size} layout {other.name!r}: use one data set for each"
-                )
-            if other.answers != first.answers:
-                raise ValueError(
-                    f"puzzles of one batch have the same right answers; got answers={first.answers!r} and "
-                    f"{other.answers!r}: pre_fill all with the same"
-                )
+        first = _common_layout(puzzles)
+
+        # Prompts end side by side, and so responses begin.
         lengths = [puzzle.layout.prompt_length for puzzle in puzzles]
         longest = max(lengths)
         sequences = [puzzle.token_ids for puzzle in puzzles]
         prompts = [[pad_id] * (longest - n) + list(ids[:n]) for ids, n in zip(sequences, lengths, strict=True)]
         mask = torch.arange(longest)[None, :] >= longest - torch.tensor(lengths)[:, None]
         responses = torch.tensor([ids[n:] for ids, n in zip(sequences, lengths, strict=True)])
+
+        # What is right, what is judged, and what stands there from the start.
         cells = torch.tensor(first.cell_positions)
         if tail_id is None:
             answers = torch.full_like(responses, first.mask_id)
@@ -232,3 +216,29 @@ class SudokuTask:
     def batch(self, problems: Sequence[PreFilled]) -> PuzzleBatch:
         """The puzzles as tensors; it raises what `PuzzleBatch.collate` does."""
         return PuzzleBatch.collate(problems, pad_id=self.pad_id, tail_id=self.tail_id, tail=self.tail, rule=self.rule)
+
+
+def _common_layout(puzzles: Sequence[PreFilled]) -> TokenLayout:
+    """The layout of the first puzzle, which those of the others agree with."""
+    if not puzzles:
+        raise ValueError("cannot build a batch of no puzzles")
+    first = puzzles[0].layout
+    for puzzle in puzzles[1:]:
+        other = puzzle.layout
+        same = (
+            other.response_length == first.response_length
+            and other.mask_id == first.mask_id
+            and np.array_equal(other.cell_positions, first.cell_positions)
+            and np.array_equal(other.digit_ids, first.digit_ids)
+        )
+        if not same:
+            raise ValueError(
+                f"puzzles of one batch share size, answer layout and response length; got size {first.size} layout "
+                f"{first.name!r} and size {other.size} layout {other.name!r}: use one data set for each"
+            )
+        if other.answers != first.answers:
+            raise ValueError(
+                f"puzzles of one batch have the same right answers; got answers={first.answers!r} and "
+                f"{other.answers!r}: pre_fill all with the same"
+            )
+    return first

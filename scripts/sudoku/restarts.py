@@ -20,16 +20,16 @@ import torch
 from transformers.utils import logging
 
 from dllm_rl import Decoding, Evaluation, SudokuTask, TakeBack, Threshold, evaluate, load
-from llm_rl.training import USER_ERRORS, fail, load_pandas, need_reports, need_writable, parse, user_errors
+from llm_rl.training import USER_ERRORS, load_pandas, need_reports, need_writable, parse, user_errors
 from scripts.sudoku.of_split import first_of_split
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
-from sudoku_env import PreFilled, SudokuError, build_prompt, generate, read_prompts
+from sudoku_env import Board, PreFilled, SudokuError, build_prompt, generate, parse_puzzle, read_prompts
 
 
 @dataclass
-class Arguments:
-    """Arguments of `restarts.py`."""
+class PuzzleArguments:
+    """The model, and the puzzles that it is to solve."""
 
     model: str = field(default="llada-sudoku9x9", metadata={"help": "A shipped model, or a folder."})
     drawn: int = field(default=200, metadata={"help": "Puzzles to draw; 0: those of the file."})
@@ -38,26 +38,39 @@ class Arguments:
     data: str = field(default="data/sudoku6x6_few_test.jsonl", metadata={"help": "Prompts, with drawn=0."})
     puzzles: int = field(default=200, metadata={"help": "The first so many of the file; 0 is all."})
     tokens_per_step: list[int] = field(default_factory=lambda: [1], metadata={"help": "Tokens a step."})
+    seed: int = field(default=0, metadata={"help": "Random seed of drawn puzzles."})
+
+    def __post_init__(self) -> None:
+        if len(self.clues) != 2:
+            raise ValueError(f"clues={self.clues}: give the fewest and the most")
+
+
+@dataclass
+class Arguments(PuzzleArguments):
+    """Arguments of `restarts.py`."""
+
     threshold: list[float] = field(
         default_factory=lambda: [8.0], metadata={"help": "Also: everything whose margin is at least this, in nats."}
     )
     restart_share: list[float] = field(default_factory=lambda: [0.0, 0.4, 1.0], metadata={"help": "As in TakeBack."})
     max_passes: list[int] = field(default_factory=lambda: [60, 100, 200], metadata={"help": "Most forward passes."})
     seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds of the draws."})
-    seed: int = field(default=0, metadata={"help": "Random seed of drawn puzzles."})
     output_dir: str = field(default="runs/restarts", metadata={"help": "Folder of the table."})
 
 
-def puzzles_of(args: Arguments, tokenizer: Any) -> list[PreFilled]:
-    """The puzzles to solve."""
+def boards_of(args: PuzzleArguments) -> Board:
+    """The puzzles to solve, uint8 `(N, n²)`."""
     if not args.drawn:
-        prompts = read_prompts(args.data)[: args.puzzles or None]
-    else:
-        low, high = args.clues
-        pool = generate(16 * args.drawn, size=args.size, clues=(low, high), rule=None, seed=7_000_000 + args.seed)
-        boards = first_of_split([(pool.boards, pool.solutions)], "test", args.drawn, args.size)
-        prompts = [build_prompt(board, "compact") for board in boards]
-    return [shortest_answer(tokenizer, prompt, args.size) for prompt in prompts]
+        return np.stack([parse_puzzle(prompt) for prompt in read_prompts(args.data)[: args.puzzles or None]])
+    low, high = args.clues
+    pool = generate(16 * args.drawn, size=args.size, clues=(low, high), rule=None, seed=7_000_000 + args.seed)
+    return first_of_split([(pool.boards, pool.solutions)], "test", args.drawn, args.size)
+
+
+def filled(boards: Board, tokenizer: Any) -> list[PreFilled]:
+    """Puzzles as prompts with a blank answer."""
+    size = int(boards.shape[1] ** 0.5)
+    return [shortest_answer(tokenizer, build_prompt(board, "compact"), size) for board in boards]
 
 
 def row(name: str, how: TakeBack | None, found: list[Evaluation], plain: Evaluation) -> dict[str, Any]:
@@ -81,13 +94,11 @@ def main() -> None:
     (args,) = parse(Arguments, description=__doc__)
     need_writable("output_dir", args.output_dir)
     need_reports()
-    if len(args.clues) != 2:
-        fail(f"--clues {args.clues}: give the fewest and the most")
     logging.disable_progress_bar()
     torch.set_num_threads(1)
     with user_errors(*USER_ERRORS, SudokuError):
         model, tokenizer = load(args.model)
-        puzzles = puzzles_of(args, tokenizer)
+        puzzles = filled(boards_of(args), tokenizer)
         settings = [TakeBack(most, restart_share=share) for share in args.restart_share for most in args.max_passes]
     task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
     decodings = {

@@ -1,0 +1,134 @@
+"""What it is worth to look at one board under many symmetries.
+
+Each puzzle is decoded by largest margin as it is, and then as images of it: digits renamed, or rows, columns, bands,
+stacks and both axes changed too. The first answer in which no unit holds a digit twice counts, so that nothing is
+known of the solution; a puzzle with one solution is then solved. Prints and writes `table.csv`: by tokens a step and
+number of looks solved in per cent, mean passes of all looks up to the one that counts, and the share that is repaired
+of the puzzles which the first look fails. Beside it stands `scripts.sudoku.restarts`, at as many passes.
+
+    python -m scripts.sudoku.looks [--model llada-sudoku9x9 --drawn 200 --looks 1 4 16 --tokens_per_step 1 4]
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from transformers.utils import logging
+
+from dllm_rl import Decoding, SudokuTask, decode, load
+from llm_rl.training import USER_ERRORS, load_pandas, need_reports, need_writable, parse, user_errors
+from scripts.sudoku.restarts import PuzzleArguments, boards_of, filled
+from sudoku_dllm.machine import machine
+from sudoku_env import Board, SudokuError, conflicts
+from sudoku_env.symmetries import Symmetries, symmetric_images
+
+DECODED_AT_ONCE = 400
+
+
+@dataclass
+class Arguments(PuzzleArguments):
+    """Arguments of `looks.py`."""
+
+    looks: list[int] = field(default_factory=lambda: [1, 4, 16], metadata={"help": "Looks at a board."})
+    symmetries: list[Symmetries] = field(
+        default_factory=lambda: ["digits", "all"], metadata={"help": "What images differ by: digits, or all."}
+    )
+    seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds of the images."})
+    output_dir: str = field(default="runs/looks", metadata={"help": "Folder of the table."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.looks or min(self.looks) < 1:
+            raise ValueError(f"looks={self.looks} must be numbers from 1 on; 1 is the board as it is")
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Decodes of N boards under the same number of symmetries each.
+
+    Attributes:
+        consistent: bool `(looks, N)`, whether the answer is a full grid without a clash that keeps the clues.
+        passes: int64 `(looks, N)`, forward passes.
+    """
+
+    consistent: NDArray[np.bool_]
+    passes: NDArray[np.int64]
+
+    def first(self, count: int) -> "Looks":
+        """The first looks."""
+        return Looks(self.consistent[:count], self.passes[:count])
+
+    @property
+    def solved(self) -> NDArray[np.bool_]:
+        """bool `(N,)`: whether some look is consistent."""
+        return np.asarray(self.consistent.any(0))
+
+    @property
+    def passes_used(self) -> NDArray[np.int64]:
+        """int64 `(N,)`: the passes up to the first consistent look, or of all."""
+        used = np.where(self.solved, self.consistent.argmax(0) + 1, len(self.consistent))
+        taken: NDArray[np.int64] = np.where(np.arange(len(self.passes))[:, None] < used, self.passes, 0).sum(0)
+        return taken
+
+
+def decoded(model: nn.Module, tokenizer: Any, how: Decoding, boards: Board, images: int) -> Looks:
+    """One look at each of `images` images of N boards, uint8 `(images · N, n²)`."""
+    task, parts = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id), []
+    for begin in range(0, len(boards), DECODED_AT_ONCE):
+        problems = task.batch(filled(boards[begin : begin + DECODED_AT_ONCE], tokenizer))
+        record = decode(model, problems, how)
+        grids = problems.boards(record.responses)
+        parts.append(((grids > 0).all(1) & ~conflicts(grids).any(1), record.forward_passes.numpy()))
+    consistent, passes = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Looks(consistent.reshape(images, -1), passes.reshape(images, -1))
+
+
+def row_of(found: list[Looks]) -> dict[str, float]:
+    """What so many looks came to, by seed."""
+    solved = [100 * float(one.solved.mean()) for one in found]
+    failed = ~found[0].first(1).solved
+    return {
+        "solved": float(np.mean(solved)),
+        "lowest": min(solved),
+        "highest": max(solved),
+        "passes": float(np.mean([one.passes_used.mean() for one in found])),
+        "repaired": 100 * float(np.mean([one.solved[failed].mean() for one in found])) if failed.any() else np.nan,
+    }
+
+
+def main() -> None:
+    """Decode, print and write."""
+    (args,) = parse(Arguments, description=__doc__)
+    need_writable("output_dir", args.output_dir)
+    need_reports()
+    logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    with user_errors(*USER_ERRORS, SudokuError):
+        model, tokenizer = load(args.model)
+        boards = boards_of(args)
+    pd, table = load_pandas(), []
+    folder = Path(args.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    for tokens in args.tokens_per_step:
+        how = Decoding("margin", tokens_per_step=tokens)
+        for symmetries in args.symmetries:
+            every = []
+            for seed in args.seeds:
+                images = symmetric_images(list(boards), max(args.looks), symmetries=symmetries, seed=seed)
+                every.append(decoded(model, tokenizer, how, images, max(args.looks)))
+            for count in args.looks:
+                about = {"tokens a step": tokens, "symmetries": symmetries, "looks": count}
+                table.append({**about, **row_of([one.first(count) for one in every])})
+                print(table[-1], flush=True)
+            pd.DataFrame(table).to_csv(folder / "table.csv", index=False)
+    of = f"drawn, {args.clues} clues" if args.drawn else args.data
+    print(f"\n{args.model}, {len(boards)} puzzles ({of}), seeds of the images {args.seeds}\n{machine()}\n")
+    print(pd.DataFrame(table).to_string(index=False, float_format="{:.1f}".format))
+
+
+if __name__ == "__main__":
+    main()

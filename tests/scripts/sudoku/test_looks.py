@@ -1,0 +1,43 @@
+"""`scripts/sudoku/looks.py`: what counts by hand, and a handful of puzzles."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from scripts.sudoku.looks import Looks
+from tests.helpers.warm_process import run_script
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "scripts" / "sudoku" / "looks.py"
+
+
+def test_the_first_consistent_look_counts_and_ends_the_looking() -> None:
+    consistent = np.array([[True, False, False], [True, False, False], [False, True, False]])
+    looks = Looks(consistent, np.array([[10, 11, 12], [20, 21, 22], [30, 31, 32]]))
+    assert looks.solved.tolist() == [True, True, False]
+    assert looks.passes_used.tolist() == [10, 11 + 21 + 31, 12 + 22 + 32]
+    assert looks.first(2).solved.tolist() == [True, False, False]
+    assert looks.first(2).passes_used.tolist() == [10, 11 + 21, 12 + 22]
+
+
+@pytest.mark.slow
+def test_more_looks_solve_no_fewer_puzzles(tmp_path: Path) -> None:
+    words = ["--model", "llada-sudoku6x6", "--drawn", "0", "--size", "6", "--puzzles", "12", "--tokens_per_step", "4"]
+    done = run_script(SCRIPT, [*words, "--looks", "1", "3", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = pd.read_csv(tmp_path / "table.csv")
+    assert table["symmetries"].tolist() == ["digits", "digits", "all", "all"] and table["looks"].tolist() == [
+        1,
+        3,
+        1,
+        3,
+    ]
+    assert (table["solved"].diff()[1::2] >= 0).all() and (table["passes"].diff()[1::2] >= 0).all()
+    assert table["solved"][0] == table["solved"][2]  # the first look is the board as it is
+
+
+def test_no_looks_are_named(tmp_path: Path) -> None:
+    done = run_script(SCRIPT, ["--looks", "0", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
+    assert done.returncode == 2 and "looks=[0] must be numbers from 1 on" in done.stderr
