@@ -14,16 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
-from transformers.utils import logging
 
-from dllm_rl import Decoding, SudokuTask, decode, load
-from llm_rl.training import USER_ERRORS, load_pandas, need_reports, need_writable, parse, user_errors
-from scripts.sudoku.restarts import PuzzleArguments, boards_of, filled
-from sudoku_dllm.machine import machine
-from sudoku_env import Board, SudokuError, conflicts
+from dllm_rl import Decoding, SudokuTask, decode
+from llm_rl.training import parse
+from scripts.sudoku.solving import PuzzleArguments, SolvedTable, filled, prepared
+from sudoku_env.board import Board, conflicts
 from sudoku_env.symmetries import Symmetries, symmetric_images
 
 DECODED_AT_ONCE = 400
@@ -37,8 +34,7 @@ class Arguments(PuzzleArguments):
     symmetries: list[Symmetries] = field(
         default_factory=lambda: ["digits", "all"], metadata={"help": "What images differ by: digits, or all."}
     )
-    seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds of the images."})
-    output_dir: str = field(default="runs/looks", metadata={"help": "Folder of the table."})
+    output_dir: Path = field(default=Path("runs/looks"), metadata={"help": "Folder of the table."})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,16 +99,8 @@ def row_of(found: list[Looks]) -> dict[str, float]:
 def main() -> None:
     """Decode, print and write."""
     (args,) = parse(Arguments, description=__doc__)
-    need_writable("output_dir", args.output_dir)
-    need_reports()
-    logging.disable_progress_bar()
-    torch.set_num_threads(1)
-    with user_errors(*USER_ERRORS, SudokuError):
-        model, tokenizer = load(args.model)
-        boards = boards_of(args)
-    pd, table = load_pandas(), []
-    folder = Path(args.output_dir)
-    folder.mkdir(parents=True, exist_ok=True)
+    model, tokenizer, boards = prepared(args)
+    table = SolvedTable(args, len(boards))
     for tokens in args.tokens_per_step:
         how = Decoding("margin", tokens_per_step=tokens)
         for symmetries in args.symmetries:
@@ -122,12 +110,8 @@ def main() -> None:
                 every.append(decoded(model, tokenizer, how, images, max(args.looks)))
             for count in args.looks:
                 about = {"tokens a step": tokens, "symmetries": symmetries, "looks": count}
-                table.append({**about, **row_of([one.first(count) for one in every])})
-                print(table[-1], flush=True)
-            pd.DataFrame(table).to_csv(folder / "table.csv", index=False)
-    of = f"drawn, {args.clues} clues" if args.drawn else args.data
-    print(f"\n{args.model}, {len(boards)} puzzles ({of}), seeds of the images {args.seeds}\n{machine()}\n")
-    print(pd.DataFrame(table).to_string(index=False, float_format="{:.1f}".format))
+                table.add({**about, **row_of([one.first(count) for one in every])})
+    table.close()
 
 
 if __name__ == "__main__":

@@ -16,33 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from transformers.utils import logging
 
-from dllm_rl import Decoding, Evaluation, SudokuTask, TakeBack, Threshold, evaluate, load
-from llm_rl.training import USER_ERRORS, load_pandas, need_reports, need_writable, parse, user_errors
-from scripts.sudoku.of_split import first_of_split
-from sudoku_dllm.answers import shortest_answer
-from sudoku_dllm.machine import machine
-from sudoku_env import Board, PreFilled, SudokuError, build_prompt, generate, parse_puzzle, read_prompts
-
-
-@dataclass
-class PuzzleArguments:
-    """The model, and the puzzles that it is to solve."""
-
-    model: str = field(default="llada-sudoku9x9", metadata={"help": "A shipped model, or a folder."})
-    drawn: int = field(default=200, metadata={"help": "Puzzles to draw; 0: those of the file."})
-    size: int = field(default=9, metadata={"help": "Board size."})
-    clues: list[int] = field(default_factory=lambda: [22, 30], metadata={"help": "Fewest and most clues."})
-    data: str = field(default="data/sudoku6x6_few_test.jsonl", metadata={"help": "Prompts, with drawn=0."})
-    puzzles: int = field(default=200, metadata={"help": "The first so many of the file; 0 is all."})
-    tokens_per_step: list[int] = field(default_factory=lambda: [1], metadata={"help": "Tokens a step."})
-    seed: int = field(default=0, metadata={"help": "Random seed of drawn puzzles."})
-
-    def __post_init__(self) -> None:
-        if len(self.clues) != 2:
-            raise ValueError(f"clues={self.clues}: give the fewest and the most")
+from dllm_rl import Decoding, Evaluation, SudokuTask, TakeBack, Threshold, evaluate
+from llm_rl.training import parse, user_errors
+from scripts.sudoku.solving import PuzzleArguments, SolvedTable, filled, prepared
+from sudoku_env import SudokuError
 
 
 @dataclass
@@ -54,23 +32,7 @@ class Arguments(PuzzleArguments):
     )
     restart_share: list[float] = field(default_factory=lambda: [0.0, 0.4, 1.0], metadata={"help": "As in TakeBack."})
     max_passes: list[int] = field(default_factory=lambda: [60, 100, 200], metadata={"help": "Most forward passes."})
-    seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds of the draws."})
-    output_dir: str = field(default="runs/restarts", metadata={"help": "Folder of the table."})
-
-
-def boards_of(args: PuzzleArguments) -> Board:
-    """The puzzles to solve, uint8 `(N, n²)`."""
-    if not args.drawn:
-        return np.stack([parse_puzzle(prompt) for prompt in read_prompts(args.data)[: args.puzzles or None]])
-    low, high = args.clues
-    pool = generate(16 * args.drawn, size=args.size, clues=(low, high), rule=None, seed=7_000_000 + args.seed)
-    return first_of_split([(pool.boards, pool.solutions)], "test", args.drawn, args.size)
-
-
-def filled(boards: Board, tokenizer: Any) -> list[PreFilled]:
-    """Puzzles as prompts with a blank answer."""
-    size = int(boards.shape[1] ** 0.5)
-    return [shortest_answer(tokenizer, build_prompt(board, "compact"), size) for board in boards]
+    output_dir: Path = field(default=Path("runs/restarts"), metadata={"help": "Folder of the table."})
 
 
 def row(name: str, how: TakeBack | None, found: list[Evaluation], plain: Evaluation) -> dict[str, Any]:
@@ -92,13 +54,9 @@ def row(name: str, how: TakeBack | None, found: list[Evaluation], plain: Evaluat
 def main() -> None:
     """Decode, print and write."""
     (args,) = parse(Arguments, description=__doc__)
-    need_writable("output_dir", args.output_dir)
-    need_reports()
-    logging.disable_progress_bar()
-    torch.set_num_threads(1)
-    with user_errors(*USER_ERRORS, SudokuError):
-        model, tokenizer = load(args.model)
-        puzzles = filled(boards_of(args), tokenizer)
+    model, tokenizer, boards = prepared(args)
+    with user_errors(SudokuError, ValueError):
+        puzzles = filled(boards, tokenizer)
         settings = [TakeBack(most, restart_share=share) for share in args.restart_share for most in args.max_passes]
     task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
     decodings = {
@@ -109,21 +67,15 @@ def main() -> None:
         f"margin of {value:g}": Decoding("margin", tokens_per_step=None, limit=Threshold(value))
         for value in args.threshold
     }
-    pd, table = load_pandas(), []
-    folder = Path(args.output_dir)
-    folder.mkdir(parents=True, exist_ok=True)
+    table = SolvedTable(args, len(boards))
     for name, how in decodings.items():
         plain = evaluate(model, puzzles, task, how)
-        table.append(row(name, None, [plain], plain))
+        table.add(row(name, None, [plain], plain))
         for rule in settings:
             restarting = replace(how, take_back=rule)
             found = [evaluate(model, puzzles, task, restarting, seed=seed) for seed in args.seeds]
-            table.append(row(name, rule, found, plain))
-            print(table[-1], flush=True)
-        pd.DataFrame(table).to_csv(folder / "table.csv", index=False)
-    of = f"drawn, {args.clues} clues" if args.drawn else args.data
-    print(f"\n{args.model}, {len(puzzles)} puzzles ({of}), seeds of the draws {args.seeds}\n{machine()}\n")
-    print(pd.DataFrame(table).to_string(index=False, float_format="{:.1f}".format))
+            table.add(row(name, rule, found, plain))
+    table.close()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,86 @@
+"""Puzzles for a model to solve, and the table of how decodings of them went."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers.utils import logging
+
+from dllm_rl import load
+from llm_rl.training import USER_ERRORS, load_pandas, need_reports, need_writable, user_errors
+from scripts.sudoku.of_split import first_of_split
+from sudoku_dllm.answers import shortest_answer
+from sudoku_dllm.machine import machine
+from sudoku_env import Board, PreFilled, SudokuError, build_prompt, generate, parse_puzzle, read_prompts
+
+
+@dataclass
+class PuzzleArguments:
+    """The model, and the puzzles that it is to solve."""
+
+    model: str = field(default="llada-sudoku9x9", metadata={"help": "A shipped model, or a folder."})
+    drawn: int = field(default=200, metadata={"help": "Puzzles to draw; 0: those of the file."})
+    size: int = field(default=9, metadata={"help": "Board size."})
+    clues: list[int] = field(default_factory=lambda: [22, 30], metadata={"help": "Fewest and most clues."})
+    data: str = field(default="data/sudoku6x6_few_test.jsonl", metadata={"help": "Prompts, with drawn=0."})
+    puzzles: int = field(default=200, metadata={"help": "The first so many of the file; 0 is all."})
+    tokens_per_step: list[int] = field(default_factory=lambda: [1], metadata={"help": "Tokens a step."})
+    seed: int = field(default=0, metadata={"help": "Random seed of drawn puzzles."})
+    seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds of what decoding draws."})
+    output_dir: Path = field(default=Path("runs/decoded"), metadata={"help": "Folder of the table."})
+
+    def __post_init__(self) -> None:
+        if len(self.clues) != 2:
+            raise ValueError(f"clues={self.clues}: give the fewest and the most")
+
+
+def boards_of(args: PuzzleArguments) -> Board:
+    """The puzzles to solve, uint8 `(N, n²)`."""
+    if not args.drawn:
+        return np.stack([parse_puzzle(prompt) for prompt in read_prompts(args.data)[: args.puzzles or None]])
+    low, high = args.clues
+    pool = generate(16 * args.drawn, size=args.size, clues=(low, high), rule=None, seed=7_000_000 + args.seed)
+    return first_of_split([(pool.boards, pool.solutions)], "test", args.drawn, args.size)
+
+
+def filled(boards: Board, tokenizer: Any) -> list[PreFilled]:
+    """Puzzles as prompts with a blank answer."""
+    size = int(boards.shape[1] ** 0.5)
+    return [shortest_answer(tokenizer, build_prompt(board, "compact"), size) for board in boards]
+
+
+def prepared(args: PuzzleArguments) -> tuple[Any, Any, Board]:
+    """Model, tokenizer and puzzles; what is missing ends the program with a sentence."""
+    need_writable("output_dir", args.output_dir)
+    need_reports()
+    logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    with user_errors(*USER_ERRORS, SudokuError):
+        return *load(args.model), boards_of(args)
+
+
+class SolvedTable:
+    """Rows that are printed as they come and kept as `table.csv`.
+
+    Args:
+        args: The puzzles.
+        boards: How many they are.
+    """
+
+    def __init__(self, args: PuzzleArguments, boards: int) -> None:
+        self.args, self.boards, self.rows = args, boards, list[dict[str, Any]]()
+        args.output_dir.mkdir(parents=True, exist_ok=True)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Print a row, and write all."""
+        self.rows.append(row)
+        print(row, flush=True)
+        load_pandas().DataFrame(self.rows).to_csv(self.args.output_dir / "table.csv", index=False)
+
+    def close(self) -> None:
+        """Print the table with what it is of."""
+        of = f"drawn, {self.args.clues} clues" if self.args.drawn else self.args.data
+        print(f"\n{self.args.model}, {self.boards} puzzles ({of}), seeds of the draws {self.args.seeds}\n{machine()}\n")
+        print(load_pandas().DataFrame(self.rows).to_string(index=False, float_format="{:.1f}".format))
