@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from dllm_rl import Decoding, SudokuTask, decode
+from llm_rl.core._checks import check_choice
 from llm_rl.training import parse
 from scripts.sudoku.solving import PuzzleArguments, SolvedTable, filled, prepared
 from sudoku_env.board import Board, conflicts
@@ -31,7 +32,7 @@ class Arguments(PuzzleArguments):
     """Arguments of `looks.py`."""
 
     looks: list[int] = field(default_factory=lambda: [1, 4, 16], metadata={"help": "Looks at a board."})
-    symmetries: list[Symmetries] = field(
+    symmetries: list[str] = field(
         default_factory=lambda: ["digits", "all"], metadata={"help": "What images differ by: digits, or all."}
     )
     output_dir: Path = field(default=Path("runs/looks"), metadata={"help": "Folder of the table."})
@@ -40,6 +41,8 @@ class Arguments(PuzzleArguments):
         super().__post_init__()
         if not self.looks or min(self.looks) < 1:
             raise ValueError(f"looks={self.looks} must be numbers from 1 on; 1 is the board as it is")
+        for name in self.symmetries:
+            check_choice("symmetries", name, Symmetries)
 
 
 @dataclass(frozen=True)

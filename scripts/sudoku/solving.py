@@ -76,7 +76,9 @@ class SolvedTable:
     def add(self, row: dict[str, Any]) -> None:
         """Print a row, and write all."""
         self.rows.append(row)
-        print(row, flush=True)
+        print(
+            *(f"{name} {value:.1f}" if isinstance(value, float) else f"{name} {value}" for name, value in row.items())
+        )
         load_pandas().DataFrame(self.rows).to_csv(self.args.output_dir / "table.csv", index=False)
 
     def close(self) -> None:

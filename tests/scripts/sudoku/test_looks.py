@@ -25,7 +25,12 @@ def test_the_first_consistent_look_counts_and_ends_the_looking() -> None:
 @pytest.mark.slow
 def test_more_looks_solve_no_fewer_puzzles(tmp_path: Path) -> None:
     words = ["--model", "llada-sudoku6x6", "--drawn", "0", "--size", "6", "--puzzles", "12", "--tokens_per_step", "4"]
-    done = run_script(SCRIPT, [*words, "--looks", "1", "3", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
+    done = run_script(
+        SCRIPT,
+        [*words, "--symmetries", "digits", "all", "--looks", "1", "3", "--output_dir", tmp_path],
+        timeout=300,
+        cwd=ROOT,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     table = pd.read_csv(tmp_path / "table.csv")
     assert table["symmetries"].tolist() == ["digits", "digits", "all", "all"] and table["looks"].tolist() == [
@@ -41,3 +46,5 @@ def test_more_looks_solve_no_fewer_puzzles(tmp_path: Path) -> None:
 def test_no_looks_are_named(tmp_path: Path) -> None:
     done = run_script(SCRIPT, ["--looks", "0", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
     assert done.returncode == 2 and "looks=[0] must be numbers from 1 on" in done.stderr
+    done = run_script(SCRIPT, ["--symmetries", "some", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
+    assert done.returncode == 2 and "symmetries" in done.stderr and "'some'" in done.stderr
