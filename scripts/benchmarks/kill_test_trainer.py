@@ -37,7 +37,7 @@ COMMON: dict[str, Any] = {
     "use_cpu": True,
     "seed": 7,
 }
-GRPO: dict[str, Any] = {"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 8, "beta": 0.0}
+GRPO: dict[str, Any] = {"per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 8}
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -81,7 +81,7 @@ def trl(folder: str, steps: int, iterations: int) -> Trainer:
     from trl import GRPOTrainer as TRLTrainer
 
     given = {"gradient_checkpointing": False, "bf16": False, "loss_type": "grpo", "log_completions": True}
-    args = GRPOConfig(folder, max_steps=steps, num_iterations=iterations, **GRPO, **COMMON, **given)
+    args = GRPOConfig(folder, max_steps=steps, num_iterations=iterations, beta=0.0, **GRPO, **COMMON, **given)
     data = Dataset.from_list(prompts())
     return TRLTrainer(model(), low_ids, args=args, train_dataset=data, processing_class=tokenizer())
 
