@@ -191,13 +191,16 @@ def table(records: Records) -> str:
         return size, *numbers, list(TITLES).index(name)
 
     rows = [row_of(records, by_arm[arm]) for arm in sorted(by_arm, key=place)]
-    head = ["boards", "grids shown", "trained by", "updates", "CPU s", "1 a pass, by seed", *map(a_pass, CELLS)]
+    head = [
+        "boards",
+        "grids shown",
+        "trained by",
+        "updates",
+        "CPU s",
+        "1 a pass, by seed",
+        *(f"{k} a pass" for k in CELLS),
+    ]
     return markdown_table(head, rows) if rows else ""
-
-
-def a_pass(cells: int) -> str:
-    """Head of the column of a number of cells a pass."""
-    return f"{cells} a pass"
 
 
 def main() -> None:

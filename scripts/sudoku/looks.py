@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from dllm_rl import Decoding, SudokuTask, decode
 from llm_rl.core._checks import check_choice
 from llm_rl.training import parse
-from scripts.sudoku.solving import PuzzleArguments, SolvedTable, filled, prepared
-from sudoku_env.board import Board, conflicts
+from scripts.sudoku.solving import PuzzleArguments, SolvedTable, by_seed, filled, prepared
+from sudoku_env import Board
 from sudoku_env.symmetries import Symmetries, symmetric_images
 
 DECODED_AT_ONCE = 400
@@ -80,23 +81,10 @@ def decoded(model: nn.Module, tokenizer: Any, how: Decoding, boards: Board, imag
     for begin in range(0, len(boards), DECODED_AT_ONCE):
         problems = task.batch(filled(boards[begin : begin + DECODED_AT_ONCE], tokenizer))
         record = decode(model, problems, how)
-        grids = problems.boards(record.responses)
-        parts.append(((grids > 0).all(1) & ~conflicts(grids).any(1), record.forward_passes.numpy()))
+        clashes = problems.contradictions(record.responses, torch.arange(len(problems))).any(1)
+        parts.append((~clashes.numpy(), record.forward_passes.numpy()))
     consistent, passes = (np.concatenate(each) for each in zip(*parts, strict=True))
     return Looks(consistent.reshape(images, -1), passes.reshape(images, -1))
-
-
-def row_of(found: list[Looks]) -> dict[str, float]:
-    """What so many looks came to, by seed."""
-    solved = [100 * float(one.solved.mean()) for one in found]
-    failed = ~found[0].first(1).solved
-    return {
-        "solved": float(np.mean(solved)),
-        "lowest": min(solved),
-        "highest": max(solved),
-        "passes": float(np.mean([one.passes_used.mean() for one in found])),
-        "repaired": 100 * float(np.mean([one.solved[failed].mean() for one in found])) if failed.any() else np.nan,
-    }
 
 
 def main() -> None:
@@ -113,7 +101,9 @@ def main() -> None:
                 every.append(decoded(model, tokenizer, how, images, max(args.looks)))
             for count in args.looks:
                 about = {"tokens a step": tokens, "symmetries": symmetries, "looks": count}
-                table.add({**about, **row_of([one.first(count) for one in every])})
+                found = [one.first(count) for one in every]
+                columns = [one.solved for one in found], [one.passes_used for one in found]
+                table.add({**about, **by_seed(*columns, failed=~every[0].first(1).solved)})
     table.close()
 
 

@@ -15,11 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dllm_rl import Decoding, Evaluation, SudokuTask, TakeBack, Threshold, evaluate
 from llm_rl.training import parse, user_errors
-from scripts.sudoku.solving import PuzzleArguments, SolvedTable, filled, prepared
+from scripts.sudoku.solving import PuzzleArguments, SolvedTable, by_seed, filled, prepared
 from sudoku_env import SudokuError
 
 
@@ -37,17 +35,12 @@ class Arguments(PuzzleArguments):
 
 def row(name: str, how: TakeBack | None, found: list[Evaluation], plain: Evaluation) -> dict[str, Any]:
     """A line of the table."""
-    solved = [100 * float(one.solved.mean()) for one in found]
-    failed = ~plain.solved
+    columns = [one.solved for one in found], [one.forward_passes for one in found]
     return {
         "decoding": name,
         "restart_share": how and how.restart_share,
         "max_passes": how and how.max_passes,
-        "solved": np.mean(solved),
-        "lowest": min(solved),
-        "highest": max(solved),
-        "passes": np.mean([one.forward_passes.mean() for one in found]),
-        "repaired": 100 * np.mean([one.solved[failed].mean() for one in found]) if how and failed.any() else np.nan,
+        **by_seed(*columns, failed=~plain.solved if how else None),
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers.utils import logging
 
 from dllm_rl import load
@@ -58,7 +59,30 @@ def prepared(args: PuzzleArguments) -> tuple[Any, Any, Board]:
     logging.disable_progress_bar()
     torch.set_num_threads(1)
     with user_errors(*USER_ERRORS, SudokuError):
-        return *load(args.model), boards_of(args)
+        (model, tokenizer), boards = load(args.model), boards_of(args)
+        filled(boards[:1], tokenizer)  # the tokenizer may have no tokens for boards of their size
+    return model, tokenizer, boards
+
+
+def by_seed(
+    solved: list[NDArray[np.bool_]], passes: list[NDArray[np.int64]], failed: NDArray[np.bool_] | None
+) -> dict[str, float]:
+    """What several seeds of one decoding came to: per cent solved, mean passes, and the share that is repaired.
+
+    Args:
+        solved: `(N,)` for each seed.
+        passes: `(N,)` for each seed.
+        failed: `(N,)`, the puzzles that may be repaired; None where there is nothing to compare with.
+    """
+    rates = [100 * float(each.mean()) for each in solved]
+    repaired = np.nan if failed is None or not failed.any() else np.mean([each[failed].mean() for each in solved])
+    return {
+        "solved": float(np.mean(rates)),
+        "lowest": min(rates),
+        "highest": max(rates),
+        "passes": float(np.mean([each.mean() for each in passes])),
+        "repaired": 100 * float(repaired),
+    }
 
 
 class SolvedTable:
