@@ -2,11 +2,11 @@
 
 Each puzzle is decoded by largest margin as it is, and then as images of it: digits renamed, or rows, columns, bands,
 stacks and both axes changed too. The first answer in which no unit holds a digit twice counts, so that nothing is
-known of the solution; a puzzle with one solution is then solved. Prints and writes `table.csv`: by tokens a step and
-number of looks solved in per cent, mean passes of all looks up to the one that counts, and the share that is repaired
-of the puzzles which the first look fails. Beside it stands `scripts.sudoku.restarts`, at as many passes.
+known of the solution; a puzzle with one solution is then solved. Prints and writes `table.csv`: by decoding and number
+of looks solved in per cent, mean passes of all looks up to the one that counts, and the share that is repaired of
+the puzzles which the first look fails. Beside it stands `scripts.sudoku.restarts`, at as many passes.
 
-    python -m scripts.sudoku.looks [--model llada-sudoku9x9 --drawn 200 --looks 1 4 16 --tokens_per_step 1 4]
+    python -m scripts.sudoku.looks [--model llada-sudoku9x9 --drawn 200 --looks 1 16 --tokens_per_step 1 --threshold 4]
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from torch import nn
 from dllm_rl import Decoding, SudokuTask, decode
 from llm_rl.core._checks import check_choice
 from llm_rl.training import parse
-from scripts.sudoku.solving import PuzzleArguments, SolvedTable, by_seed, filled, prepared
+from scripts.sudoku.solving import PuzzleArguments, SolvedTable, by_seed, decodings, filled, prepared
 from sudoku_env import Board
 from sudoku_env.symmetries import Symmetries, symmetric_images
 
@@ -92,15 +92,14 @@ def main() -> None:
     (args,) = parse(Arguments, description=__doc__)
     model, tokenizer, boards = prepared(args)
     table = SolvedTable(args, len(boards))
-    for tokens in args.tokens_per_step:
-        how = Decoding("margin", tokens_per_step=tokens)
+    for name, how in decodings(args).items():
         for symmetries in args.symmetries:
             every = []
             for seed in args.seeds:
                 images = symmetric_images(list(boards), max(args.looks), symmetries=symmetries, seed=seed)
                 every.append(decoded(model, tokenizer, how, images, max(args.looks)))
             for count in args.looks:
-                about = {"tokens a step": tokens, "symmetries": symmetries, "looks": count}
+                about = {"decoding": name, "symmetries": symmetries, "looks": count}
                 found = [one.first(count) for one in every]
                 columns = [one.solved for one in found], [one.passes_used for one in found]
                 table.add({**about, **by_seed(*columns, failed=~every[0].first(1).solved)})

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dllm_rl import Decoding, Evaluation, SudokuTask, TakeBack, Threshold, evaluate
+from dllm_rl import Evaluation, SudokuTask, TakeBack, evaluate
 from llm_rl.training import parse, user_errors
-from scripts.sudoku.solving import PuzzleArguments, SolvedTable, by_seed, filled, prepared
+from scripts.sudoku.solving import PuzzleArguments, SolvedTable, by_seed, decodings, filled, prepared
 from sudoku_env import SudokuError
 
 
@@ -25,9 +25,6 @@ from sudoku_env import SudokuError
 class Arguments(PuzzleArguments):
     """Arguments of `restarts.py`."""
 
-    threshold: list[float] = field(
-        default_factory=lambda: [8.0], metadata={"help": "Also: everything whose margin is at least this, in nats."}
-    )
     restart_share: list[float] = field(default_factory=lambda: [0.0, 0.4, 1.0], metadata={"help": "As in TakeBack."})
     max_passes: list[int] = field(default_factory=lambda: [60, 100, 200], metadata={"help": "Most forward passes."})
     output_dir: Path = field(default=Path("runs/restarts"), metadata={"help": "Folder of the table."})
@@ -52,16 +49,8 @@ def main() -> None:
         puzzles = filled(boards, tokenizer)
         settings = [TakeBack(most, restart_share=share) for share in args.restart_share for most in args.max_passes]
     task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
-    decodings = {
-        f"{count} token{'s' if count > 1 else ''} a step": Decoding("margin", tokens_per_step=count)
-        for count in args.tokens_per_step
-    }
-    decodings |= {
-        f"margin of {value:g}": Decoding("margin", tokens_per_step=None, limit=Threshold(value))
-        for value in args.threshold
-    }
     table = SolvedTable(args, len(boards))
-    for name, how in decodings.items():
+    for name, how in decodings(args).items():
         plain = evaluate(model, puzzles, task, how)
         table.add(row(name, None, [plain], plain))
         for rule in settings:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from transformers.utils import logging
 
-from dllm_rl import load
+from dllm_rl import Decoding, Threshold, load
 from llm_rl.training import USER_ERRORS, load_pandas, need_reports, need_writable, user_errors
 from scripts.sudoku.of_split import first_of_split
 from sudoku_dllm.answers import shortest_answer
@@ -28,6 +28,9 @@ class PuzzleArguments:
     data: str = field(default="data/sudoku6x6_few_test.jsonl", metadata={"help": "Prompts, with drawn=0."})
     puzzles: int = field(default=200, metadata={"help": "The first so many of the file; 0 is all."})
     tokens_per_step: list[int] = field(default_factory=lambda: [1], metadata={"help": "Tokens a step."})
+    threshold: list[float] = field(
+        default_factory=list, metadata={"help": "Also: everything whose margin is at least this, in nats."}
+    )
     seed: int = field(default=0, metadata={"help": "Random seed of drawn puzzles."})
     seeds: list[int] = field(default_factory=lambda: [0], metadata={"help": "Random seeds of what decoding draws."})
     output_dir: Path = field(default=Path("runs/decoded"), metadata={"help": "Folder of the table."})
@@ -62,6 +65,18 @@ def prepared(args: PuzzleArguments) -> tuple[Any, Any, Board]:
         (model, tokenizer), boards = load(args.model), boards_of(args)
         filled(boards[:1], tokenizer)  # the tokenizer may have no tokens for boards of their size
     return model, tokenizer, boards
+
+
+def decodings(args: PuzzleArguments) -> dict[str, Decoding]:
+    """What the arguments ask for, by name: so many positions of the largest margin a step, and all above a margin."""
+    by_number = {
+        f"{count} token{'s' if count > 1 else ''} a step": Decoding("margin", tokens_per_step=count)
+        for count in args.tokens_per_step
+    }
+    return by_number | {
+        f"margin of {value:g}": Decoding("margin", tokens_per_step=None, limit=Threshold(value))
+        for value in args.threshold
+    }
 
 
 def by_seed(

@@ -27,20 +27,18 @@ def test_more_looks_solve_no_fewer_puzzles(tmp_path: Path) -> None:
     words = ["--model", "llada-sudoku6x6", "--drawn", "0", "--size", "6", "--puzzles", "12", "--tokens_per_step", "4"]
     done = run_script(
         SCRIPT,
-        [*words, "--symmetries", "digits", "all", "--looks", "1", "3", "--output_dir", tmp_path],
+        [*words, "--threshold", "1", "--symmetries", "digits", "all", "--looks", "1", "3", "--output_dir", tmp_path],
         timeout=300,
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     table = pd.read_csv(tmp_path / "table.csv")
-    assert table["symmetries"].tolist() == ["digits", "digits", "all", "all"] and table["looks"].tolist() == [
-        1,
-        3,
-        1,
-        3,
-    ]
+    assert table["decoding"].tolist() == ["4 tokens a step"] * 4 + ["margin of 1"] * 4
+    assert table["symmetries"].tolist() == ["digits", "digits", "all", "all"] * 2
+    assert table["looks"].tolist() == [1, 3] * 4
     assert (table["solved"].diff()[1::2] >= 0).all() and (table["passes"].diff()[1::2] >= 0).all()
-    assert table["solved"][0] == table["solved"][2]  # the first look is the board as it is
+    for first in (0, 4):  # the first look is the board as it is
+        assert table["solved"][first] == table["solved"][first + 2]
 
 
 def test_no_looks_are_named(tmp_path: Path) -> None:
