@@ -1,9 +1,9 @@
 """What the models of the study complete where a threshold or an entropy bound says how many cells a pass fills.
 
 Decodes the held-out boards with each model that the study kept, writes the outcomes beside them, and prints the tables
-that docs/several_answers.md has of them. What is there already is not decoded again.
+data/study/several_answers/tables.md has of them. What is there already is not decoded again.
 
-    python -m scripts.several_answers.decoders --run runs/several_answers
+    python -m scripts.several_answers.decoders [--comparison 9x9]
 """
 
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ from dllm_rl.decoding import Decoding, EntropyBound, Threshold, decode
 from dllm_rl.models.shipped import load
 from dllm_rl.sudoku import PuzzleBatch
 from llm_rl.training import fail, parse
+from scripts.several_answers.further import FURTHER
 from scripts.study.tables import markdown_table
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
@@ -56,7 +57,10 @@ class Arguments:
 
     run: Path = field(
         default=Path("runs/several_answers"),
-        metadata={"help": "Folder of the study's run; decoders/ in it is written."},
+        metadata={"help": "Folder of the study's run; decoders/ in it, or in the comparison's, is written."},
+    )
+    comparison: str = field(
+        default="", metadata={"help": f"One of {', '.join(one.name for one in FURTHER)}; empty is the study's own."}
     )
     arms: list[str] = field(
         default_factory=lambda: ["sft", "sft_canonical", "sft_least", "judged", AFTER_LABEL],
@@ -67,6 +71,13 @@ class Arguments:
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.arms) - set(ARMS)):
             raise ValueError(f"arms={unknown} are unknown; choose of {', '.join(ARMS)}")
+        if self.comparison and self.comparison not in {one.name for one in FURTHER}:
+            raise ValueError(f"comparison={self.comparison!r} is unknown; see scripts/several_answers/further.py")
+
+    @property
+    def script(self) -> ScriptArguments:
+        """The held-out boards of the comparison."""
+        return next((one.script for one in FURTHER if one.name == self.comparison), ScriptArguments())
 
 
 def outcomes_of(model: nn.Module, tests: PuzzleBatch) -> dict[str, NDArray[np.generic]]:
@@ -81,11 +92,11 @@ def outcomes_of(model: nn.Module, tests: PuzzleBatch) -> dict[str, NDArray[np.ge
     return found
 
 
-def sweeps(records: Records, arm: str, way: str) -> list[Sweep]:
+def sweeps(records: Records, arm: str, way: str, comparison: str = "") -> list[Sweep]:
     """A sweep for each seed of an arm."""
     found = []
     for job in records.jobs():
-        if arm_of(job) == f"{FOLDER}/{arm}":
+        if arm_of(job) == place(comparison, arm):
             outcomes = records.outcomes(job)
             columns = (
                 np.stack([outcomes[f"{way}/{value}/{name}"] for value in WAYS[way]]) for name in ("passes", "valid")
@@ -94,14 +105,19 @@ def sweeps(records: Records, arm: str, way: str) -> list[Sweep]:
     return found
 
 
-def tables(records: Records) -> Iterator[tuple[str, str]]:
+def place(comparison: str, arm: str) -> str:
+    """The name of an arm's decodes in the study."""
+    return "/".join(filter(None, (comparison, FOLDER, arm)))
+
+
+def tables(records: Records, comparison: str = "") -> Iterator[tuple[str, str]]:
     """Titles and tables of a study's folder: many cells a pass, and the passes in which a share is completed."""
     there = {arm_of(job) for job in records.jobs()}
-    arms, rows = [arm for arm in ARMS if f"{FOLDER}/{arm}" in there], []
+    arms, rows = [arm for arm in ARMS if place(comparison, arm) in there], []
     if not arms:
         return
     for arm in arms:
-        rates = np.mean([sweep.solved.mean(1) for sweep in sweeps(records, arm, "number")], 0)
+        rates = np.mean([sweep.solved.mean(1) for sweep in sweeps(records, arm, "number", comparison)], 0)
         at = dict(zip(WAYS["number"], 100 * rates, strict=True))
         rows.append([TITLES[arm], *(f"{at[k]:.1f}" for k in LARGE)])
     yield (
@@ -111,7 +127,7 @@ def tables(records: Records) -> Iterator[tuple[str, str]]:
     rows = []
     for arm in arms:
         for way in WAYS:
-            each = sweeps(records, arm, way)
+            each = sweeps(records, arm, way, comparison)
             shape = len(each), each[0].passes.shape[1]
             needed = [passes_needed(each, np.full(shape, rate)) for rate in RATES]
             rows.append([TITLES[arm] if way == "number" else "", TITLE_OF[way], *map(passes_text, needed)])
@@ -134,21 +150,21 @@ def passes_text(needed: PassesNeeded) -> str:
 def main() -> None:
     """Decode with each model that was not yet, and print the tables."""
     (args,) = parse(Arguments, description=__doc__, places=("run",))
-    setting = Setting.load(ScriptArguments(), RecipeArguments(use_cpu=True, report_to="none"))
-    tests, records = setting.batch(setting.test_boards()), Records(args.run)
+    setting = Setting.load(args.script, RecipeArguments(use_cpu=True, report_to="none"))
+    tests, records, run = setting.batch(setting.test_boards()), Records(args.run), args.run / args.comparison
     torch.set_num_threads(1)
     for arm in args.arms:
         for seed in args.seeds:
-            name = job_name(arm, seed=seed)
-            if records.result(f"{FOLDER}/{name}"):
+            job = job_name(place(args.comparison, arm), seed=seed)
+            if records.result(job):
                 continue
-            folder = args.run / name / MODEL
+            folder = run / job_name(arm, seed=seed) / MODEL
             if not folder.is_dir():
-                fail(f"--run {args.run} has no {name}/{MODEL}; train it (python scripts/train_sudoku.py --help)")
+                fail(f"there is no {folder}; train it (python scripts/train_sudoku.py --help)")
             result = {"arm": arm, "seed": seed, "machine": machine()}
-            write_job(args.run / FOLDER / name, result, outcomes_of(load(str(folder)).model, tests))
-            print(f"{name} decoded in {sum(map(len, WAYS.values()))} ways", flush=True)
-    for title, table in tables(records):
+            write_job(args.run / job, result, outcomes_of(load(str(folder)).model, tests))
+            print(f"{job}: decoded in {sum(map(len, WAYS.values()))} ways", flush=True)
+    for title, table in tables(records, args.comparison):
         print(f"\n{title}\n\n{table}")
 
 

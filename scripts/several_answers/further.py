@@ -36,10 +36,16 @@ class Further:
     options: dict[str, int]
     model: str = ScriptArguments.model
 
+    @property
+    def script(self) -> ScriptArguments:
+        """The boards and how they are decoded."""
+        return ScriptArguments(
+            model=self.model, size=self.size, clues=list(self.clues), eval_tokens=list(self.eval_tokens)
+        )
+
     def outcomes(self, folder: Path) -> Outcomes:
         """The results in the folder of the study."""
-        script = ScriptArguments(size=self.size, clues=list(self.clues), eval_tokens=list(self.eval_tokens))
-        return outcomes_in(folder, self.name, script, **self.options)
+        return outcomes_in(folder, self.name, self.script, **self.options)
 
 
 FURTHER = (

@@ -50,6 +50,10 @@ def test_tables_by_hand(tmp_path: Path) -> None:
     number = needed.splitlines()[2].split("|")
     assert number[2].strip() == "a number" and number[3].split()[0] == f"{32 / 12:.1f}"
     assert not list(tables(Records(tmp_path / "nothing")))
+    write_job(tmp_path / "9x9" / FOLDER / "sft" / "seed0", {"arm": "sft"}, outcomes)
+    assert len(many.splitlines()) == 3 and list(tables(Records(tmp_path)))[0][1] == many
+    (_, other), _ = tables(Records(tmp_path), "9x9")
+    assert other.splitlines()[2] == "| SFT on random grids | 50.0 | 0.0 |"
 
 
 def test_passes_with_their_intervals() -> None:
@@ -60,6 +64,8 @@ def test_passes_with_their_intervals() -> None:
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
     done = run_script(SCRIPT, ["--run", tmp_path, "--arms", "judged", "--seeds", "3"], timeout=300)
-    assert done.returncode == 2 and "has no judged/seed3/model" in done.stderr
+    assert done.returncode == 2 and f"there is no {tmp_path / 'judged/seed3/model'}" in done.stderr
     done = run_script(SCRIPT, ["--run", tmp_path, "--arms", "judge"], timeout=300)
     assert done.returncode == 2 and "['judge'] are unknown" in done.stderr
+    done = run_script(SCRIPT, ["--run", tmp_path, "--comparison", "7x7"], timeout=300)
+    assert done.returncode == 2 and "comparison='7x7' is unknown" in done.stderr
