@@ -13,6 +13,8 @@ from scripts.several_answers.decoders import tables as decoder_tables
 from scripts.several_answers.further import FURTHER, command_of, commands_in, sections
 from scripts.several_answers.no_answers import table as few_answers
 from scripts.several_answers.outcome_tables import outcomes_in, tables
+from scripts.several_answers.reading_order import TITLE as ORDER_TITLE
+from scripts.several_answers.reading_order import table as reading_order
 from sudoku_dllm.several.report import draw
 from sudoku_dllm.trials import Records
 
@@ -128,6 +130,7 @@ FOOTER = """## Run it again
     python -m scripts.several_answers.no_answers --grids 5000 --updates 1 --output_dir runs/base4x4
 {commands}
     python -m scripts.several_answers.decoders
+    python -m scripts.several_answers.reading_order --seeds 0 1
     python -m scripts.several_answers.decoders --comparison 9x9 --arms sft sft_least judged judged_after_label \\
         --seeds 1 2 3 4
     python -m scripts.study.pack runs/several_answers data/study/several_answers
@@ -164,6 +167,8 @@ def main() -> None:
     (page.parent / "images").mkdir(parents=True, exist_ok=True)
     draw(outcomes, page.parent / "images" / PICTURE)
     shown = {**tables(outcomes), **dict(decoder_tables(Records(folder))), **dict(sections(folder))}
+    if other_order := reading_order(Records(folder)):
+        shown |= {ORDER_TITLE: other_order}
     for further in FURTHER:
         shown |= {f"{further.title}: {name}": one for name, one in decoder_tables(Records(folder), further.name)}
     titled = {title: f"## {title}\n\n{table}" for title, table in shown.items()}

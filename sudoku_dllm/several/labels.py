@@ -1,5 +1,7 @@
 """One completion of each board by a rule, for supervised training to settle on."""
 
+from collections.abc import Iterable
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +19,12 @@ def solver_answer(boards: Board) -> Board:
     return solve_batch(boards)[0]
 
 
-def least_answer(boards: Board) -> Board:
+def least_answer(boards: Board, order: Iterable[int] | None = None) -> Board:
     """The completion that is least when read as a number.
 
     Args:
         boards: uint8 `(N, n²)`, each with a completion.
+        order: The n² cells as they are read, the first counting most; None is from left to right, row by row.
 
     Raises:
         ValueError: A board has none.
@@ -31,7 +34,7 @@ def least_answer(boards: Board) -> Board:
         raise _no_completion(boards[counts.argmin()])
     size = int(boards.shape[1] ** 0.5)
     grid = boards.copy()
-    for cell in range(boards.shape[1]):
+    for cell in range(boards.shape[1]) if order is None else order:
         # Up to the digit of a known completion that agrees so far, the least one that leaves a completion.
         for digit in range(1, size):
             rows = np.flatnonzero((grid[:, cell] == 0) & (answers[:, cell] > digit))

@@ -44,6 +44,14 @@ def test_each_label_is_what_enumeration_says(grids: Board) -> None:
         assert nearest.tolist() in completions.tolist() and (nearest != pattern).sum() == distances.min()
 
 
+def test_the_least_completion_in_another_order_of_cells(grids: Board) -> None:
+    order = np.random.default_rng(0).permutation(16)
+    boards = generate(40, size=4, clues=(0, 6), answers="any", seed=8).boards
+    for board, least in zip(boards, least_answer(boards, order), strict=True):
+        completions = grids[((board == 0) | (grids == board)).all(1)]
+        assert least[order].tolist() == min(completions[:, order].tolist())
+
+
 def test_a_board_of_6x6_has_no_nearer_completion_among_many(grids: Board) -> None:
     boards = generate(20, size=6, clues=(18, 22), answers="any", seed=1).boards
     pattern = least_answer(np.zeros((1, 36), np.uint8))[0]
