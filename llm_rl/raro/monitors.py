@@ -49,7 +49,7 @@ class Symptom(NamedTuple):
     remedy: str
 
 
-POSITION_GAP = "critic/position_gap"
+POSITION_GAP, REWARD_GAP = "critic/position_gap", "policy/reward_gap"
 SYMPTOMS = (
     Symptom(
         "critic/tie_rate",
@@ -96,6 +96,13 @@ SYMPTOMS = (
         "the critic goes by the position of the answers",
         "set judge_both_orders=True, or raise critic_pairs",
     ),
+    Symptom(
+        REWARD_GAP,
+        lambda value: value <= 0,
+        "answers that differ from the expert's earn no less than those that equal it",
+        "let the critic learn first (lambda_pol=0), raise lambda_crit or critic_pairs, or raise tau_pol, "
+        "which an equal answer gets for a tie; where equal is not the same as right, compare what verifiers say",
+    ),
 )
 
 
@@ -116,6 +123,8 @@ class CriticWarnings:
         both = [line.get(f"critic/accuracy_expert_{position}") for position in ("first", "second")]
         if both[0] is not None and both[1] is not None:
             line = {**line, POSITION_GAP: both[0] - both[1]}
+        if {"policy/reward_equal", "policy/reward_distinct"} <= line.keys():
+            line = {**line, REWARD_GAP: line["policy/reward_equal"] - line["policy/reward_distinct"]}
         for metric, latest in self._latest.items():
             if metric in line:
                 latest.append(line[metric])

@@ -197,7 +197,9 @@ class RAROTrainer(RolloutTrainer):
         """The completions that count, with advantages from the mean reward of their labels.
 
         One that ended without an answer has lost: its reward is 0. One that is over-length, or too long to be judged,
-        has `overlength_reward`. One without a reward, such as one whose pair has no label, is left out.
+        has `overlength_reward`. One without a reward, such as one whose pair has no label, is left out. Adds
+        "policy/reward_equal" and "policy/reward_distinct", the mean rewards of answers that were judged and are the
+        expert's, word for word, and of others.
 
         Args:
             samples: All completions of the policy.
@@ -210,6 +212,14 @@ class RAROTrainer(RolloutTrainer):
                 rewards.append(self.args.overlength_reward)
             else:
                 rewards.append(0.0 if answer is None else self.matrix.policy_mean(found))
+        for name, equal in (("equal", True), ("distinct", False)):
+            of_kind = [
+                self.matrix.policy_mean(found)
+                for answer, found in zip(answers, labels, strict=True)
+                if answer is not None and answer.equal is equal
+            ]
+            judged = [reward for reward in of_kind if reward is not None]
+            self.metrics.add_ratio(f"policy/reward_{name}", sum(judged), len(judged))
         return self._with_advantages(samples, rewards, self.args.num_generations, is_critic=False)
 
     def _critic_samples(self, groups: Sequence[Sequence[Critique]]) -> list[RoleSample]:

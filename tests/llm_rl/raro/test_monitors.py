@@ -37,6 +37,8 @@ HEALTHY = {
     "critic/accuracy": 0.7,
     "critic/accuracy_expert_first": 0.75,
     "critic/accuracy_expert_second": 0.65,
+    "policy/reward_equal": 0.6,
+    "policy/reward_distinct": 0.3,
 }
 
 
@@ -50,6 +52,7 @@ HEALTHY = {
         ({"critic/accuracy": 1.0}, "raise lambda_pol against lambda_crit"),
         ({"critic/accuracy": 0.5}, "raise critic_pairs or critic_generations"),
         ({"critic/accuracy_expert_first": 1.0, "critic/accuracy_expert_second": 0.4}, "set judge_both_orders"),
+        ({"policy/reward_equal": 0.5, "policy/reward_distinct": 0.6}, "let the critic learn first"),
     ],
 )
 def test_each_symptom_is_told_once_with_its_remedy(
@@ -71,7 +74,7 @@ def test_each_symptom_is_told_once_with_its_remedy(
         for _ in range(10):
             warnings.check({**HEALTHY, **changes})
     (record,) = caplog.records
-    assert len(SYMPTOMS) == 7
+    assert len(SYMPTOMS) == 8
     assert remedy in record.getMessage()
 
 
@@ -87,6 +90,24 @@ def test_masked_frac_is_the_same_share_at_every_step_of_a_roll_out(tmp_path: Pat
     (share,) = found[1]
     assert 0.1 < share < 0.9
     assert found[3] == pytest.approx([share] * 3)
+
+
+def test_rewards_of_equal_and_of_other_answers_by_hand(tmp_path: Path) -> None:
+    """The expert's answer ties, 0.6; of three others one deceives and two are found."""
+
+    def policy(question: str, n: int) -> str:
+        return f"{'E' if question == 'red' else 'P'} {question}"
+
+    def critic(question: str, first: str, second: str, n: int) -> str:
+        if first == second:
+            return "[Tie]"
+        return "[Answer 1]" if first.startswith("E") is (question != "sun") else "[Answer 2]"
+
+    run = trainer(tmp_path, policy=policy, critic=critic)
+    run.train()
+    (line,) = [line for line in run.state.log_history if "policy/reward_equal" in line]
+    assert line["policy/reward_equal"] == pytest.approx(0.6)
+    assert line["policy/reward_distinct"] == pytest.approx(1 / 3)
 
 
 def test_evaluation_by_hand(tmp_path: Path) -> None:
