@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from llm_rl.tools.template import TOOL_CHAT_TEMPLATE as TOOL_CHAT_TEMPLATE
     from llm_rl.tools.trajectories import TrajectoryDataset as TrajectoryDataset
     from llm_rl.training.callbacks import MetricsWriter as MetricsWriter
-    from llm_rl.training.callbacks import QuietProgress as QuietProgress
     from llm_rl.training.lora import add_lora as add_lora
     from llm_rl.vapor.arguments import VAPORArguments as VAPORArguments
     from llm_rl.vapor.trainer import VAPORTrainer as VAPORTrainer
@@ -61,7 +60,6 @@ _HOMES = {
     "PPOTrainer": "llm_rl.ppo.trainer",
     "PolicyRows": "llm_rl.raro.prompts",
     "Prompts": "llm_rl.raro.prompts",
-    "QuietProgress": "llm_rl.training.callbacks",
     "RAROArguments": "llm_rl.raro.arguments",
     "RAROTrainer": "llm_rl.raro.trainer",
     "RolloutAhead": "llm_rl.grpo.extensions",

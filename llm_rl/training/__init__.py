@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from llm_rl.training.budget import train_to_budget as train_to_budget
     from llm_rl.training.budget import trapezoid as trapezoid
     from llm_rl.training.callbacks import MetricsWriter as MetricsWriter
-    from llm_rl.training.callbacks import QuietProgress as QuietProgress
     from llm_rl.training.callbacks import write_json_lines as write_json_lines
     from llm_rl.training.checkpoint import CheckpointError as CheckpointError
     from llm_rl.training.command_line import USER_ERRORS as USER_ERRORS
@@ -47,7 +46,6 @@ _HOMES = {
     "CheckpointError": "llm_rl.training.checkpoint",
     "LAST": "llm_rl.training.output_folder",
     "MetricsWriter": "llm_rl.training.callbacks",
-    "QuietProgress": "llm_rl.training.callbacks",
     "RECORD": "llm_rl.training.output_folder",
     "RunArguments": "llm_rl.training.arguments",
     "RunFolder": "llm_rl.training.output_folder",

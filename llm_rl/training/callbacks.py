@@ -1,11 +1,11 @@
-"""Trainer callbacks of both families: metrics as JSON lines, a quiet progress bar."""
+"""What trainers of both families log, as JSON lines."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from llm_rl.training.storage import write_text_whole
 
@@ -49,27 +49,3 @@ class MetricsWriter(TrainerCallback):
         """Write one line."""
         if state.is_world_process_zero:
             append_json_line(self.path, {"step": state.global_step, **(logs or {})})
-
-
-class QuietProgress(ProgressCallback):
-    """The trainer's progress bar with a few metrics behind it instead of a printed line for each log.
-
-    Args:
-        shown: Names of the metrics to show.
-    """
-
-    def __init__(self, shown: Sequence[str]) -> None:
-        super().__init__()
-        self.shown = shown
-
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Refresh the figures behind the bar."""
-        if self.training_bar is not None and logs:
-            self.training_bar.set_postfix({name: f"{logs[name]:.3g}" for name in self.shown if name in logs})

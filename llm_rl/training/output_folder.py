@@ -21,7 +21,7 @@ from llm_rl.training.storage import PARTIAL, write_text_whole
 RECORD = "arguments.json"
 LAST = "last"
 FILES = (
-    RECORD, "metrics*.jsonl", "curve*.jsonl", "training_log.jsonl", "judged.json", "results.json", "table.csv",
+    RECORD, "metrics*.jsonl", "curve*.jsonl", "training_log.jsonl", "results.json", "table.csv",
     "curve.png", "solved.png", "decode.gif", "runs/*/events.out.tfevents.*",
     *(f"*/seed*/{name}" for name in (
         "result.json", "outcomes*.npz", "metrics.jsonl", "curve.jsonl", "decode.gif", "log.txt",
@@ -29,9 +29,9 @@ FILES = (
     )),
 )  # fmt: skip
 """Patterns of the files that a script writes to its run folder."""
-MODELS = ("rl", "control", "model", "control_model", "start", "annealed", "unannealed")
+MODELS = ("rl", "control", "model", "annealed", "unannealed")
 MODEL_FILES = ("config.json", "adapter_config.json")
-CHECKPOINT_FOLDERS = ("checkpoints", "start_checkpoints", "control_checkpoints", "seed*", "*/seed*")
+CHECKPOINT_FOLDERS = ("checkpoints", "seed*", "*/seed*")
 CHECKPOINT = re.compile(rf"(checkpoint|failed_step)-\d+.*|{PARTIAL}(-.*)?")
 
 

@@ -20,13 +20,14 @@ from llm_rl import MetricsWriter, RAROArguments, RAROTrainer
 from llm_rl.training import (
     CheckpointError,
     RunFolder,
+    load_pyplot,
     need_reports,
     parse,
     read_json_lines,
+    save_figure,
     user_errors,
     write_text_whole,
 )
-from scripts.smollm2.report import plot_curves
 from scripts.tiny_llama import tiny_llama, word_tokenizer
 
 ANSWERS = ["good", "bad", "poor", "ugly"]
@@ -145,10 +146,17 @@ for seed in game.seeds:
     with user_errors(CheckpointError):
         trainer.train(resume_from_checkpoint=game.resume_from_checkpoint)
     lines = read_json_lines(log).dropna(subset=["policy/reward_mean"])
-    curves[f"seed {seed}"] = lines.rename(columns={metric: f"eval_{metric}" for metric in PANELS})
+    curves[f"seed {seed}"] = lines
     ends = {metric: [float(lines[metric].iloc[place]) for place in (0, -1)] for metric in PANELS}
     results[str(seed)] = {"first and last": ends, "best accuracy": float(lines["critic/accuracy"].max())}
     changes = ", ".join(f"{PANELS[metric]} {first:.2f} → {last:.2f}" for metric, (first, last) in ends.items())
     print(f"seed {seed}: {changes}; accuracy at most {results[str(seed)]['best accuracy']:.2f}", flush=True)
 write_text_whole(run / "results.json", json.dumps(results, indent=2))
-plot_curves(curves, PANELS, run / "curve.png")
+figure, axes = load_pyplot().subplots(1, len(PANELS), figsize=(18, 3.5), constrained_layout=True)
+for axis, (metric, title) in zip(axes, PANELS.items(), strict=True):
+    for name, lines in curves.items():
+        axis.plot(lines["step"], lines[metric], marker="o", label=name)
+    axis.set(title=title, xlabel="optimizer step")
+    axis.grid(alpha=0.3)
+axes[0].legend()
+save_figure(figure, run / "curve.png")

@@ -78,19 +78,6 @@ class Replay:
 
 
 @dataclass(frozen=True)
-class Text:
-    """What a model wrote.
-
-    Attributes:
-        title: To what, and what it is worth.
-        text: The text, shown as it is.
-    """
-
-    title: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Page:
     """What a page shows.
 
@@ -102,7 +89,6 @@ class Page:
         tables: Tables, the most important first.
         curves: Curves.
         replays: Decodes.
-        texts: What was written, folded away.
     """
 
     title: str
@@ -111,7 +97,6 @@ class Page:
     tables: Sequence[Table] = ()
     curves: Sequence[Curve] = ()
     replays: Sequence[Replay] = ()
-    texts: Sequence[Text] = ()
 
     def write(self, path: Path) -> Path:
         """Write it, whole or not at all.

@@ -38,7 +38,7 @@ def make_run(folder: Path) -> Path:
         "sft/seed0/checkpoint-4/model.safetensors", "sft/seed0/model/config.json", "sft/seed0/result.json",
         "sft/seed0/outcomes.npz", "sft/seed0/log.txt", "base/seed0/outcomes.partial.npz",
         "checkpoint-4/model.safetensors", "checkpoint-8/model.safetensors", "partial/checkpoint-9/model.safetensors",
-        "control_checkpoints/checkpoint-2/trainer_state.json", "runs/a_host/events.out.tfevents.1", "failed_step-3/x",
+        "checkpoints/checkpoint-2/trainer_state.json", "runs/a_host/events.out.tfevents.1", "failed_step-3/x",
     ):  # fmt: skip
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("old")
@@ -104,7 +104,7 @@ def test_a_run_that_is_under_way_is_not_overwritten(choose, capsys, tmp_path):
     run = make_run(tmp_path / "mine")
     folder = choose("mine", overwrite_output_dir=True)
     capsys.readouterr()
-    with run_lock(run / "control_checkpoints"):
+    with run_lock(run / "checkpoints"):
         assert "is in use by process" in refusal(capsys, lambda: folder.open({"seed": 1}))
     assert (run / "rl" / "config.json").exists() and (run / "arguments.json").read_text() == "old"
 

@@ -15,7 +15,7 @@ from dllm_rl import SudokuTask, load
 from dllm_rl.decoding import Decoding
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.run_page.curves import loss_curve
-from sudoku_dllm.run_page.page import Curve, Page, Replay, Table, Text, read_replays
+from sudoku_dllm.run_page.page import Curve, Page, Replay, Table, read_replays
 from sudoku_dllm.run_page.replays import chosen, replays_of
 from sudoku_env import definite_cells, parse_board, pre_fill, read_prompts
 from tests.scripts.helpers.page_data import page_data
@@ -38,7 +38,6 @@ PAGE = Page(
     tables=[Table("solved", ["arm", "1 token"], [["base", "18.0 ± 2.4"]], "a note")],
     curves=[Curve("loss", "updates", {"sft": [(0, 1.5), (1, 0.5)], "none": []})],
     replays=[REPLAY],
-    texts=[Text("row 0", "so <answer>12</answer>")],
 )
 
 
@@ -135,7 +134,6 @@ def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
         and "18.0 ± 2.4" in body
         and "a note" in body
         and "pass 0 of 1, 1 cells definite, 0 wrong" in body
-        and "so <answer>12</answer>" in body
     )
     board = body.split('class="board"')[1].split('class="controls"')[0]
     assert board.count('class="given"') == 2 and board.count('class="open"') == 1
