@@ -1,4 +1,4 @@
-"""A comparison of one's own: which training learns most from few sums (`examples/masked_addition.py`).
+"""A comparison of one's own: which training learns most from 2,000 sums (`examples/masked_addition.py`).
 
 From one start for each seed, a model that has hardly learned, go on for as many CPU seconds: masked-diffusion SFT on
 the same sums, the same with a loss on definite digits alone, and the objective. Held-out sums are decoded two digits a
@@ -38,8 +38,8 @@ from masked_addition import MASK, AdditionTask, Sum, draw_sums
 class Arguments(TrialArguments):
     """The sums and the start, beside what every comparison takes."""
 
-    width: int = field(default=6, metadata={"help": "Digits of the numbers that are added."})
-    sums: int = field(default=400, metadata={"help": "Sums to learn from."})
+    width: int = field(default=4, metadata={"help": "Digits of the numbers that are added."})
+    sums: int = field(default=2000, metadata={"help": "Sums to learn from."})
     start_steps: int = field(default=150, metadata={"help": "Updates of the start."})
     cpu_seconds: float = field(default=20.0, metadata={"help": "What each arm may spend, in CPU seconds."})
     output_dir: str = field(default="runs/addition", metadata={"help": "Run folder."})
