@@ -1,0 +1,130 @@
+"""A task small enough to be enumerated: three tokens of three kinds, all different, behind one token of prompt.
+
+The sampler fills one position a pass with a token drawn from the model, at temperature 1; which position is a rule that
+has no gradient. With V(s) the probability that a completion of the state s is right,
+
+    V(s) = Σ_ℓ w(ℓ|s) Σ_v p(v | ℓ, s) V(s with v at ℓ)
+
+is a sum over all trajectories, and its derivative at the prompt is the exact policy gradient of the expected reward.
+"""
+
+from functools import cached_property
+from itertools import product
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from scripts.referee.objectives.copies import Completions, Copies
+from scripts.referee.tiny import TinyModel
+
+Rule = Literal["random", "confident", "left"]
+"""Which position a pass fills: any; the one whose most probable token is most probable; the first."""
+PROMPT, TOKENS, KINDS = 1, 3, 3
+MASK, LENGTH = KINDS, PROMPT + TOKENS
+BASE = KINDS + 1
+START = torch.tensor([0] + [MASK] * TOKENS)
+
+
+class Toy:
+    """The task with one model and one rule."""
+
+    def __init__(self, rule: Rule, model: TinyModel) -> None:
+        """Ask the model about every input there is.
+
+        Args:
+            rule: Which position a pass fills.
+            model: The model.
+
+        Raises:
+            ValueError: The rule is unknown.
+        """
+        if rule not in get_args(Rule):
+            raise ValueError(f"rule={rule!r} is unknown; choose one of {', '.join(get_args(Rule))}")
+        self.rule = rule
+        self.model = model
+        self.inputs = torch.tensor(list(product(range(BASE), repeat=LENGTH)))  # (256, L)
+        self.logprobs = self.model(self.inputs).logits.log_softmax(-1)  # (256, L, KINDS), with its gradient
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """w(ℓ|s), `(256, L)` without gradient; 0 where nothing is masked."""
+        masked = (self.inputs == MASK) & (torch.arange(LENGTH) >= PROMPT)
+        if self.rule == "random":
+            return masked / masked.sum(1, keepdim=True).clamp(min=1).double()
+        score = self.logprobs.detach().amax(-1)
+        if self.rule == "left":
+            score = -torch.arange(LENGTH).expand(score.shape).double()
+        best = score.masked_fill(~masked, -torch.inf).argmax(1)
+        return torch.nn.functional.one_hot(best, LENGTH).double() * masked
+
+    @cached_property
+    def jacobian(self) -> Tensor:
+        """d log p / d parameters, `(256, L, KINDS, parameters)`."""
+        parameters = list(self.model.parameters())
+
+        def of(flat: Tensor) -> Tensor:
+            parts = flat.split([part.numel() for part in parameters])
+            state = {
+                name: part.reshape(old.shape)
+                for (name, old), part in zip(self.model.named_parameters(), parts, strict=True)
+            }
+            return torch.func.functional_call(self.model, state, (self.inputs,)).logits.log_softmax(-1)
+
+        return torch.func.jacfwd(of)(torch.cat([part.detach().flatten() for part in parameters]))
+
+    def code(self, inputs: Tensor) -> Tensor:
+        """The number of an input `(…, L)` among all, `(…)`."""
+        return (inputs * BASE ** torch.arange(LENGTH - 1, -1, -1)).sum(-1)
+
+    def reward(self, tokens: Tensor) -> Tensor:
+        """float64 `(…)` for tokens `(…, L)`: 1 where the completion has all kinds."""
+        return (tokens[..., PROMPT:].sort(-1).values == torch.arange(KINDS)).all(-1).double()
+
+    def value(self) -> Tensor:
+        """The expected reward, with its gradient."""
+        values, missing = self.reward(self.inputs), (self.inputs == MASK).sum(1)
+        digits = BASE ** torch.arange(LENGTH - 1, -1, -1).unsqueeze(1)
+        after = torch.arange(len(values)).reshape(-1, 1, 1) + (torch.arange(KINDS) - MASK) * digits  # (256, L, KINDS)
+        for number in range(1, TOKENS + 1):
+            states = (missing == number).nonzero().squeeze(1)
+            chances = self.weights[states].unsqueeze(2) * self.logprobs[states].exp()
+            worth = (chances * values[after[states].clamp(min=0)]).sum((1, 2))
+            values = values.index_put((states,), worth)
+        return values[self.code(START)]
+
+    def gradient(self) -> Tensor:
+        """The exact policy gradient, `(parameters,)`."""
+        parts = torch.autograd.grad(self.value(), list(self.model.parameters()), retain_graph=True)
+        return torch.cat([part.flatten() for part in parts])
+
+    def sample(self, number: int, generator: torch.Generator) -> Completions:
+        """Completions of the sampler."""
+        tokens = START.repeat(number, 1)
+        steps = torch.full_like(tokens, -1)
+        rows = torch.arange(number)
+        for step in range(TOKENS):
+            code = self.code(tokens)
+            place = torch.multinomial(self.weights[code], 1, generator=generator).squeeze(1)
+            chances = self.logprobs.detach()[code, place].exp()
+            tokens[rows, place] = torch.multinomial(chances, 1, generator=generator).squeeze(1)
+            steps[rows, place] = step
+        completed = torch.arange(LENGTH).expand(number, -1) >= PROMPT
+        return Completions(tokens, completed, completed, steps)
+
+    def at(self, completions: Completions, copies: Copies) -> tuple[Tensor, Tensor, Tensor]:
+        """Where the log-probabilities of the completions' tokens in their copies stand in `logprobs`."""
+        code = self.code(copies.inputs(completions, MASK)).unsqueeze(-1)  # (B, M, 1)
+        kind = completions.tokens.unsqueeze(1).expand(copies.masked.shape)
+        return code.expand(kind.shape), torch.arange(LENGTH).expand(kind.shape), kind
+
+
+def trained(least: float) -> TinyModel:
+    """A model that is right with a probability of at least `least` in random order, by ascent of the exact gradient."""
+    model = TinyModel(LENGTH, BASE, KINDS, 3.0)
+    while (value := Toy("random", model).value()) < least:
+        gradients = torch.autograd.grad(value.log(), list(model.parameters()))
+        with torch.no_grad():
+            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                parameter += 0.05 * gradient
+    return model
