@@ -9,7 +9,7 @@ is a sum over all trajectories, and its derivative at the prompt is the exact po
 """
 
 from functools import cached_property
-from itertools import product
+from itertools import permutations, product
 from typing import Literal, get_args
 
 import torch
@@ -109,14 +109,40 @@ class Toy:
             chances = self.logprobs.detach()[code, place].exp()
             tokens[rows, place] = torch.multinomial(chances, 1, generator=generator).squeeze(1)
             steps[rows, place] = step
-        completed = torch.arange(LENGTH).expand(number, -1) >= PROMPT
-        return Completions(tokens, completed, completed, steps)
+        return _completions(tokens, steps)
+
+    def trajectories(self, merged: bool = False) -> tuple[Completions, Tensor]:
+        """Every trajectory that the sampler may take, and its probability `(B,)`.
+
+        Args:
+            merged: Whether those that write the same completion are one, with the passes of any of them.
+        """
+        kinds = torch.tensor(list(product(range(KINDS), repeat=TOKENS)))  # (27, TOKENS)
+        orders = torch.tensor(list(permutations(range(TOKENS))))  # (6, TOKENS), the pass of each position
+        written, passes = kinds.repeat(len(orders), 1), orders.repeat_interleave(len(kinds), 0)
+        tokens, rows = START.repeat(len(written), 1), torch.arange(len(written))
+        chance = torch.ones(len(written), dtype=torch.float64)
+        for step in range(TOKENS):
+            code, place = self.code(tokens), PROMPT + (passes == step).long().argmax(1)
+            kind = written[rows, place - PROMPT]
+            chance = chance * self.weights[code, place] * self.logprobs.detach()[code, place, kind].exp()
+            tokens[rows, place] = kind
+        if merged:
+            rows, chance = rows[: len(kinds)], chance.reshape(len(orders), -1).sum(0)
+        taken = rows[chance > 0]
+        steps = torch.nn.functional.pad(passes[taken], (PROMPT, 0), value=-1)
+        return _completions(tokens[taken], steps), chance[chance > 0]
 
     def at(self, completions: Completions, copies: Copies) -> tuple[Tensor, Tensor, Tensor]:
         """Where the log-probabilities of the completions' tokens in their copies stand in `logprobs`."""
         code = self.code(copies.inputs(completions, MASK)).unsqueeze(-1)  # (B, M, 1)
         kind = completions.tokens.unsqueeze(1).expand(copies.masked.shape)
         return code.expand(kind.shape), torch.arange(LENGTH).expand(kind.shape), kind
+
+
+def _completions(tokens: Tensor, steps: Tensor) -> Completions:
+    completed = torch.arange(LENGTH).expand(tokens.shape) >= PROMPT
+    return Completions(tokens, completed, completed, steps)
 
 
 def trained(least: float) -> TinyModel:

@@ -23,6 +23,7 @@ class CjGrpo(Surrogate):
     """The code's objective."""
 
     paper: ClassVar[str] = "2509.23924"
+    drawn: ClassVar[bool] = False
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """Differences from the mean of the group; see `Objective.advantages`."""

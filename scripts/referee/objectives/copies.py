@@ -49,6 +49,10 @@ class Completions:
         if not bool(self.counted.any(1).all()):
             raise ValueError(f"row {int((~self.counted.any(1)).nonzero()[0])} has no position that counts; drop it")
 
+    def of(self, rows: Tensor) -> "Completions":
+        """Some of them, int64 `(N,)`."""
+        return Completions(self.tokens[rows], self.completed[rows], self.counted[rows], self.steps[rows])
+
     @property
     def ranks(self) -> Tensor:
         """int64 `(B, L)`, how many completed positions lie before each."""
@@ -74,6 +78,10 @@ class Copies(NamedTuple):
     weights: Tensor
     counted: Tensor
 
+    def of(self, rows: Tensor) -> "Copies":
+        """Those of some rows, int64 `(N,)`."""
+        return Copies(*(field[rows] for field in self))
+
     def inputs(self, completions: Completions, mask_id: int) -> Tensor:
         """int64 `(B, M, L)`, what the model is given."""
         return completions.tokens.unsqueeze(1).masked_fill(self.masked, mask_id)
@@ -88,9 +96,12 @@ class Objective(Protocol):
 
     Attributes:
         paper: Its arXiv number.
+        drawn: Whether its copies are drawn at random, from the positions of the completion alone; else they are made of
+            the passes of the sampler, and nothing is drawn.
     """
 
     paper: ClassVar[str]
+    drawn: ClassVar[bool]
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """What it makes of rewards `(P, G)`, `(P, G)`."""

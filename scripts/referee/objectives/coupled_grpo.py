@@ -44,6 +44,7 @@ class CoupledGrpo(Surrogate):
     """The paper's objective; `reduction="mean"` is that of the code."""
 
     paper: ClassVar[str] = "2506.20639"
+    drawn: ClassVar[bool] = True
     rates: tuple[float, float] = field(default=(0.2, 0.8), metadata={"help": "Range of t."})
     normalized: bool = field(default=False, metadata={"help": "Whether the weights add up to 1 in the mean."})
     reduction: Reduction = field(default="seq_mean_token_mean", metadata={"help": "Normalizer of the sum over tokens."})

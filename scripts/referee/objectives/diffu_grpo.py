@@ -23,6 +23,7 @@ class DiffuGrpo(Surrogate):
     """The paper's objective; `reduction="mean"` is that of the code."""
 
     paper: ClassVar[str] = "2504.12216"
+    drawn: ClassVar[bool] = True
     prompt_rate: float = field(default=0.15, metadata={"help": "Share of the prompt that is masked."})
     reduction: Reduction = field(default="seq_mean_token_mean", metadata={"help": "Normalizer of the sum over tokens."})
 

@@ -43,6 +43,7 @@ class Espo(Surrogate):
     """The paper's objective; `to_even=True` is that of the code."""
 
     paper: ClassVar[str] = "2512.03759"
+    drawn: ClassVar[bool] = True
     kl_weight: float = field(default=0.01, metadata={"help": "Weight of the divergence from the reference."})
     num_draws: int = field(default=2, metadata={"help": "Pairs of copies."})
     together: int | None = field(default=None, metadata={"help": "Rows over which sizes are spread; None: all."})

@@ -25,6 +25,7 @@ class JustGrpo(Surrogate):
     """The paper's objective; `over_valid=True`, without `old_logprobs`, is that of the code."""
 
     paper: ClassVar[str] = "2601.15165"
+    drawn: ClassVar[bool] = False
     over_valid: bool = field(default=False, metadata={"help": "Whether to divide by the completions with A ≠ 0."})
 
     def advantages(self, rewards: Tensor) -> Tensor:

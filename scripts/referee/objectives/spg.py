@@ -35,6 +35,7 @@ class Spg:
     """The code's objective, with the numbers of its Sudoku run."""
 
     paper: ClassVar[str] = "2510.09541"
+    drawn: ClassVar[bool] = True
     bound: Bound = field(default="mixed", metadata={"help": "What takes the place of log π for A ≤ 0."})
     power: float = field(default=1.0, metadata={"help": "β of the upper bound, ≥ 1."})
     mix: float = field(default=0.5, metadata={"help": "ω."})

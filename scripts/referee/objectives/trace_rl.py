@@ -25,6 +25,7 @@ class TraceRl(Surrogate):
     """The paper's objective; `reduction="mean"` is that of the code."""
 
     paper: ClassVar[str] = "2509.06949"
+    drawn: ClassVar[bool] = False
     kl_weight: float = field(default=0.01, metadata={"help": "Weight of the divergence from the reference."})
     shrink: int = field(default=1, metadata={"help": "Passes that are made one."})
     reduction: Reduction = field(default="seq_mean_token_mean", metadata={"help": "Normalizer of the sum over states."})

@@ -23,6 +23,7 @@ class Wd1:
     """The paper's objective, a mean over groups; `over_batch=True` is that of the code."""
 
     paper: ClassVar[str] = "2507.08838"
+    drawn: ClassVar[bool] = True
     prompt_rate: float = field(default=0.15, metadata={"help": "Share of the prompt that is masked."})
     sharpness: float = field(default=1.0, metadata={"help": "ψ, what advantages are multiplied with."})
     over_batch: bool = field(default=False, metadata={"help": "Whether weights are those of all groups together."})
