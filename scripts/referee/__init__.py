@@ -1,4 +1,4 @@
-"""A referee of the field's objectives for masked-diffusion language models: each a short file, held to its authors' code.
+"""A referee of the objectives for masked-diffusion language models: each a short file, held to its authors' code.
 
 | module of `objectives` | arXiv | log π of a completion | copies |
 |---|---|---|---|
@@ -10,6 +10,7 @@
 | `trace_rl` | 2509.06949 | the states that the sampler passed through | passes |
 | `cj_grpo` | 2509.23924 | the same | passes |
 | `just_grpo` | 2601.15165 | from left to right | tokens |
+| `upo` | 2510.05725 | of the positions that the sampler chose, not of tokens | passes |
 
 `golden` makes the numbers of the authors' code that tests hold these to; `variance` tables the bias and the noise of
 their gradients against the exact one.

@@ -25,7 +25,7 @@ from accelerate.utils import set_seed
 from torch import Tensor
 
 from llm_rl.core import selective_log_softmax
-from scripts.referee.objectives.copies import Completions
+from scripts.referee.objectives.copies import Completions, trajectory_copies
 from scripts.referee.tiny import TinyModel
 
 PROMPT, MASK, SEED = 3, 5, 11
@@ -35,21 +35,23 @@ TOKENS = torch.tensor(
 COUNTED = torch.tensor([4, 3, 4, 2])
 """So many tokens of each completion count: up to its first 4, which ends a text."""
 PASSES = torch.tensor([[2, 0, 3, 1], [0, 1, 1, 2], [0, 1, 2, 3], [2, 2, 1, 0]])
+ORDERS = torch.tensor([[2, 0, 3, 1], [0, 1, 3, 2], [0, 1, 2, 3], [3, 2, 1, 0]])
 REWARDS = torch.tensor([[1.0, 0.0, 0.5, 0.25]], dtype=torch.float64)
 PHASES = {"new": 0.0, "old": 0.15, "reference": 0.4}
 
 
-def completions(all_count: bool = False) -> Completions:
+def completions(all_count: bool = False, passes: Tensor = PASSES) -> Completions:
     """Four completions of four tokens, behind prompts of three.
 
     Args:
         all_count: Whether tokens behind the end count too.
+        passes: int64 `(4, 4)`, the pass that wrote each token.
     """
     position = torch.arange(TOKENS.shape[1]) - PROMPT
     completed = (position >= 0).expand(TOKENS.shape)
     counted = completed if all_count else completed & (position < COUNTED.unsqueeze(1))
     steps = torch.full_like(TOKENS, -1)
-    steps[:, PROMPT:] = PASSES
+    steps[:, PROMPT:] = passes
     return Completions(TOKENS, completed, counted, steps)
 
 
@@ -90,9 +92,13 @@ class Source:
                 raise ValueError(f"{self.file} of {self.repository} has no function {name}; check the commit")
             found[name].decorator_list = []
             code = compile(
-                ast.Module([found[name]], []), self.file, "exec", __future__.annotations.compiler_flag, dont_inherit=True
+                ast.Module([found[name]], []),
+                self.file,
+                "exec",
+                __future__.annotations.compiler_flag,
+                dont_inherit=True,
             )
-            exec(code, space)  # nosec B102: what the caller's clones hold is what this script is to run
+            exec(code, space)  # nosec B102 # the caller's clones are what this script is to run
         return {name: space[name] for name in self.functions}
 
 
@@ -139,6 +145,12 @@ SOURCES = {
         "eebe50e71f5b84ec6b3824cb502664577989db1b",
         "grpo.py",
         ("logprob_loss", "compute_group_advantages"),
+    ),
+    "upo": Source(
+        "chunsanHong/UPO",
+        "8084c40b0dd7ff464ed4670db509fbf5881afd30",
+        "upo_trainer.py",
+        ("compute_loss", "_parse_inputs", "_get_extra_logps"),
     ),
 }
 
@@ -285,7 +297,8 @@ def trajectory_cases(clones: Path) -> Iterator[tuple[str, str, Tensor, TinyModel
     yield "cj_grpo", "cj_grpo", one.compute_loss(new, inputs), new
 
     functions = SOURCES["just_grpo"].load(clones, {})
-    new, losses = model("new"), []
+    new = model("new")
+    losses: list[Tensor] = []
     advantages = functions["compute_group_advantages"](REWARDS.flatten(), 4)
     functions["logprob_loss"](
         new,
@@ -298,10 +311,40 @@ def trajectory_cases(clones: Path) -> Iterator[tuple[str, str, Tensor, TinyModel
     yield "just_grpo", "just_grpo", torch.stack(losses).sum(), new
 
 
+def order_cases(clones: Path) -> Iterator[tuple[str, str, Tensor, TinyModel]]:
+    """The same of the method that chooses positions: a score for each, by the first logit of the model."""
+    functions, new = SOURCES["upo"].load(clones, {}), model("new")
+    copies = trajectory_copies(completions(True, ORDERS), completions(True, ORDERS).steps)
+    states = copies.inputs(completions(), MASK).unsqueeze(0)  # (1, B, M, L)
+    chosen = copies.scored.long().argmax(-1)[None, :, :, None]
+    everything = {
+        "inputs_extra_head": states,
+        "topk_and_mask": states,
+        "trajectory": chosen,
+        "trajectory_topk": chosen,
+        "trajectory_mask": copies.masked.unsqueeze(0),
+        "sel_indices": torch.arange(4),
+    }
+
+    def scores(tiny: TinyModel) -> Callable[..., Tensor]:
+        return lambda given, mode: tiny(given["x"]).logits[..., 0]
+
+    one = trainer(functions, remasking="extra_head", divergence="KL")
+    with torch.no_grad():
+        old, reference = (
+            one._get_extra_logps(scores(model(which)), **one._parse_inputs(**everything)).reshape(4, -1)
+            for which in ("old", "reference")
+        )
+    advantages = centred() / (REWARDS.std() + 1e-4)
+    inputs = inputs_of(advantages, **everything, old_per_token_logps=[old], sel_places=[torch.arange(4)])
+    inputs |= {"old_ps": old.sum(1).exp(), "log_ref_probs": reference.sum(1)}
+    yield "upo", "upo", one.compute_loss(scores(new), inputs), new
+
+
 def main(clones: Path, output: Path) -> None:
     """Write the numbers of all cases."""
     golden = {}
-    for cases in (token_cases, sequence_cases, trajectory_cases):
+    for cases in (token_cases, sequence_cases, trajectory_cases, order_cases):
         for name, source, loss, tiny in cases(clones):
             gradient = torch.autograd.grad(loss, list(tiny.parameters()))
             flat = [float(f"{value:.9g}") for value in torch.cat([part.flatten() for part in gradient]).tolist()]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor, nn
 
-from llm_rl.core import selective_log_softmax
+from llm_rl.core import masked_log_softmax, selective_log_softmax
 from scripts.referee.objectives.copies import Completions, Copies
 
 SCALE = 2.0
@@ -53,3 +53,10 @@ def logprobs_of(model: TinyModel, completions: Completions, copies: Copies, mask
     inputs = copies.inputs(completions, mask_id)
     logits = model(inputs.flatten(0, 1)).logits.unflatten(0, inputs.shape[:2])
     return selective_log_softmax(logits, completions.tokens.unsqueeze(1).expand(inputs.shape))
+
+
+def position_logprobs_of(model: TinyModel, completions: Completions, copies: Copies, mask_id: int) -> Tensor:
+    """log π(ℓ) at the masked positions of each copy, float64 `(B, M, L)`, by the model's first logit; −∞ elsewhere."""
+    inputs = copies.inputs(completions, mask_id)
+    scores = model(inputs.flatten(0, 1)).logits[..., 0].unflatten(0, inputs.shape[:2])
+    return masked_log_softmax(scores, copies.masked)

@@ -152,5 +152,5 @@ def trained(least: float) -> TinyModel:
         gradients = torch.autograd.grad(value.log(), list(model.parameters()))
         with torch.no_grad():
             for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-                parameter += 0.05 * gradient
+                parameter.add_(gradient, alpha=0.05)
     return model

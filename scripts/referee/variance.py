@@ -2,15 +2,16 @@
 
     python -m scripts.referee.variance [DRAWS]
 
-Each is asked right after a roll-out, where every ratio is 1, without a divergence from a reference, about groups of four
-completions of `toy`. Three figures for each rule by which the sampler chooses positions: the angle between its expected
-gradient and the exact policy gradient in degrees; the length of the one over that of the other; and how many completions
-it takes until the noise of their mean is as large as the mean.
+Each is asked right after a roll-out, where every ratio is 1, without a divergence from a reference, about groups of
+four completions of `toy`. Three figures for each rule by which the sampler chooses positions: the angle between its
+expected gradient and the exact policy gradient in degrees; the length of the one over that of the other; and how many
+completions it takes until the noise of their mean falls to the length of the mean.
 """
 
 import math
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple, get_args
 
 import torch
@@ -53,7 +54,7 @@ class Judged(NamedTuple):
         angle: Between its expected gradient and the exact one, in degrees.
         error: Standard error of the angle by the draws of masks, in degrees; 0 where none are drawn.
         length: The length of the expected gradient over that of the exact one.
-        noise: How many completions it takes until the noise of their mean is as large as the mean.
+        noise: How many completions it takes until the noise of their mean falls to the length of the mean.
     """
 
     copies: int
@@ -63,9 +64,7 @@ class Judged(NamedTuple):
     noise: float
 
 
-def row_gradients(
-    objective: Objective, toy: Toy, completions: Completions, copies: Copies, rewards: Tensor
-) -> Tensor:
+def row_gradients(objective: Objective, toy: Toy, completions: Completions, copies: Copies, rewards: Tensor) -> Tensor:
     """What each completion adds to the gradient of what its group maximizes, `(P · G, parameters)`.
 
     Args:
@@ -148,10 +147,10 @@ def table(toys: Sequence[Toy], draws: int, groups: int) -> str:
     for name, objective in METHODS.items():
         judged = [judge(objective, toy, draws, groups) for toy in toys]
         cells = [
-            [f"{one.angle:.1f}" + f" ± {one.error:.1f}" * (one.error > 0.05), f"{one.length:.2f}", f"{one.noise:.0f}"]
+            (f"{one.angle:.1f}" + f" ± {one.error:.1f}" * (one.error > 0.05), f"{one.length:.2f}", f"{one.noise:.0f}")
             for one in judged
         ]
-        rows.append([name, str(judged[0].copies), *sum(cells, [])])
+        rows.append([name, str(judged[0].copies), *chain.from_iterable(cells)])
     heads = [f"{toy.rule}: {what}" for toy in toys for what in ("angle", "length", "noise")]
     return markdown_table(["method", "copies", *heads], rows)
 

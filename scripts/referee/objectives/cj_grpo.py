@@ -1,6 +1,7 @@
 """CJ-GRPO, arXiv:2509.23924: the clipped surrogate at the states that the sampler passed through.
 
-    J = 1/S Σ_s mean over i and over k written in pass s of [ min(R_k A_i, clip(R_k) A_i) − β k3_k ],  A_i = r_i − mean r
+    J = 1/S Σ_s mean over i and over k written in pass s of [ min(R_k A_i, clip(R_k) A_i) − β k3_k ]
+    A_i = r_i − mean r
 
 with S passes and R_k as in TraceRL; the two are one but for A where every pass writes as many tokens.
 

@@ -1,8 +1,8 @@
 """What the objectives have in common: completions, their masked copies, and the clipped surrogate of an estimate.
 
-An estimate of log π(completion) is made of masked copies of it: in copy m of row b the positions `masked[b, m]` hold the
-mask token, and the model says log p of the completion's own token at every position of the copy. What an objective adds
-is which positions are masked, which of those log-probabilities are taken (`scored`), and with what weight.
+An estimate of log π(completion) is made of masked copies of it: in copy m of row b the positions `masked[b, m]` hold
+the mask token, and the model says log p of the completion's own token at every position of the copy. What an objective
+adds is which positions are masked, which of those log-probabilities are taken (`scored`), and with what weight.
 
 Tensors have B rows (P prompts of G completions each, one prompt's after another), M copies and L positions.
 """

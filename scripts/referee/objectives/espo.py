@@ -1,11 +1,12 @@
 """ESPO, arXiv:2512.03759: the lower bound of log π of a whole completion as that of one action.
 
     L(o) = E_x [ T/x Σ_{k masked} log p(o_k | o with x tokens masked) ],  x uniform on 1 … T
-    R_i = exp((L_θ(o_i) − L_old(o_i)) / T),  J = 1/G Σ_i min(R_i A_i, clip(R_i) A_i) − β k2_i / T,  A_i = r_i − mean of the others
+    R_i = exp((L_θ(o_i) − L_old(o_i)) / T)
+    J = 1/G Σ_i min(R_i A_i, clip(R_i) A_i) − β k2_i / T,  A_i = r_i − mean of the others
 
 k2 = ½ (L_θ − L_ref)². x is drawn from 0 … T and the complement of the copy, T − x masked tokens, is a copy too: with
-weights (T+1)/x and (T+1)/(T−x) the mean of the two is unbiased. The x of a batch are spread evenly, x_i = ⌊k + i (T+1)/B⌋
-modulo T + 1 with k uniform.
+weights (T+1)/x and (T+1)/(T−x) the mean of the two is unbiased. The x of a batch are spread evenly,
+x_i = ⌊k + i (T+1)/B⌋ modulo T + 1 with k uniform.
 
 Published code: github.com/ML-GSAI/ESPO, `espo_trainer.py`. It rounds halves to even instead of down, so that where
 (T+1)/B leaves a half, as in its batches of 2, every second row never sees half of the sizes. All T tokens count, those
@@ -88,9 +89,7 @@ class Espo(Surrogate):
         number = copies.counted.sum(1)
         new = copies.token_estimates(logprobs).sum(1)  # (B,)
         old = new.detach() if old_logprobs is None else copies.token_estimates(old_logprobs).sum(1)
-        surrogate = clipped_surrogate(
-            new / number, old / number, advantages.reshape(-1), self.clip_low, self.clip_high
-        )
+        surrogate = clipped_surrogate(new / number, old / number, advantages.reshape(-1), self.clip_low, self.clip_high)
         values = surrogate.objective
         if reference_logprobs is not None:
             reference = copies.token_estimates(reference_logprobs).sum(1)

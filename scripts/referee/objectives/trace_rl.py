@@ -2,8 +2,8 @@
 
     J = 1/G Σ_i 1/|τ_i| Σ_t 1/|τ_i(t)| Σ_{k ∈ τ_i(t)} min(R_k A_i, clip(R_k) A_i) − β KL,  A_i = (r_i − mean r) / std r
 
-with τ_i(t) the tokens written in pass t and R_k of log p(o_k | what was written before pass t). `shrink` passes in a row
-are made one. Which positions a pass takes has no part in R.
+with τ_i(t) the tokens written in pass t and R_k of log p(o_k | what was written before pass t). `shrink` passes in a
+row are made one. Which positions a pass takes has no part in R.
 
 Published code: github.com/Gen-Verse/dLLM-RL, `train/rl_llada.py`. It takes the mean over all states of a batch, so that
 a long trajectory weighs more, and its k3, summed over the tokens of a state, is from the policy that sampled

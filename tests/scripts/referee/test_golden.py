@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from scripts.referee.golden import MASK, REWARDS, SEED, SOURCES, completions, model
-from scripts.referee.objectives import cj_grpo, diffu_grpo, espo, just_grpo, spg, trace_rl, wd1
+from scripts.referee.golden import MASK, ORDERS, REWARDS, SEED, SOURCES, completions, model
+from scripts.referee.objectives import cj_grpo, diffu_grpo, espo, just_grpo, spg, trace_rl, upo, wd1
 from scripts.referee.objectives.copies import Completions, Copies, Objective
 from scripts.referee.objectives.coupled_grpo import PUBLISHED as COUPLED
 from scripts.referee.objectives.coupled_grpo import coupled_copies
-from scripts.referee.tiny import logprobs_of
+from scripts.referee.tiny import logprobs_of, position_logprobs_of
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
-COUNTED, ALL = completions(), completions(all_count=True)
+COUNTED, ALL, ONE_BY_ONE = completions(), completions(all_count=True), completions(True, ORDERS)
 RATE = 0.2 + 0.6 * 0.4523795535098186
 """t as the random numbers of Python have it at the golden start."""
 
@@ -28,9 +28,10 @@ def start(number: int = SEED) -> torch.Generator:
 def judged(objective: Objective, of: Completions, copies: Copies, *, groups: int = 1, old: bool = True) -> list[Tensor]:
     """The loss and its gradient."""
     new = model("new")
-    logprobs = logprobs_of(new, of, copies, MASK)
+    asked = position_logprobs_of if isinstance(objective, upo.Upo) else logprobs_of
+    logprobs = asked(new, of, copies, MASK)
     with torch.no_grad():
-        others = [logprobs_of(model(which), of, copies, MASK) for which in ("old", "reference")]
+        others = [asked(model(which), of, copies, MASK) for which in ("old", "reference")]
     if isinstance(objective, trace_rl.TraceRl):
         others[1] = others[0]
     advantages = objective.advantages(REWARDS.reshape(groups, -1))
@@ -57,6 +58,7 @@ CASES: dict[str, Callable[[], list[Tensor]]] = {
     "trace_rl_shrink": lambda: drawn(trace_rl.TraceRl(reduction="mean", shrink=2), ALL),
     "cj_grpo": lambda: drawn(cj_grpo.PUBLISHED, ALL),
     "just_grpo": lambda: drawn(just_grpo.PUBLISHED, ALL, old=False),
+    "upo": lambda: drawn(upo.PUBLISHED, ONE_BY_ONE),
 }
 
 

@@ -76,7 +76,7 @@ def test_equal_rewards_say_nothing_and_what_does_not_count_has_no_gradient(objec
 )
 def test_completions_that_do_not_fit_are_refused(change: dict[str, Tensor]) -> None:
     fields = {name: getattr(TWO, name) for name in ("tokens", "completed", "counted", "steps")}
-    with pytest.raises(ValueError, match="counts; drop it|outside completed|completed is|steps is"):
+    with pytest.raises(ValueError, match=r"counts; drop it|outside completed|completed is|steps is"):
         Completions(**fields | change)
 
 
