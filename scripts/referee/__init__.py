@@ -12,6 +12,7 @@
 | `just_grpo` | 2601.15165 | from left to right | tokens |
 | `upo` | 2510.05725 | of the positions that the sampler chose, not of tokens | passes |
 
+`lightning_reward` is a reward, that of 2603.13319: being right and being fast.
 `golden` makes the numbers of the authors' code that tests hold these to; `variance` tables the bias and the noise of
 their gradients against the exact one.
 """

@@ -76,30 +76,44 @@ class Source:
     file: str
     functions: tuple[str, ...]
 
+    def tree(self, clones: Path) -> ast.Module:
+        """The file, parsed."""
+        clone = clones / self.repository.partition("/")[2]
+        shown = ["git", "-C", str(clone), "show", f"{self.commit}:{self.file}"]
+        return ast.parse(subprocess.run(shown, check=True, capture_output=True, text=True).stdout)
+
     def load(self, clones: Path, names: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         """The functions, without their decorators, in a namespace of `names`.
 
         Raises:
             ValueError: A function is not in the file.
         """
-        clone = clones / self.repository.partition("/")[2]
-        shown = ["git", "-C", str(clone), "show", f"{self.commit}:{self.file}"]
-        tree = ast.parse(subprocess.run(shown, check=True, capture_output=True, text=True).stdout)
         space = {"torch": torch, "F": torch.nn.functional, "set_seed": set_seed, "random": random, **names}
-        found = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        found = {node.name: node for node in ast.walk(self.tree(clones)) if isinstance(node, ast.FunctionDef)}
         for name in self.functions:
             if name not in found:
                 raise ValueError(f"{self.file} of {self.repository} has no function {name}; check the commit")
             found[name].decorator_list = []
-            code = compile(
-                ast.Module([found[name]], []),
-                self.file,
-                "exec",
-                __future__.annotations.compiler_flag,
-                dont_inherit=True,
-            )
-            exec(code, space)  # nosec B102 # the caller's clones are what this script is to run
+            run(found[name], space)
         return {name: space[name] for name in self.functions}
+
+    def run_loop(self, clones: Path, assigns: str, names: dict[str, Any]) -> None:
+        """Run the outermost loop of the file that assigns a name, in a namespace of `names`.
+
+        Raises:
+            ValueError: There is none.
+        """
+        loops = (node for node in ast.walk(self.tree(clones)) if isinstance(node, ast.For))
+        for loop in loops:
+            if any(isinstance(node, ast.Name) and node.id == assigns for node in ast.walk(loop)):
+                return run(loop, names)
+        raise ValueError(f"{self.file} of {self.repository} has no loop with {assigns}; check the commit")
+
+
+def run(node: ast.stmt, space: dict[str, Any]) -> None:
+    """Run a statement in a namespace."""
+    code = compile(ast.Module([node], []), "<clone>", "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+    exec(code, space)  # nosec B102 # the caller's clones are what this script is to run
 
 
 ESTIMATE = ("compute_loss", "_get_per_token_logps", "forward_process", "get_logits")
@@ -151,6 +165,9 @@ SOURCES = {
         "8084c40b0dd7ff464ed4670db509fbf5881afd30",
         "upo_trainer.py",
         ("compute_loss", "_parse_inputs", "_get_extra_logps"),
+    ),
+    "lightning": Source(
+        "SJTU-DENG-Lab/LightningRL", "e4d7d293f3d5b1482cc3597a677af1c1c055ff53", "reward/rl_reward.py", ()
     ),
 }
 
@@ -341,14 +358,44 @@ def order_cases(clones: Path) -> Iterator[tuple[str, str, Tensor, TinyModel]]:
     yield "upo", "upo", one.compute_loss(scores(new), inputs), new
 
 
+RIGHT = torch.tensor([[True, False, True, True], [True, False, False, False], [False, True, True, False]])
+LENGTHS = torch.tensor([[12, 16, 9, 8], [10, 12, 14, 16], [8, 8, 8, 8]])
+FORWARDS = torch.tensor([[6, 4, 9, 2], [5, 6, 2, 16], [4, 4, 4, 4]])
+
+
+def lightning_rewards(clones: Path, right_scale: bool, speed_scale: str) -> list[list[float]]:
+    """Rewards of three groups of four, for the two options of LightningRL's configuration."""
+    groups = zip(RIGHT.tolist(), LENGTHS.tolist(), FORWARDS.tolist(), strict=True)
+    data = [
+        {"correctness": right, "response_length": lengths, "num_forwards": forwards}
+        for right, lengths, forwards in groups
+    ]
+    names = {
+        "data": data,
+        "config": SimpleNamespace(experiment=SimpleNamespace(function="")),
+        "OmegaConf": SimpleNamespace(select=lambda config, key, default: default),
+        "MISSING": None,
+        "acc_norm": right_scale,
+        "tpf_norm_mode": speed_scale,
+        "tpf_coefficient": 0.1,
+        "response_length_list": [],
+        "tpf_list": [],
+    }
+    SOURCES["lightning"].run_loop(clones, "speed_reward_list", names)
+    return [group["ground_truth_answer"] for group in data]
+
+
 def main(clones: Path, output: Path) -> None:
     """Write the numbers of all cases."""
-    golden = {}
+    golden: dict[str, dict[str, Any]] = {}
     for cases in (token_cases, sequence_cases, trajectory_cases, order_cases):
         for name, source, loss, tiny in cases(clones):
             gradient = torch.autograd.grad(loss, list(tiny.parameters()))
             flat = [float(f"{value:.9g}") for value in torch.cat([part.flatten() for part in gradient]).tolist()]
             golden[name] = {**asdict(SOURCES[source]), "value": float(f"{float(loss.detach()):.9g}"), "gradient": flat}
+    for right_scale, speed_scale in ((True, "z_score"), (False, "minmax"), (False, "none")):
+        rewards = lightning_rewards(clones, right_scale, speed_scale)
+        golden[f"lightning_{speed_scale}"] = {**asdict(SOURCES["lightning"]), "rewards": rewards}
     output.write_text(json.dumps(golden, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
 

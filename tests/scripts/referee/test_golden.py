@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from scripts.referee.golden import MASK, ORDERS, REWARDS, SEED, SOURCES, completions, model
+from scripts.referee.golden import FORWARDS, LENGTHS, MASK, ORDERS, REWARDS, RIGHT, SEED, SOURCES, completions, model
 from scripts.referee.objectives import cj_grpo, diffu_grpo, espo, just_grpo, spg, trace_rl, upo, wd1
 from scripts.referee.objectives.copies import Completions, Copies, Objective
 from scripts.referee.objectives.coupled_grpo import PUBLISHED as COUPLED
 from scripts.referee.objectives.coupled_grpo import coupled_copies
+from scripts.referee.objectives.lightning_reward import lightning_rewards
 from scripts.referee.tiny import logprobs_of, position_logprobs_of
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
@@ -70,8 +71,21 @@ def test_loss_and_gradient_are_those_of_the_authors(name: str) -> None:
     torch.testing.assert_close(gradient, torch.tensor(GOLDEN[name]["gradient"]).double(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("z_score", {}),
+        ("minmax", {"right_scale": "signs", "speed_scale": "range"}),
+        ("none", {"right_scale": "signs", "speed_scale": "plain", "weight": 0.1}),
+    ],
+)
+def test_the_rewards_of_lightning_are_those_of_the_authors(name: str, options: dict[str, str]) -> None:
+    rewards = lightning_rewards(RIGHT, LENGTHS / FORWARDS.double(), **options)  # type: ignore[arg-type]
+    torch.testing.assert_close(rewards, torch.tensor(GOLDEN[f"lightning_{name}"]["rewards"], dtype=torch.float64))
+
+
 def test_every_source_has_a_case() -> None:
-    assert {GOLDEN[name]["repository"] for name in CASES} == {source.repository for source in SOURCES.values()}
+    assert {one["repository"] for one in GOLDEN.values()} == {source.repository for source in SOURCES.values()}
     assert all(
         GOLDEN[name]["commit"] == SOURCES[key].commit for key in SOURCES for name in CASES if name.startswith(key)
     )

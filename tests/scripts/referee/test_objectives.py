@@ -13,8 +13,10 @@ from scripts.referee.objectives.coupled_grpo import CoupledGrpo
 from scripts.referee.objectives.diffu_grpo import DiffuGrpo
 from scripts.referee.objectives.espo import Espo, spread_sizes
 from scripts.referee.objectives.just_grpo import JustGrpo
+from scripts.referee.objectives.lightning_reward import lightning_rewards
 from scripts.referee.objectives.spg import Spg
 from scripts.referee.objectives.trace_rl import TraceRl
+from scripts.referee.objectives.upo import Upo
 from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.tiny import TinyModel, logprobs_of
 
@@ -195,3 +197,40 @@ def test_a_long_trajectory_weighs_more_in_the_mean_over_states() -> None:
     over_states = gradient(TraceRl(reduction="mean"), uneven, advantages).sum((1, 2))
     assert by_row.tolist() == pytest.approx([-0.25, -0.25])
     assert over_states.tolist() == pytest.approx([-0.375, -0.125])
+
+
+def test_a_fast_wrong_completion_takes_what_three_right_ones_got() -> None:
+    """z of three right and one wrong is 1/√3 and −√3; of three slow and a fast one the negative."""
+    right, speeds = torch.tensor([[True, True, True, False]]), torch.tensor([[1.0, 1.0, 1.0, 4.0]])
+    torch.testing.assert_close(lightning_rewards(right, speeds), torch.zeros(1, 4))
+    signs = lightning_rewards(right, speeds, right_scale="signs", speed_scale="range")
+    assert signs.tolist() == [[1.0, 1.0, 1.0, 0.0]]
+    with pytest.raises(ValueError, match="speed_scale"):
+        lightning_rewards(right, speeds, speed_scale="fast")  # type: ignore[arg-type]
+
+
+def test_upo_by_hand() -> None:
+    """Two passes, of four open positions and of three; the reference takes the positions with other chances."""
+    scored = torch.tensor([[[True, False], [False, True]]])
+    copies = Copies(scored, scored, torch.ones(1, 2, 2), torch.tensor([[True, True]]))
+    new, old, reference = (
+        torch.tensor([[[one, 9.0], [9.0, other]]]).log().requires_grad_(index == 0)
+        for index, (one, other) in enumerate(((0.5, 0.4), (0.4, 0.4), (0.25, 0.25)))
+    )
+    loss = Upo(kl_weight=0.1).loss(new, copies, torch.tensor([[1.0]]), old, reference)
+    weight = 0.2 / 0.16 * (1 + math.log(0.2 / 0.0625))
+    assert float(loss.detach()) == pytest.approx(-1.2 - 1 + 0.1 * weight * math.log(0.2), rel=1e-5)
+    (gradient,) = torch.autograd.grad(loss, new)
+    # The first ratio, 1.25, is clipped.
+    assert gradient[scored].tolist() == pytest.approx([0.1 * weight, -1 + 0.1 * weight], rel=1e-5)
+
+
+def test_the_product_of_many_chances_is_0_in_float32() -> None:
+    """120 passes of probability 0.4 in both: p / p_old is 1, and 2 where p_old has become 0."""
+    scored = torch.eye(120, dtype=torch.bool).unsqueeze(0)
+    copies = Copies(scored, scored, torch.ones(1, 120, 120), torch.ones(1, 120, dtype=torch.bool))
+    logprobs = torch.full((1, 120, 120), 0.4).log()
+    kept = {kept: Upo(kl_weight=1.0, kept_as=kept) for kept in (None, torch.float32)}
+    none = torch.zeros(1, 1)
+    losses = [float(one.loss(logprobs, copies, none, logprobs, logprobs)) for one in kept.values()]
+    assert losses == pytest.approx([120 * math.log(0.4), 2 * 120 * math.log(0.4)])
