@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from scripts.referee.objectives.copies import Completions, Copies
+from scripts.referee.objectives.copies import Completions, Copies, trajectory_copies
 from scripts.referee.tiny import TinyModel
 
 Rule = Literal["random", "confident", "left"]
@@ -145,11 +145,24 @@ def _completions(tokens: Tensor, steps: Tensor) -> Completions:
     return Completions(tokens, completed, completed, steps)
 
 
-def trained(least: float) -> TinyModel:
-    """A model that is right with a probability of at least `least` in random order, by ascent of the exact gradient."""
+def trained(least: float, by: Literal["reward", "data"] = "reward") -> TinyModel:
+    """A model that is right with a probability of at least `least` where positions are filled in random order.
+
+    Args:
+        least: The probability, in [0, 1).
+        by: What it was trained by, from the same parameters on: ascent of the logarithm of the expected reward, or of
+            the log-probability of the right completions, written in every order.
+    """
     model = TinyModel(LENGTH, BASE, KINDS, 3.0)
-    while (value := Toy("random", model).value()) < least:
-        gradients = torch.autograd.grad(value.log(), list(model.parameters()))
+    while (value := (toy := Toy("random", model)).value()) < least:
+        if by == "data":
+            taken, _ = toy.trajectories()
+            right = taken.of(toy.reward(taken.tokens).nonzero().squeeze(1))
+            copies = trajectory_copies(right, right.steps)
+            ascended = (toy.logprobs[toy.at(right, copies)] * copies.scored).sum() / len(right.tokens)
+        else:
+            ascended = value.log()
+        gradients = torch.autograd.grad(ascended, list(model.parameters()))
         with torch.no_grad():
             for parameter, gradient in zip(model.parameters(), gradients, strict=True):
                 parameter.add_(gradient, alpha=0.05)

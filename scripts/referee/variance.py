@@ -5,7 +5,8 @@
 Each is asked right after a roll-out, where every ratio is 1, without a divergence from a reference, about groups of
 four completions of `toy`. Three figures for each rule by which the sampler chooses positions: the angle between its
 expected gradient and the exact policy gradient in degrees; the length of the one over that of the other; and how many
-completions it takes until the noise of their mean falls to the length of the mean.
+completions it takes until the noise of their mean falls to the length of the mean. `passes` is the number of forward
+passes that a completion takes with gradient; a divergence or a ratio takes as many without.
 """
 
 import math
@@ -32,6 +33,7 @@ from scripts.study.tables import markdown_table
 GROUP = 4
 METHODS: dict[str, Objective] = {
     "diffu-GRPO": DiffuGrpo(),
+    "diffu-GRPO, whole prompt": DiffuGrpo(prompt_rate=0.0),
     "wd1": Wd1(),
     "coupled-GRPO": CoupledGrpo(),
     "SPG, lower bounds": Spg(bound="lower"),
@@ -50,7 +52,7 @@ class Judged(NamedTuple):
     """An objective against the exact gradient.
 
     Attributes:
-        copies: Of each completion.
+        copies: Of each completion, as many as forward passes.
         angle: Between its expected gradient and the exact one, in degrees.
         error: Standard error of the angle by the draws of masks, in degrees; 0 where none are drawn.
         length: The length of the expected gradient over that of the exact one.
@@ -152,16 +154,16 @@ def table(toys: Sequence[Toy], draws: int, groups: int) -> str:
         ]
         rows.append([name, str(judged[0].copies), *chain.from_iterable(cells)])
     heads = [f"{toy.rule}: {what}" for toy in toys for what in ("angle", "length", "noise")]
-    return markdown_table(["method", "copies", *heads], rows)
+    return markdown_table(["method", "passes", *heads], rows)
 
 
 def main(draws: int) -> None:
-    """Print a table for an untrained model and for one that is right half of the time."""
-    for least in (0.0, 0.5):
-        model = trained(least)
+    """Print a table for a model that was fitted to right completions, and for one that was trained by the reward."""
+    for by in ("data", "reward"):
+        model = trained(0.5, by)
         toys = [Toy(rule, model) for rule in get_args(Rule)]
         right = ", ".join(f"{100 * float(toy.value().detach()):.0f} % ({toy.rule})" for toy in toys)
-        sys.stdout.write(f"The sampler is right in {right}.\n\n{table(toys, draws, groups=1000)}\n\n")
+        sys.stdout.write(f"Trained by {by}, right in {right}:\n\n{table(toys, draws, groups=1000)}\n\n")
         sys.stdout.flush()
 
 

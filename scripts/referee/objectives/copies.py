@@ -14,8 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from llm_rl.core import ClipConfig, approx_kl, clipped_surrogate
-from llm_rl.core.kl import KLEstimator
+from llm_rl.core import ClipConfig, KLEstimator, approx_kl, clipped_surrogate
 
 
 @dataclass(frozen=True, eq=False)

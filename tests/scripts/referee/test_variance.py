@@ -1,6 +1,6 @@
 """The exact gradient against sums by hand, and what is unbiased by construction."""
 
-from typing import get_args
+from typing import Literal, get_args
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from scripts.referee.objectives.just_grpo import JustGrpo
 from scripts.referee.objectives.trace_rl import TraceRl
 from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.tiny import TinyModel
-from scripts.referee.toy import BASE, KINDS, LENGTH, PROMPT, Rule, Toy
+from scripts.referee.toy import BASE, KINDS, LENGTH, PROMPT, Rule, Toy, trained
 from scripts.referee.variance import METHODS, expected_gradients, judge, table
 
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -45,7 +45,7 @@ def test_the_sampler_writes_what_the_trajectories_say(rule: Rule) -> None:
     toy = TOYS[rule]
     drawn = toy.sample(4000, random())
     rewards = toy.reward(drawn.tokens)
-    assert abs(float(rewards.mean() - toy.value())) < 4 * float(rewards.std()) / 4000**0.5
+    assert abs(float(rewards.mean() - toy.value().detach())) < 4 * float(rewards.std()) / 4000**0.5
     assert torch.equal(drawn.steps[:, PROMPT:].sort(1).values, torch.arange(3).expand(4000, -1))
     merged, chance = toy.trajectories(merged=True)
     assert len(chance) == 27 and float((chance * toy.reward(merged.tokens)).sum()) == pytest.approx(
@@ -82,3 +82,9 @@ def test_a_table_has_a_row_for_each_method() -> None:
 def test_a_rule_that_is_unknown_is_refused() -> None:
     with pytest.raises(ValueError, match="rule='right' is unknown; choose one of random, confident, left"):
         Toy("right", MODEL)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("by", ["reward", "data"])
+def test_training_ends_where_it_is_right_often_enough(by: Literal["reward", "data"]) -> None:
+    before = float(TOYS["random"].value().detach())
+    assert before < 0.2 <= float(Toy("random", trained(0.2, by)).value().detach()) < 0.25
