@@ -5,7 +5,8 @@ has no gradient. With V(s) the probability that a completion of the state s is r
 
     V(s) = Σ_ℓ w(ℓ|s) Σ_v p(v | ℓ, s) V(s with v at ℓ)
 
-is a sum over all trajectories, and its derivative at the prompt is the exact policy gradient of the expected reward.
+is a sum over all trajectories, and its derivative at the prompt is the exact policy gradient of the expected reward;
+under the rule "confident" wherever no two positions are as confident.
 """
 
 from functools import cached_property
@@ -61,17 +62,10 @@ class Toy:
     @cached_property
     def jacobian(self) -> Tensor:
         """d log p / d parameters, `(256, L, KINDS, parameters)`."""
-        parameters = list(self.model.parameters())
-
-        def of(flat: Tensor) -> Tensor:
-            parts = flat.split([part.numel() for part in parameters])
-            state = {
-                name: part.reshape(old.shape)
-                for (name, old), part in zip(self.model.named_parameters(), parts, strict=True)
-            }
-            return torch.func.functional_call(self.model, state, (self.inputs,)).logits.log_softmax(-1)
-
-        return torch.func.jacfwd(of)(torch.cat([part.detach().flatten() for part in parameters]))
+        flat, parameters = self.logprobs.flatten(), list(self.model.parameters())
+        each = torch.eye(len(flat), dtype=flat.dtype)
+        parts = torch.autograd.grad(flat, parameters, each, retain_graph=True, is_grads_batched=True)
+        return torch.cat([part.flatten(1) for part in parts], dim=1).unflatten(0, self.logprobs.shape)
 
     def code(self, inputs: Tensor) -> Tensor:
         """The number of an input `(…, L)` among all, `(…)`."""

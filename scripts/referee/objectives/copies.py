@@ -150,6 +150,8 @@ class Surrogate(ClipConfig):
     ) -> Tensor:
         """min(R·A, clip(R)·A) − kl_weight · KL, for each entry of an estimate of log π.
 
+        Log-ratios are clamped to ±20, which no published code does.
+
         Args:
             logprobs: `(B, M, L)`.
             old: The same under the policy that sampled; None: `logprobs`.
