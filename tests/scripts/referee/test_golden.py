@@ -1,16 +1,30 @@
 """Each objective gives the loss and the gradient that its authors' code gives, `scripts.referee.golden` makes them."""
 
 import json
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from scripts.referee.golden import FORWARDS, LENGTHS, MASK, ORDERS, REWARDS, RIGHT, SEED, SOURCES, completions, model
+from scripts.referee.golden import (
+    CLOSE,
+    FORWARDS,
+    LENGTHS,
+    MASK,
+    ORDERS,
+    REWARDS,
+    RIGHT,
+    SEED,
+    SOURCES,
+    completions,
+    model,
+)
 from scripts.referee.objectives import cj_grpo, diffu_grpo, espo, just_grpo, spg, trace_rl, upo, wd1
-from scripts.referee.objectives.copies import Completions, Copies, Objective
+from scripts.referee.objectives.copies import Completions, Copies, Objective, Surrogate
 from scripts.referee.objectives.coupled_grpo import PUBLISHED as COUPLED
 from scripts.referee.objectives.coupled_grpo import coupled_copies
 from scripts.referee.objectives.lightning_reward import lightning_rewards
@@ -46,6 +60,7 @@ def drawn(objective: Objective, of: Completions, number: int = SEED, **options: 
 
 
 UPPER = spg.Spg(bound="upper", power=1.5, block_length=2, prompt_rate=0.3)
+CLOSELY = espo.Espo(to_even=True, num_draws=1, clip_low=CLOSE[0], clip_high=CLOSE[1])
 CASES: dict[str, Callable[[], list[Tensor]]] = {
     "diffu_grpo": lambda: drawn(diffu_grpo.DiffuGrpo(reduction="mean", prompt_rate=0.3), COUNTED),
     "coupled_grpo": lambda: judged(COUPLED, COUNTED, coupled_copies(COUNTED, torch.tensor([[RATE]]), start(), 0.5)),
@@ -54,7 +69,7 @@ CASES: dict[str, Callable[[], list[Tensor]]] = {
     "spg": lambda: drawn(spg.Spg(block_length=2, prompt_rate=0.3), COUNTED),
     "spg_upper": lambda: drawn(UPPER, COUNTED),
     "espo_11": lambda: drawn(espo.Espo(to_even=True, num_draws=1), ALL),
-    "espo_12": lambda: drawn(espo.Espo(to_even=True, num_draws=1), ALL, 12),
+    "espo_12": lambda: drawn(CLOSELY, ALL, SEED + 1),
     "trace_rl": lambda: drawn(trace_rl.PUBLISHED, ALL),
     "trace_rl_shrink": lambda: drawn(trace_rl.TraceRl(reduction="mean", shrink=2), ALL),
     "cj_grpo": lambda: drawn(cj_grpo.PUBLISHED, ALL),
@@ -89,6 +104,22 @@ def test_every_source_has_a_case() -> None:
     assert all(
         GOLDEN[name]["commit"] == SOURCES[key].commit for key in SOURCES for name in CASES if name.startswith(key)
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "objective", "of", "number"),
+    [
+        ("diffu_grpo", diffu_grpo.DiffuGrpo(reduction="mean", prompt_rate=0.3), COUNTED, SEED),
+        ("espo_12", CLOSELY, ALL, SEED + 1),
+        ("trace_rl", trace_rl.PUBLISHED, ALL, SEED),
+        ("cj_grpo", cj_grpo.PUBLISHED, ALL, SEED),
+        ("upo", upo.PUBLISHED, ONE_BY_ONE, SEED),
+    ],
+)
+def test_clipping_acts_in_what_is_compared(name: str, objective: Surrogate, of: Completions, number: int) -> None:
+    without = replace(objective, clip_low=1.0, clip_high=math.inf)
+    loss, _ = drawn(without, of, number)  # type: ignore[arg-type]
+    assert abs(float(loss) - GOLDEN[name]["value"]) > 1e-3
 
 
 @pytest.mark.parametrize("name", ["diffu_grpo", "coupled_grpo"])
