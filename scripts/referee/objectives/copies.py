@@ -4,6 +4,10 @@ An estimate of log π(completion) is made of masked copies of it: in copy m of r
 the mask token, and the model says log p of the completion's own token at every position of the copy. What an objective
 adds is which positions are masked, which of those log-probabilities are taken (`scored`), and with what weight.
 
+    copies = objective.copies(completions, generator)            # once an update: old and reference see the same ones
+    new, old = (log p of completions.tokens, given copies.inputs(completions, mask_id), for each policy)  # (B, M, L)
+    loss = objective.loss(new, copies, objective.advantages(rewards), old, reference)
+
 Tensors have B rows (P prompts of G completions each, one prompt's after another), M copies and L positions.
 """
 

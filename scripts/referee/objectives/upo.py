@@ -8,7 +8,7 @@ so that the last term has the gradient of KL(π ‖ π_ref) of the order, A_i = 
 of a sample. `logprobs` are those of positions here: log π(ℓ) at every masked position of a copy.
 
 Published code: github.com/chunsanHong/UPO, `upo_trainer.py`. p_old is kept as a product and its logarithm taken again:
-from about 100 nats on, a few dozen passes, it is 0 and p / p_old clipped to 2 whatever it is (`kept_as` its type).
+from about 100 nats on, some dozens of passes, it is 0 and p / p_old clipped to 2 whatever it is (`kept_as` its type).
 """
 
 from dataclasses import dataclass, field
