@@ -54,7 +54,8 @@ class Judged(NamedTuple):
     Attributes:
         copies: Of each completion, as many as forward passes.
         angle: Between its expected gradient and the exact one, in degrees.
-        error: Standard error of the angle by the draws of masks, in degrees; 0 where none are drawn.
+        error: Standard error of the angle by the draws of masks, in degrees, which also makes small angles larger; 0
+            where none are drawn.
         length: The length of the expected gradient over that of the exact one.
         noise: How many completions it takes until the noise of their mean falls to the length of the mean.
     """
