@@ -1,0 +1,1 @@
+"""The field's objectives, one file each; `copies` has what they share."""
