@@ -1,0 +1,356 @@
+"""Weights dealt out to processes by FSDP2 (`torch.distributed.fsdp.fully_shard`), and passes that they take together.
+
+Where a model is sharded, each forward and each backward pass gathers weights from all processes, which must take it at
+the same time. But a roll-out takes as many passes as its longest trajectory, and an update as many as its states need.
+So within a section (`Shards.together`) processes agree before each forward pass on what is passed: whoever has nothing
+to do there takes an empty pass, of a token or two and gradient 0, until all are done.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor
+from torch.optim import Optimizer
+from torch.utils._pytree import tree_leaves
+
+from llm_rl.training.modes import evaluation_mode
+
+Result = TypeVar("Result")
+SHARDS = "shards"
+"""The folder of a checkpoint with the processes' parts of weights and optimizer."""
+DONE, FAILED = 0, 2**31
+AS_PASS = "_as_pass"
+
+
+def units(model: nn.Module, *, head_apart: bool) -> list[nn.Module]:
+    """The modules whose weights are gathered together: layers, and the embedding and the head where they are apart.
+
+    What is in none of them is gathered with the whole model, and stays gathered from its forward pass to its backward
+    pass: a head that is tied to the embedding, and both then.
+
+    Args:
+        model: A model of transformers, or a wrapper of one.
+        head_apart: Whether the head is only read in its own forward pass.
+
+    Raises:
+        ValueError: No module says what its layers are.
+    """
+    named = (getattr(module, "_no_split_modules", None) or () for module in model.modules())
+    names = {name for some in named for name in some}
+    layers = [module for module in model.modules() if type(module).__name__ in names]
+    if not layers:
+        raise ValueError(
+            f"{type(model).__name__} names no layers to shard by; give its class _no_split_modules, the names of its "
+            "layers' classes, as models of transformers have it, or leave out shard"
+        )
+    embedding, head = (getattr(model, f"get_{which}_embeddings", lambda: None)() for which in ("input", "output"))
+    if embedding is None or (head is not None and head.weight is embedding.weight):
+        return layers
+    return [*layers, embedding, *([head] if head_apart and head is not None else [])]
+
+
+def shard(model: nn.Module, *, head_apart: bool) -> None:
+    """Deal the weights of a model out to all processes, in `units` and the rest; those of the first process count.
+
+    Gradients are averaged over processes in fp32 or finer.
+
+    Args:
+        model: The model, changed in place: its parameters become `DTensor`s. It lies where it is trained.
+        head_apart: As for `units`.
+
+    Raises:
+        RuntimeError: A parameter was not dealt out, so that processes would train it alone.
+    """
+    parts = units(model, head_apart=head_apart)
+    tensors = [*model.parameters(), *model.buffers()]
+    for tensor in tensors:
+        dist.broadcast(tensor.data, 0)
+    mesh = init_device_mesh(tensors[0].device.type, (dist.get_world_size(),))
+    narrow = any(tensor.dtype.itemsize < 4 for tensor in tensors if tensor.is_floating_point())
+    policy = MixedPrecisionPolicy(reduce_dtype=torch.float32 if narrow else None, cast_forward_inputs=False)
+    for part in (*parts, model):
+        fully_shard(part, mesh=mesh, mp_policy=policy)
+    check_sharded(model)
+
+
+def check_sharded(model: nn.Module) -> None:
+    """Make sure that each process holds a share of every parameter.
+
+    Raises:
+        RuntimeError: One is whole, or dealt out to another number of processes.
+    """
+    for name, parameter in model.named_parameters():
+        shares = parameter.device_mesh.size() if isinstance(parameter, DTensor) else 1
+        if shares != dist.get_world_size():
+            raise RuntimeError(
+                f"{name} is dealt out to {shares} processes, not to all {dist.get_world_size()}: sharding did not "
+                "happen; leave out shard, or what puts new parameters into the model"
+            )
+
+
+def in_pass(model: nn.Module, function: Callable[[], Result]) -> Result:
+    """What a function returns that calls parts of a model, as one forward pass of it where it is sharded."""
+    as_pass = getattr(model, AS_PASS, None)
+    result: Result = function() if as_pass is None else as_pass(function)
+    return result
+
+
+class Shards:
+    """The sharded models of a trainer, whose passes all processes take together.
+
+    Args:
+        seconds: How long a process waits for the others.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        # On CPU, apart from the traffic of weights: a device is never waited for.
+        self._group: Any = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
+        self._models: list[tuple[nn.Module, Callable[[], Tensor]]] = []
+        self._open = self._idle = self._busy = self._told = False
+        self._to_go_back: Tensor | None = None  # an output of the pass that waits for its backward pass
+
+    def add(self, model: nn.Module, empty: Callable[[], Tensor], *, head_apart: bool) -> None:
+        """Shard a model and watch its passes.
+
+        Args:
+            model: The model.
+            empty: Takes a pass as short as any and returns a number that depends on all weights, `()`.
+            head_apart: As for `units`.
+
+        Raises:
+            RuntimeError: Sharding did not happen.
+            ValueError: The model does not say what its layers are.
+        """
+        shard(model, head_apart=head_apart)
+        number = len(self._models)
+        self._models.append((model, empty))
+        model.register_forward_pre_hook(lambda *_: self._begin(number), prepend=True)
+        model.register_forward_hook(lambda module, inputs, output: self._end(output))
+        setattr(model, AS_PASS, lambda function: function())
+        register_fsdp_forward_method(model, AS_PASS)
+        gathered = getattr(model, AS_PASS)
+
+        def as_pass(function: Callable[[], Any]) -> Any:
+            self._begin(number)
+            output = gathered(function)
+            self._end(output)
+            return output
+
+        setattr(model, AS_PASS, as_pass)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """A section in which each process takes any number of passes; it ends for all when no one takes more.
+
+        Raises:
+            FloatingPointError: Another process found a number that is not finite.
+            RuntimeError: Another process stopped for another reason, or has ended.
+        """
+        if self._open:
+            yield
+            return
+        self._open, self._busy, self._told, self._to_go_back = True, False, False, None
+        try:
+            yield
+            if self._to_go_back is not None:
+                raise RuntimeError("a forward pass with gradient has had no backward pass; take it under no_grad")
+            self._agree(DONE)
+        except Exception as error:
+            if self._busy and isinstance(error, FloatingPointError):
+                raise RuntimeError(f"stopped in the middle of a pass that others wait in: {error}") from error
+            if not self._busy and not self._told:
+                with suppress(RuntimeError):  # of others that have ended
+                    self._tell(error)
+            raise
+        finally:
+            self._open = False
+        for model, _ in self._models:
+            assert isinstance(model, FSDPModule)
+            model.reshard()  # what was gathered for the whole model
+
+    def backward(self, loss: Tensor, run: Callable[[Tensor], None]) -> None:
+        """The backward pass of the last forward pass, which all processes take too, whether the loss has a gradient.
+
+        Args:
+            loss: The loss, `()`.
+            run: Takes the backward pass.
+
+        Raises:
+            RuntimeError: There was no forward pass with gradient.
+        """
+        if self._to_go_back is None:
+            raise RuntimeError("each backward pass needs one forward pass with gradient before it; there was none")
+        loss = loss if loss.requires_grad else loss + 0 * self._to_go_back.sum()
+        self._largest(DONE)
+        self._busy, self._to_go_back = True, None
+        run(loss)
+        self._busy = False
+
+    def everywhere(self, value: bool) -> bool:
+        """Whether a thing is so in all processes; a collective call."""
+        return self._largest(int(not value)) == 0
+
+    # Passes
+
+    def _begin(self, number: int) -> None:
+        if self._idle:
+            return
+        if not self._open:
+            raise RuntimeError("a sharded model's passes are those of all processes; take them within together()")
+        if self._to_go_back is not None:
+            raise RuntimeError("two forward passes with gradient before a backward pass, which shard does not support")
+        self._agree(1 + 2 * number + torch.is_grad_enabled())
+        self._busy = True
+
+    def _end(self, output: Any) -> None:
+        if self._idle:
+            return
+        self._busy = False
+        if torch.is_grad_enabled():
+            leaves = (leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor) and leaf.requires_grad)
+            self._to_go_back = next(leaves, None)
+            if self._to_go_back is None:
+                raise RuntimeError("a pass with gradient has no output with one; is every weight frozen?")
+
+    def _agree(self, wanted: int) -> None:
+        """Take empty passes until it is the turn of what this process wants: a model's pass, or that all are done."""
+        while (chosen := self._largest(wanted)) != wanted:
+            self._take_empty(*divmod(chosen - 1, 2))
+
+    def _take_empty(self, number: int, with_gradient: int) -> None:
+        model, empty = self._models[number]
+        devices = [tensor.device for tensor in model.parameters() if tensor.device.type != "cpu"][:1]
+        # Checkpoints gather once more in training mode: the mode is that of the pass that another process takes.
+        mode = nullcontext() if with_gradient else evaluation_mode(model)
+        with torch.random.fork_rng(devices), torch.set_grad_enabled(bool(with_gradient)), mode:
+            self._idle = self._busy = True
+            try:
+                total = empty()
+                if with_gradient:
+                    self._busy = False
+                    self._largest(DONE)
+                    self._busy = True
+                    total.backward(torch.zeros_like(total))
+                self._busy = False
+            finally:
+                self._idle = False
+
+    # What processes tell each other
+
+    def _largest(self, value: int) -> int:
+        """The largest of the processes' values; a collective call, which errors of others end."""
+        found = torch.tensor(value)
+        try:
+            dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self._group)
+        except RuntimeError as error:
+            self._told = True
+            raise RuntimeError(
+                "a process of this run has ended, or did not answer in time; its own error, if any, is the cause"
+            ) from error
+        if int(found) >= FAILED:
+            self._hear()
+        return int(found)
+
+    def _tell(self, error: Exception) -> None:
+        """Stop the others with this process's error."""
+        dist.all_reduce(torch.tensor(FAILED), op=dist.ReduceOp.MAX, group=self._group)
+        self._exchange((type(error).__name__, str(error)))
+
+    def _hear(self) -> None:
+        self._told = True
+        said = self._exchange(None)
+        rank, (kind, message) = next((rank, told) for rank, told in enumerate(said) if told is not None)
+        known = FloatingPointError if kind == FloatingPointError.__name__ else RuntimeError
+        raise known(f"process {rank} stopped: {kind}: {message}")
+
+    def _exchange(self, told: tuple[str, str] | None) -> list[tuple[str, str] | None]:
+        said: list[tuple[str, str] | None] = [None] * dist.get_world_size()
+        dist.all_gather_object(said, told, group=self._group)
+        return said
+
+
+# Numbers and weights
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether a model's weights are dealt out."""
+    return any(isinstance(parameter, DTensor) for parameter in model.parameters())
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor in full, where it is dealt out; then a collective call."""
+    full: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return full
+
+
+def share(tensor: Tensor) -> Tensor:
+    """What this process holds of a tensor: all of it, where it is not dealt out."""
+    local: Tensor = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return local
+
+
+def of_all(names: list[str]) -> list[str]:
+    """The names that any process has, in the order of processes; a collective call."""
+    said: list[list[str]] = [[]] * dist.get_world_size()
+    dist.all_gather_object(said, names)
+    return [name for some in said for name in some]
+
+
+def whole_weights(model: nn.Module) -> dict[str, Tensor]:
+    """The weights by name in full on the CPU of the first process, for adapters theirs alone; a collective call."""
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=_adapted(model))
+    return get_model_state_dict(model, options=options)
+
+
+def save_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:
+    """Write each process's share of the weights and of the optimizer's state; a collective call.
+
+    Args:
+        folder: Where to.
+        model: The model; of one with adapters theirs alone are written.
+        optimizer: Its optimizer.
+    """
+    options = StateDictOptions(ignore_frozen_params=_adapted(model))
+    dcp.save(
+        {
+            "model": get_model_state_dict(model, options=options),
+            "optimizer": get_optimizer_state_dict(model, optimizer, options=options),
+        },
+        checkpoint_id=folder,
+    )
+
+
+def load_weights(folder: Path, model: nn.Module) -> None:
+    """Read the weights that `save_shards` wrote, in any number of processes; a collective call."""
+    options = StateDictOptions(ignore_frozen_params=_adapted(model), strict=not _adapted(model))
+    state = {"model": get_model_state_dict(model, options=options)}
+    dcp.load(state, checkpoint_id=folder)
+    set_model_state_dict(model, state["model"], options=options)
+
+
+def load_optimizer(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:
+    """Read the optimizer's state that `save_shards` wrote, in any number of processes; a collective call."""
+    options = StateDictOptions(ignore_frozen_params=_adapted(model))
+    state = {"optimizer": get_optimizer_state_dict(model, optimizer, options=options)}
+    dcp.load(state, checkpoint_id=folder)
+    set_optimizer_state_dict(model, optimizer, state["optimizer"], options=options)
+
+
+def _adapted(model: nn.Module) -> bool:
+    return hasattr(model, "get_base_model")
