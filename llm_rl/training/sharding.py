@@ -34,7 +34,8 @@ from llm_rl.training.modes import evaluation_mode
 Result = TypeVar("Result")
 SHARDS = "shards"
 """The folder of a checkpoint with the processes' parts of weights and optimizer."""
-DONE, FAILED = 0, 2**31
+DONE, BACKWARD, FORWARD, FAILED = 0, 1, 2, 2**31
+"""What a process wants next; of forward passes each model has two numbers, without gradient and with it."""
 AS_PASS = "_as_pass"
 
 
@@ -121,16 +122,16 @@ class Shards:
     def __init__(self, seconds: float) -> None:
         # On CPU, apart from the traffic of weights: a device is never waited for.
         self._group: Any = dist.new_group(backend="gloo", timeout=timedelta(seconds=seconds))
-        self._models: list[tuple[nn.Module, Callable[[], Tensor]]] = []
+        self._models: list[tuple[nn.Module, Callable[[], object]]] = []
         self._open = self._idle = self._busy = self._told = False
-        self._to_go_back: Tensor | None = None  # an output of the pass that waits for its backward pass
+        self._to_go_back: list[Tensor] = []  # an output of each pass that waits for its backward pass
 
-    def add(self, model: nn.Module, empty: Callable[[], Tensor], *, head_apart: bool) -> None:
+    def add(self, model: nn.Module, empty: Callable[[], object], *, head_apart: bool) -> None:
         """Shard a model and watch its passes.
 
         Args:
             model: The model.
-            empty: Takes a pass as short as any and returns a number that depends on all weights, `()`.
+            empty: Takes a pass as short as any.
             head_apart: As for `units`.
 
         Raises:
@@ -165,12 +166,10 @@ class Shards:
         if self._open:
             yield
             return
-        self._open, self._busy, self._told, self._to_go_back = True, False, False, None
+        self._open, self._busy, self._told, self._to_go_back = True, False, False, []
         try:
             yield
-            if self._to_go_back is not None:
-                raise RuntimeError("a forward pass with gradient has had no backward pass; take it under no_grad")
-            self._agree(DONE)
+            self.settle()
         except Exception as error:
             if self._busy and isinstance(error, FloatingPointError):
                 raise RuntimeError(f"stopped in the middle of a pass that others wait in: {error}") from error
@@ -184,8 +183,18 @@ class Shards:
             assert isinstance(model, FSDPModule)
             model.reshard()  # what was gathered for the whole model
 
+    def settle(self) -> None:
+        """Wait until no process takes passes, as before a collective call of another kind within a section.
+
+        Raises:
+            RuntimeError: A forward pass with gradient still waits for its backward pass.
+        """
+        if self._to_go_back:
+            raise RuntimeError("a forward pass with gradient has had no backward pass; take it under no_grad")
+        self._agree(DONE)
+
     def backward(self, loss: Tensor, run: Callable[[Tensor], None]) -> None:
-        """The backward pass of the last forward pass, which all processes take too, whether the loss has a gradient.
+        """The backward pass of the forward passes since the last one, whether the loss has a gradient of its own.
 
         Args:
             loss: The loss, `()`.
@@ -194,13 +203,10 @@ class Shards:
         Raises:
             RuntimeError: There was no forward pass with gradient.
         """
-        if self._to_go_back is None:
-            raise RuntimeError("each backward pass needs one forward pass with gradient before it; there was none")
-        loss = loss if loss.requires_grad else loss + 0 * self._to_go_back.sum()
-        self._largest(DONE)
-        self._busy, self._to_go_back = True, None
-        run(loss)
-        self._busy = False
+        if not self._to_go_back:
+            raise RuntimeError("a backward pass needs a forward pass with gradient before it; there was none")
+        self._agree(BACKWARD)
+        self._go_back(loss, run)
 
     def everywhere(self, value: bool) -> bool:
         """Whether a thing is so in all processes; a collective call."""
@@ -213,43 +219,44 @@ class Shards:
             return
         if not self._open:
             raise RuntimeError("a sharded model's passes are those of all processes; take them within together()")
-        if self._to_go_back is not None:
-            raise RuntimeError("two forward passes with gradient before a backward pass, which shard does not support")
-        self._agree(1 + 2 * number + torch.is_grad_enabled())
+        self._agree(FORWARD + 2 * number + torch.is_grad_enabled())
         self._busy = True
 
     def _end(self, output: Any) -> None:
-        if self._idle:
-            return
         self._busy = False
         if torch.is_grad_enabled():
             leaves = (leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor) and leaf.requires_grad)
-            self._to_go_back = next(leaves, None)
-            if self._to_go_back is None:
+            if (leaf := next(leaves, None)) is None:
                 raise RuntimeError("a pass with gradient has no output with one; is every weight frozen?")
+            self._to_go_back.append(leaf)
 
     def _agree(self, wanted: int) -> None:
-        """Take empty passes until it is the turn of what this process wants: a model's pass, or that all are done."""
+        """Do what others want of this process until it is the turn of what it wants itself: the least comes last."""
         while (chosen := self._largest(wanted)) != wanted:
-            self._take_empty(*divmod(chosen - 1, 2))
+            if chosen == BACKWARD:
+                self._go_back(torch.zeros(()), lambda loss: loss.backward())
+            else:
+                self._take_empty(*divmod(chosen - FORWARD, 2))
 
     def _take_empty(self, number: int, with_gradient: int) -> None:
         model, empty = self._models[number]
         devices = [tensor.device for tensor in model.parameters() if tensor.device.type != "cpu"][:1]
         # Checkpoints gather once more in training mode: the mode is that of the pass that another process takes.
         mode = nullcontext() if with_gradient else evaluation_mode(model)
-        with torch.random.fork_rng(devices), torch.set_grad_enabled(bool(with_gradient)), mode:
-            self._idle = self._busy = True
-            try:
-                total = empty()
-                if with_gradient:
-                    self._busy = False
-                    self._largest(DONE)
-                    self._busy = True
-                    total.backward(torch.zeros_like(total))
-                self._busy = False
-            finally:
-                self._idle = False
+        self._idle = self._busy = True
+        try:
+            with torch.random.fork_rng(devices), torch.set_grad_enabled(bool(with_gradient)), mode:
+                empty()
+        finally:
+            self._idle = False
+
+    def _go_back(self, loss: Tensor, run: Callable[[Tensor], None]) -> None:
+        passes, self._to_go_back, self._busy = self._to_go_back, [], True
+        for output in passes:  # each pass goes back everywhere, be it without a gradient
+            first = output.flatten()[:1]
+            loss = loss.to(first.device) + first.masked_fill(torch.ones_like(first, dtype=torch.bool), 0).sum()
+        run(loss)
+        self._busy = False
 
     # What processes tell each other
 
