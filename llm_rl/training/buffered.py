@@ -14,8 +14,9 @@ from llm_rl.training.checkpoint import ExactTrainer
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.processes import check_processes, mean_over_processes
 from llm_rl.training.sampler import RepeatedBatchSampler
-from llm_rl.training.sharding import Shards, check_sharded
+from llm_rl.training.sharding import Shards, is_dealt
 
+LAUNCHED = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
 DEALT = {"processes", "loss", "total_loss", "last_logged_step", "seconds", "metrics", "step", "buffered_inputs"}
 """What of a checkpoint's progress can be dealt out to another number of processes."""
 
@@ -58,32 +59,38 @@ class BufferedTrainer(ExactTrainer):
 
     def __init__(self, model: nn.Module, args: Any, train_dataset: Any, **kwargs: Any) -> None:
         check_processes(args.world_size, args.expected_processes)
+        self._check_launch(args, kwargs.get("optimizers"))
         super().__init__(model=model, args=args, train_dataset=train_dataset, **kwargs)
-        self._check_distribution(kwargs.get("optimizers"))
+        self._check_devices()
         self._shards: Shards | None = None
         self.metrics = MetricAccumulator()
         self._buffered_inputs: list[Any] = []
         self._step = 0  # micro-batches that the roll-out in the buffer has served
 
-    def _check_distribution(self, optimizers: Any) -> None:
-        launched = [f"ACCELERATE_USE_{kind}" for kind in ("FSDP", "DEEPSPEED")]
-        asked = [name for name in launched if os.environ.get(name, "false").lower() == "true"]
-        if asked or self.is_fsdp_enabled or self.is_deepspeed_enabled:
-            raise ValueError(
-                f"FSDP and DeepSpeed as accelerate launches them are not supported by {type(self).__name__}, whose "
-                "processes take different numbers of passes; start with torchrun and shard=True, and leave out "
-                f"{', '.join(asked or ['fsdp', 'deepspeed'])}"
-            )
-        if self.args.shard and self.args.world_size == 1:
+    def _check_launch(self, args: Any, optimizers: Any) -> None:
+        asked = [name for name in LAUNCHED if os.environ.get(name, "false").lower() == "true"]
+        self._refuse_launch([*asked, *(name for name in ("fsdp", "deepspeed") if getattr(args, name))])
+        if args.shard and args.world_size == 1:
             raise ValueError(
                 "shard=True deals weights out to several processes, and there is one; start with torchrun "
                 "--nproc_per_node N, or leave it out"
             )
-        if self.args.shard and optimizers is not None and optimizers[0] is not None:
+        if args.shard and optimizers is not None and optimizers[0] is not None:
             raise ValueError(
                 "an optimizer of your own holds the weights as they are before they are dealt out; choose one by "
                 "args.optim, or leave out shard"
             )
+
+    def _refuse_launch(self, asked: list[str]) -> None:
+        if asked:
+            raise ValueError(
+                f"FSDP and DeepSpeed as accelerate launches them are not supported by {type(self).__name__}, whose "
+                f"processes take different numbers of passes; leave out {', '.join(asked)}, and start with torchrun "
+                "and shard=True"
+            )
+
+    def _check_devices(self) -> None:
+        self._refuse_launch([name for name in ("fsdp", "deepspeed") if getattr(self, f"is_{name}_enabled")])
         if self.args.n_gpu > 1:
             raise ValueError(
                 f"one process sees {self.args.n_gpu} devices; start one for each with torchrun, or show it one with "
@@ -145,8 +152,8 @@ class BufferedTrainer(ExactTrainer):
             self.accelerator.prepare_model = partial(self.accelerator.prepare_model, evaluation_mode=True)
             backward = self.accelerator.backward
             self.accelerator.backward = lambda loss, **options: shards.backward(loss, partial(backward, **options))
-        if self.args.shard:
-            check_sharded(self.model)
+        if self._shards is not None:
+            self._shards.check()
         return super().train(*args, **kwargs)
 
     def _shard(self, shards: Shards) -> None:
@@ -156,6 +163,11 @@ class BufferedTrainer(ExactTrainer):
     def together(self) -> AbstractContextManager[None]:
         """A section in which processes take passes of the model; see `Shards.together`. Nothing without `shard`."""
         return nullcontext() if self._shards is None else self._shards.together()
+
+    def settle(self) -> None:
+        """Wait until no process takes passes, before a collective call of another kind. Nothing without `shard`."""
+        if self._shards is not None:
+            self._shards.settle()
 
     def everywhere(self, value: bool) -> bool:
         """Whether a thing is so in all processes, where these stop together."""
@@ -181,7 +193,7 @@ class BufferedTrainer(ExactTrainer):
             if self._is_fresh:
                 self._buffered_inputs += self._make_rollout(model, inputs)
             loss = self._train_on_buffer(model, inputs, num_items_in_batch)
-        if self.args.world_size > 1 and self._shards is None and self.accelerator.sync_gradients:
+        if self.args.world_size > 1 and self.accelerator.sync_gradients:
             self._average_gradients(model)
         return loss
 
@@ -191,7 +203,10 @@ class BufferedTrainer(ExactTrainer):
         return self._step < self._batches_per_rollout
 
     def _average_gradients(self, model: nn.Module) -> None:
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        # Of what is dealt out FSDP has taken the means.
+        parameters = [each for each in model.parameters() if each.requires_grad and not is_dealt(each)]
+        if not parameters:
+            return
         means = mean_over_processes([parameter.grad for parameter in parameters], parameters)
         for parameter, mean in zip(parameters, means, strict=True):
             parameter.grad = mean

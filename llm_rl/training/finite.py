@@ -5,12 +5,12 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from llm_rl.training.sharding import is_sharded, of_all, share, whole
+from llm_rl.training.sharding import is_sharded, norm_of, of_all, share
 
 
 def gradient_norm(gradients: Iterable[Tensor | None]) -> Tensor:
     """The 2-norm of all gradients together, fp32 `()`; None counts as 0."""
-    return whole(torch.nn.utils.get_total_norm([gradient for gradient in gradients if gradient is not None]))
+    return norm_of(gradients)
 
 
 def all_finite(weight: Tensor) -> bool:

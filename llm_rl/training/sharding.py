@@ -6,7 +6,7 @@ So within a section (`Shards.together`) processes agree before each forward pass
 to do there takes an empty pass, of a token or two and gradient 0, until all are done.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
@@ -183,6 +183,11 @@ class Shards:
             assert isinstance(model, FSDPModule)
             model.reshard()  # what was gathered for the whole model
 
+    def check(self) -> None:
+        """Make sure that the models are still dealt out; raises as `check_sharded`."""
+        for model, _ in self._models:
+            check_sharded(model)
+
     def settle(self) -> None:
         """Wait until no process takes passes, as before a collective call of another kind within a section.
 
@@ -295,15 +300,37 @@ class Shards:
 # Numbers and weights
 
 
+def is_dealt(tensor: Tensor) -> bool:
+    """Whether a tensor is dealt out to processes."""
+    return isinstance(tensor, DTensor)
+
+
 def is_sharded(model: nn.Module) -> bool:
     """Whether a model's weights are dealt out."""
-    return any(isinstance(parameter, DTensor) for parameter in model.parameters())
+    return any(is_dealt(parameter) for parameter in model.parameters())
 
 
 def whole(tensor: Tensor) -> Tensor:
     """A tensor in full, where it is dealt out; then a collective call."""
     full: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
     return full
+
+
+def norm_of(gradients: Iterable[Tensor | None]) -> Tensor:
+    """The 2-norm of all gradients together, `()`; None counts as 0. Where they are dealt out, a collective call."""
+    found = [gradient for gradient in gradients if gradient is not None]
+    dealt = [gradient for gradient in found if isinstance(gradient, DTensor)]
+    if not dealt:
+        return nn.utils.get_total_norm(found)
+    kept = [gradient for gradient in found if not isinstance(gradient, DTensor)]
+    norms = [nn.utils.get_total_norm(some) for some in (dealt, kept) if some]
+    return nn.utils.get_total_norm([whole(norm) for norm in norms])
+
+
+def share_of(tensor: Tensor, parameter: Tensor) -> Tensor:
+    """This process's share of a tensor that is dealt out as a parameter is; a collective call."""
+    assert isinstance(parameter, DTensor)
+    return distribute_tensor(tensor, parameter.device_mesh, parameter.placements).to_local()
 
 
 def share(tensor: Tensor) -> Tensor:
