@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, Sampler
@@ -144,7 +145,19 @@ class BufferedTrainer(ExactTrainer):
             RuntimeError: The weights were to be dealt out to processes, and were not.
         """
         self._step, self._buffered_inputs = 0, []
-        if self.args.shard and self._shards is None:
+        self._deal_out()
+        return super().train(*args, **kwargs)
+
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
+        """The optimizer of the weights, once these are dealt out where they are to be."""
+        self._deal_out()
+        return super().create_optimizer(*args, **kwargs)
+
+    def _deal_out(self) -> None:
+        """Deals weights out to the processes with `shard`, and makes sure that they still are."""
+        if not self.args.shard:
+            return
+        if self._shards is None:
             shards = Shards(self.args.ddp_timeout)
             self._shard(shards)
             self._shards = shards
@@ -152,9 +165,7 @@ class BufferedTrainer(ExactTrainer):
             self.accelerator.prepare_model = partial(self.accelerator.prepare_model, evaluation_mode=True)
             backward = self.accelerator.backward
             self.accelerator.backward = lambda loss, **options: shards.backward(loss, partial(backward, **options))
-        if self._shards is not None:
-            self._shards.check()
-        return super().train(*args, **kwargs)
+        self._shards.check()
 
     def _shard(self, shards: Shards) -> None:
         """Hands the models whose weights are dealt out to `shards`."""

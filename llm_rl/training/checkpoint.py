@@ -241,7 +241,8 @@ class ExactTrainer(CheckedTrainer):
     @property
     def _plain_optimizer(self) -> torch.optim.Optimizer:
         """The optimizer without accelerate's wrapper."""
-        found: torch.optim.Optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
+        wrapped: Any = self.optimizer
+        found: torch.optim.Optimizer = getattr(wrapped, "optimizer", wrapped)
         return found
 
     def _groups(self) -> list[dict[str, Any]]:

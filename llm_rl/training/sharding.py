@@ -349,7 +349,8 @@ def of_all(names: list[str]) -> list[str]:
 def whole_weights(model: nn.Module) -> dict[str, Tensor]:
     """The weights by name in full on the CPU of the first process, for adapters theirs alone; a collective call."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=_adapted(model))
-    return get_model_state_dict(model, options=options)
+    weights: dict[str, Any] = get_model_state_dict(model, options=options)
+    return weights
 
 
 def save_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:

@@ -142,8 +142,8 @@ def test_a_checkpoint_holds_the_whole_model_too(two: Path) -> None:
     [
         (tiny_grpo.arguments, {"share_prompts": True}, "share_prompts takes passes of its own"),
         (tiny_grpo.arguments, {"kl_weight": 0.1, "kl_estimator": "full"}, "reads two heads at once"),
-        (tiny_ppo.arguments, {"value_function": "model"}, "is a second model to train"),
-        (tiny_vapor.arguments, {"gradient_shares": True}, "gradient_shares takes several backward passes"),
+        (tiny_ppo.arguments, {"value_function": "model"}, "trains a second model"),
+        (tiny_vapor.arguments, {"gradient_shares": True}, "gradient_shares takes more backward passes"),
     ],
 )
 def test_what_shard_does_not_support_is_named(tmp_path: Path, make: Any, options: Any, message: str) -> None:
