@@ -65,7 +65,7 @@ def test_sharding_by_accelerate_is_refused_even_in_one_process(tmp_path: Path, m
         self.is_fsdp_enabled = True
 
     monkeypatch.setattr(GRPOTrainer, "create_accelerator_and_postprocess", create_with_fsdp)
-    with pytest.raises(ValueError, match="not supported by GRPOTrainer.*leave out fsdp, and start with torchrun"):
+    with pytest.raises(ValueError, match=r"not supported by GRPOTrainer.*leave out fsdp, and start with torchrun"):
         trainer(tmp_path)
 
 
