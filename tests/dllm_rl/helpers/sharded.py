@@ -38,9 +38,9 @@ def loss_of(model: nn.Module, number: int) -> Tensor:
     return loss
 
 
-def uneven(stem: str) -> None:
+def uneven(stem: str, dtype: torch.dtype = torch.float64) -> None:
     """Take passes, as many as `PASSES` says, and write down the gradients; then one that has no gradient."""
-    rank, model = int(os.environ["RANK"]), new_model().double()
+    rank, model = int(os.environ["RANK"]), new_model().to(dtype)
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group("gloo")
     shards = Shards(60.0)
@@ -116,7 +116,7 @@ if __name__ == "__main__":
     where = Path(sys.argv[1])
     for name, settings in json.loads(sys.argv[2]).items():
         stem = f"{where / name}-rank{os.environ.get('RANK', 0)}"
-        if name == "uneven":
-            uneven(stem)
+        if name.startswith("uneven"):
+            uneven(stem, **({"dtype": torch.bfloat16} if name.endswith("bfloat16") else {}))
         else:
             play(where / name, stem, settings)

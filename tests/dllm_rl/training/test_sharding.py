@@ -69,7 +69,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes did; "resumed" goes on between two updates on a roll-out."""
     folder = tmp_path_factory.mktemp("two")
     runs = {name: {**settings, **IN_TWO} for name, settings in RUNS.items()}
-    runs |= {"uneven": {}, "saved": {**SAVED, **IN_TWO}}
+    runs |= {"uneven": {}, "uneven_bfloat16": {}, "autocast": {**runs["float32"], "bf16": True}}
+    runs |= {"saved": {**SAVED, **IN_TWO}}
     runs["resumed"] = {**runs["saved"], "resume": str(folder / "saved" / "checkpoint-1")}
     runs["lora_saved"] = {**runs["saved"], "lora": 2, "save_steps": 2}
     runs["lora_resumed"] = {**runs["lora_saved"], "resume": str(folder / "lora_saved" / "checkpoint-2")}
@@ -138,6 +139,22 @@ def test_processes_with_other_numbers_of_passes_wait_for_each_other(two: Path, t
 
 
 @pytest.mark.slow
+def test_in_bfloat16_gradients_are_added_up_over_processes_in_fp32(two: Path) -> None:
+    """Each pass's is rounded to eight bits, and so is their sum."""
+    found, exact = weights(two, "uneven_bfloat16"), weights(two, "uneven")
+    assert all(gradient.dtype == torch.bfloat16 for gradient in found.values())
+    for name, gradient in exact.items():
+        assert (found[name] - gradient).norm() <= 0.05 * gradient.norm(), name
+
+
+@pytest.mark.slow
+def test_under_autocast_weights_stay_in_fp32_and_the_same_everywhere(two: Path) -> None:
+    first, second = weights(two, "autocast"), weights(two, "autocast", 1)
+    assert told(two, "autocast", 0)["error"] is None
+    assert all(weight.dtype == torch.float32 and torch.equal(weight, second[name]) for name, weight in first.items())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "lora_"])
 def test_a_resumed_run_equals_one_left_alone_bit_for_bit(two: Path, name: str) -> None:
     for rank in (0, 1):
@@ -167,6 +184,7 @@ def test_a_checkpoint_holds_the_whole_model_too(two: Path) -> None:
     last = two / "saved" / "checkpoint-4"
     model = LladaForMaskedLM.from_pretrained(last, dtype=torch.float64)
     assert_near(dict(model.named_parameters()), weights(two, "saved"), 0.0)
+    assert model.config.architectures == ["LladaForMaskedLM"]
     assert (last / "shards").is_dir() and not (last / "optimizer.pt").exists()
 
 

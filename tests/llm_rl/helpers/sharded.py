@@ -1,7 +1,7 @@
 """Started by torchrun: trains once for each set of arguments; writes down logs, gradients and final weights.
 
 Arguments of a run beside those of its trainer: "kind", which one; "lora", a rank; "own", whether the model samples
-itself; "resume", a checkpoint.
+itself; "tied", whether its head is its embedding; "resume", a checkpoint.
 """
 
 import json
@@ -24,7 +24,7 @@ KINDS: dict[str, Any] = {"grpo": tiny_grpo, "ppo": tiny_ppo, "dpo": tiny_dpo, "v
 
 def made(kind: str, folder: Path, kept: KeepGradients, changes: dict[str, Any]) -> Any:
     """The trainer, in float64."""
-    adapters, own = changes.pop("lora", 0), changes.pop("own", False)
+    adapters, own, tied = changes.pop("lora", 0), changes.pop("own", False), changes.pop("tied", False)
     given: dict[str, Any] = {"callbacks": [kept]}
     options: dict[str, Any] = {}
     if kind == "vapor":
@@ -33,7 +33,7 @@ def made(kind: str, folder: Path, kept: KeepGradients, changes: dict[str, Any]) 
     elif kind == "raro":
         model = tiny_raro.raro_model(torch.float64)
     else:
-        model = new_model(dtype=torch.float64)
+        model = new_model(dtype=torch.float64, tie_word_embeddings=tied)
     if kind in ("grpo", "ppo"):
         options["data"] = distinct_rows()
         given |= {} if own else {"engine": FixedEngine()}

@@ -24,6 +24,11 @@ RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"per_device_train_batch_size": 16},
         HALVES,
     ),
+    "grpo_tied": (
+        {"kind": "grpo", **COMMON, "tied": True, "optim": "adamw_torch"},
+        {"per_device_train_batch_size": 16},
+        HALVES,
+    ),
     "grpo_turns": (
         {"kind": "grpo", **COMMON, "max_turns": 3, "loss_type": "dapo", "max_grad_norm": 0.05},
         {"per_device_train_batch_size": 16},
@@ -64,7 +69,10 @@ RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 SAVING = {"max_steps": 4, "save_strategy": "steps", "save_steps": 1}
 SAVED: dict[str, dict[str, Any]] = {
     "sampled": {"kind": "grpo", **COMMON, **HALVES, **SAVING, "own": True, "num_iterations": 2},
-    **{f"{name}_saved": {**RUNS[name][0], **RUNS[name][2], **SAVING} for name in ("ppo", "dpo_lora", "raro")},
+    **{
+        f"{name}_saved": {**RUNS[name][0], **RUNS[name][2], **SAVING}
+        for name in ("grpo_tied", "ppo", "dpo_lora", "raro")
+    },
 }
 """In the first the model samples itself; there, and in the second, a checkpoint lies between updates on a roll-out."""
 
@@ -131,9 +139,11 @@ def test_a_resumed_run_equals_one_left_alone_bit_for_bit(two: Path, name: str) -
 
 
 @pytest.mark.slow
-def test_a_checkpoint_holds_the_whole_model_too(two: Path) -> None:
-    model = AutoModelForCausalLM.from_pretrained(two / "sampled" / "checkpoint-4", dtype=torch.float64)
-    ends = found(two, "sampled")
+@pytest.mark.parametrize("name", ["sampled", "grpo_tied_saved"])
+def test_a_checkpoint_holds_the_whole_model_too(two: Path, name: str) -> None:
+    model = AutoModelForCausalLM.from_pretrained(two / name / "checkpoint-4", dtype=torch.float64)
+    ends = found(two, name)
+    assert model.config.architectures == ["LlamaForCausalLM"]
     assert all(torch.equal(weight, ends[f"end.{name}"]) for name, weight in model.named_parameters())
 
 
