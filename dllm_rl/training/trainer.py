@@ -23,8 +23,8 @@ from llm_rl.core.kl import approx_kl
 from llm_rl.core.monitors import record_monitors
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.identity import LENGTH
+from llm_rl.training.passes import Shards
 from llm_rl.training.processes import mean_over_processes
-from llm_rl.training.sharding import Shards
 
 
 class UnmaskTrainer(BufferedTrainer):

@@ -13,7 +13,7 @@ from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
-from llm_rl.training.sharding import Shards
+from llm_rl.training.passes import Shards
 
 
 class DPOTrainer(BufferedTrainer):

@@ -22,7 +22,8 @@ from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.packing import check_packing, packed_outputs
 from llm_rl.rollout.shared_prompts import positions, prompt_cache, shares_prompts
 from llm_rl.training.modes import evaluation_mode
-from llm_rl.training.sharding import Shards, in_pass, is_dealt, share, share_of
+from llm_rl.training.passes import Shards, in_pass
+from llm_rl.training.sharding import is_dealt, share, share_of
 from llm_rl.training.wrapper import unwrapped
 
 Result = TypeVar("Result")

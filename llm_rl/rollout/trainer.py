@@ -26,7 +26,7 @@ from llm_rl.rollout.sampling import keep_scores, score_samples
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out, reference_kl
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
-from llm_rl.training.sharding import Shards
+from llm_rl.training.passes import Shards
 
 
 class RolloutTrainer(BufferedTrainer):

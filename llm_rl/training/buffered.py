@@ -13,9 +13,10 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.training.checkpoint import ExactTrainer
 from llm_rl.training.errors import CheckpointError
+from llm_rl.training.passes import Shards
 from llm_rl.training.processes import check_processes, mean_over_processes
 from llm_rl.training.sampler import RepeatedBatchSampler
-from llm_rl.training.sharding import Shards, is_dealt
+from llm_rl.training.sharding import is_dealt
 
 LAUNCHED = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
 DEALT = {"processes", "loss", "total_loss", "last_logged_step", "seconds", "metrics", "step", "buffered_inputs"}
@@ -27,7 +28,7 @@ class BufferedTrainer(ExactTrainer):
 
     A roll-out serves `args.steps_per_rollout` optimizer steps of `args.gradient_accumulation_steps` micro-batches, and
     stays in the buffer until then, in checkpoints too. Processes meet once an optimizer step, after their last backward
-    pass, and where a subclass shares statistics; with `args.shard` they take all passes together (`sharding.Shards`).
+    pass, and where a subclass shares statistics; with `args.shard` they take all passes together (`passes.Shards`).
 
     A subclass says what a roll-out is (`_make_rollout`), how many rows of data it takes (`_rows_per_batch`,
     `_batches_per_rollout`), and what a micro-batch does with it: either `_train_on_buffer`, or `_prepare_inputs` and

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 import llm_rl.training.sharding
 from llm_rl.training.lora import add_lora
-from llm_rl.training.sharding import Shards, whole
+from llm_rl.training.passes import Shards
+from llm_rl.training.sharding import whole
 from tests.dllm_rl.helpers.tiny_training import new_model, trainer, warm_model
 
 PASSES = (1, 6, 0)

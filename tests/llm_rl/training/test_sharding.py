@@ -10,10 +10,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from llm_rl.training.sharding import units
 from tests.helpers.warm_process import run_in_two_processes
 from tests.llm_rl.helpers import tiny_grpo, tiny_ppo, tiny_vapor
 from tests.llm_rl.helpers.sharded import play
-from tests.llm_rl.helpers.tiny_grpo import untimed
+from tests.llm_rl.helpers.tiny_grpo import new_model, untimed
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "sharded.py"
 COMMON: dict[str, Any] = {"max_grad_norm": 0.0, "max_steps": 2, "learning_rate": 2e-3}
@@ -145,6 +146,16 @@ def test_a_checkpoint_holds_the_whole_model_too(two: Path, name: str) -> None:
     ends = found(two, name)
     assert model.config.architectures == ["LlamaForCausalLM"]
     assert all(torch.equal(weight, ends[f"end.{name}"]) for name, weight in model.named_parameters())
+
+
+def test_units_are_the_layers_and_what_is_read_on_its_own() -> None:
+    model, tied = new_model(), new_model(tie_word_embeddings=True)
+    layers = [*model.model.layers]
+    assert units(model, head_apart=True) == [*layers, model.model.embed_tokens, model.lm_head]
+    assert units(model, head_apart=False) == [*layers, model.model.embed_tokens]
+    assert units(tied, head_apart=True) == [*tied.model.layers]
+    with pytest.raises(ValueError, match="Linear names no layers to shard by; give its class _no_split_modules"):
+        units(torch.nn.Linear(2, 2), head_apart=True)
 
 
 @pytest.mark.parametrize(
