@@ -228,7 +228,7 @@ class ExactTrainer(CheckedTrainer):
     def _read_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is None or not is_sharded(self.model):
             return super()._load_optimizer_and_scheduler(checkpoint)
-        load_optimizer(Path(checkpoint) / SHARDS, self.model, self._plain_optimizer)
+        load_optimizer(self._shards_of(checkpoint), self.model, self._plain_optimizer)
         self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint) / SCHEDULER_NAME, weights_only=True))
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
@@ -251,15 +251,25 @@ class ExactTrainer(CheckedTrainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         with named_damage(self._to_load):
             if is_sharded(self.model):
-                return load_weights(Path(resume_from_checkpoint) / SHARDS, self.model)
+                return load_weights(self._shards_of(resume_from_checkpoint), self.model)
             with self._without_wrapper():
                 super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_best_model(self) -> None:
         if is_sharded(self.model):
-            return load_weights(Path(str(self.state.best_model_checkpoint)) / SHARDS, self.model)
+            return load_weights(self._shards_of(str(self.state.best_model_checkpoint)), self.model)
         with self._without_wrapper():
             super()._load_best_model()
+
+    @staticmethod
+    def _shards_of(checkpoint: str) -> Path:
+        folder = Path(checkpoint) / SHARDS
+        if not folder.is_dir():
+            raise CheckpointError(
+                f"{checkpoint} has no {SHARDS}, the processes' parts of weights and optimizer (saved with "
+                "save_only_model?); start a new run from its weights"
+            )
+        return folder
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         return whole(super()._clip_grad_norm(model))

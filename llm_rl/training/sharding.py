@@ -3,7 +3,8 @@
 How processes then take passes is told in `llm_rl.training.passes`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_model_state_dict,
@@ -153,22 +155,25 @@ def save_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:
         folder: Where to.
         model: The model; of one with adapters theirs alone are written.
         optimizer: Its optimizer.
+
+    Raises:
+        OSError: A process could not write its share.
     """
     options = StateDictOptions(ignore_frozen_params=_adapted(model))
-    dcp.save(
-        {
-            "model": get_model_state_dict(model, options=options),
-            "optimizer": get_optimizer_state_dict(model, optimizer, options=options),
-        },
-        checkpoint_id=folder,
-    )
+    state = {
+        "model": get_model_state_dict(model, options=options),
+        "optimizer": get_optimizer_state_dict(model, optimizer, options=options),
+    }
+    with _named_failures():
+        dcp.save(state, checkpoint_id=folder)
 
 
 def load_weights(folder: Path, model: nn.Module) -> None:
     """Read the weights that `save_shards` wrote, in any number of processes; a collective call."""
     options = StateDictOptions(ignore_frozen_params=_adapted(model), strict=not _adapted(model))
     state = {"model": get_model_state_dict(model, options=options)}
-    dcp.load(state, checkpoint_id=folder)
+    with _named_failures():
+        dcp.load(state, checkpoint_id=folder)
     set_model_state_dict(model, state["model"], options=options)
 
 
@@ -176,8 +181,18 @@ def load_optimizer(folder: Path, model: nn.Module, optimizer: Optimizer) -> None
     """Read the optimizer's state that `save_shards` wrote, in any number of processes; a collective call."""
     options = StateDictOptions(ignore_frozen_params=_adapted(model))
     state = {"optimizer": get_optimizer_state_dict(model, optimizer, options=options)}
-    dcp.load(state, checkpoint_id=folder)
+    with _named_failures():
+        dcp.load(state, checkpoint_id=folder)
     set_optimizer_state_dict(model, optimizer, state["optimizer"], options=options)
+
+
+@contextmanager
+def _named_failures() -> Iterator[None]:
+    """What torch raises past `except Exception`, as an error of files that names the processes."""
+    try:
+        yield
+    except CheckpointException as error:
+        raise OSError("; ".join(f"process {rank}: {each[0]}" for rank, each in error.failures.items())) from error
 
 
 def _adapted(model: nn.Module) -> bool:

@@ -2,15 +2,19 @@
 
 import json
 from pathlib import Path
+from traceback import StackSummary
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
 from transformers import AutoModelForCausalLM
 
-from llm_rl.training.sharding import units
+from llm_rl.training.checkpoint import ExactTrainer
+from llm_rl.training.errors import CheckpointError
+from llm_rl.training.sharding import save_shards, units
 from tests.helpers.warm_process import run_in_two_processes
 from tests.llm_rl.helpers import tiny_grpo, tiny_ppo, tiny_vapor
 from tests.llm_rl.helpers.sharded import play
@@ -156,6 +160,21 @@ def test_units_are_the_layers_and_what_is_read_on_its_own() -> None:
     assert units(tied, head_apart=True) == [*tied.model.layers]
     with pytest.raises(ValueError, match="Linear names no layers to shard by; give its class _no_split_modules"):
         units(torch.nn.Linear(2, 2), head_apart=True)
+
+
+def test_a_share_that_cannot_be_written_is_an_error_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any, **options: Any) -> None:
+        raise CheckpointException("save", {1: (OSError("no space left"), StackSummary())})
+
+    monkeypatch.setattr("torch.distributed.checkpoint.save", full)
+    model = new_model()
+    with pytest.raises(OSError, match="process 1: no space left"):
+        save_shards(tmp_path, model, torch.optim.SGD(model.parameters()))
+
+
+def test_a_checkpoint_without_shares_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="has no shards"):
+        ExactTrainer._shards_of(str(tmp_path))
 
 
 @pytest.mark.parametrize(
