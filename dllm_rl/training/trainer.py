@@ -23,6 +23,7 @@ from llm_rl.core.kl import approx_kl
 from llm_rl.core.monitors import record_monitors
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.identity import LENGTH
+from llm_rl.training.passes import Shards
 from llm_rl.training.processes import mean_over_processes
 
 
@@ -35,7 +36,8 @@ class UnmaskTrainer(BufferedTrainer):
 
     The global batch is `per_device_train_batch_size` × `gradient_accumulation_steps` × processes problems. Its
     roll-outs depend on the seed, the step and a problem's number in it alone, and its gradient is the mean over its
-    problems, however they are dealt. Processes meet once a step, after their last pass: the passes of each are its own.
+    problems, however they are dealt. Processes meet once a step, after their last pass: the passes of each are its own,
+    but where weights are dealt out to them (`args.shard`), and they take all together.
 
     Args:
         model: A masked language model with the interface of `LladaForMaskedLM`.
@@ -45,15 +47,15 @@ class UnmaskTrainer(BufferedTrainer):
         **kwargs: Passed on, e.g. `callbacks`.
 
     Raises:
-        ValueError: Several processes come with FSDP or DeepSpeed, or one process with several devices; or the task's
-            batches are not what `UnmaskBatch` says (`check_batch`).
+        ValueError: FSDP or DeepSpeed are asked for of accelerate, or one process comes with several devices or with
+            `args.shard`; or the task's batches are not what `UnmaskBatch` says (`check_batch`).
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
     args: UnmaskArguments
     optimizer: Any
     remedy = "lower the learning rate or raise position_temperature"
-    sharded_alone = True
+    shards = True
     harmless_arguments = frozenset({"max_tokens_per_pass", "max_masked_per_pass"})
 
     def __init__(
@@ -70,6 +72,15 @@ class UnmaskTrainer(BufferedTrainer):
         self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
         self.policy = args.policy_config()
         self.objective = args.objective_config()
+
+    def _shard(self, shards: Shards) -> None:
+        tokens = torch.zeros(1, 2, dtype=torch.long, device=self.args.device)
+        second = torch.tensor([[False, True]], device=self.args.device)  # of a shifted model there is no first
+
+        def empty() -> None:
+            self.model(input_ids=tokens, attention_mask=torch.ones_like(second), logits_mask=second)
+
+        shards.add(self.model, empty, head_apart=True)
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as `transformers.Trainer` does, starting with a fresh roll-out."""

@@ -121,15 +121,23 @@ class MetricAccumulator:
         dist.all_gather_object(states, self.state_dict(), group=group)
         total = MetricAccumulator()
         for state in states:
-            for name, (numerator, denominator) in state["ratios"].items():
-                total.add_ratio(name, numerator, denominator)
-            for name, value in state["maxima"].items():
-                total.add_max(name, value)
-            for name, (first, second, count) in state["sizes"].items():
-                old = total._sizes.get(name, (0.0, 0.0, 0.0))
-                total._sizes[name] = (old[0] + first, old[1] + second, old[2] + count)
+            total.add_state(state)
         self._ratios, self._maxima, self._sizes = total._ratios, total._maxima, total._sizes
         self._reduced = True
+
+    def add_state(self, state: dict[str, Any]) -> None:
+        """Adds all that another accumulator's `state_dict` holds.
+
+        Raises:
+            ValueError: A name is a mean in one and a maximum in the other.
+        """
+        for name, (numerator, denominator) in state["ratios"].items():
+            self.add_ratio(name, numerator, denominator)
+        for name, value in state["maxima"].items():
+            self.add_max(name, value)
+        for name, (first, second, count) in state["sizes"].items():
+            old = self._sizes.get(name, (0.0, 0.0, 0.0))
+            self._sizes[name] = (old[0] + first, old[1] + second, old[2] + count)
 
     def compute(self) -> dict[str, float]:
         """The metrics since the last call, which are then forgotten.

@@ -10,9 +10,10 @@ from llm_rl.core import MetricAccumulator, dpo_loss, masked_sum
 from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.pairs import PairBatch, PairDataset
 from llm_rl.rollout.data import RolloutBatch
-from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
+from llm_rl.training.passes import Shards
 
 
 class DPOTrainer(BufferedTrainer):
@@ -39,6 +40,7 @@ class DPOTrainer(BufferedTrainer):
 
     args: DPOArguments
     control: Any
+    shards = True
     record_classes = (RolloutBatch, PairBatch)
     harmless_arguments = frozenset({"precompute_ref_log_probs"})
 
@@ -79,6 +81,11 @@ class DPOTrainer(BufferedTrainer):
                 if data is not None:
                     self._precomputed[data] = self._reference_of_all(data)
             self.reference = None
+
+    def _shard(self, shards: Shards) -> None:
+        deal_out(shards, self.model)
+        if self.reference is not None:
+            self.reference.deal_out(shards, self.model)
 
     # Batches
 
@@ -191,7 +198,7 @@ class DPOTrainer(BufferedTrainer):
             data = PairDataset("eval_dataset", data, *self._encoding)
         metrics, size = MetricAccumulator(), self.args.per_device_eval_batch_size
         mine = range(self.args.process_index, len(data), self.args.world_size)
-        with evaluation_mode(self.model):
+        with evaluation_mode(self.model), self.together():
             for start in range(0, len(mine), size):
                 batch = self._pairs([data[index] for index in mine[start : start + size]], data)
                 losses = self._losses(self.model, batch, metrics)

@@ -65,6 +65,7 @@ class GRPOTrainer(EpisodeTrainer):
     """
 
     args: GRPOArguments
+    shards = True
     leaves_out_unscored = True
 
     def __init__(self, *args: Any, extensions: Sequence[Extension] = (), **kwargs: Any) -> None:
@@ -73,6 +74,8 @@ class GRPOTrainer(EpisodeTrainer):
         names = [extension.name for extension in self.extensions]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"extensions has {twice[0]} twice; leave one of them out")
+        if self.extensions and self.args.shard:
+            raise ValueError(f"extensions are not supported with shard; leave out {names[0]}, or shard")
         for extension in self.extensions:
             extension.bind(self)
 
@@ -124,6 +127,7 @@ class GRPOTrainer(EpisodeTrainer):
 
         A completion that is not scored is in no mean and has advantage 0.
         """
+        self.settle()
         together = self.accelerator.gather(rewards)
         advantages = group_relative_advantage(
             together,

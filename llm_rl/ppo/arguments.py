@@ -59,6 +59,8 @@ class PPOArguments(EpisodeArguments, ClipConfig):
         if self.cliprange_value is not None:
             check_positive("cliprange_value", self.cliprange_value)
         check_choice("value_function", self.value_function, ValueKind)
+        if self.shard and self.value_function == "model":
+            raise ValueError("value_function='model' trains a second model, which shard does not support; take head")
         check_choice("kl_in", self.kl_in, KLIn)
         self._check_reference("kl_in", "reward")
         if self.kl_in == "loss" and self.kl_estimator == "k1":

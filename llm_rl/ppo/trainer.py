@@ -63,6 +63,7 @@ class PPOTrainer(EpisodeTrainer):
     """
 
     args: PPOArguments
+    shards = True
     record_classes = (RolloutBatch, PPOBatch)
 
     def __init__(
@@ -133,12 +134,15 @@ class PPOTrainer(EpisodeTrainer):
     def _policy_and_values(self, model: Any, inputs: PPOBatch) -> tuple[TokenStatistics, Tensor]:
         """Log-probabilities and entropies of the completion tokens, and V of the states before them, `(B, T)` each."""
         with self.accelerator.autocast():
-            hidden, head = self.scorer.features(model, inputs)  # (B, T, D)
-            assert head is not None  # the trainer was not made without
-            statistics = linear_token_statistics(
-                hidden, head.weight, inputs.completion_ids, bias=head.bias, temperature=self.args.temperature
-            )
-            return statistics, model.value_function(inputs, hidden)
+            return self.scorer.in_pass(model, lambda: self._in_one_pass(model, inputs))
+
+    def _in_one_pass(self, model: Any, inputs: PPOBatch) -> tuple[TokenStatistics, Tensor]:
+        hidden, head = self.scorer.features(model, inputs)  # (B, T, D)
+        assert head is not None  # the trainer was not made without
+        statistics = linear_token_statistics(
+            hidden, head.weight, inputs.completion_ids, bias=head.bias, temperature=self.args.temperature
+        )
+        return statistics, model.value_function(inputs, hidden)
 
     def _estimate_advantages(self, micro_batches: Sequence[Any]) -> None:
         """Rewards a token, advantages and returns of each micro-batch, and what the values at sampling explain."""
@@ -153,6 +157,7 @@ class PPOTrainer(EpisodeTrainer):
             batch.token_advantages, batch.returns = estimate
 
         # Statistics are those of the roll-out of all processes.
+        self.settle()
         masks, several = [batch.sampled_mask for batch in micro_batches], self.args.world_size > 1
         errors = masked_moments([batch.returns - batch.old_values for batch in micro_batches], masks, reduce=several)
         returns = masked_moments([batch.returns for batch in micro_batches], masks, reduce=several)
@@ -207,7 +212,8 @@ class PPOTrainer(EpisodeTrainer):
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         super()._save(output_dir, state_dict)
-        save_value_function(self.value_function, Path(self.args.output_dir if output_dir is None else output_dir))
+        if self.args.should_save:
+            save_value_function(self.value_function, Path(self.args.output_dir if output_dir is None else output_dir))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)

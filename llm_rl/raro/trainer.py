@@ -63,6 +63,7 @@ class RAROTrainer(RolloutTrainer):
     """
 
     args: RAROArguments
+    shards = True
     record_classes = (RolloutBatch, RoleBatch)
     _buffered_inputs: list[RoleBatch]
 
@@ -127,6 +128,7 @@ class RAROTrainer(RolloutTrainer):
         self._record_samples(self.metrics, samples, self._compute_rewards_per_func(samples))
         answers = [self._pair(sample) for sample in samples]
         pairs = self._with_room(answers, self.metrics)
+        self.settle()
         fresh: list[Pair] = gather_object([pair for pair in pairs if pair is not None])  # of all processes
 
         # History is drawn before the pairs of this step are stored, so that none of them is history.
@@ -269,6 +271,7 @@ class RAROTrainer(RolloutTrainer):
             for batch in batches:
                 with self.accelerator.autocast():
                     batch.ref_per_token_logps = self.reference.logprobs(batch)
+        self.settle()
         counts = [self._role_counts(batches, is_critic) for is_critic in (False, True)]
         for batch in batches:
             batch.policy_counts, batch.critic_counts = counts

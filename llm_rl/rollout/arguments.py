@@ -129,12 +129,16 @@ class RolloutArguments(RunArguments):
             raise ValueError("padding_free and share_prompts are two ways to leave tokens out; choose one of them")
         if self.gradient_checkpointing and self.share_prompts:
             raise ValueError("gradient_checkpointing computes keys and values anew; leave share_prompts out")
+        if self.shard and self.share_prompts:
+            raise ValueError("share_prompts takes passes of its own, which shard does not support; leave it out")
+        if self.shard and self.kl_estimator == "full":
+            raise ValueError("kl_estimator='full' reads two heads at once, which shard does not support; take k3")
         refuse_unsupported(self, "with roll-outs")
 
     @property
     def sharing_prompts(self) -> bool | None:
         """`share_prompts`; not unasked beside options that do not go with it."""
-        excluded = self.padding_free or self.gradient_checkpointing
+        excluded = self.padding_free or self.gradient_checkpointing or self.shard
         return False if self.share_prompts is None and excluded else self.share_prompts
 
     @property

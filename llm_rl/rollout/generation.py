@@ -48,7 +48,10 @@ class GenerationEngine(Protocol):
     """What samples completions: `model.generate` here, or continuous batching, or a server elsewhere."""
 
     def load_weights(self, model: nn.Module) -> None:
-        """Take over the weights of a policy; called before each roll-out with the causal language model."""
+        """Take over the weights of a policy; called before each roll-out with the causal language model.
+
+        With `shard` its parameters are dealt out, as `DTensor`s.
+        """
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         """One completion for each list of ids, in order; a prompt that occurs several times gets several."""
@@ -144,6 +147,7 @@ class TransformersEngine:
             input_ids=ids,
             attention_mask=mask.long(),
             logits_processor=processors,
+            synced_gpus=False,
             **({} if cache is None else {"past_key_values": cache}),
         )
         sampled = output[:, ids.shape[1] :]

@@ -4,7 +4,7 @@ import copy
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,11 @@ from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.packing import check_packing, packed_outputs
 from llm_rl.rollout.shared_prompts import positions, prompt_cache, shares_prompts
 from llm_rl.training.modes import evaluation_mode
-from llm_rl.training.wrapper import ModelWrapper
+from llm_rl.training.passes import Shards, in_pass
+from llm_rl.training.sharding import is_dealt, share, share_of
+from llm_rl.training.wrapper import unwrapped
+
+Result = TypeVar("Result")
 
 
 def causal_model(model: nn.Module) -> Any:
@@ -31,7 +35,7 @@ def causal_model(model: nn.Module) -> Any:
     Raises:
         ValueError: The adapters are virtual tokens, which live in the wrapper.
     """
-    model = model.model if isinstance(model, ModelWrapper) else model
+    model = unwrapped(model)
     if not hasattr(model, "get_base_model"):
         return model
     if getattr(model.active_peft_config, "is_prompt_learning", False):
@@ -85,6 +89,13 @@ class PolicyScorer:
 
     def __call__(self, model: nn.Module, batch: RolloutBatch) -> TokenStatistics:
         """Log-probabilities and entropies `(B, T)` of the completion tokens; anything at padding."""
+        return self.in_pass(model, lambda: self._statistics(model, batch))
+
+    def in_pass(self, model: nn.Module, function: Callable[[], Result]) -> Result:
+        """What a function of `features` returns, which where weights are dealt out is one pass of the model."""
+        return in_pass(causal_model(model), function) if self.plain_head else function()
+
+    def _statistics(self, model: nn.Module, batch: RolloutBatch) -> TokenStatistics:
         features, head = self.features(model, batch)
         if head is None:
             return token_statistics(features, batch.completion_ids, temperature=self.temperature)
@@ -96,7 +107,7 @@ class PolicyScorer:
         """Hidden states `(B, T, D)` that the completion tokens are predicted from, and the output head.
 
         Positions count from the first token of a prompt, whatever the padding before it. Without a plain head there are
-        logits `(B, T, V)` and None.
+        logits `(B, T, V)` and None. To be called, and what it returns used, within `in_pass`.
         """
         causal = causal_model(model)
         keep = batch.completion_ids.shape[1]
@@ -175,6 +186,17 @@ class ReferenceModel:
             self.model = frozen.requires_grad_(False).to(next(model.parameters()).device)
         self._score = PolicyScorer(self.model, temperature, share_prompts, padding_free)
 
+    def deal_out(self, shards: Shards, policy: nn.Module) -> None:
+        """Deals out a model of its own, and otherwise the adapters that it keeps, once the policy's are."""
+        policy = unwrapped(policy)
+        if self.model is not policy:
+            deal_out(shards, self.model)
+        trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+        self._at_start = [
+            (parameter, share_of(kept, parameter))
+            for parameter, (_, kept) in zip(trained, self._at_start, strict=bool(self._at_start))
+        ]
+
     def logprobs(self, batch: RolloutBatch) -> Tensor:
         """Log-probabilities `(B, T)` of the completion tokens under the reference, in evaluation mode."""
         with self._frozen():
@@ -207,7 +229,20 @@ class ReferenceModel:
     def _exchange(self) -> None:
         """Swap the adapters' weights and those of the start."""
         for parameter, kept in self._at_start:
-            parameter.data, kept.data = kept.data, parameter.data
+            if is_dealt(parameter):  # FSDP gathers from where the share lies
+                mine = share(parameter)
+                before = mine.clone()
+                mine.copy_(kept)
+                kept.copy_(before)
+            else:
+                parameter.data, kept.data = kept.data, parameter.data
+
+
+def deal_out(shards: Shards, model: nn.Module) -> None:
+    """Deal out the weights of a causal language model, with a head that is read outside its own forward pass."""
+    causal = causal_model(model)
+    token = torch.zeros(1, 1, dtype=torch.long, device=causal.device)
+    shards.add(causal, lambda: causal(input_ids=token, use_cache=False), head_apart=False)
 
 
 def reference_kl(logps: Tensor | None, ref_logps: Tensor | None, mask: Tensor, estimator: KLEstimator) -> Tensor:

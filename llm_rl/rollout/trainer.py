@@ -23,9 +23,10 @@ from llm_rl.rollout.generation import GenerationEngine, SamplingParams, Transfor
 from llm_rl.rollout.loading import as_rows, load_policy
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
 from llm_rl.rollout.sampling import keep_scores, score_samples
-from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, reference_kl
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out, reference_kl
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
+from llm_rl.training.passes import Shards
 
 
 class RolloutTrainer(BufferedTrainer):
@@ -126,6 +127,11 @@ class RolloutTrainer(BufferedTrainer):
         if args.log_completions:
             self.add_callback(self.completion_log)
 
+    def _shard(self, shards: Shards) -> None:
+        deal_out(shards, self.model)
+        if self.reference is not None:
+            self.reference.deal_out(shards, self.model)
+
     def _check_all_rows(self, name: str, rows: Any) -> None:
         quiet = self.args.disable_tqdm or self.args.process_index > 0
         check_all_rows(name, rows, self._check_row, quiet=quiet)
@@ -203,6 +209,7 @@ class RolloutTrainer(BufferedTrainer):
         rewards = torch.cat([batch.rewards for batch in micro_batches if batch.rewards is not None]).tolist()
         values = rewards, None if advantages is None else advantages.flatten().tolist()
         records = completion_records(self.state.global_step, samples, texts, self.rewards.names, *values)
+        self.settle()
         gathered = gather_object(records)
         if self.is_world_process_zero():
             self.completion_log.add(gathered)
@@ -300,6 +307,7 @@ class RolloutTrainer(BufferedTrainer):
             for batch in micro_batches:
                 with self.accelerator.autocast():
                     batch.ref_per_token_logps = self.reference.logprobs(batch)
+        self.settle()
         counts = loss_counts(*(batch.loss_mask for batch in micro_batches), reduce=self.args.world_size > 1)
         for batch in micro_batches:
             batch.sequences, batch.tokens = counts
@@ -381,9 +389,10 @@ class RolloutTrainer(BufferedTrainer):
             torch.manual_seed(self.args.seed + self.args.process_index)
             self.sampling, self._reward_metrics = replace(kept, greedy=greedy), metrics
             try:
-                for start in range(0, len(mine), size):
-                    samples = self._generate_completions([rows[index] for index in mine[start : start + size]], 1)
-                    self._record_evaluation(metrics, samples, self._compute_rewards_per_func(samples))
+                with self.together():
+                    for start in range(0, len(mine), size):
+                        samples = self._generate_completions([rows[index] for index in mine[start : start + size]], 1)
+                        self._record_evaluation(metrics, samples, self._compute_rewards_per_func(samples))
             finally:
                 self.sampling, self._reward_metrics = kept, self.metrics
         metrics.reduce()

@@ -51,6 +51,10 @@ class RunArguments(TrainingArguments):
     expected_processes: int | None = field(
         default=None, metadata={"help": "Stop unless training runs in so many processes; None takes any number."}
     )
+    shard: bool = field(
+        default=False,
+        metadata={"help": "Deal weights, gradients and optimizer state out to the processes (FSDP2, torchrun)."},
+    )
 
     def __post_init__(self) -> None:
         # transformers passes ddp_timeout on for accelerators alone: processes on CPU would wait for half an hour.
@@ -61,5 +65,7 @@ class RunArguments(TrainingArguments):
             check_rate(name, getattr(self, name))
         for name in ("seed", "data_seed"):
             check_seed(name, getattr(self, name))
+        if self.shard and self.fp16:
+            raise ValueError("fp16=True is not supported with shard, whose gradients have no scaler; use bf16")
         if "tensorboard" in self.report_to:
             check_tensorboard()

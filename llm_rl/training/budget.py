@@ -62,13 +62,13 @@ def trapezoid(warmup_share: float, decay_share: float) -> Callable[[float], floa
 
 
 def rows_after(trainer: Trainer) -> Callable[[int], int]:
-    """How many rows a trainer on one process has drawn after so many optimizer steps, repetitions included.
+    """How many rows a trainer has drawn in all processes after so many optimizer steps, repetitions included.
 
     A trainer that rolls out draws a full batch for each roll-out, which may serve several steps. Any other goes through
     its rows in epochs, and the last step of an epoch has those that are left.
     """
     args, rows = trainer.args, len(trainer.train_dataset)
-    batch = args.per_device_train_batch_size * args.gradient_accumulation_steps
+    batch = args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size
     if (repeats := getattr(args, "steps_per_rollout", None)) is not None:
         return lambda step: -(-step // repeats) * batch
     steps_per_epoch = -(-rows // batch)

@@ -1,15 +1,26 @@
 """`BufferedTrainer`: roll-outs that serve several updates, in one process or several, and resume exactly."""
 
+import os
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.training.checkpoint import ExactTrainer
+from llm_rl.training.errors import CheckpointError
+from llm_rl.training.passes import Shards
 from llm_rl.training.processes import check_processes, mean_over_processes
 from llm_rl.training.sampler import RepeatedBatchSampler
+from llm_rl.training.sharding import is_dealt
+
+LAUNCHED = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
+DEALT = {"processes", "loss", "total_loss", "last_logged_step", "seconds", "metrics", "step", "buffered_inputs"}
+"""What of a checkpoint's progress can be dealt out to another number of processes."""
 
 
 class BufferedTrainer(ExactTrainer):
@@ -17,11 +28,11 @@ class BufferedTrainer(ExactTrainer):
 
     A roll-out serves `args.steps_per_rollout` optimizer steps of `args.gradient_accumulation_steps` micro-batches, and
     stays in the buffer until then, in checkpoints too. Processes meet once an optimizer step, after their last backward
-    pass, and where a subclass shares statistics.
+    pass, and where a subclass shares statistics; with `args.shard` they take all passes together (`passes.Shards`).
 
     A subclass says what a roll-out is (`_make_rollout`), how many rows of data it takes (`_rows_per_batch`,
     `_batches_per_rollout`), and what a micro-batch does with it: either `_train_on_buffer`, or `_prepare_inputs` and
-    `compute_loss` as transformers calls them.
+    `compute_loss` as transformers calls them. One that `shards` says by `_shard` what is dealt out.
 
     Args:
         model: The model.
@@ -31,7 +42,6 @@ class BufferedTrainer(ExactTrainer):
 
     Attributes:
         metrics: What has been recorded since the last log line, which the next one tells.
-        sharded_alone: Whether FSDP or DeepSpeed may wrap the model of a single process.
 
     Raises:
         ValueError: A way of distribution is asked for that is not supported.
@@ -39,7 +49,6 @@ class BufferedTrainer(ExactTrainer):
     """
 
     args: Any
-    sharded_alone = False
     buffer_arguments = frozenset(
         {
             "per_device_train_batch_size",
@@ -52,20 +61,38 @@ class BufferedTrainer(ExactTrainer):
 
     def __init__(self, model: nn.Module, args: Any, train_dataset: Any, **kwargs: Any) -> None:
         check_processes(args.world_size, args.expected_processes)
+        self._check_launch(args, kwargs.get("optimizers"))
         super().__init__(model=model, args=args, train_dataset=train_dataset, **kwargs)
-        self._check_distribution()
+        self._check_devices()
+        self._shards: Shards | None = None
         self.metrics = MetricAccumulator()
         self._buffered_inputs: list[Any] = []
         self._step = 0  # micro-batches that the roll-out in the buffer has served
 
-    def _check_distribution(self) -> None:
-        sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled
-        if sharded and not (self.sharded_alone and self.args.world_size == 1):
+    def _check_launch(self, args: Any, optimizers: Any) -> None:
+        asked = [name for name in LAUNCHED if os.environ.get(name, "false").lower() == "true"]
+        self._refuse_launch([*asked, *(name for name in ("fsdp", "deepspeed") if getattr(args, name))])
+        if args.shard and args.world_size == 1:
             raise ValueError(
-                f"FSDP and DeepSpeed are not supported yet with {self.args.world_size} processes in "
-                f"{type(self).__name__}: each samples and takes passes of its own, and theirs are collective; leave "
-                "them out"
+                "shard=True deals weights out to several processes, and there is one; start with torchrun "
+                "--nproc_per_node N, or leave it out"
             )
+        if args.shard and optimizers is not None and optimizers[0] is not None:
+            raise ValueError(
+                "an optimizer of your own holds the weights as they are before they are dealt out; choose one by "
+                "args.optim, or leave out shard"
+            )
+
+    def _refuse_launch(self, asked: list[str]) -> None:
+        if asked:
+            raise ValueError(
+                f"FSDP and DeepSpeed as accelerate launches them are not supported by {type(self).__name__}, whose "
+                f"processes take different numbers of passes; leave out {', '.join(asked)}, and start with torchrun "
+                "and shard=True"
+            )
+
+    def _check_devices(self) -> None:
+        self._refuse_launch([name for name in ("fsdp", "deepspeed") if getattr(self, f"is_{name}_enabled")])
         if self.args.n_gpu > 1:
             raise ValueError(
                 f"one process sees {self.args.n_gpu} devices; start one for each with torchrun, or show it one with "
@@ -113,9 +140,50 @@ class BufferedTrainer(ExactTrainer):
     # The update
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Train as `transformers.Trainer` does, starting with a fresh roll-out or the checkpoint's."""
+        """Train as `transformers.Trainer` does, starting with a fresh roll-out or the checkpoint's.
+
+        Raises:
+            RuntimeError: The weights were to be dealt out to processes, and were not.
+        """
         self._step, self._buffered_inputs = 0, []
+        self._deal_out()
         return super().train(*args, **kwargs)
+
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
+        """The optimizer of the weights, once these are dealt out where they are to be."""
+        self._deal_out()
+        return super().create_optimizer(*args, **kwargs)
+
+    def _deal_out(self) -> None:
+        """Deals weights out to the processes with `shard`, and makes sure that they still are."""
+        if not self.args.shard:
+            return
+        if self._shards is None:
+            shards = Shards(self.args.ddp_timeout)
+            self._shard(shards)
+            self._shards = shards
+            # accelerate's own preparation of a model would wrap it in DDP.
+            self.accelerator.prepare_model = partial(self.accelerator.prepare_model, evaluation_mode=True)
+            backward = self.accelerator.backward
+            self.accelerator.backward = lambda loss, **options: shards.backward(loss, partial(backward, **options))
+        self._shards.check()
+
+    def _shard(self, shards: Shards) -> None:
+        """Hands the models whose weights are dealt out to `shards`."""
+        raise NotImplementedError(f"{type(self).__name__} has no _shard; a subclass that shards says what is dealt out")
+
+    def together(self) -> AbstractContextManager[None]:
+        """A section in which processes take passes of the model; see `Shards.together`. Nothing without `shard`."""
+        return nullcontext() if self._shards is None else self._shards.together()
+
+    def settle(self) -> None:
+        """Wait until no process takes passes, before a collective call of another kind. Nothing without `shard`."""
+        if self._shards is not None:
+            self._shards.settle()
+
+    def everywhere(self, value: bool) -> bool:
+        """Whether a thing is so in all processes, where these stop together."""
+        return value if self._shards is None else self._shards.everywhere(value)
 
     def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One micro-batch; it counts when its numbers were found to be finite.
@@ -133,9 +201,10 @@ class BufferedTrainer(ExactTrainer):
         model = model.module if isinstance(model, DistributedDataParallel) else model
         if self._step == 0:
             self._buffered_inputs = []
-        if self._is_fresh:
-            self._buffered_inputs += self._make_rollout(model, inputs)
-        loss = self._train_on_buffer(model, inputs, num_items_in_batch)
+        with self.together():
+            if self._is_fresh:
+                self._buffered_inputs += self._make_rollout(model, inputs)
+            loss = self._train_on_buffer(model, inputs, num_items_in_batch)
         if self.args.world_size > 1 and self.accelerator.sync_gradients:
             self._average_gradients(model)
         return loss
@@ -146,7 +215,10 @@ class BufferedTrainer(ExactTrainer):
         return self._step < self._batches_per_rollout
 
     def _average_gradients(self, model: nn.Module) -> None:
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        # Of what is dealt out FSDP has taken the means.
+        parameters = [each for each in model.parameters() if each.requires_grad and not is_dealt(each)]
+        if not parameters:
+            return
         means = mean_over_processes([parameter.grad for parameter in parameters], parameters)
         for parameter, mean in zip(parameters, means, strict=True):
             parameter.grad = mean
@@ -177,6 +249,26 @@ class BufferedTrainer(ExactTrainer):
         self.metrics.load_state_dict(progress["metrics"])
         self._step, self._buffered_inputs = progress["step"], progress["buffered_inputs"]
         self.check_buffer(bool(self._buffered_inputs))
+
+    def dealt_progress(self, records: list[dict[str, Any]]) -> dict[str, Any]:
+        """This process's part of what other processes have saved, each a record of `progress`.
+
+        Raises:
+            CheckpointError: A roll-out was in use, or processes kept what cannot be dealt out anew.
+        """
+        size, rank = self.args.world_size, self.args.process_index
+        kept = sorted(name for name in records[0].keys() - DEALT if any(record[name] for record in records))
+        if kept or any(record["step"] for record in records):
+            what = ", ".join(kept) or "a roll-out in use, of which each has its part"
+            raise CheckpointError(
+                f"the checkpoint of {len(records)} processes holds {what}, which {size} cannot share; start as many, "
+                "or resume from a checkpoint at a roll-out's end"
+            )
+        metrics = MetricAccumulator()
+        for record in records[rank::size]:
+            metrics.add_state(record["metrics"])
+        loss = sum(record["loss"] for record in records) / len(records)
+        return {**records[0], "processes": size, "loss": loss, "metrics": metrics.state_dict()}
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log, with the metrics collected since the last time."""

@@ -11,6 +11,8 @@ from transformers import Trainer
 
 from llm_rl.training.failure import Failure, save_failure
 from llm_rl.training.finite import gradient_norm
+from llm_rl.training.sharding import is_sharded, whole_weights
+from llm_rl.training.wrapper import unwrapped
 
 
 class CheckedTrainer(Trainer):
@@ -38,9 +40,10 @@ class CheckedTrainer(Trainer):
             loss = self.forward_backward(model, inputs, num_items_in_batch)
             # What is not finite stays so while gradients add up. A scaler leaves out steps that overflow by itself.
             steps_next = self.accelerator.sync_gradients and self.accelerator.scaler is None
-            if steps_next or not torch.isfinite(loss):
+            finite = self.everywhere(bool(torch.isfinite(loss)))
+            if steps_next or not finite:
                 norm = gradient_norm(self.gradients(model))
-                if not (torch.isfinite(loss) and torch.isfinite(norm)):
+                if not (finite and torch.isfinite(norm)):
                     raise FloatingPointError(
                         f"the loss is {loss.item()} with gradient norm {norm.item()} at step {self.state.global_step}; "
                         f"{self.remedy}"
@@ -52,6 +55,10 @@ class CheckedTrainer(Trainer):
     def forward_backward(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One forward and one backward pass; the loss, detached."""
         return super().training_step(model, inputs, num_items_in_batch)
+
+    def everywhere(self, value: bool) -> bool:
+        """Whether a thing is so in all processes that stop together."""
+        return value
 
     def gradients(self, model: nn.Module) -> Iterable[Tensor | None]:
         """All gradients that the next optimizer step will apply."""
@@ -66,8 +73,10 @@ class CheckedTrainer(Trainer):
         step, rank = self.state.global_step, f"-rank{self.args.process_index}" if self.args.world_size > 1 else ""
         folder = Path(self.args.output_dir) / f"failed_step-{step}{rank}"
         failure = Failure(step, error, self.args.to_sanitized_dict(), inputs, self.failed_rollout())
+        # Of a model that is dealt out the first process alone gets the weights.
+        weights = whole_weights(unwrapped(self.model)) if is_sharded(self.model) else None
         try:
-            save_failure(folder, failure, self.model)
+            save_failure(folder, failure, self.model, weights)
         except (OSError, RuntimeError, TypeError, SafetensorError) as failed:
             return f"{error} (the batch could not be saved to {folder}: {failed})"
         return f"{error} (batch, roll-out and weights are in {folder})"

@@ -21,7 +21,7 @@ from accelerate.utils import broadcast_object_list
 from safetensors import SafetensorError
 from torch import nn
 from transformers import TrainingArguments
-from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer import SCHEDULER_NAME, TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 
 from llm_rl.training.checked import CheckedTrainer
@@ -30,8 +30,17 @@ from llm_rl.training.finite import check_weights
 from llm_rl.training.identity import LENGTH, compare_identity, fingerprint, identity_of, save_identity
 from llm_rl.training.manifest import check_manifest, checkpoints_of, last_whole_checkpoint, write_manifest
 from llm_rl.training.run_folder import check_writable, run_lock, start_anew
+from llm_rl.training.sharding import (
+    SHARDS,
+    is_sharded,
+    load_optimizer,
+    load_weights,
+    save_shards,
+    whole,
+    whole_weights,
+)
 from llm_rl.training.storage import PARTIAL, load_record, put_in_place, save_record
-from llm_rl.training.wrapper import ModelWrapper
+from llm_rl.training.wrapper import unwrapped
 
 logger = logging.getLogger(__name__)
 
@@ -72,11 +81,13 @@ class ExactTrainer(CheckedTrainer):
     training rows to tell runs apart `identity`.
 
     Attributes:
+        shards: Whether the trainer supports `shard`.
         harmless_arguments: Arguments of a subclass that change no mathematics, so that a run may resume with others.
         buffer_arguments: Arguments that give a roll-out its shape and its place in the run.
         changed: What is not as it was when the checkpoint was written from which the run has resumed.
     """
 
+    shards = False
     harmless_arguments: frozenset[str] = frozenset()
     buffer_arguments: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
@@ -87,6 +98,8 @@ class ExactTrainer(CheckedTrainer):
     _earlier_seconds = 0.0
 
     def __init__(self, model: Any = None, args: TrainingArguments | None = None, *further: Any, **kwargs: Any) -> None:
+        if getattr(args, "shard", False) and not self.shards:
+            raise ValueError(f"shard is not supported by {type(self).__name__}; leave it out")
         if args is not None and args.should_save:
             check_writable(Path(args.output_dir))
         super().__init__(model, args, *further, **kwargs)
@@ -157,6 +170,11 @@ class ExactTrainer(CheckedTrainer):
                 f"{checkpoint} holds the state of another kind of optimizer than {self.args.optim.value}; start a new "
                 "run from the checkpoint's weights"
             )
+        if "shard" in changed:
+            raise CheckpointError(
+                f"{checkpoint} holds the optimizer's state in another form than shard={self.args.shard} reads; give "
+                "the same value, or start a new run from the checkpoint's weights"
+            )
         later = checkpoints_of(run)[-1:] if changed else []
         if later and later[0].name != checkpoint.name:
             raise CheckpointError(
@@ -192,7 +210,7 @@ class ExactTrainer(CheckedTrainer):
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         groups = [{name: value for name, value in group.items() if name != "params"} for group in self._groups()]
         with named_damage(checkpoint):
-            super()._load_optimizer_and_scheduler(checkpoint)
+            self._read_optimizer_and_scheduler(checkpoint)
         if checkpoint is None or not self.changed:
             return
         # The new settings act; the moments and the place in the schedule are the old ones.
@@ -207,22 +225,64 @@ class ExactTrainer(CheckedTrainer):
         self.lr_scheduler.base_lrs = [options["initial_lr"] for options in groups]
         self.lr_scheduler._last_lr = [group["lr"] for group in self._groups()]  # what the next log line tells
 
+    def _read_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is None or not is_sharded(self.model):
+            return super()._load_optimizer_and_scheduler(checkpoint)
+        load_optimizer(self._shards_of(checkpoint), self.model, self._plain_optimizer)
+        self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint) / SCHEDULER_NAME, weights_only=True))
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if not is_sharded(self.model):
+            return super()._save_optimizer_and_scheduler(output_dir)
+        save_shards(Path(output_dir) / SHARDS, self.model, self._plain_optimizer)
+        if self.args.should_save:
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER_NAME)
+
+    @property
+    def _plain_optimizer(self) -> torch.optim.Optimizer:
+        """The optimizer without accelerate's wrapper."""
+        wrapped: Any = self.optimizer
+        found: torch.optim.Optimizer = getattr(wrapped, "optimizer", wrapped)
+        return found
+
     def _groups(self) -> list[dict[str, Any]]:
         return self.optimizer.param_groups
 
-    def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-        with named_damage(self._to_load), self._without_wrapper():
-            super()._load_from_checkpoint(*args, **kwargs)
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        with named_damage(self._to_load):
+            if is_sharded(self.model):
+                return load_weights(self._shards_of(resume_from_checkpoint), self.model)
+            with self._without_wrapper():
+                super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_best_model(self) -> None:
+        if is_sharded(self.model):
+            return load_weights(self._shards_of(str(self.state.best_model_checkpoint)), self.model)
         with self._without_wrapper():
             super()._load_best_model()
+
+    @staticmethod
+    def _shards_of(checkpoint: str) -> Path:
+        folder = Path(checkpoint) / SHARDS
+        if not folder.is_dir():
+            raise CheckpointError(
+                f"{checkpoint} has no {SHARDS}, the processes' parts of weights and optimizer (saved with "
+                "save_only_model?); start a new run from its weights"
+            )
+        return folder
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        return whole(super()._clip_grad_norm(model))
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        found = super()._get_grad_norm(model, grad_norm)
+        return whole(found) if isinstance(found, torch.Tensor) else found
 
     @contextmanager
     def _without_wrapper(self) -> Iterator[None]:
         """For reading and writing weights: `self.model` is what a `ModelWrapper` wraps."""
         kept = self.model
-        self.model = kept.model if isinstance(kept, ModelWrapper) else kept
+        self.model = unwrapped(kept)
         try:
             yield
         finally:
@@ -257,6 +317,26 @@ class ExactTrainer(CheckedTrainer):
         self._earlier_seconds = progress["seconds"]
         self._initial_global_step = 0
 
+    def _read_progress(self, checkpoint: Path) -> dict[str, Any]:
+        """This process's progress; of a sharded run that goes on in another number of processes a part of all."""
+
+        def read(stem: Path) -> Any:
+            return load_record(stem, self.record_classes, self.args.device)
+
+        saved = len([*checkpoint.glob("progress_*.json")])
+        if saved in (0, self.args.world_size) or not is_sharded(self.model):
+            known: dict[str, Any] = read(self._progress_stem(checkpoint))
+            return known
+        return self.dealt_progress([read(checkpoint / f"progress_{number}") for number in range(saved)])
+
+    def dealt_progress(self, records: list[dict[str, Any]]) -> dict[str, Any]:
+        """This process's part of what other processes have saved, each a record of `progress`.
+
+        Raises:
+            CheckpointError: The trainer continues in as many processes alone.
+        """
+        raise CheckpointError(f"{type(self).__name__} resumes in as many processes as saved, {len(records)}; start so")
+
     def check_buffer(self, in_use: bool) -> None:
         """Make sure that a roll-out that a checkpoint holds has the shape that the arguments say.
 
@@ -278,9 +358,11 @@ class ExactTrainer(CheckedTrainer):
     def _get_output_dir(self, trial: Any) -> str:
         return super()._get_output_dir(trial) if self._staging is None else str(self._staging)
 
-    def _save(self, *args: Any, **kwargs: Any) -> None:
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         with self._without_wrapper():
-            super()._save(*args, **kwargs)
+            if state_dict is None and is_sharded(self.model):
+                state_dict = whole_weights(self.model)
+            super()._save(output_dir, state_dict)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         check_weights(model)
@@ -340,12 +422,11 @@ class ExactTrainer(CheckedTrainer):
             super()._load_rng_state(checkpoint)
         if checkpoint is None:
             return
-        stem = self._progress_stem(Path(checkpoint))
         try:
-            progress = load_record(stem, self.record_classes, self.args.device)
+            progress = self._read_progress(Path(checkpoint))
         except FileNotFoundError as error:
             raise CheckpointError(
-                f"{checkpoint} cannot be continued exactly, {error.filename or stem} is missing (saved with "
+                f"{checkpoint} cannot be continued exactly, {error.filename} is missing (saved with "
                 "save_only_model, by an older version or by fewer processes?); start a new run from its weights"
             ) from error
         try:

@@ -1,11 +1,12 @@
 """What a step that was not finite leaves behind for inspection."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from llm_rl.training.storage import load_record, save_record, whole_folder
 
@@ -30,13 +31,14 @@ class Failure:
     rollout: Any
 
 
-def save_failure(folder: Path, failure: Failure, model: Any) -> None:
+def save_failure(folder: Path, failure: Failure, model: Any, weights: Mapping[str, Tensor] | None = None) -> None:
     """Write a failure and the weights with which it happened (`<folder>/model`, for `from_pretrained`).
 
     Args:
         folder: Where to; one that exists is replaced.
         failure: The failure.
         model: Has `save_pretrained`.
+        weights: Its weights, where they are not all its own; without any the model is left out. None: its own.
 
     Raises:
         OSError: The disk refuses; then there is no folder.
@@ -44,7 +46,10 @@ def save_failure(folder: Path, failure: Failure, model: Any) -> None:
     """
     with whole_folder(folder) as partial:
         save_record(failure, partial / "batch")
-        model.save_pretrained(partial / "model")
+        if weights is None:
+            model.save_pretrained(partial / "model")
+        elif weights:
+            model.save_pretrained(partial / "model", state_dict=weights)
 
 
 def load_failure(folder: Path, classes: Sequence[type] = (), device: torch.device | str = "cpu") -> Failure:

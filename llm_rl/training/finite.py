@@ -5,10 +5,12 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from llm_rl.training.sharding import is_sharded, norm_of, of_all, share
+
 
 def gradient_norm(gradients: Iterable[Tensor | None]) -> Tensor:
     """The 2-norm of all gradients together, fp32 `()`; None counts as 0."""
-    return torch.nn.utils.get_total_norm([gradient for gradient in gradients if gradient is not None])
+    return norm_of(gradients)
 
 
 def all_finite(weight: Tensor) -> bool:
@@ -24,9 +26,10 @@ def check_weights(model: nn.Module) -> None:
     Raises:
         FloatingPointError: One holds NaN or infinity; the message names it.
     """
-    for name, weight in model.named_parameters():
-        if not all_finite(weight):
-            raise FloatingPointError(
-                f"the model's weights are not finite, {name} among them; go back to an earlier checkpoint and lower "
-                "the learning rate"
-            )
+    wrong = [name for name, weight in model.named_parameters() if not all_finite(share(weight))]
+    wrong = of_all(wrong) if is_sharded(model) else wrong
+    if wrong:
+        raise FloatingPointError(
+            f"the model's weights are not finite, {wrong[0]} among them; go back to an earlier checkpoint and lower "
+            "the learning rate"
+        )

@@ -1,11 +1,14 @@
-"""Several processes: their number, and the mean of their gradients."""
+"""Several processes: their number, what the first one says, and the mean of their gradients."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+Value = TypeVar("Value")
 
 
 def check_processes(seen: int, expected: int | None = None) -> None:
@@ -30,6 +33,19 @@ def check_processes(seen: int, expected: int | None = None) -> None:
             f"training sees {seen} processes, not the expected {expected}; start with torchrun --nproc_per_node "
             f"{expected} (accelerate launch --cpu starts one process, whatever --num_processes says)"
         )
+
+
+def is_first() -> bool:
+    """Whether this is the first process, or the only one."""
+    return not dist.is_initialized() or dist.get_rank() == 0
+
+
+def first_says(action: Callable[[], Value]) -> Value:
+    """The value of an action of the first process, in all of them; a collective call, which waits for the first."""
+    found: list[Value | None] = [action() if is_first() else None]
+    if dist.is_initialized():
+        dist.broadcast_object_list(found)
+    return found[0]  # type: ignore[return-value]
 
 
 @torch.no_grad()

@@ -5,6 +5,11 @@ from typing import Any
 from torch import nn
 
 
+def unwrapped(model: Any) -> Any:
+    """What a `ModelWrapper` wraps, or the model itself."""
+    return model.model if isinstance(model, ModelWrapper) else model
+
+
 class ModelWrapper(nn.Module):
     """A module around a model, such as one that gives the model another call; subclasses say which by `forward`.
 

@@ -60,6 +60,8 @@ class VAPORArguments(VaporConfig, RolloutArguments):  # type: ignore[misc]  # no
                 f"per_device_train_batch_size is {self.per_device_train_batch_size}, which is no multiple of "
                 f"num_generations = {self.num_generations}; a forward pass of VAPOR holds whole groups"
             )
+        if self.gradient_shares and self.shard:
+            raise ValueError("gradient_shares takes more backward passes, which shard does not support; leave it out")
         if self.gradient_shares and self.logging_strategy != "steps":
             raise ValueError("gradient_shares needs logging_strategy='steps': shares are taken at the steps that log")
 

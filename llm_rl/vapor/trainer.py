@@ -40,6 +40,7 @@ class VAPORTrainer(RolloutTrainer):
     """
 
     args: VAPORArguments
+    shards = True
     reference: ReferenceModel
     record_classes = (RolloutBatch, VaporRolloutBatch)
 
@@ -122,6 +123,7 @@ class VAPORTrainer(RolloutTrainer):
             self._score_pairs_by_reference(batch)
         # Both responses of a pair have tokens or neither has.
         found = torch.stack([batch.pairs.loss_mask.any(-1).sum() // 2 for batch in micro_batches]).sum()
+        self.settle()
         found = self.accelerator.reduce(found)
         for batch in micro_batches:
             batch.pairs_found = found

@@ -2,7 +2,8 @@
 
 Weights are counted on the meta device. What autograd keeps is counted, not guessed: one block of the real width runs a
 few tokens, and the policy runs on a small model whose logits are recognized by their size. Time is floating-point
-operations over an assumed share of the card's peak.
+operations over an assumed share of the card's peak. What several cards hold and gather with `shard` follows, for full
+fine-tuning and for the adapters.
 
     python -m scripts.benchmarks.memory_budget [--lora_r 32 --max_tokens_per_pass 32768 …]
 """
@@ -18,6 +19,7 @@ from dllm_rl.policy import action_logprobs, score_states
 from dllm_rl.reward import log_expected_reward_of
 from llm_rl import add_lora
 from llm_rl.training import need_model, parse, user_errors
+from llm_rl.training.sharding import units
 
 GB, TOKENS, VOCABULARY, MASK = 1e9, 16, 1013, 7
 
@@ -38,6 +40,8 @@ class BudgetArguments:
     survival: float = field(default=0.6, metadata={"help": "Mean length of a trajectory over K; errors end some."})
     peak_flops: float = field(default=989e12, metadata={"help": "Peak of the card, dense bfloat16."})
     utilization: float = field(default=0.4, metadata={"help": "Share of the peak that is reached."})
+    cards: int = field(default=8, metadata={"help": "Cards that weights are dealt out to."})
+    link: float = field(default=400e9, metadata={"help": "Bytes a second that a card takes in from the others."})
 
 
 (args,) = parse(BudgetArguments, description=__doc__)
@@ -132,3 +136,48 @@ seconds = operations / (args.peak_flops * args.utilization)
 print(
     f"{states:,} distinct states a step, {operations:.2e} operations, {seconds:.0f} s at {args.utilization:.0%} of peak"
 )
+
+
+def dealt_out(title: str, model: PreTrainedModel) -> None:
+    """The units that weights are gathered in, and what a card holds and takes in; adapters' weights are fp32."""
+    apart = [list(part.parameters()) for part in units(model, head_apart=True)]
+    inside = {id(parameter) for part in apart for parameter in part}
+    parts = [*apart, [parameter for parameter in model.parameters() if id(parameter) not in inside]]
+    sizes = [sum(parameter.numel() * parameter.element_size() for parameter in part) for part in parts]
+    rows = [(p, -(-p.shape[0] // args.cards) * p[0].numel()) for part in parts for p in part]  # padded by rows
+    weights = sum(mine * parameter.element_size() for parameter, mine in rows)
+    states = sum(12 * mine for parameter, mine in rows if parameter.requires_grad)
+    *layers, embedding, head, rest = sizes
+    trained_bytes = 4 * sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    abroad = (args.cards - 1) / args.cards
+    print(f"\n{title}: {len(sizes)} units on {args.cards} cards")
+    print(
+        f"{len(layers)} layers of {layers[0] / GB:.2f} GB, embedding {embedding / GB:.2f}, head {head / GB:.2f}, ",
+        end="",
+    )
+    print(f"the rest {rest / 1e3:.0f} kB")
+    gathers = [("forward", sum(sizes)), ("backward", sum(sizes) - rest - (0 if embedding_trains(model) else embedding))]
+    lines = [
+        ("weights, a share", weights),
+        ("gradient and two moments of what is trained, fp32", states),
+        ("gathered at most: two layers, or a layer and the head", max(2 * layers[0], layers[0] + head) + rest),
+        *((f"gathered in a {way} pass", abroad * size) for way, size in gathers),
+        ("gradients summed in a backward pass, fp32", abroad * trained_bytes),
+    ]
+    for name, size in lines:
+        print(f"{name:56s} {size / GB:7.2f} GB")
+    taken = abroad * (sum(size for _, size in gathers) + trained_bytes)
+    print(
+        f"{'an update pass takes in':56s} {taken / GB:7.2f} GB, {taken / args.link:.3f} s at {args.link / GB:.0f} GB/s"
+    )
+
+
+def embedding_trains(model: PreTrainedModel) -> bool:
+    """Whether the embedding has a backward pass."""
+    return model.get_input_embeddings().weight.requires_grad
+
+
+with torch.device("meta"):
+    plain = LladaForMaskedLM(config)
+dealt_out("full fine-tuning, fp32 weights", plain)
+dealt_out(f"LoRA of rank {args.lora_r}, bfloat16 base", full)

@@ -28,6 +28,7 @@ class ScriptArguments(ComparisonArguments):
 
     ALL_ARMS: ClassVar[tuple[str, ...]] = ARMS
     RATES: ClassVar[tuple[str, ...]] = ("control_learning_rate", "definite_learning_rate", "masked_learning_rate")
+    DEALT: ClassVar[tuple[str, ...]] = ("objective", "ce", "placebo")
     LISTS: ClassVar[tuple[str, ...]] = (*ComparisonArguments.LISTS, "eval_data", "strategies")
 
     model: str = field(default="llada-sudoku6x6", metadata=ComparisonArguments.__dataclass_fields__["model"].metadata)

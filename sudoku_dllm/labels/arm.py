@@ -1,6 +1,7 @@
 """One arm of the comparison with one seed: train to the budget, decode the held-out puzzles, write the result."""
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,7 +18,9 @@ from dllm_rl.models.shipped import load
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget
+from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.lora import add_lora
+from llm_rl.training.processes import is_first
 from llm_rl.training.storage import save_arrays, write_text_whole
 from sudoku_dllm.labels.arguments import UPDATES
 from sudoku_dllm.labels.data import Setting
@@ -98,10 +101,15 @@ def budget_of(setting: Setting, arm: str) -> Budget | None:
 
 def train_arm(
     setting: Setting, arm: str, seed: int, folder: Path, budget: Budget, progress: Progress, *, resume: bool
-) -> tuple[nn.Module, dict[str, Any]]:
-    """Train an arm; the model, and what was spent."""
+) -> tuple[Trainer, dict[str, Any]]:
+    """Train an arm; its trainer, and what was spent."""
     script = setting.script
     trainer = new_trainer(setting, arm, seed, folder)
+
+    def validate(model: nn.Module) -> float:
+        with passes_of(trainer):
+            return solved(model, setting)
+
     spent = train_job(
         trainer,
         budget,
@@ -111,11 +119,17 @@ def train_arm(
         warmup_share=script.warmup_share,
         decay_share=script.decay_share,
         resume=resume,
-        validate=lambda model: solved(model, setting),
+        validate=validate,
         curve_points=script.curve_points,
     )
-    setting.tokenizer.save_pretrained(folder / MODEL)
-    return trainer.model, spent
+    if is_first():
+        setting.tokenizer.save_pretrained(folder / MODEL)
+    return trainer, spent
+
+
+def passes_of(trainer: Trainer | None) -> AbstractContextManager[None]:
+    """A section in which the processes of a trainer decode with its model, all the same puzzles."""
+    return trainer.together() if isinstance(trainer, BufferedTrainer) else nullcontext()
 
 
 def solved(model: nn.Module, setting: Setting) -> float:
@@ -157,27 +171,36 @@ class Arms:
     def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
         """Train unless it is the base, decode the held-out puzzles, and write the result; see `Comparison`."""
         setting, spent = self.setting, NOTHING_SPENT
+        trainer: Trainer | None = None
         if (budget := budget_of(setting, job.arm)) is None:
-            model: nn.Module = new_model(setting, job.seed)
+            model: Any = new_model(setting, job.seed)
         else:
-            model, spent = train_arm(setting, job.arm, job.seed, folder, budget, training, resume=resume)
-        evaluations = judge(model, setting, job.seed, judging)
+            trainer, spent = train_arm(setting, job.arm, job.seed, folder, budget, training, resume=resume)
+            model = trainer.model
+        with passes_of(trainer):
+            evaluations = judge(model, setting, job.seed, judging)
+            replay = one_decode(model, setting, evaluations)
+        if not is_first():
+            return
         write_evaluations(folder, evaluations)
-        draw_decode(model, setting, evaluations, folder / GIF)
+        decode_gif(folder / GIF, *replay)
         result = {"arm": job.arm, "seed": job.seed, "machine": machine(), **spent}
         write_text_whole(folder / RESULT, json.dumps(result, indent=2))
 
 
-def draw_decode(
-    model: nn.Module, setting: Setting, evaluations: dict[tuple[str, str, int], Evaluation], path: Path
-) -> None:
-    """Draw how the first held-out puzzle that is solved (the first one if none is) is decoded, one token a step."""
+def one_decode(
+    model: nn.Module, setting: Setting, evaluations: dict[tuple[str, str, int], Evaluation]
+) -> tuple[Any, Any]:
+    """The boards of a decode, one token a step, and the solution.
+
+    It is that of the first held-out puzzle that is solved, of the first one if none is.
+    """
     (name, strategy, _), found = next(iter(evaluations.items()))
     batch = setting.judged_as.batch([setting.tests[name][int(np.argmax(found.solved))]]).to(setting.args.device)
     how = Decoding(strategy, policy=setting.args.policy_config(1.0), on_error="end")
     generator = torch.Generator(device=setting.args.device).manual_seed(0)
     record = decode(model, batch, how, generator=generator)
-    decode_gif(path, batch.boards(record.states_of(0)), batch.layout.solution)
+    return batch.boards(record.states_of(0)), batch.layout.solution
 
 
 def write_evaluations(folder: Path, evaluations: dict[tuple[str, str, int], Evaluation]) -> None:

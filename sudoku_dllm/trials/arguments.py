@@ -23,11 +23,13 @@ class ComparisonArguments:
     Attributes:
         ALL_ARMS: The arms that it knows.
         RATES: Its options that are learning rates.
+        DEALT: The arms that several processes may train together.
         LISTS: Its options that name at least one thing, and none twice.
     """
 
     ALL_ARMS: ClassVar[tuple[str, ...]] = ()
     RATES: ClassVar[tuple[str, ...]] = ()
+    DEALT: ClassVar[tuple[str, ...]] = ()
     LISTS: ClassVar[tuple[str, ...]] = ("arms", "eval_tokens")
 
     model: str = field(default="", metadata={"help": "A shipped model, or the folder of a model and its tokenizer."})

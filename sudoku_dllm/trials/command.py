@@ -1,6 +1,7 @@
 """What the commands of comparisons have in common: which jobs are left, how they go on, and how a stop is told."""
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from llm_rl.training.command_line import (
     user_errors,
 )
 from llm_rl.training.output_folder import LAST, RECORD, RunFolder
+from llm_rl.training.processes import first_says, is_first
 from llm_rl.training.quiet import quiet_libraries
 from sudoku_dllm.trials.arguments import BASE, BudgetedArguments, ComparisonArguments, recorded
 from sudoku_dllm.trials.jobs import Comparison, Job, default_processes, in_processes, in_this_process
@@ -82,7 +84,10 @@ def compare(
     need_model("model", script.model)
     need_reports()
     need_whole_run(args.resume_from_checkpoint)
-    folder = RunFolder(args, inputs=[script.model, *inputs])
+    if args.world_size > 1:
+        prepare_processes(script, args)
+    folder = first_says(lambda: RunFolder(args, inputs=[script.model, *inputs]))
+    args.output_dir = str(folder.path)
     quiet_libraries()
     with user_errors(*USER_ERRORS, SudokuError, ValueError):
         if Path(script.model).is_dir():
@@ -91,14 +96,14 @@ def compare(
         with torch.device("meta"), named_model(script.model, "model"):  # sizes without weights
             shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(script.model))
     resume = args.resume_from_checkpoint is not None
-    run = folder.open(recorded(script, args))
-    if resume:
+    run = first_says(lambda: folder.open(recorded(script, args)))
+    if resume and is_first():
         check_same(run, recorded(script, args))
 
     # What is to be done, and how long it takes.
     seeds = script.seeds or [args.seed]
     jobs = [Job(BASE, seeds[0]), *(Job(arm, seed) for seed in seeds for arm in script.arms)]
-    processes = default_processes(args.use_cpu) if script.jobs is None else script.jobs
+    processes = default_processes(args.use_cpu) if script.jobs is None and args.world_size == 1 else script.jobs or 0
     carry_out(
         arms(setting),
         run,
@@ -108,6 +113,22 @@ def compare(
         plan=lambda left: plan(setting, jobs, left, processes, shape.num_parameters()),
         report=lambda: report(setting, run, jobs),
     )
+
+
+def prepare_processes(script: ComparisonArguments, args: BudgetedArguments) -> None:
+    """Let several processes train each arm together, of which the first alone speaks and writes.
+
+    Ends the program if they cannot.
+    """
+    if alone := [arm for arm in script.arms if arm not in script.DEALT]:
+        fail(f"--arms {alone[0]} is trained in one process; with {args.world_size} give some of {list(script.DEALT)}")
+    if script.train_seconds is not None:
+        fail(f"--train_seconds ends at another update in each of {args.world_size} processes; give --max_steps")
+    if script.jobs:
+        fail(f"--jobs {script.jobs} starts processes of its own; with {args.world_size} leave it out")
+    if not is_first():
+        args.disable_tqdm = True
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
 
 
 def carry_out(
@@ -131,7 +152,7 @@ def carry_out(
         plan: Given the jobs that are left, what will happen.
         report: Called when all have a result.
     """
-    there = [job for job in jobs if resume and (job.folder(run) / RESULT).is_file()]
+    there = first_says(lambda: [job for job in jobs if resume and (job.folder(run) / RESULT).is_file()])
     left = [job for job in jobs if job not in there]
     print(f"\n{plan(left)}")
     print(f"{len(there)} of {len(jobs)} results are there already.\n" if there else "", flush=True)
@@ -143,7 +164,8 @@ def carry_out(
                 )
         elif left:
             in_this_process(comparison, run, left, resume=resume)
-        report()
+        if is_first():
+            report()
     except KeyboardInterrupt:
         print(
             f"\nStopped. What ended is kept, the rest goes on from its last checkpoint: {again(run)}", file=sys.stderr

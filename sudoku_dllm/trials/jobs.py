@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 from tqdm import tqdm
 
+from llm_rl.training.processes import first_says
 from llm_rl.training.quiet import quiet_libraries
 from sudoku_dllm.trials.record import RESULT, job_name
 
@@ -112,7 +113,7 @@ def default_processes(use_cpu: bool) -> int:
 
 
 def in_this_process(setting: Comparison, run: Path, jobs: Sequence[Job], *, resume: bool) -> None:
-    """Run jobs one after the other."""
+    """Run jobs one after the other; several processes run each together."""
     lines = Lines(jobs, setting.quiet)
     for job in jobs:
         lines.begin(job)
@@ -124,7 +125,7 @@ def in_this_process(setting: Comparison, run: Path, jobs: Sequence[Job], *, resu
             training=lambda share, job=job: lines.show(job, "training", share),  # type: ignore[misc]
             judging=lambda share, job=job: lines.show(job, "decoding", share),  # type: ignore[misc]
         )
-        lines.end(job, summary(job.folder(run)))
+        lines.end(job, first_says(lambda job=job: summary(job.folder(run))))  # type: ignore[misc]
     lines.close()
 
 

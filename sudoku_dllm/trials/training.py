@@ -10,6 +10,7 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCall
 from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.output_folder import LAST
+from llm_rl.training.processes import is_first
 from sudoku_dllm.models import record_sizes
 from sudoku_dllm.trials.arguments import BASE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.jobs import Progress
@@ -93,7 +94,7 @@ def train_job(
     train_to_budget(trainer, callback, schedule, resume_from_checkpoint=LAST if resume else None)
     record_sizes(trainer.model, sizes)
     trainer.save_model(str(folder / MODEL))
-    if curve_points:
+    if curve_points and is_first():
         write_json_lines(folder / CURVE, [{"share": share, "solved": score} for share, score in callback.validations])
     updates = trainer.state.global_step
     return {

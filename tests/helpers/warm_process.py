@@ -128,24 +128,32 @@ def run_script(
 def run_in_two_processes(
     script: Path, words: Sequence[object], *, timeout: float = 600, fresh: bool = FRESH
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script in two processes of one job, as torchrun does; the module path has the script's folder.
+    """`run_in_processes` with two of them."""
+    return run_in_processes(2, script, words, timeout=timeout, fresh=fresh)
+
+
+def run_in_processes(
+    count: int, script: Path, words: Sequence[object], *, timeout: float = 600, fresh: bool = FRESH
+) -> subprocess.CompletedProcess[str]:
+    """Run a script in several processes of one job, as torchrun does; the module path has the script's folder.
 
     Returns:
-        The first exit code that is not 0, or 0, with the outputs of both processes.
+        The first exit code that is not 0, or 0, with the outputs of all processes.
     """
     path = with_root_first(str(script.parent), os.environ.get("PYTHONPATH"))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     if fresh:
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(count)]
         command = [*launcher, str(LEAVE_JOB), str(script), *map(str, words)]
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     job = {**environment, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    job |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    job |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     ranks = [
-        WarmProgram([str(script), *map(str, words)], {**job, "RANK": r, "LOCAL_RANK": r}, os.getcwd()) for r in "01"
+        WarmProgram([str(script), *map(str, words)], {**job, "RANK": rank, "LOCAL_RANK": rank}, os.getcwd())
+        for rank in map(str, range(count))
     ]
     deadline = time.monotonic() + timeout
     while None in (codes := [rank.returncode for rank in ranks]) and not any(codes):

@@ -11,6 +11,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from llm_rl.training.lora import add_lora
+from llm_rl.training.sharding import units
 from tests.dllm_rl.helpers.tiny_llada import make_model
 
 
@@ -25,8 +26,9 @@ def mesh() -> Iterator[DeviceMesh]:
 def test_sharded_by_block_embedding_and_head_nothing_changes(mesh: DeviceMesh) -> None:
     model = add_lora(make_model().bfloat16(), r=2)
     plain = copy.deepcopy(model)
-    base = model.get_base_model()
-    for unit in (*base.model.transformer.blocks, base.get_input_embeddings(), base.get_output_embeddings()):
+    base, parts = model.get_base_model(), units(model, head_apart=True)
+    assert parts == [*base.model.transformer.blocks, base.get_input_embeddings(), base.get_output_embeddings()]
+    for unit in parts:
         fully_shard(unit, mesh=mesh)
     fully_shard(model, mesh=mesh)
     assert all(isinstance(parameter, DTensor) for parameter in model.parameters())

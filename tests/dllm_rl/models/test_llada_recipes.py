@@ -6,6 +6,7 @@ import re
 import subprocess
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,7 +17,7 @@ from transformers import AutoModelForMaskedLM
 from dllm_rl.training.arguments import UnmaskArguments
 from sudoku_dllm.labels.arguments import ScriptArguments
 from tests.dllm_rl.helpers.published_llada import write_sudoku_checkpoint
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import run_in_two_processes, run_script
 
 ROOT = Path(__file__).parents[3]
 RECIPES = sorted((ROOT / "configs").glob("llada_8b_*.yaml"))
@@ -36,7 +37,7 @@ def test_the_library_takes_every_value(recipe: Path, tmp_path: Path) -> None:
     own = {name: value for name, value in values.items() if name in known}
     args = UnmaskArguments(**{**own, "output_dir": str(tmp_path), "use_cpu": True})
     assert (args.lora_r, args.lora_alpha, args.lora_dropout) == (16, 32, 0.0)
-    assert args.gradient_checkpointing is not recipe.stem.endswith("fsdp")
+    assert args.gradient_checkpointing and args.shard is recipe.stem.endswith("fsdp")
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
@@ -46,13 +47,11 @@ def test_the_script_knows_every_key(recipe: Path) -> None:
     assert {"model", "dtype", "eval_puzzles"} <= keys <= known
 
 
-@pytest.mark.slow
-def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> None:
-    """Sizes and steps are overridden, nothing else: bfloat16, adapters, checkpointing and accumulation stay."""
-    write_sudoku_checkpoint(tmp_path / "published")
+def small(folder: Path, **changes: Any) -> list[str]:
+    """Words of the command line that override sizes and steps, of a model in `<folder>/published`."""
     sizes = {
-        "model": tmp_path / "published",
-        "output_dir": tmp_path / "run",
+        "model": folder / "published",
+        "output_dir": folder / "run",
         "use_cpu": True,
         "prompt_template": "compact",
         "max_gen_length": 40,
@@ -69,9 +68,16 @@ def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> Non
         "lora_r": 2,
         "report_to": "none",
         "disable_tqdm": True,
+        **changes,
     }
-    words = [str(word) for name, value in sizes.items() for word in (f"--{name}", value)]
-    result = script(ROOT / "configs" / "llada_8b_6x6.yaml", *words)
+    return [str(word) for name, value in sizes.items() for word in (f"--{name}", value)]
+
+
+@pytest.mark.slow
+def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> None:
+    """Sizes and steps are overridden, nothing else: bfloat16, adapters, checkpointing and accumulation stay."""
+    write_sudoku_checkpoint(tmp_path / "published")
+    result = script(ROOT / "configs" / "llada_8b_6x6.yaml", *small(tmp_path))
     assert result.returncode == 0, result.stderr[-3000:]
     assert "\nobjective " in result.stdout and "\nsft " in result.stdout
     # The recipe gives train_seconds, in whose place --max_steps comes.
@@ -92,3 +98,28 @@ def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> Non
     card = (objective / "model" / "README.md").read_text()
     assert "An adapter (PEFT) of 1,984 parameters to published" in card and "library_name: peft" in card
     assert isinstance(PeftModel.from_pretrained(base, str(objective / "model")), PeftModel)
+
+
+@pytest.mark.slow
+def test_two_processes_run_the_recipe_that_deals_weights_out(tmp_path: Path) -> None:
+    """The first process alone speaks: it names the run folder at the beginning and at the end."""
+    write_sudoku_checkpoint(tmp_path / "published")
+    recipe = ["--setting", "labels", ROOT / "configs" / "llada_8b_6x6_fsdp.yaml"]
+    train = ROOT / "scripts" / "train_sudoku.py"
+    result = run_in_two_processes(train, [*recipe, *small(tmp_path)])
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert result.stdout.count("Run folder: ") == 2
+    arm = tmp_path / "run" / "objective" / "seed0"
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {"arguments.json", "table.csv", "decode.gif"}
+    assert json.loads((arm / "result.json").read_text())["puzzles_seen"] == 2 * 2 * 2 * 2
+    assert (arm / "checkpoint-2" / "shards").is_dir() and (arm / "curve.jsonl").read_text()
+    base = AutoModelForMaskedLM.from_pretrained(tmp_path / "published")
+    assert isinstance(PeftModel.from_pretrained(base, str(arm / "model")), PeftModel)
+
+
+@pytest.mark.slow
+def test_what_several_processes_do_not_compare_is_named(tmp_path: Path) -> None:
+    write_sudoku_checkpoint(tmp_path / "published")
+    recipe = ["--setting", "labels", ROOT / "configs" / "llada_8b_6x6_fsdp.yaml"]
+    result = run_in_two_processes(ROOT / "scripts" / "train_sudoku.py", [*recipe, *small(tmp_path, arms="sft")])
+    assert result.returncode == 2 and "--arms sft is trained in one process; with 2 give some of" in result.stderr

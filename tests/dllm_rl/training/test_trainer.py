@@ -363,7 +363,7 @@ def test_what_several_processes_cannot_do_is_refused(tmp_path, monkeypatch):
         self.is_fsdp_enabled = True
 
     monkeypatch.setattr(UnmaskTrainer, "create_accelerator_and_postprocess", create_with_fsdp)
-    with pytest.raises(ValueError, match="not supported yet with 2 processes"):
+    with pytest.raises(ValueError, match="leave out fsdp, and start with torchrun and shard=True"):
         UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task())
 
 

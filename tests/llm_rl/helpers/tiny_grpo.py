@@ -15,6 +15,7 @@ from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.training.sharding import whole
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
@@ -180,7 +181,8 @@ class KeepGradients(TrainerCallback):
         self.steps: list[dict[str, torch.Tensor]] = []
 
     def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
-        self.steps.append({name: param.grad.clone() for name, param in model.named_parameters()})
+        named = ((name, param) for name, param in model.named_parameters() if param.grad is not None)
+        self.steps.append({name: whole(param.grad).clone() for name, param in named})
 
 
 def keep_samples(run: RolloutTrainer) -> list[Sample]:

@@ -1,0 +1,191 @@
+"""Weights of causal language models dealt out to two processes (FSDP2), against one process that has them all."""
+
+import json
+from pathlib import Path
+from traceback import StackSummary
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from transformers import AutoModelForCausalLM
+
+from llm_rl.training.checkpoint import ExactTrainer
+from llm_rl.training.errors import CheckpointError
+from llm_rl.training.sharding import save_shards, units
+from tests.helpers.warm_process import run_in_two_processes
+from tests.llm_rl.helpers import tiny_grpo, tiny_ppo, tiny_vapor
+from tests.llm_rl.helpers.sharded import play
+from tests.llm_rl.helpers.tiny_grpo import new_model, untimed
+
+SCRIPT = Path(__file__).parents[1] / "helpers" / "sharded.py"
+COMMON: dict[str, Any] = {"max_grad_norm": 0.0, "max_steps": 2, "learning_rate": 2e-3}
+HALVES = {"shard": True, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "grpo": (
+        {"kind": "grpo", **COMMON, "num_iterations": 2, "kl_weight": 0.1},
+        {"per_device_train_batch_size": 16},
+        HALVES,
+    ),
+    "grpo_tied": (
+        {"kind": "grpo", **COMMON, "tied": True, "optim": "adamw_torch"},
+        {"per_device_train_batch_size": 16},
+        HALVES,
+    ),
+    "grpo_turns": (
+        {"kind": "grpo", **COMMON, "max_turns": 3, "loss_type": "dapo", "max_grad_norm": 0.05},
+        {"per_device_train_batch_size": 16},
+        {**HALVES, "gradient_checkpointing": True},
+    ),
+    "grpo_lora": (
+        {"kind": "grpo", **COMMON, "lora": 2, "kl_weight": 0.5},
+        {"per_device_train_batch_size": 16},
+        HALVES,
+    ),
+    "ppo": (
+        {"kind": "ppo", **COMMON, "num_ppo_epochs": 2, "kl_weight": 0.1, "gamma": 0.9, "max_grad_norm": 0.05},
+        {"per_device_train_batch_size": 8},
+        {**HALVES, "per_device_train_batch_size": 2},
+    ),
+    "dpo": (
+        {"kind": "dpo", **COMMON},
+        {"per_device_train_batch_size": 8},
+        {**HALVES, "per_device_train_batch_size": 2},
+    ),
+    "dpo_lora": (
+        {"kind": "dpo", **COMMON, "lora": 2},
+        {"per_device_train_batch_size": 8},
+        {**HALVES, "per_device_train_batch_size": 2},
+    ),
+    "vapor": (
+        {"kind": "vapor", **COMMON, "kl_weight": 0.1, "pref_loss_weight": 0.4},
+        {"per_device_train_batch_size": 16},
+        {"shard": True, "per_device_train_batch_size": 8},
+    ),
+    "raro": (
+        {"kind": "raro", **COMMON, "kl_weight": 0.1, "critic_generations": 2, "max_tokens_per_batch": 57},
+        {"per_device_train_batch_size": 16},
+        {"shard": True, "per_device_train_batch_size": 8},
+    ),
+}
+"""Of each run what it does, what one process takes of it, and what each of two."""
+SAVING = {"max_steps": 4, "save_strategy": "steps", "save_steps": 1}
+SAVED: dict[str, dict[str, Any]] = {
+    "sampled": {"kind": "grpo", **COMMON, **HALVES, **SAVING, "own": True, "num_iterations": 2},
+    **{
+        f"{name}_saved": {**RUNS[name][0], **RUNS[name][2], **SAVING}
+        for name in ("grpo_tied", "ppo", "dpo_lora", "raro")
+    },
+}
+"""In the first the model samples itself; there, and in the second, a checkpoint lies between updates on a roll-out."""
+
+
+def told(folder: Path, name: str, rank: int = 0) -> Any:
+    return json.loads((folder / f"{name}-rank{rank}.json").read_text())
+
+
+def found(folder: Path, name: str, rank: int = 0) -> dict[str, Tensor]:
+    return load_file(folder / f"{name}-rank{rank}.safetensors")
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes did with all of `RUNS`, and what they sampled themselves, whole and resumed."""
+    folder = tmp_path_factory.mktemp("two")
+    runs = {name: {**common, **dealt} for name, (common, _, dealt) in RUNS.items()}
+    for name, settings in SAVED.items():
+        runs[name] = settings
+        runs[f"{name}_resumed"] = {**settings, "resume": str(folder / name / "checkpoint-1")}
+    done = run_in_two_processes(SCRIPT, [folder, json.dumps(runs)])
+    assert done.returncode == 0, done.stderr[-4000:]
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_two_processes_with_a_share_each_take_the_steps_of_one(two: Path, tmp_path: Path, name: str) -> None:
+    common, whole, _ = RUNS[name]
+    play(tmp_path / name, str(tmp_path / f"{name}-rank0"), {**common, **whole})
+    assert told(tmp_path, name)["error"] is None
+    expected = found(tmp_path, name)
+    for rank in (0, 1):
+        assert told(two, name, rank)["error"] is None
+        ours = found(two, name, rank)
+        assert ours.keys() == expected.keys()
+        for key, value in expected.items():
+            assert (ours[key] - value).abs().max() < 1e-6, key
+        if evaluated := told(tmp_path, name).get("evaluated"):
+            assert told(two, name, rank)["evaluated"] == pytest.approx(evaluated, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_tokens_are_drawn_from_the_policy_that_is_trained(two: Path) -> None:
+    """The log-probabilities of generation, pass by pass with a cache, are those of one pass over the completions."""
+    for rank in (0, 1):
+        assert told(two, "sampled", rank)["error"] is None
+    fresh = [line["engine_logp_diff_max"] for line in told(two, "sampled")["logs"][:4:2]]
+    assert len(fresh) == 2 and max(fresh) < 1e-5
+    first, second = found(two, "sampled"), found(two, "sampled", 1)
+    assert all(torch.equal(second[name], value) for name, value in first.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAVED)
+def test_a_resumed_run_equals_one_left_alone_bit_for_bit(two: Path, name: str) -> None:
+    for rank in (0, 1):
+        whole, parts = told(two, name, rank), told(two, f"{name}_resumed", rank)
+        assert (whole["error"], parts["error"]) == (None, None)
+        assert untimed(parts["logs"]) == untimed(whole["logs"])
+        ours, theirs = found(two, f"{name}_resumed", rank), found(two, name, rank)
+        for key, value in theirs.items():
+            assert not key.startswith("end.") or torch.equal(ours[key], value), key
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sampled", "grpo_tied_saved"])
+def test_a_checkpoint_holds_the_whole_model_too(two: Path, name: str) -> None:
+    model = AutoModelForCausalLM.from_pretrained(two / name / "checkpoint-4", dtype=torch.float64)
+    ends = found(two, name)
+    assert model.config.architectures == ["LlamaForCausalLM"]
+    assert all(torch.equal(weight, ends[f"end.{name}"]) for name, weight in model.named_parameters())
+
+
+def test_units_are_the_layers_and_what_is_read_on_its_own() -> None:
+    model, tied = new_model(), new_model(tie_word_embeddings=True)
+    layers = [*model.model.layers]
+    assert units(model, head_apart=True) == [*layers, model.model.embed_tokens, model.lm_head]
+    assert units(model, head_apart=False) == [*layers, model.model.embed_tokens]
+    assert units(tied, head_apart=True) == [*tied.model.layers]
+    with pytest.raises(ValueError, match="Linear names no layers to shard by; give its class _no_split_modules"):
+        units(torch.nn.Linear(2, 2), head_apart=True)
+
+
+def test_a_share_that_cannot_be_written_is_an_error_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any, **options: Any) -> None:
+        raise CheckpointException("save", {1: (OSError("no space left"), StackSummary())})
+
+    monkeypatch.setattr("torch.distributed.checkpoint.save", full)
+    model = new_model()
+    with pytest.raises(OSError, match="process 1: no space left"):
+        save_shards(tmp_path, model, torch.optim.SGD(model.parameters()))
+
+
+def test_a_checkpoint_without_shares_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="has no shards"):
+        ExactTrainer._shards_of(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (tiny_grpo.arguments, {"share_prompts": True}, "share_prompts takes passes of its own"),
+        (tiny_grpo.arguments, {"kl_weight": 0.1, "kl_estimator": "full"}, "reads two heads at once"),
+        (tiny_ppo.arguments, {"value_function": "model"}, "trains a second model"),
+        (tiny_vapor.arguments, {"gradient_shares": True}, "gradient_shares takes more backward passes"),
+    ],
+)
+def test_what_shard_does_not_support_is_named(tmp_path: Path, make: Any, options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(tmp_path, shard=True, **options)
