@@ -137,7 +137,8 @@ FOOTER = """## Run it again
     python -m scripts.study.pack runs/several_answers data/study/several_answers
     python -m scripts.several_answers.study
 
-Budgets are numbers of updates, so a busy machine gives the same result. {machines}.
+Budgets are numbers of updates, so a busy machine gives the same result.
+{machines}.
 """
 
 
