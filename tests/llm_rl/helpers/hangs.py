@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 from llm_rl.training.arguments import RunArguments
 
-args = RunArguments(sys.argv[1], use_cpu=True, ddp_timeout=3, report_to="none")
+args = RunArguments(sys.argv[1], use_cpu=True, ddp_timeout=15, report_to="none")
 print(f"process {args.process_index} of {args.world_size}", flush=True)
 if args.process_index:
     time.sleep(600)
