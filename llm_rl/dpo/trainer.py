@@ -83,9 +83,7 @@ class DPOTrainer(BufferedTrainer):
             self.reference = None
 
     def _shard(self, shards: Shards) -> None:
-        deal_out(shards, self.model)
-        if self.reference is not None:
-            self.reference.deal_out(shards, self.model)
+        deal_out(shards, self.model, self.reference)
 
     # Batches
 

@@ -210,18 +210,13 @@ class RAROTrainer(RolloutTrainer):
         """
         rewards: list[float | None] = []
         for sample, answer, found in zip(samples, answers, labels, strict=True):
+            judged = self.matrix.policy_mean(found)
+            if answer is not None and judged is not None:
+                self.metrics.add_ratio(f"policy/reward_{'equal' if answer.equal else 'distinct'}", judged, 1)
             if sample.truncated or (answer is not None and not found):
                 rewards.append(self.args.overlength_reward)
             else:
-                rewards.append(0.0 if answer is None else self.matrix.policy_mean(found))
-        for name, equal in (("equal", True), ("distinct", False)):
-            of_kind = [
-                self.matrix.policy_mean(found)
-                for answer, found in zip(answers, labels, strict=True)
-                if answer is not None and answer.equal is equal
-            ]
-            judged = [reward for reward in of_kind if reward is not None]
-            self.metrics.add_ratio(f"policy/reward_{name}", sum(judged), len(judged))
+                rewards.append(0.0 if answer is None else judged)
         return self._with_advantages(samples, rewards, self.args.num_generations, is_critic=False)
 
     def _critic_samples(self, groups: Sequence[Sequence[Critique]]) -> list[RoleSample]:

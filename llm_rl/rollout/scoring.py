@@ -238,11 +238,19 @@ class ReferenceModel:
                 parameter.data, kept.data = kept.data, parameter.data
 
 
-def deal_out(shards: Shards, model: nn.Module) -> None:
-    """Deal out the weights of a causal language model, with a head that is read outside its own forward pass."""
+def deal_out(shards: Shards, model: nn.Module, reference: "ReferenceModel | None" = None) -> None:
+    """Deal out the weights of a causal language model, with a head that is read outside its own forward pass.
+
+    Args:
+        shards: The sharded models of a trainer.
+        model: The model.
+        reference: Its reference, if there is one, which is dealt out after it.
+    """
     causal = causal_model(model)
     token = torch.zeros(1, 1, dtype=torch.long, device=causal.device)
     shards.add(causal, lambda: causal(input_ids=token, use_cache=False), head_apart=False)
+    if reference is not None:
+        reference.deal_out(shards, model)
 
 
 def reference_kl(logps: Tensor | None, ref_logps: Tensor | None, mask: Tensor, estimator: KLEstimator) -> Tensor:

@@ -128,9 +128,7 @@ class RolloutTrainer(BufferedTrainer):
             self.add_callback(self.completion_log)
 
     def _shard(self, shards: Shards) -> None:
-        deal_out(shards, self.model)
-        if self.reference is not None:
-            self.reference.deal_out(shards, self.model)
+        deal_out(shards, self.model, self.reference)
 
     def _check_all_rows(self, name: str, rows: Any) -> None:
         quiet = self.args.disable_tqdm or self.args.process_index > 0

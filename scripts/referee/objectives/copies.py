@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from llm_rl.core import ClipConfig, KLEstimator, approx_kl, clipped_surrogate
+from llm_rl.core import ClipConfig, KLEstimator, Reduction, aggregate, approx_kl, clipped_surrogate
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +169,27 @@ class Surrogate(ClipConfig):
         if reference is None:
             return objective
         return objective - self.kl_weight * approx_kl(new, estimate(reference), estimator=self.estimator)
+
+
+@dataclass(kw_only=True)
+class TokenSurrogate(Surrogate):
+    """The surrogate of an estimate for each token, for a mean over tokens."""
+
+    reduction: Reduction = field(default="seq_mean_token_mean", metadata={"help": "Normalizer of the sum over tokens."})
+
+    def loss(
+        self,
+        logprobs: Tensor,
+        copies: Copies,
+        advantages: Tensor,
+        old_logprobs: Tensor | None = None,
+        reference_logprobs: Tensor | None = None,
+    ) -> Tensor:
+        """See `Objective.loss`."""
+        values = self.values(
+            logprobs, old_logprobs, reference_logprobs, advantages.reshape(-1, 1), copies.token_estimates
+        )
+        return -aggregate(values, copies.counted, self.reduction)
 
 
 def whole_copy(completions: Completions, prompt_rate: float, generator: torch.Generator) -> Copies:

@@ -18,8 +18,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from llm_rl.core import Reduction, aggregate, group_relative_advantage
-from scripts.referee.objectives.copies import Completions, Copies, Surrogate
+from llm_rl.core import group_relative_advantage
+from scripts.referee.objectives.copies import Completions, Copies, TokenSurrogate
 
 
 def coupled_copies(completions: Completions, rate: Tensor, generator: torch.Generator, pair_weight: float) -> Copies:
@@ -40,14 +40,13 @@ def coupled_copies(completions: Completions, rate: Tensor, generator: torch.Gene
 
 
 @dataclass(kw_only=True)
-class CoupledGrpo(Surrogate):
+class CoupledGrpo(TokenSurrogate):
     """The paper's objective; `reduction="mean"` is that of the code."""
 
     paper: ClassVar[str] = "2506.20639"
     drawn: ClassVar[bool] = True
     rates: tuple[float, float] = field(default=(0.2, 0.8), metadata={"help": "Range of t."})
     normalized: bool = field(default=False, metadata={"help": "Whether the weights add up to 1 in the mean."})
-    reduction: Reduction = field(default="seq_mean_token_mean", metadata={"help": "Normalizer of the sum over tokens."})
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """Differences from the mean of the others; see `Objective.advantages`."""
@@ -58,20 +57,6 @@ class CoupledGrpo(Surrogate):
         low, high = self.rates
         rate = low + (high - low) * torch.rand((len(completions.tokens), 1), generator=generator)
         return coupled_copies(completions, rate, generator, 0.25 if self.normalized else 0.5)
-
-    def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
-    ) -> Tensor:
-        """See `Objective.loss`."""
-        values = self.values(
-            logprobs, old_logprobs, reference_logprobs, advantages.reshape(-1, 1), copies.token_estimates
-        )
-        return -aggregate(values, copies.counted, self.reduction)
 
 
 PUBLISHED = CoupledGrpo(reduction="mean")

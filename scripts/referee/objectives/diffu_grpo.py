@@ -14,18 +14,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from llm_rl.core import Reduction, aggregate, group_relative_advantage
-from scripts.referee.objectives.copies import Completions, Copies, Surrogate, whole_copy
+from llm_rl.core import group_relative_advantage
+from scripts.referee.objectives.copies import Completions, Copies, TokenSurrogate, whole_copy
 
 
 @dataclass(kw_only=True)
-class DiffuGrpo(Surrogate):
+class DiffuGrpo(TokenSurrogate):
     """The paper's objective; `reduction="mean"` is that of the code."""
 
     paper: ClassVar[str] = "2504.12216"
     drawn: ClassVar[bool] = True
     prompt_rate: float = field(default=0.15, metadata={"help": "Share of the prompt that is masked."})
-    reduction: Reduction = field(default="seq_mean_token_mean", metadata={"help": "Normalizer of the sum over tokens."})
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """Differences from the mean of the group; see `Objective.advantages`."""
@@ -34,20 +33,6 @@ class DiffuGrpo(Surrogate):
     def copies(self, completions: Completions, generator: torch.Generator) -> Copies:
         """One; see `Objective.copies`."""
         return whole_copy(completions, self.prompt_rate, generator)
-
-    def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
-    ) -> Tensor:
-        """See `Objective.loss`."""
-        values = self.values(
-            logprobs, old_logprobs, reference_logprobs, advantages.reshape(-1, 1), copies.token_estimates
-        )
-        return -aggregate(values, copies.counted, self.reduction)
 
 
 PUBLISHED = DiffuGrpo(reduction="mean")
