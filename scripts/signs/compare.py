@@ -37,6 +37,7 @@ from llm_rl.training import RunArguments
 from scripts.signs.report import CONTROL, TITLES
 from scripts.signs.task import ANSWER_TOKENS, TAGS, dealt_anew, puzzles, solved, start_rows, tokenizer
 from scripts.tiny_llama import tiny_llama
+from sudoku_dllm.trials.rates import chosen_rates
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
 RATES = {"ppo": 3e-4, "grpo": 3e-4, "dpo": 1e-5, "vapor": 1e-4, "more": 1e-3, "placebo": 3e-4}
@@ -65,27 +66,12 @@ class CompareArguments(TrialArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for word in self.rates:
-            self.rate_in(word)
-
-    @staticmethod
-    def rate_in(word: str) -> tuple[str, float]:
-        """The arm and the rate of ARM=RATE."""
-        arm, _, number = word.partition("=")
-        try:
-            rate = float(number)
-        except ValueError:
-            rate = 0.0
-        if arm not in RATES or not 0 < rate < 1:
-            raise ValueError(
-                f"--rates {word}: give ARM=RATE, e.g. grpo=1e-4, with an arm of {', '.join(RATES)} and a rate below 1"
-            )
-        return arm, rate
+        chosen_rates(RATES, self.rates)
 
     @property
     def rate_of(self) -> dict[str, float]:
         """The rate of each arm."""
-        return RATES | dict(map(self.rate_in, self.rates))
+        return chosen_rates(RATES, self.rates)
 
 
 class Signs(Trial):

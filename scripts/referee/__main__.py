@@ -1,0 +1,12 @@
+"""`python -m scripts.referee METHOD …`: see `scripts.referee.compare`."""
+
+import sys
+
+from scripts.referee import compare
+from sudoku_dllm.trials.trial import run_trial
+
+if __name__ == "__main__":
+    first = next((place for place, word in enumerate(sys.argv) if place and word.startswith("-")), len(sys.argv))
+    if methods := sys.argv[1:first]:
+        sys.argv[1:first] = ["--arms", *methods]
+    run_trial(compare.Referee, compare.RefereeArguments, compare.__doc__ or "")

@@ -1,0 +1,194 @@
+"""A trainer for any of the objectives, on problems of which a program says whether they can still be completed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dllm_rl.decoding import STRATEGIES, Decode, Decoding, decode
+from dllm_rl.policy import PolicyConfig, logits_at
+from dllm_rl.task import UnmaskBatch, UnmaskTask
+from llm_rl.core._checks import check_choice
+from llm_rl.core.monitors import record_monitors
+from llm_rl.training import RunArguments
+from llm_rl.training.buffered import BufferedTrainer
+from scripts.referee.objectives.copies import Completions, Copies, Objective
+
+Reward = Literal["final", "passes"]
+"""1 for a right answer; or the share of passes before the first after which no right answer is left."""
+Sampler = Literal["policy", "left"]
+"""Positions drawn by their margins, or the first of those left."""
+TEMPERATURES = PolicyConfig(position_temperature=0.5, token_temperature=1.0)
+"""Those of the sampler; estimates of log π are of the model's own probabilities, so that tokens are drawn at 1."""
+
+
+@dataclass
+class ObjectiveArguments(RunArguments):
+    """What roll-outs take; `per_device_train_batch_size` is the number of problems of one."""
+
+    num_generations: int = field(default=16, metadata={"help": "Completions of a problem, which are compared."})
+    num_iterations: int = field(default=1, metadata={"help": "Updates on a roll-out, each with copies of its own."})
+    tokens_per_step: int = field(default=4, metadata={"help": "Positions that a pass of the sampler fills."})
+    sampler: Sampler = field(default="policy", metadata={"help": "Which positions these are."})
+    reward: Reward = field(default="final", metadata={"help": "What is rewarded: the answer, or every pass."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("sampler", self.sampler, Sampler)
+        check_choice("reward", self.reward, Reward)
+        for name, least in {"num_generations": 2, "num_iterations": 1, "tokens_per_step": 1}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+        if self.gradient_accumulation_steps > 1:
+            raise ValueError(
+                f"gradient_accumulation_steps={self.gradient_accumulation_steps} is not supported; raise "
+                "per_device_train_batch_size"
+            )
+
+    @property
+    def steps_per_rollout(self) -> int:
+        """Updates on a roll-out."""
+        return self.num_iterations
+
+    @property
+    def how(self) -> Decoding:
+        """How completions are sampled."""
+        strategy = STRATEGIES["policy" if self.sampler == "policy" else "left_to_right"]
+        drawn = replace(strategy, sample_token=True)
+        return Decoding(drawn, tokens_per_step=self.tokens_per_step, policy=TEMPERATURES)
+
+
+class Sampled(NamedTuple):
+    """P · G completions of P problems.
+
+    Attributes:
+        completions: The completions.
+        rewards: float64 `(P, G)`.
+        used: bool `(P · G,)`, those of groups whose rewards differ; of the others no objective learns anything.
+        updates: The copies of each update on them, with log p under the policy that sampled, `(B, M, L)`, where there
+            are several updates; None stands for the policy of the update itself.
+        mask_id: The mask token.
+    """
+
+    completions: Completions
+    rewards: Tensor
+    used: Tensor
+    updates: list[tuple[Copies, Tensor | None]]
+    mask_id: int
+
+
+def rewards_of(record: Decode, reward: Reward) -> Tensor:
+    """The reward of each of N decodes, float64 `(N,)`."""
+    problems, of = record.problems, torch.arange(len(record.responses))
+    if reward == "final":
+        return problems.completable(record.responses, of).double()
+    good, kept = torch.ones(len(of), dtype=torch.bool), torch.zeros(len(of), dtype=torch.float64)
+    for step in range(int(record.forward_passes.max())):
+        states = torch.where(record.step_of <= step, record.responses, problems.mask_id)
+        good &= problems.completable(states, of)
+        kept += good & (step < record.forward_passes)
+    return kept / record.forward_passes
+
+
+def completions_of(record: Decode) -> Completions:
+    """N decodes with their prompts.
+
+    Raises:
+        ValueError: Prompts are padded, which the copies of an objective know nothing of.
+    """
+    if record.problems.prompt_mask is not None:
+        raise ValueError("prompts differ in length, and padding would be read; choose problems of one length")
+    tokens = torch.cat([record.problems.prompt_ids, record.responses], dim=1)
+    steps = torch.cat([torch.full_like(record.problems.prompt_ids, -1), record.step_of], dim=1)
+    return Completions(tokens, steps >= 0, steps >= 0, steps)
+
+
+def completion_logprobs(
+    model: nn.Module, completions: Completions, copies: Copies, used: Tensor, mask_id: int
+) -> Tensor:
+    """log p of the completions' tokens where copies are scored, 0 elsewhere: `(B, M, L)`.
+
+    Args:
+        model: A model as `dllm_rl.policy.logits_at` takes it.
+        completions: B of them.
+        copies: Theirs.
+        used: bool `(B,)`, those that the model is asked about.
+        mask_id: The mask token.
+    """
+    scored = copies.scored & used[:, None, None]
+    asked = scored.any(-1)  # (B, M)
+    if not bool(asked.any()):
+        return torch.zeros(scored.shape)
+    inputs, at = copies.inputs(completions, mask_id)[asked], scored[asked]  # (N, L)
+    logits = logits_at(model, inputs[:, :0], None, inputs, at, mask_id)
+    tokens = completions.tokens.unsqueeze(1).expand(scored.shape)[scored]
+    found = logits.log_softmax(-1).gather(1, tokens.unsqueeze(1)).squeeze(1)
+    return found.new_zeros(scored.shape).masked_scatter(scored, found)
+
+
+class ObjectiveTrainer(BufferedTrainer):
+    """Trains a model by an objective on completions that it samples, on the CPU, in one process.
+
+    Args:
+        model: A masked language model with the interface of `LladaForMaskedLM`.
+        objective: The objective, without a divergence from a reference.
+        args: The arguments of the run.
+        problems: Problems to train on.
+        task: What kind of problems they are.
+    """
+
+    args: ObjectiveArguments
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        args: ObjectiveArguments,
+        problems: Sequence[Any],
+        task: UnmaskTask,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)}, **kwargs)
+        self.objective = objective
+
+    @property
+    def _rows_per_batch(self) -> int:
+        return self.args.per_device_train_batch_size
+
+    def failed_rollout(self) -> None:
+        """None: what failed is made again by the seed and the number of the step."""
+
+    def _make_rollout(self, model: nn.Module, inputs: dict[str, UnmaskBatch]) -> list[Sampled]:
+        problems, count = inputs["problems"], self.args.num_generations
+        seed = np.random.SeedSequence((self.args.seed, self.state.global_step)).generate_state(1, np.uint64)[0]
+        generator = torch.Generator().manual_seed(int(seed))
+        repeated = problems.select(torch.arange(len(problems)).repeat_interleave(count))
+        record = decode(model, repeated, self.args.how, generator=generator)
+        completions, rewards = completions_of(record), rewards_of(record, self.args.reward).reshape(-1, count)
+        flat = (rewards == rewards[:, :1]).all(1)
+        used = (~flat).repeat_interleave(count)
+
+        # Copies of each update, and what the policy that sampled says of them.
+        updates: list[tuple[Copies, Tensor | None]] = []
+        for _ in range(self.args.num_iterations):
+            copies, old = self.objective.copies(completions, generator), None
+            if self.args.num_iterations > 1:
+                with torch.no_grad():
+                    old = completion_logprobs(model, completions, copies, used, problems.mask_id)
+            updates.append((copies, old))
+        record_monitors(self.metrics, rewards=rewards, flat_groups=flat)
+        return [Sampled(completions, rewards, used, updates, problems.mask_id)]
+
+    def _train_on_buffer(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+        """One update on a fresh or a kept roll-out."""
+        (sampled,) = self._buffered_inputs
+        copies, old = sampled.updates[self._step]
+        model.train()
+        logprobs = completion_logprobs(model, sampled.completions, copies, sampled.used, sampled.mask_id)
+        loss = self.objective.loss(logprobs, copies, self.objective.advantages(sampled.rewards).float(), old)
+        if loss.requires_grad:
+            self.accelerator.backward(loss)
+        return loss.detach().float()

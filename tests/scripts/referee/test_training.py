@@ -1,0 +1,132 @@
+"""The trainer of the objectives: what it asks the model, what it rewards, and its gradient."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dllm_rl.decoding import decode
+from dllm_rl.policy import NEG_INF
+from scripts.referee.compare import METHODS, Referee, RefereeArguments
+from scripts.referee.objectives.cj_grpo import CjGrpo
+from scripts.referee.training import (
+    ObjectiveArguments,
+    ObjectiveTrainer,
+    completion_logprobs,
+    completions_of,
+    rewards_of,
+)
+from sudoku_dllm.several.judging import judged
+from sudoku_dllm.trials.trial import short_training
+
+
+@cache
+def trial() -> Referee:
+    return Referee(RefereeArguments(boards=40, test_boards=12))
+
+
+def model() -> Any:
+    return trial().start(0, Path())
+
+
+@cache
+def sampled() -> Any:
+    """Decodes of twelve boards, drawn."""
+    setting, how = trial().setting, ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4)).how
+    return decode(model(), setting.batch(setting.test_boards()), how, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_log_probabilities_are_those_of_one_copy_after_the_other(method: str) -> None:
+    record, policy = sampled(), model().double()
+    completions, mask_id = completions_of(record), record.problems.mask_id
+    copies = METHODS[method][1].copies(completions, torch.Generator().manual_seed(1))
+    used = torch.arange(len(record.responses)) % 3 == 0
+    with torch.no_grad():
+        found = completion_logprobs(policy, completions, copies, used, mask_id)
+    assert found.shape == copies.masked.shape
+    for row, copy in (used[:, None] & copies.scored.any(-1)).nonzero().tolist()[:40:7]:
+        tokens = completions.tokens[row].masked_fill(copies.masked[row, copy], mask_id)
+        with torch.no_grad():
+            logits = policy(input_ids=tokens[None]).logits[0]
+        logits[:, mask_id] = NEG_INF
+        expected = logits.log_softmax(-1).gather(1, completions.tokens[row][:, None]).squeeze(1)
+        scored = copies.scored[row, copy]
+        torch.testing.assert_close(found[row, copy][scored], expected[scored])
+    assert not found[~(copies.scored & used[:, None, None])].any()
+
+
+def test_rewards_are_what_the_judge_of_the_study_says_of_the_same_decodes() -> None:
+    by_judge, record = judged(sampled()), sampled()
+    assert torch.equal(rewards_of(record, "final"), torch.from_numpy(by_judge.valid).double())
+    passes = torch.from_numpy(by_judge.joint / by_judge.passes)
+    torch.testing.assert_close(rewards_of(record, "passes"), passes)
+    assert torch.equal(passes == 1, rewards_of(record, "final") == 1)
+
+
+def test_padded_prompts_are_refused() -> None:
+    record = sampled()
+    padded = replace(record.problems, prompt_mask=torch.ones_like(record.problems.prompt_ids, dtype=torch.bool))
+    with pytest.raises(ValueError, match="prompts differ in length"):
+        completions_of(replace(record, problems=padded))
+
+
+class Watched(ObjectiveTrainer):
+    """Keeps the roll-outs and the gradients of its updates."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.seen: list[Any] = []
+
+    def _train_on_buffer(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
+        (rollout,) = self._buffered_inputs
+        (copies, _), mask_id = rollout.updates[self._step], rollout.mask_id
+        now = completion_logprobs(model, rollout.completions, copies, rollout.used, mask_id)
+        loss = super()._train_on_buffer(model, inputs, num_items_in_batch)
+        gradients = [None if each.grad is None else each.grad.clone() for each in model.parameters()]
+        self.seen.append((rollout, now.detach(), gradients))
+        return loss
+
+
+def trained(folder: Path, **options: Any) -> Watched:
+    setting = trial().setting
+    boards, _ = setting.training_boards(0)
+    settings = {**short_training(folder, 3, 0, 1e-3), "max_steps": 2, "num_generations": 4, "reward": "passes"}
+    arguments = ObjectiveArguments(**{**settings, **options})
+    trainer = Watched(model(), CjGrpo(), arguments, setting.filled(boards), setting.task)
+    trainer.train()
+    return trainer
+
+
+def test_the_gradient_is_the_advantages_times_the_score_of_what_each_pass_wrote(tmp_path: Path) -> None:
+    """CJ-GRPO right after a roll-out: the mean over passes of mean A ∇ log p of the tokens that they wrote."""
+    rollout, _, gradients = trained(tmp_path, max_steps=1).seen[0]
+    policy, (copies, old) = model(), rollout.updates[0]
+    assert old is None and rollout.used.any()
+    advantage = (rollout.rewards - rollout.rewards.mean(1, keepdim=True)).flatten()
+    everything = torch.ones_like(rollout.used)
+    logprobs = completion_logprobs(policy, rollout.completions, copies, everything, rollout.mask_id)
+    passes = copies.scored.sum((0, 2))
+    each = (advantage.float()[:, None, None] * logprobs * copies.scored).sum((0, 2)) / passes
+    (-each.mean()).backward()
+    for parameter, found in zip(policy.parameters(), gradients, strict=True):
+        torch.testing.assert_close(found, parameter.grad, rtol=1e-3, atol=1e-5)
+
+
+def test_a_second_update_is_compared_with_the_policy_that_sampled(tmp_path: Path) -> None:
+    (first, at_first, _), (second, at_second, _) = trained(tmp_path, num_iterations=2).seen
+    assert first is second
+    for now, (_, old), moved in zip((at_first, at_second), first.updates, (False, True), strict=True):
+        assert (float((now - old).abs().max()) > 1e-3) == moved
+
+
+def test_what_the_arguments_refuse() -> None:
+    for wrong in ({"num_generations": 1}, {"sampler": "best"}, {"reward": "some"}, {"gradient_accumulation_steps": 2}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4), **wrong)
+    for bad in ({"tokens_per_step": 3}, {"prompts": 0}, {"rates": ["spg"]}, {"reward": "some"}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            RefereeArguments(**bad)
