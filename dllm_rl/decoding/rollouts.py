@@ -185,7 +185,10 @@ def rollout(
     if not bool(trajectories.to_fill.all()):
         problem = int(trajectories.problem_of[(trajectories.to_fill == 0).nonzero()[0]])
         raise ValueError(f"problem {problem} has no masked position, so there is nothing to decide; leave it out")
-    record = _Record(trajectories, how, lam)
+    count = how.tokens_per_step
+    if count is None:
+        raise ValueError("tokens_per_step=None is for decodes; a roll-out needs a number of positions a decision")
+    record = Record(trajectories, count, -(-trajectories.to_fill // count), how.policy, lam)  # rounded up
     for step in decoding_steps(
         model,
         trajectories,
@@ -213,15 +216,21 @@ def _checked(
     return noise.to(trajectories.responses.device)
 
 
-class _Record:
-    """What has been seen of a roll-out so far."""
+class Record:
+    """What has been seen of a roll-out so far.
 
-    def __init__(self, trajectories: Trajectories, how: Decoding, lam: float) -> None:
-        self.problems, self.policy, self.lam = trajectories.problems, how.policy, lam
-        count = how.tokens_per_step
-        if count is None:
-            raise ValueError("tokens_per_step=None is for decodes; a roll-out needs a number of positions a decision")
-        self.decisions = -(-trajectories.to_fill // count)  # (T,), rounded up
+    Args:
+        trajectories: The trajectories, at their start.
+        count: Most positions of a decision.
+        decisions: int64 `(T,)`, decisions of each full trajectory.
+        policy: Temperatures.
+        lam: λ.
+    """
+
+    def __init__(
+        self, trajectories: Trajectories, count: int, decisions: Tensor, policy: PolicyConfig, lam: float
+    ) -> None:
+        self.problems, self.decisions, self.policy, self.lam = trajectories.problems, decisions, policy, lam
         table, device = (len(self.decisions), int(self.decisions.max())), trajectories.responses.device
         self.state_of = torch.full(table, -1, device=device)
         self.positions = torch.full((*table, count), -1, device=device)
