@@ -9,8 +9,7 @@ sample four cells a pass, positions by their margins. Judged are greedy decodes 
     python -m scripts.referee [METHOD …] [--seeds 0 1 2 3 4 --cpu_seconds 120 --rates spg=3e-4]
 
 A method of one's own is a file in `objectives`, and a line in `METHODS` here. Left out are a divergence from a
-reference, UPO, which trains a head on a frozen model, and LightningRL's reward, which is of decodes that differ in
-passes.
+reference, and LightningRL's reward, which is of decodes that differ in passes.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from typing import Any, ClassVar
 
 from transformers import PreTrainedModel, Trainer
 
-from dllm_rl import LladaForMaskedLM
+from dllm_rl import Decoding, LladaForMaskedLM, decode
 from dllm_rl.models.shipped import model_folder
 from llm_rl.core._checks import check_choice
 from scripts.referee.objectives.cj_grpo import CjGrpo
@@ -32,11 +31,13 @@ from scripts.referee.objectives.espo import Espo
 from scripts.referee.objectives.just_grpo import JustGrpo
 from scripts.referee.objectives.spg import Spg
 from scripts.referee.objectives.trace_rl import TraceRl
+from scripts.referee.objectives.upo import Upo
 from scripts.referee.objectives.wd1 import Wd1
+from scripts.referee.order_head import add_order_head, has_order_head, head_strategy, position_logprobs
 from scripts.referee.training import ObjectiveArguments, ObjectiveTrainer, Reward
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import new_trainer
-from sudoku_dllm.several.judging import judge
+from sudoku_dllm.several.judging import judged
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.rates import chosen_rates
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, short_training
@@ -50,9 +51,10 @@ METHODS: dict[str, tuple[str, Objective]] = {
     "trace_rl": ("TraceRL", TraceRl()),
     "cj_grpo": ("CJ-GRPO", CjGrpo()),
     "just_grpo": ("JustGRPO", JustGrpo()),
+    "upo": ("UPO, a head on the frozen model", Upo()),
 }
 OURS = {"policy_gradient": "positions and tokens", "judged": "judged decisions"}
-RATES = dict.fromkeys(METHODS, 1e-4) | {"policy_gradient": 1e-4, "judged": 4.5e-4}
+RATES = dict.fromkeys(METHODS, 1e-4) | {"upo": 1e-3, "policy_gradient": 1e-4, "judged": 4.5e-4}
 """Learning rates."""
 
 
@@ -155,12 +157,17 @@ class Referee(Trial):
             sampler="left" if left else "policy",
             reward=args.reward,
         )
-        return ObjectiveTrainer(model, METHODS[arm][1], settings, setting.filled(boards), setting.task)
+        taught = (model, METHODS[arm][1], settings, setting.filled(boards), setting.task)
+        if arm != "upo":
+            return ObjectiveTrainer(*taught)
+        add_order_head(model, seed)
+        return ObjectiveTrainer(*taught, strategy=head_strategy(model, draws=True), logprobs=position_logprobs)
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """Which held-out boards are completed validly, by cells a pass."""
         tests = self.setting.batch(self.setting.test_boards())
-        valid = {k: judge(model, tests, k).valid for k in CELLS}
+        how = head_strategy(model, draws=False) if has_order_head(model) else "margin"
+        valid = {k: judged(decode(model, tests, Decoding(how, tokens_per_step=k))).valid for k in CELLS}
         figures: dict[str, Any] = {f"valid/{k}": float(found.mean()) for k, found in valid.items()}
         outcomes = {f"valid/{k}": found for k, found in valid.items()}
         return figures, {"solved": valid[self.args.tokens_per_step], **outcomes}

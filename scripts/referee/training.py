@@ -1,6 +1,6 @@
 """A trainer for any of the objectives, on problems of which a program says whether they can still be completed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.decoding import STRATEGIES, Decode, Decoding, decode
+from dllm_rl.decoding import STRATEGIES, Decode, Decoding, Strategy, decode
 from dllm_rl.policy import PolicyConfig, logits_at
 from dllm_rl.task import UnmaskBatch, UnmaskTask
 from llm_rl.core._checks import check_choice
@@ -21,6 +21,8 @@ Reward = Literal["final", "passes"]
 """1 for a right answer; or the share of passes before the first after which no right answer is left."""
 Sampler = Literal["policy", "left"]
 """Positions drawn by their margins, or the first of those left."""
+Logprobs = Callable[[nn.Module, Completions, Copies, Tensor, int], Tensor]
+"""A model, completions, their copies, which rows it is asked about, and the mask token, to `(B, M, L)`."""
 TEMPERATURES = PolicyConfig(position_temperature=0.5, token_temperature=1.0)
 """Those of the sampler; estimates of log π are of the model's own probabilities, so that tokens are drawn at 1."""
 
@@ -54,11 +56,9 @@ class ObjectiveArguments(RunArguments):
         return self.num_iterations
 
     @property
-    def how(self) -> Decoding:
-        """How completions are sampled."""
-        strategy = STRATEGIES["policy" if self.sampler == "policy" else "left_to_right"]
-        drawn = replace(strategy, sample_token=True)
-        return Decoding(drawn, tokens_per_step=self.tokens_per_step, policy=TEMPERATURES)
+    def strategy(self) -> Strategy:
+        """How positions are chosen and tokens drawn."""
+        return replace(STRATEGIES["policy" if self.sampler == "policy" else "left_to_right"], sample_token=True)
 
 
 class Sampled(NamedTuple):
@@ -138,6 +138,9 @@ class ObjectiveTrainer(BufferedTrainer):
         args: The arguments of the run.
         problems: Problems to train on.
         task: What kind of problems they are.
+        strategy: How positions are chosen and tokens drawn; None: as the arguments say.
+        logprobs: What the objective is told of the copies, `completion_logprobs` or another function that takes the
+            same.
     """
 
     args: ObjectiveArguments
@@ -149,10 +152,12 @@ class ObjectiveTrainer(BufferedTrainer):
         args: ObjectiveArguments,
         problems: Sequence[Any],
         task: UnmaskTask,
-        **kwargs: Any,
+        strategy: Strategy | None = None,
+        logprobs: Logprobs = completion_logprobs,
     ) -> None:
-        super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)}, **kwargs)
-        self.objective = objective
+        super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)})
+        self.objective, self.logprobs, strategy = objective, logprobs, strategy or args.strategy
+        self.how = Decoding(strategy, tokens_per_step=args.tokens_per_step, policy=TEMPERATURES)
 
     @property
     def _rows_per_batch(self) -> int:
@@ -166,7 +171,7 @@ class ObjectiveTrainer(BufferedTrainer):
         seed = np.random.SeedSequence((self.args.seed, self.state.global_step)).generate_state(1, np.uint64)[0]
         generator = torch.Generator().manual_seed(int(seed))
         repeated = problems.select(torch.arange(len(problems)).repeat_interleave(count))
-        record = decode(model, repeated, self.args.how, generator=generator)
+        record = decode(model, repeated, self.how, generator=generator)
         completions, rewards = completions_of(record), rewards_of(record, self.args.reward).reshape(-1, count)
         flat = (rewards == rewards[:, :1]).all(1)
         used = (~flat).repeat_interleave(count)
@@ -177,7 +182,7 @@ class ObjectiveTrainer(BufferedTrainer):
             copies, old = self.objective.copies(completions, generator), None
             if self.args.num_iterations > 1:
                 with torch.no_grad():
-                    old = completion_logprobs(model, completions, copies, used, problems.mask_id)
+                    old = self.logprobs(model, completions, copies, used, problems.mask_id)
             updates.append((copies, old))
         record_monitors(self.metrics, rewards=rewards, flat_groups=flat)
         return [Sampled(completions, rewards, used, updates, problems.mask_id)]
@@ -187,7 +192,7 @@ class ObjectiveTrainer(BufferedTrainer):
         (sampled,) = self._buffered_inputs
         copies, old = sampled.updates[self._step]
         model.train()
-        logprobs = completion_logprobs(model, sampled.completions, copies, sampled.used, sampled.mask_id)
+        logprobs = self.logprobs(model, sampled.completions, copies, sampled.used, sampled.mask_id)
         loss = self.objective.loss(logprobs, copies, self.objective.advantages(sampled.rewards).float(), old)
         if loss.requires_grad:
             self.accelerator.backward(loss)

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from dllm_rl.decoding import decode
+from dllm_rl.decoding import Decoding, decode
 from dllm_rl.policy import NEG_INF
 from scripts.referee.compare import METHODS, Referee, RefereeArguments
 from scripts.referee.objectives.cj_grpo import CjGrpo
+from scripts.referee.order_head import add_order_head, head_strategy, position_logprobs
 from scripts.referee.training import (
+    TEMPERATURES,
     ObjectiveArguments,
     ObjectiveTrainer,
     completion_logprobs,
@@ -35,11 +37,12 @@ def model() -> Any:
 @cache
 def sampled() -> Any:
     """Decodes of twelve boards, drawn."""
-    setting, how = trial().setting, ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4)).how
+    setting, arguments = trial().setting, ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4))
+    how = Decoding(arguments.strategy, tokens_per_step=4, policy=TEMPERATURES)
     return decode(model(), setting.batch(setting.test_boards()), how, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "upo"])
 def test_log_probabilities_are_those_of_one_copy_after_the_other(method: str) -> None:
     record, policy = sampled(), model().double()
     completions, mask_id = completions_of(record), record.problems.mask_id
@@ -65,6 +68,39 @@ def test_rewards_are_what_the_judge_of_the_study_says_of_the_same_decodes() -> N
     passes = torch.from_numpy(by_judge.joint / by_judge.passes)
     torch.testing.assert_close(rewards_of(record, "passes"), passes)
     assert torch.equal(passes == 1, rewards_of(record, "final") == 1)
+
+
+def test_a_head_that_is_0_chooses_as_margins_do_and_alone_is_trained(tmp_path: Path) -> None:
+    record, policy = sampled(), model()
+    add_order_head(policy, 0)
+    for draws, name in ((True, "policy"), (False, "policy_greedy")):
+        plain, by_head = (
+            decode(
+                policy,
+                record.problems,
+                Decoding(strategy, tokens_per_step=4, policy=TEMPERATURES),
+                generator=torch.Generator().manual_seed(2),
+            )
+            for strategy in (name, head_strategy(policy, draws=draws))
+        )
+        assert torch.equal(plain.responses, by_head.responses) and torch.equal(plain.step_of, by_head.step_of)
+
+    # Of each copy the chances of all masked positions add up to 1, and positions written together share a copy.
+    completions = completions_of(record)
+    copies = METHODS["upo"][1].copies(completions, torch.Generator())
+    every = copies._replace(scored=copies.masked)
+    used = torch.ones(len(completions.tokens), dtype=torch.bool)
+    logprobs = position_logprobs(policy, completions, every, used, record.problems.mask_id)
+    chances = (logprobs.exp() * copies.masked).sum(-1)[copies.masked.any(-1)]
+    torch.testing.assert_close(chances, torch.ones_like(chances))
+
+    arguments = RefereeArguments(boards=40, test_boards=12, prompts=2, num_generations=4, reward="passes")
+    trainer = Referee(arguments).trainer("upo", start := model(), 0, tmp_path)
+    before = {name: parameter.clone() for name, parameter in start.named_parameters()}
+    trainer.args.max_steps = 2
+    trainer.train()
+    moved = {name for name, now in start.named_parameters() if not torch.equal(before[name], now)}
+    assert moved and all(name.startswith("order_head") for name in moved)
 
 
 def test_padded_prompts_are_refused() -> None:
