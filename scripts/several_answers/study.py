@@ -59,9 +59,9 @@ board, where somebody has one; a rule of the game at decoding, never to fill two
   the policy gradient of whole trajectories at weight 0.3, two seeds: 46.4 and 51.9 % at four cells
   ([log.md](log.md)).
 - **Other sizes say the same**: on 4×4, where the label is learned in a minute, it is 35 points ahead of judged
-  decisions at four cells, and a reward behind it costs 6; on 9×9, two seeds, in a quarter of the passes the label has
-  56 %, judged decisions 25 %, 33 less than the label where no pass fills two peers, clear in both intervals, and the
-  reward behind the label 61 %; at two cells that is 4 more than the best label, clear in both intervals too.
+  decisions at four cells, and a reward behind it costs 6; on 9×9, in a quarter of the passes the label has 57 %, judged
+  decisions 25 %, 32 less, clear in both intervals, and the reward behind the label 58 %; at two cells that is 80 %, 4
+  more than the best label, clear in both intervals too.
 - **The price is variety**: of 200 drawn decodes of the empty board three quarters are valid after judged decisions, but
   only 21 different; of the 28 % of the solver's first completion nearly all are different.
 - **From no answer at all a check alone teaches 4×4**: a model that has seen random digits and no grid, and is told of
@@ -96,8 +96,8 @@ board, where somebody has one; a rule of the game at decoding, never to fill two
 - **4×4 and 9×9**: the same recipe and rates, none of them chosen anew; the first from a model that has learned random
   grids for 400 updates, the second from `llada-sudoku9x9`. The cost of an update differs there, so the budgets are
   equal in what the arms of 6×6 spend an update, and CPU seconds say by how much the labels had more on 9×9. CPU seconds
-  of the runs of four times the time and of few answers were taken on busy cores without AVX-512, and are up to twice
-  too large.
+  of 9×9, of four times the time and of few answers were taken on busy cores without AVX-512, and are up to twice too
+  large.
 """
 TABLES = """# Tables of several right answers
 
