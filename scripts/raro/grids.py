@@ -45,7 +45,7 @@ from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial
 from sudoku_env import completable, generate
 
 SIZE, BLANK = 4, "_"
-TEMPLATES = {"prompt_format": "text", "policy_system": "", "critic_system": ""}
+TEMPLATES: dict[str, Any] = {"prompt_format": "text", "policy_system": "", "critic_system": ""}
 CRITIC_TEMPLATE = "{question} first {answer_1} second {answer_2} expert"
 
 
@@ -162,7 +162,7 @@ class Grids(Trial):
             "test": rows_of(test.boards, test.solutions),
         }
 
-    def settings(self, seed: int, folder: Path, **weights: float) -> RAROArguments:
+    def settings(self, seed: int, folder: Path, **weights: Any) -> RAROArguments:
         """What RARO trains and judges with."""
         args = self.args
         return RAROArguments(
