@@ -6,10 +6,12 @@ import pytest
 
 from scripts.propagation.report import write_report as write_propagation
 from scripts.signs.report import read_results, table
+from scripts.smollm2.compare import Chat
 from scripts.study.config import load_study
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults
 from sudoku_dllm.trials.record import Records
+from sudoku_dllm.trials.trial_report import table as trial_table
 
 ROOT = Path(__file__).parents[3]
 DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
@@ -39,11 +41,15 @@ def test_the_table_of_the_trainers_side_by_side() -> None:
     assert blank == "" and blind.removesuffix(" %.").rsplit(" ", 1)[1] in page
 
 
+def test_the_table_of_the_trainers_where_expert_answers_are_at_hand() -> None:
+    assert trial_table(Records(STUDIES / "smollm2"), Chat) in (DOCS / "trainers.md").read_text(encoding="utf-8")
+
+
 def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
     kept = {path for path in kept if not path.endswith(("/tables.md", ".png", "/images"))}
     several = ["several_answers", "several_tokens", "whole_decisions"]
-    studies = ["beyond_singles", "causes", "propagation", "rates", *several, "signs", "tool_games"]
+    studies = ["beyond_singles", "causes", "propagation", "rates", *several, "signs", "smollm2", "tool_games"]
     told = {"ceilings", "growth", "kill_test", "referee"}  # by programs that train nothing: tables alone
     assert kept - told <= {f"{name}{file}" for name in studies for file in ("", "/records.jsonl", "/outcomes.npz")}
     for name in studies:
