@@ -1,6 +1,6 @@
 """The one loop of decodes and roll-outs: a forward pass, choices at masked positions, and what is taken back."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -17,6 +17,8 @@ from dllm_rl.policy import StateScores, logits_at, scores_of
 
 Choices = tuple[Tensor, Tensor, Tensor, Tensor]
 """The trajectory, rank, position and token of each choice of a step, as `choose` returns them."""
+Told = Callable[[int, StateScores, Tensor, Tensor], Choices]
+"""Step number, scores of states, and the state and number of each of A trajectories, int64 `(A,)`, to their choices."""
 
 
 class Step(NamedTuple):
@@ -62,6 +64,7 @@ def decoding_steps(
     *,
     uniforms: Tensor | None = None,
     generator: torch.Generator | None = None,
+    told: Told | None = None,
     max_tokens: int = 65536,
     max_masked: int | None = None,
 ) -> Iterator[Step]:
@@ -75,6 +78,7 @@ def decoding_steps(
             a trajectory fills, M at most, D of each (`Decoding.tries`); None draws them where the strategy does
             (`draw_uniforms`).
         generator: Source of randomness; None is torch's global one.
+        told: What the choices are, where the strategy does not make them.
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of positions in one forward pass at which the model is asked (`micro_batches`).
 
@@ -107,7 +111,10 @@ def decoding_steps(
             filling = masked.any(1)[states].nonzero().squeeze(1)
             ahead = None if uniforms is None else _next_uniforms(uniforms, trajectories, some[filling], how)
             first = None if ahead is None else ahead[:, :, 0]
-            drawn = choose(how, scores, part[2], states[filling], first, peers)
+            if told is None:
+                drawn = choose(how, scores, part[2], states[filling], first, peers)
+            else:
+                drawn = told(number, scores, states[filling], some[filling])
             if how.on_error == "redraw" and ahead is not None:
                 drawn = _right_ones(how, scores, states[filling], ahead, trajectories, some[filling], drawn)
             rows, ranks, positions, tokens = filling[drawn[0]], *drawn[1:]

@@ -4,20 +4,19 @@ Engines that serve diffusion models tell for each token of an answer the step th
 two the states of a trajectory follow, and from these, by one forward pass each, all that a roll-out records.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from dllm_rl.decoding.loop import Step
+from dllm_rl.decoding.loop import Choices, decoding_steps
 from dllm_rl.decoding.rollouts import Record, Rollout
-from dllm_rl.decoding.trajectories import Trajectories, micro_batches
-from dllm_rl.policy import PolicyConfig, StateScores, score_states
+from dllm_rl.decoding.settings import Decoding
+from dllm_rl.decoding.trajectories import Trajectories
+from dllm_rl.policy import PolicyConfig, StateScores
 from dllm_rl.task import UnmaskBatch, check_lam
 from llm_rl.training.modes import in_evaluation_mode
-
-NEVER = -1
 
 
 def steps_from_maps(step_maps: Sequence[Sequence[int]], block_length: int) -> Tensor:
@@ -97,7 +96,14 @@ def replay(
     unfinished = (order >= 0).sum(1) < trajectories.to_fill
     most = int((order.unsqueeze(2) == torch.arange(int(steps.max()), device=order.device)).sum(1).max())
     record = Record(trajectories, most, steps + unfinished, policy, lam)
-    for step in _steps(model, trajectories, responses, order, policy, on_error, max_tokens, max_masked):
+    trajectories.to_fill = (order >= 0).sum(1)  # a trajectory ends where nothing more was written
+
+    def told(number: int, scores: StateScores, states: Tensor, some: Tensor) -> Choices:
+        rows, ranks, positions = _surest_first(scores, states, order[some] == number)
+        return rows, ranks, positions, responses[some[rows], positions]
+
+    how = Decoding("margin", tokens_per_step=most, policy=policy, on_error=on_error)
+    for step in decoding_steps(model, trajectories, how, told=told, max_tokens=max_tokens, max_masked=max_masked):
         record.add(step)
     return record.result(num_generations)
 
@@ -124,43 +130,10 @@ def _order(trajectories: Trajectories, responses: Tensor, step_of: Tensor) -> Te
             raise ValueError(f"in response {row} at position {column}: {words}")
     if not bool(written.any(1).all()):
         raise ValueError(f"response {int((~written.any(1)).nonzero()[0])} has no written position; leave it out")
-    order = torch.full_like(step_of, NEVER)
+    order = torch.full_like(step_of, -1)
     for row, of_row in enumerate(written):
         order[row, of_row] = step_of[row, of_row].unique(return_inverse=True)[1]
     return order
-
-
-def _steps(
-    model: nn.Module,
-    trajectories: Trajectories,
-    responses: Tensor,
-    order: Tensor,
-    policy: PolicyConfig,
-    on_error: Literal["end", "continue"],
-    max_tokens: int,
-    max_masked: int | None,
-) -> Iterator[Step]:
-    """What `decoding_steps` would have given."""
-    problems, number = trajectories.problems, 0
-    while len(trajectories.alive):
-        alive = trajectories.alive
-        states_now, of, state_of = trajectories.distinct_states()  # (N, R), (N,), (A,)
-        definite = problems.definite(states_now, of)
-        masked = (states_now == problems.mask_id).sum(1)
-        for begin, end in micro_batches(masked, problems.length, max_tokens, max_masked):
-            members = ((state_of >= begin) & (state_of < end)).nonzero().squeeze(1)
-            some, states = alive[members], state_of[members] - begin
-            part = (states_now[begin:end], of[begin:end], definite[begin:end])
-            scores = score_states(model, *problems.prompts_of(part[1]), part[0], problems.mask_id, policy)
-            rows, ranks, positions = _surest_first(scores, states, order[some] == number)
-            choices = (some[rows], positions, responses[some[rows], positions])
-            wrong = trajectories.wrong(*choices)
-            trajectories.write(*choices, wrong, on_error)
-            none = (some[:0], some[:0])
-            yield Step(number, *part, scores, some, states, rows, ranks, *choices[1:], wrong, none, none)
-        number += 1
-        ended = trajectories.ended(on_error) | (order.amax(1) < number)
-        trajectories.alive = alive[~ended[alive]]
 
 
 def _surest_first(scores: StateScores, states: Tensor, written: Tensor) -> tuple[Tensor, Tensor, Tensor]:

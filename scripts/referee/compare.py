@@ -56,8 +56,6 @@ METHODS: dict[str, tuple[str, Objective]] = {
 OURS = {"policy_gradient": "positions and tokens", "judged": "judged decisions"}
 RATES = dict.fromkeys(METHODS, 1e-4) | {"upo": 1e-3, "policy_gradient": 1e-4, "judged": 4.5e-4}
 """Learning rates."""
-
-
 CELLS = (1, 2, 4, 6, 9)
 """Cells a pass in decoding the held-out boards."""
 
@@ -120,7 +118,6 @@ class Referee(Trial):
         )
         recipe = RecipeArguments(
             output_dir=args.output_dir,
-            learning_rate=RATES["judged"],
             tokens_per_step=args.tokens_per_step,
             save_strategy="no",
             report_to="none",
@@ -154,7 +151,7 @@ class Referee(Trial):
             num_generations=args.num_generations,
             num_iterations=args.num_iterations,
             tokens_per_step=1 if left else args.tokens_per_step,
-            sampler="left" if left else "policy",
+            sampler="left_to_right" if left else "policy",
             reward=args.reward,
         )
         taught = (model, METHODS[arm][1], settings, setting.filled(boards), setting.task)

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from dllm_rl.decoding import Strategy
 from dllm_rl.policy import StateScores, logits_at, scores_of
-from scripts.referee.objectives.copies import Completions, Copies
-from scripts.referee.training import TEMPERATURES
+from scripts.referee.training import TEMPERATURES, Asked
 
 HEAD = "order_head"
 
@@ -49,16 +48,7 @@ def head_strategy(model: nn.Module, *, draws: bool) -> Strategy:
     return Strategy(HEAD, lambda scores, definite: head_scores(model, scores), draws, draws)
 
 
-def position_logprobs(model: nn.Module, completions: Completions, copies: Copies, used: Tensor, mask_id: int) -> Tensor:
-    """log π(ℓ) of the positions that copies score, among all that are masked there, 0 elsewhere: `(B, M, L)`.
-
-    Arguments are those of `scripts.referee.training.completion_logprobs`.
-    """
-    scored = copies.scored & used[:, None, None]
-    asked = scored.any(-1)  # (B, M)
-    if not bool(asked.any()):
-        return torch.zeros(scored.shape)
-    inputs, masked = copies.inputs(completions, mask_id)[asked], copies.masked[asked]  # (N, L)
-    scores = scores_of(logits_at(model, inputs[:, :0], None, inputs, masked, mask_id), masked, TEMPERATURES)
-    logprobs = head_scores(model, scores).log_softmax(-1)
-    return logprobs.new_zeros(scored.shape).masked_scatter(scored, logprobs[scored[asked]])
+def position_logprobs(model: nn.Module, asked: Asked) -> Tensor:
+    """log π(ℓ) of the positions that are scored, among all that are masked in their copy, row by row."""
+    logits = logits_at(model, asked.inputs[:, :0], None, asked.inputs, asked.masked, asked.mask_id)
+    return head_scores(model, scores_of(logits, asked.masked, TEMPERATURES)).log_softmax(-1)[asked.scored]

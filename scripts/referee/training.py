@@ -19,10 +19,10 @@ from scripts.referee.objectives.copies import Completions, Copies, Objective
 
 Reward = Literal["final", "passes"]
 """1 for a right answer; or the share of passes before the first after which no right answer is left."""
-Sampler = Literal["policy", "left"]
+Sampler = Literal["policy", "left_to_right"]
 """Positions drawn by their margins, or the first of those left."""
-Logprobs = Callable[[nn.Module, Completions, Copies, Tensor, int], Tensor]
-"""A model, completions, their copies, which rows it is asked about, and the mask token, to `(B, M, L)`."""
+Logprobs = Callable[[nn.Module, "Asked"], Tensor]
+"""What a model says of copies, at the positions scored, row by row."""
 TEMPERATURES = PolicyConfig(position_temperature=0.5, token_temperature=1.0)
 """Those of the sampler; estimates of log π are of the model's own probabilities, so that tokens are drawn at 1."""
 
@@ -58,7 +58,7 @@ class ObjectiveArguments(RunArguments):
     @property
     def strategy(self) -> Strategy:
         """How positions are chosen and tokens drawn."""
-        return replace(STRATEGIES["policy" if self.sampler == "policy" else "left_to_right"], sample_token=True)
+        return replace(STRATEGIES[self.sampler], sample_token=True)
 
 
 class Sampled(NamedTuple):
@@ -106,12 +106,31 @@ def completions_of(record: Decode) -> Completions:
     return Completions(tokens, steps >= 0, steps >= 0, steps)
 
 
-def completion_logprobs(
-    model: nn.Module, completions: Completions, copies: Copies, used: Tensor, mask_id: int
+class Asked(NamedTuple):
+    """The N copies of some completions at which something is scored.
+
+    Attributes:
+        inputs: int64 `(N, L)`, what the model is given.
+        masked: bool `(N, L)`, where it holds the mask.
+        scored: bool `(N, L)`.
+        tokens: int64 `(N, L)`, the completions.
+        mask_id: The mask token.
+    """
+
+    inputs: Tensor
+    masked: Tensor
+    scored: Tensor
+    tokens: Tensor
+    mask_id: int
+
+
+def at_copies(
+    logprobs: Logprobs, model: nn.Module, completions: Completions, copies: Copies, used: Tensor, mask_id: int
 ) -> Tensor:
-    """log p of the completions' tokens where copies are scored, 0 elsewhere: `(B, M, L)`.
+    """Log-probabilities where copies are scored, 0 elsewhere: `(B, M, L)`.
 
     Args:
+        logprobs: What is scored.
         model: A model as `dllm_rl.policy.logits_at` takes it.
         completions: B of them.
         copies: Theirs.
@@ -122,11 +141,16 @@ def completion_logprobs(
     asked = scored.any(-1)  # (B, M)
     if not bool(asked.any()):
         return torch.zeros(scored.shape)
-    inputs, at = copies.inputs(completions, mask_id)[asked], scored[asked]  # (N, L)
-    logits = logits_at(model, inputs[:, :0], None, inputs, at, mask_id)
-    tokens = completions.tokens.unsqueeze(1).expand(scored.shape)[scored]
-    found = logits.log_softmax(-1).gather(1, tokens.unsqueeze(1)).squeeze(1)
+    tokens = completions.tokens.unsqueeze(1).expand(scored.shape)[asked]
+    inputs = copies.inputs(completions, mask_id)[asked]
+    found = logprobs(model, Asked(inputs, copies.masked[asked], scored[asked], tokens, mask_id))
     return found.new_zeros(scored.shape).masked_scatter(scored, found)
+
+
+def token_logprobs(model: nn.Module, asked: Asked) -> Tensor:
+    """log p of the completions' tokens where they are scored, row by row."""
+    logits = logits_at(model, asked.inputs[:, :0], None, asked.inputs, asked.scored, asked.mask_id)
+    return logits.log_softmax(-1).gather(1, asked.tokens[asked.scored].unsqueeze(1)).squeeze(1)
 
 
 class ObjectiveTrainer(BufferedTrainer):
@@ -139,8 +163,7 @@ class ObjectiveTrainer(BufferedTrainer):
         problems: Problems to train on.
         task: What kind of problems they are.
         strategy: How positions are chosen and tokens drawn; None: as the arguments say.
-        logprobs: What the objective is told of the copies, `completion_logprobs` or another function that takes the
-            same.
+        logprobs: What the objective is told of the copies.
     """
 
     args: ObjectiveArguments
@@ -153,7 +176,7 @@ class ObjectiveTrainer(BufferedTrainer):
         problems: Sequence[Any],
         task: UnmaskTask,
         strategy: Strategy | None = None,
-        logprobs: Logprobs = completion_logprobs,
+        logprobs: Logprobs = token_logprobs,
     ) -> None:
         super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)})
         self.objective, self.logprobs, strategy = objective, logprobs, strategy or args.strategy
@@ -182,7 +205,7 @@ class ObjectiveTrainer(BufferedTrainer):
             copies, old = self.objective.copies(completions, generator), None
             if self.args.num_iterations > 1:
                 with torch.no_grad():
-                    old = self.logprobs(model, completions, copies, used, problems.mask_id)
+                    old = at_copies(self.logprobs, model, completions, copies, used, problems.mask_id)
             updates.append((copies, old))
         record_monitors(self.metrics, rewards=rewards, flat_groups=flat)
         return [Sampled(completions, rewards, used, updates, problems.mask_id)]
@@ -192,7 +215,7 @@ class ObjectiveTrainer(BufferedTrainer):
         (sampled,) = self._buffered_inputs
         copies, old = sampled.updates[self._step]
         model.train()
-        logprobs = self.logprobs(model, sampled.completions, copies, sampled.used, sampled.mask_id)
+        logprobs = at_copies(self.logprobs, model, sampled.completions, copies, sampled.used, sampled.mask_id)
         loss = self.objective.loss(logprobs, copies, self.objective.advantages(sampled.rewards).float(), old)
         if loss.requires_grad:
             self.accelerator.backward(loss)

@@ -17,9 +17,10 @@ from scripts.referee.training import (
     TEMPERATURES,
     ObjectiveArguments,
     ObjectiveTrainer,
-    completion_logprobs,
+    at_copies,
     completions_of,
     rewards_of,
+    token_logprobs,
 )
 from sudoku_dllm.several.judging import judged
 from sudoku_dllm.trials.trial import short_training
@@ -49,7 +50,7 @@ def test_log_probabilities_are_those_of_one_copy_after_the_other(method: str) ->
     copies = METHODS[method][1].copies(completions, torch.Generator().manual_seed(1))
     used = torch.arange(len(record.responses)) % 3 == 0
     with torch.no_grad():
-        found = completion_logprobs(policy, completions, copies, used, mask_id)
+        found = at_copies(token_logprobs, policy, completions, copies, used, mask_id)
     assert found.shape == copies.masked.shape
     for row, copy in (used[:, None] & copies.scored.any(-1)).nonzero().tolist()[:40:7]:
         tokens = completions.tokens[row].masked_fill(copies.masked[row, copy], mask_id)
@@ -90,7 +91,7 @@ def test_a_head_that_is_0_chooses_as_margins_do_and_alone_is_trained(tmp_path: P
     copies = METHODS["upo"][1].copies(completions, torch.Generator())
     every = copies._replace(scored=copies.masked)
     used = torch.ones(len(completions.tokens), dtype=torch.bool)
-    logprobs = position_logprobs(policy, completions, every, used, record.problems.mask_id)
+    logprobs = at_copies(position_logprobs, policy, completions, every, used, record.problems.mask_id)
     chances = (logprobs.exp() * copies.masked).sum(-1)[copies.masked.any(-1)]
     torch.testing.assert_close(chances, torch.ones_like(chances))
 
@@ -120,7 +121,7 @@ class Watched(ObjectiveTrainer):
     def _train_on_buffer(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
         (rollout,) = self._buffered_inputs
         (copies, _), mask_id = rollout.updates[self._step], rollout.mask_id
-        now = completion_logprobs(model, rollout.completions, copies, rollout.used, mask_id)
+        now = at_copies(token_logprobs, model, rollout.completions, copies, rollout.used, mask_id)
         loss = super()._train_on_buffer(model, inputs, num_items_in_batch)
         gradients = [None if each.grad is None else each.grad.clone() for each in model.parameters()]
         self.seen.append((rollout, now.detach(), gradients))
@@ -144,7 +145,7 @@ def test_the_gradient_is_the_advantages_times_the_score_of_what_each_pass_wrote(
     assert old is None and rollout.used.any()
     advantage = (rollout.rewards - rollout.rewards.mean(1, keepdim=True)).flatten()
     everything = torch.ones_like(rollout.used)
-    logprobs = completion_logprobs(policy, rollout.completions, copies, everything, rollout.mask_id)
+    logprobs = at_copies(token_logprobs, policy, rollout.completions, copies, everything, rollout.mask_id)
     passes = copies.scored.sum((0, 2))
     each = (advantage.float()[:, None, None] * logprobs * copies.scored).sum((0, 2)) / passes
     (-each.mean()).backward()
