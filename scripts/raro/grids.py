@@ -23,7 +23,6 @@ from tokenizers import AddedToken
 from transformers import (
     LlamaForCausalLM,
     PreTrainedModel,
-    PrinterCallback,
     Trainer,
     TrainerCallback,
     set_seed,
@@ -40,7 +39,9 @@ from llm_rl import (
 )
 from llm_rl.raro.start import LABELS
 from llm_rl.training import RunArguments
-from scripts.tiny_llama import tiny_llama, word_tokenizer
+from scripts.raro.judging import judge
+from scripts.taught_llama import taught_llama
+from scripts.tiny_llama import word_tokenizer
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 from sudoku_env import completable, generate
 
@@ -183,12 +184,6 @@ class Grids(Trial):
             per_device_eval_batch_size=64,
         )
 
-    def supervised(self, model: Any, rows: Sequence[Any], seed: int, folder: Path, rate: float, steps: int) -> Trainer:
-        """Training on rows with "prompt" and "chosen"; `steps` of them, or -1."""
-        settings = short_training(folder, self.args.batch_size, seed, rate)
-        settings |= {"max_steps": steps, "warmup_steps": 20} if steps > 0 else {}
-        return supervised_trainer(model, RunArguments(**settings), rows, self.words)
-
     def expert_rows(self, seed: int) -> list[dict[str, Any]]:
         """The expert's answers, and pairs of them with answers of which some cells are another's."""
         settings = self.settings(seed, Path(self.args.output_dir))
@@ -199,24 +194,19 @@ class Grids(Trial):
     def start(self, seed: int, folder: Path) -> PreTrainedModel:
         """A model that has learned from the expert's answers for some steps."""
         args = self.args
-        model = tiny_llama(
-            len(self.words),
+        return taught_llama(
+            self.expert_rows(seed),
+            self.words,
             seed,
+            folder,
+            batch_size=args.batch_size,
+            learning_rate=args.start_learning_rate,
+            steps=args.start_steps,
             hidden_size=args.hidden_size,
             intermediate_size=4 * args.hidden_size,
             num_hidden_layers=args.num_hidden_layers,
             max_position_embeddings=64,
-            initializer_range=0.02,
-            bos_token_id=None,
-            eos_token_id=0,
-            pad_token_id=0,
         )
-        trainer = self.supervised(
-            model, self.expert_rows(seed), seed, folder, args.start_learning_rate, args.start_steps
-        )
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-        return model
 
     def load(self, folder: Path) -> PreTrainedModel:
         """See `Trial.load`."""
@@ -227,7 +217,8 @@ class Grids(Trial):
         args, train = self.args, self.rows["train"]
         if arm in ("more", "labels"):
             rows = self.expert_rows(seed + 1) if arm == "more" else self.labeled(model, seed, folder)
-            return self.supervised(model, rows, seed, folder, args.control_learning_rate, -1)
+            settings = RunArguments(**short_training(folder, args.batch_size, seed, args.control_learning_rate))
+            return supervised_trainer(model, settings, rows, self.words)
         if arm == "grpo":
             grpo = GRPOArguments(
                 **short_training(folder, args.completions, seed, args.learning_rate),
@@ -270,17 +261,7 @@ class Grids(Trial):
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """Which held-out boards are completed by the rules, and what the critic says; NaN where no critique counts."""
-        found = list[float]()
-
-        def verifier(completions: Any, question: Any, **columns: Any) -> list[float]:
-            scores = right(completions, question)
-            found.extend(scores)
-            return scores
-
-        judge = RAROTrainer(model, self.settings(seed, folder), self.rows["test"], self.words, verifiers=verifier)
-        judge.remove_callback(PrinterCallback)
-        told = judge.evaluate(self.rows["test"])
-        return {name: told.get(f"eval_{name}", nan) for name in self.FIGURES}, {"solved": np.array(found)}
+        return judge(model, self.settings(seed, folder), self.rows["test"], self.words, right, self.FIGURES)
 
 
 if __name__ == "__main__":

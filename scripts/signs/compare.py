@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import LlamaForCausalLM, PreTrainedModel, PrinterCallback, Trainer, set_seed
+from transformers import LlamaForCausalLM, PreTrainedModel, Trainer, set_seed
 
 from llm_rl import (
     DPOArguments,
@@ -36,7 +36,7 @@ from llm_rl import (
 from llm_rl.training import RunArguments
 from scripts.signs.report import CONTROL, TITLES
 from scripts.signs.task import ANSWER_TOKENS, TAGS, dealt_anew, puzzles, solved, start_rows, tokenizer
-from scripts.tiny_llama import tiny_llama
+from scripts.taught_llama import taught_llama
 from sudoku_dllm.trials.rates import chosen_rates
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
@@ -94,24 +94,19 @@ class Signs(Trial):
     def start(self, seed: int, folder: Path) -> PreTrainedModel:
         """A model that writes expressions of the digits, whatever the target."""
         args = self.args
-        model = tiny_llama(
-            len(self.words),
+        return taught_llama(
+            start_rows(self.train, seed),
+            self.words,
             seed,
+            folder,
+            batch_size=args.start_batch_size,
+            learning_rate=args.start_learning_rate,
+            steps=args.start_steps,
             hidden_size=args.hidden_size,
             intermediate_size=2 * args.hidden_size,
             num_hidden_layers=args.num_hidden_layers,
             max_position_embeddings=64,
-            initializer_range=0.02,
-            bos_token_id=None,
-            eos_token_id=0,
-            pad_token_id=0,
         )
-        settings = short_training(folder, args.start_batch_size, seed, args.start_learning_rate)
-        settings |= {"max_steps": args.start_steps, "warmup_steps": 20}
-        trainer = supervised_trainer(model, RunArguments(**settings), start_rows(self.train, seed), self.words)
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-        return model
 
     def load(self, folder: Path) -> PreTrainedModel:
         """See `Trial.load`."""

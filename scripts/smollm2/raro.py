@@ -14,14 +14,13 @@ The rate of both arms rises over a sixth of the budget and stays, 4 of RARO's 24
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import nan
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-from transformers import PreTrainedModel, PrinterCallback, Trainer
+from transformers import PreTrainedModel, Trainer
 
 from llm_rl import RAROArguments, RAROTrainer, add_lora, start_rows
+from scripts.raro.judging import judge
 from scripts.smollm2.start import LORA, FromExperts, StartArguments
 from scripts.smollm2.word_problems import QuestionRow, Sizes, result_reward, word_problem_sets
 from sudoku_dllm.trials.trial import Judgement, run_trial, short_training
@@ -110,17 +109,8 @@ class WordProblems(FromExperts):
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """Which held-out questions are answered rightly, and `FIGURES`; NaN where no critique has a label."""
-        right, test = list[float](), self.rows["test"]
-
-        def verifier(completions: Any, result: Any, **columns: Any) -> list[float]:
-            found = result_reward(completions, result)
-            right.extend(found)
-            return found
-
-        judge = RAROTrainer(model, self.settings(seed, folder), test, self.words, verifiers=verifier)
-        judge.remove_callback(PrinterCallback)
-        found = judge.evaluate(test)
-        return {name: found.get(f"eval_{name}", nan) for name in self.FIGURES}, {"solved": np.array(right)}
+        settings = self.settings(seed, folder)
+        return judge(model, settings, self.rows["test"], self.words, result_reward, self.FIGURES)
 
 
 if __name__ == "__main__":

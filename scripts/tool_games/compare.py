@@ -18,7 +18,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel, PrinterCallback, Tra
 
 from llm_rl import GRPOArguments, GRPOTrainer, supervised_trainer
 from llm_rl.training import RunArguments
-from scripts.tiny_llama import tiny_llama
+from scripts.taught_llama import taught_llama
 from scripts.tool_games.task import CALL_TOKENS, CALLS, SIZE, games, hints, make_game, solved, tokenizer, trajectories
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
@@ -82,24 +82,19 @@ class ToolGames(Trial):
     def start(self, seed: int, folder: Path) -> PreTrainedModel:
         """A model that has seen games of the ladder."""
         args = self.args
-        model = tiny_llama(
-            len(self.words),
+        return taught_llama(
+            trajectories(self.rows),
+            self.words,
             seed,
+            folder,
+            batch_size=args.batch_size,
+            learning_rate=args.start_learning_rate,
+            steps=args.start_steps,
             hidden_size=args.hidden_size,
             intermediate_size=3 * args.hidden_size,
             num_hidden_layers=args.num_hidden_layers,
             max_position_embeddings=2048,
-            initializer_range=0.02,
-            bos_token_id=None,
-            eos_token_id=self.words.eos_token_id,
-            pad_token_id=self.words.pad_token_id,
         )
-        settings = short_training(folder, args.batch_size, seed, args.start_learning_rate)
-        settings |= {"max_steps": args.start_steps, "warmup_steps": 20}
-        trainer = supervised_trainer(model, RunArguments(**settings), trajectories(self.rows), self.words)
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-        return model
 
     def load(self, folder: Path) -> PreTrainedModel:
         """See `Trial.load`."""
