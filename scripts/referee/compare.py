@@ -39,7 +39,7 @@ from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import new_trainer
 from sudoku_dllm.several.judging import judged
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials.rates import chosen_rates
+from sudoku_dllm.trials.rates import chosen_rates, rates_help
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, short_training
 
 METHODS: dict[str, tuple[str, Objective]] = {
@@ -74,9 +74,7 @@ class RefereeArguments(TrialArguments):
     num_generations: int = field(default=16, metadata={"help": "Completions of a board, which are compared."})
     num_iterations: int = field(default=1, metadata={"help": "Updates on a roll-out, each with copies of its own."})
     reward: Reward = field(default="final", metadata={"help": "final: a valid grid; passes: those before an error."})
-    rates: list[str] = field(
-        default_factory=list, metadata={"help": f"Rates of arms in place of those chosen for them {RATES}: spg=1e-3 …"}
-    )
+    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
     boards: int = field(default=4000, metadata={"help": "Boards to train on, others for each seed."})
     test_boards: int = field(default=400, metadata={"help": "Held-out boards, the same for all arms and seeds."})
     test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out boards."})
@@ -139,7 +137,7 @@ class Referee(Trial):
         args, setting = self.args, self.setting
         rate = chosen_rates(RATES, args.rates)[arm]
         if arm in OURS:
-            setting.args.learning_rate = setting.script.group_learning_rate = rate
+            setting.args.learning_rate, setting.script.rates = rate, [f"policy_gradient={rate}"]
             setting.script.group_size = args.num_generations
             setting.args.per_device_train_batch_size = 32 if arm == "judged" else args.prompts * args.num_generations
             return new_trainer(setting, arm, seed, folder, model)

@@ -77,7 +77,7 @@ class Arguments:
 
 def setting_of(args: Arguments) -> Setting:
     """Boards and the recipe of judged decisions of one cell, positions drawn at temperature 1."""
-    script = ScriptArguments(size=args.size, clues=CLUES[args.size], boards=5000, random_learning_rate=SFT_RATE)
+    script = ScriptArguments(size=args.size, clues=CLUES[args.size], boards=5000, rates=[f"sft={SFT_RATE}"])
     recipe = RecipeArguments(
         use_cpu=True,
         report_to="none",

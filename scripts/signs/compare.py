@@ -37,7 +37,7 @@ from llm_rl.training import RunArguments
 from scripts.signs.report import CONTROL, TITLES
 from scripts.signs.task import ANSWER_TOKENS, TAGS, dealt_anew, puzzles, solved, start_rows, tokenizer
 from scripts.taught_llama import taught_llama
-from sudoku_dllm.trials.rates import chosen_rates
+from sudoku_dllm.trials.rates import chosen_rates, rates_help
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
 RATES = {"ppo": 3e-4, "grpo": 3e-4, "dpo": 1e-5, "vapor": 1e-4, "more": 1e-3, "placebo": 3e-4}
@@ -53,9 +53,7 @@ class CompareArguments(TrialArguments):
     start_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the start, which falls to 0."})
     hidden_size: int = field(default=160, metadata={"help": "Width of the model."})
     num_hidden_layers: int = field(default=4, metadata={"help": "Depth of the model."})
-    rates: list[str] = field(
-        default_factory=list, metadata={"help": f"Rates of arms in place of those chosen for them {RATES}: grpo=1e-4 …"}
-    )
+    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
     completions: int = field(default=128, metadata={"help": "Completions of a step; pairs are half as many."})
     num_generations: int = field(default=8, metadata={"help": "Completions of a prompt, where they are compared."})
     train_puzzles: int = field(default=4000, metadata={"help": "Puzzles to train on."})

@@ -1,5 +1,6 @@
 """Arguments of the comparison of labels: what is compared, on what, and the recipe of the objective."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -10,6 +11,7 @@ from dllm_rl.task import Learned
 from dllm_rl.terms.expected_reward import FForm
 from dllm_rl.terms.objective import Reduction
 from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
+from sudoku_dllm.trials.rates import rates_help
 from sudoku_env.prompts.text import TEMPLATES
 from sudoku_env.symmetries import Symmetries
 
@@ -27,7 +29,7 @@ class ScriptArguments(ComparisonArguments):
     """What to train, on what, and how to judge it."""
 
     ALL_ARMS: ClassVar[tuple[str, ...]] = ARMS
-    RATES: ClassVar[tuple[str, ...]] = ("control_learning_rate", "definite_learning_rate", "masked_learning_rate")
+    RATES: ClassVar[Mapping[str, float]] = {"sft": 3e-4, "sft_definite": 4e-3, "ce": 1e-3, "placebo": 1e-3}
     DEALT: ClassVar[tuple[str, ...]] = ("objective", "ce", "placebo")
     LISTS: ClassVar[tuple[str, ...]] = (*ComparisonArguments.LISTS, "eval_data", "strategies")
 
@@ -72,11 +74,7 @@ class ScriptArguments(ComparisonArguments):
         default_factory=lambda: ["sft", "sft_definite", "ce", "objective"],
         metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
     )
-    control_learning_rate: float = field(
-        default=3e-4, metadata={"help": "Learning rate of sft; each arm has its own best on validation puzzles."}
-    )
-    definite_learning_rate: float = field(default=4e-3, metadata={"help": "Learning rate of sft_definite."})
-    masked_learning_rate: float = field(default=1e-3, metadata={"help": "Learning rate of ce and of the placebo."})
+    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -67,7 +67,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
     args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
     args.resume_from_checkpoint, args.overwrite_output_dir = None, False
     if arm in ("ce", "placebo"):
-        args.learning_rate = setting.script.masked_learning_rate
+        args.learning_rate = setting.script.rate(arm)
         args.rl_learning_rate = args.sft_learning_rate = None
     if arm == "ce":
         args.policy_weight, args.f_weight, args.ce_on = 0.0, 0.0, "masked"
@@ -84,7 +84,7 @@ def sft_arguments(setting: Setting, arm: str, seed: int, folder: Path) -> SftArg
     return SftArguments(
         output_dir=str(folder),
         per_device_train_batch_size=script.control_batch_size,
-        learning_rate=script.definite_learning_rate if arm == "sft_definite" else script.control_learning_rate,
+        learning_rate=script.rate(arm),
         lr_scheduler_type="constant",
         max_steps=UNLIMITED_STEPS,
         seed=seed,

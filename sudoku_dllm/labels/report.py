@@ -189,7 +189,7 @@ def plan(setting: Setting, jobs: Sequence[Job], left: Sequence[Job], processes: 
     if script.images == 1:
         lines.append(
             "No symmetry is used: this stands for data that has none. On Sudoku images of the puzzles undo the gain"
-            " (--images 60 --control_learning_rate 4e-3; docs/results.md)."
+            " (--images 60 --rates sft=4e-3; docs/results.md)."
         )
     else:
         lines.append(

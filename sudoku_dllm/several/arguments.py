@@ -1,11 +1,13 @@
 """Arguments of the comparison on boards with several right answers, and the recipe of judged decisions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dllm_rl.terms.objective import Reduction
 from dllm_rl.training.arguments import RolloutOnError
 from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
+from sudoku_dllm.trials.rates import rates_help
 
 LABELS = ("sft", "sft_canonical", "sft_least", "sft_nearest")
 PARTS = ("judged", "judged_positions", "judged_tokens")
@@ -27,10 +29,13 @@ class ScriptArguments(ComparisonArguments):
     """What to train, on what boards, and how to judge it."""
 
     ALL_ARMS: ClassVar[tuple[str, ...]] = ARMS
-    RATES: ClassVar[tuple[str, ...]] = (
-        "random_learning_rate", "label_learning_rate", "own_learning_rate", "ce_learning_rate", "group_learning_rate",
-        "after_label_learning_rate",
-    )  # fmt: skip
+    RATES: ClassVar[Mapping[str, float]] = {
+        "sft": 1e-3,
+        "sft_own": 1e-3,
+        "ce": 1e-3,
+        "policy_gradient": 1e-4,
+        AFTER_LABEL: 2e-4,
+    } | dict.fromkeys(LABELS[1:], 2e-3)
 
     model: str = field(
         default="llada-sudoku6x6-converged", metadata=ComparisonArguments.__dataclass_fields__["model"].metadata
@@ -55,16 +60,9 @@ class ScriptArguments(ComparisonArguments):
         default=200, metadata={"help": "Decodes of the empty board that are drawn, to see how many grids are left."}
     )
     decay_share: float = field(default=0.5, metadata=ComparisonArguments.__dataclass_fields__["decay_share"].metadata)
-    random_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of sft, on random grids."})
-    label_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of SFT on one canonical completion."})
-    own_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of SFT on own valid decodes."})
     own_boards: int = field(default=1500, metadata={"help": "Boards whose own decodes are the labels of sft_own."})
-    ce_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the cross-entropy at visited states."})
-    group_learning_rate: float = field(default=1e-4, metadata={"help": "Rate of the policy gradient."})
-    after_label_learning_rate: float = field(
-        default=2e-4, metadata={"help": "Rate of judged decisions after SFT on the least completion."}
-    )
     group_size: int = field(default=16, metadata={"help": "Trajectories of a board, for the policy gradient."})
+    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
 
     def __post_init__(self) -> None:
         super().__post_init__()

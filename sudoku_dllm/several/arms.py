@@ -118,13 +118,13 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
     args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
     args.resume_from_checkpoint, args.overwrite_output_dir = None, False
     if arm == "ce":
-        args.ce_weight, args.judged_weight, args.learning_rate = 1.0, 0.0, setting.script.ce_learning_rate
+        args.ce_weight, args.judged_weight, args.learning_rate = 1.0, 0.0, setting.script.rate(arm)
     if arm == AFTER_LABEL:
-        args.learning_rate = setting.script.after_label_learning_rate
+        args.learning_rate = setting.script.rate(arm)
     if arm == "policy_gradient":
         size = setting.script.group_size
         args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // size)
-        args.num_generations, args.learning_rate = size, setting.script.group_learning_rate
+        args.num_generations, args.learning_rate = size, setting.script.rate(arm)
         args.num_mini_batches, args.on_error = 1, "end"
         args.policy_weight, args.judged_weight = 1.0, 0.0
     return UnmaskTrainer(model, args, setting.filled(boards), setting.task)
@@ -135,7 +135,6 @@ def sft_trainer(
 ) -> SftTrainer:
     """SFT on problems and their answers; what is no matter of the loss is the recipe's."""
     script, args = setting.script, setting.args
-    rates = {"sft": script.random_learning_rate, "sft_own": script.own_learning_rate}
     shared = (
         "max_grad_norm", "weight_decay", "logging_steps", "save_steps", "save_total_limit", "report_to", "use_cpu",
         "disable_tqdm",
@@ -143,7 +142,7 @@ def sft_trainer(
     arguments = SftArguments(
         output_dir=str(folder),
         per_device_train_batch_size=script.control_batch_size,
-        learning_rate=rates.get(arm, script.label_learning_rate),
+        learning_rate=script.rate(arm),
         lr_scheduler_type="constant",
         max_steps=UNLIMITED_STEPS,
         seed=seed,

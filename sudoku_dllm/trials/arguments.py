@@ -1,6 +1,7 @@
 """Arguments that all comparisons of trainings have: which arms and seeds, what each may spend, how they are run."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,8 +10,9 @@ import torch
 
 from dllm_rl.models.shipped import model_folder
 from dllm_rl.training.arguments import UnmaskArguments
-from llm_rl.training.arguments import check_rate, check_seed
+from llm_rl.training.arguments import check_seed
 from llm_rl.training.budget import trapezoid
+from sudoku_dllm.trials.rates import chosen_rates
 
 BASE = "base"
 """The arm that is not trained."""
@@ -18,17 +20,17 @@ BASE = "base"
 
 @dataclass
 class ComparisonArguments:
-    """What is compared, and what each arm may spend; a comparison names its arms, and the options that are rates.
+    """What is compared, and what each arm may spend; a comparison names its arms and their learning rates.
 
     Attributes:
         ALL_ARMS: The arms that it knows.
-        RATES: Its options that are learning rates.
+        RATES: The learning rates chosen for its arms, but for those that have `learning_rate`.
         DEALT: The arms that several processes may train together.
         LISTS: Its options that name at least one thing, and none twice.
     """
 
     ALL_ARMS: ClassVar[tuple[str, ...]] = ()
-    RATES: ClassVar[tuple[str, ...]] = ()
+    RATES: ClassVar[Mapping[str, float]] = {}
     DEALT: ClassVar[tuple[str, ...]] = ()
     LISTS: ClassVar[tuple[str, ...]] = ("arms", "eval_tokens")
 
@@ -54,6 +56,7 @@ class ComparisonArguments:
             "threads or the accelerator. By default as many as cores, on an accelerator 0."
         },
     )
+    rates: list[str] = field(default_factory=list, metadata={"help": "Learning rates of arms, ARM=RATE each."})
     control_batch_size: int = field(default=128, metadata={"help": "Puzzles in a batch of supervised training."})
 
     def __post_init__(self) -> None:
@@ -68,8 +71,7 @@ class ComparisonArguments:
             raise ValueError(f"eval_tokens={self.eval_tokens} must be 1 or larger")
         if self.train_seconds is not None and not 0 < self.train_seconds < math.inf:
             raise ValueError(f"train_seconds={self.train_seconds} must be positive and finite, or None for max_steps")
-        for name in self.RATES:
-            check_rate(name, getattr(self, name))
+        chosen_rates(self.RATES, self.rates)
         for seed in self.seeds:
             check_seed("seeds", seed)
         if self.jobs is not None and self.jobs < 0:
@@ -77,6 +79,10 @@ class ComparisonArguments:
         if self.control_batch_size < 1:
             raise ValueError(f"control_batch_size={self.control_batch_size} must be at least 1")
         trapezoid(self.warmup_share, self.decay_share)
+
+    def rate(self, arm: str) -> float:
+        """The learning rate of one of the arms of `RATES`."""
+        return chosen_rates(self.RATES, self.rates)[arm]
 
 
 @dataclass

@@ -1,6 +1,13 @@
 """Learning rates of arms on the command line, in place of those chosen for them."""
 
+import math
 from collections.abc import Mapping, Sequence
+
+
+def rates_help(known: Mapping[str, float]) -> dict[str, str]:
+    """The help of the option that gives arms other rates than those chosen for them, which it tells."""
+    told = ", ".join(f"{arm}={rate:g}" for arm, rate in known.items())
+    return {"help": f"Learning rates of arms, ARM=RATE each, in place of those chosen for them: {told}."}
 
 
 def chosen_rates(known: Mapping[str, float], words: Sequence[str]) -> dict[str, float]:
@@ -11,7 +18,7 @@ def chosen_rates(known: Mapping[str, float], words: Sequence[str]) -> dict[str, 
         words: Others, as ARM=RATE each.
 
     Raises:
-        ValueError: A word is no such thing, its arm is unknown, or its rate does not lie between 0 and 1.
+        ValueError: A word is no such thing, its arm is unknown, or its rate is not positive and finite.
     """
     rates = dict(known)
     for word in words:
@@ -20,10 +27,10 @@ def chosen_rates(known: Mapping[str, float], words: Sequence[str]) -> dict[str, 
             rate = float(number)
         except ValueError:
             rate = 0.0
-        if arm not in known or not 0 < rate < 1:
+        if arm not in known or not 0 < rate < math.inf:
             raise ValueError(
                 f"--rates {word}: give ARM=RATE, e.g. {next(iter(known))}=1e-4, with an arm of {', '.join(known)} and "
-                "a rate below 1"
+                "a rate above 0"
             )
         rates[arm] = rate
     return rates

@@ -347,7 +347,7 @@ def _alive(process: int) -> bool:
 
 
 def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path: Path) -> None:
-    words = {**TINY, "train_seconds": 1, "jobs": 1, "arms": "sft", "control_learning_rate": "1e9"}
+    words = {**TINY, "train_seconds": 1, "jobs": 1, "arms": "sft", "rates": "sft=1e9"}
     process = start(SCRIPT, tmp_path / "run", setting="labels", **words)
     output, errors = process.communicate(timeout=300)
     folder = tmp_path / "run/sft/seed42"
@@ -402,7 +402,7 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path: Path) -> None:
         (["--learning_rate", "-1"], "learning_rate=-1.0 must be a finite number, 0 or larger"),
         (["--learning_rate", "nan"], "learning_rate=nan must be a finite number, 0 or larger"),
         (["--sft_learning_rate", "inf"], "sft_learning_rate=inf must be a finite number, 0 or larger"),
-        (["--control_learning_rate", "nan"], "control_learning_rate=nan must be a finite number, 0 or larger"),
+        (["--rates", "sft=nan"], "--rates sft=nan: give ARM=RATE"),
         (["--weight_decay", "-0.1"], "weight_decay=-0.1 must be a finite number, 0 or larger"),
         (["--max_grad_norm", "nan"], "max_grad_norm=nan must be a finite number, 0 or larger"),
         (["--seeds", "-1"], "seeds=-1 must be a whole number from 0 to 4294967295"),

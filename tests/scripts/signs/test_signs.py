@@ -130,7 +130,7 @@ def test_an_unknown_arm_is_named(tmp_path: Path) -> None:
     assert done.returncode == 2 and "--arms sarsa is unknown" in done.stderr
 
 
-@pytest.mark.parametrize("word", ["sarsa=1e-3", "grpo", "grpo=fast", "grpo=2"])
+@pytest.mark.parametrize("word", ["sarsa=1e-3", "grpo", "grpo=fast", "grpo=-2", "grpo=inf"])
 def test_rates_that_are_none_are_named(tmp_path: Path, word: str) -> None:
     done = run_script(SCRIPT, ["--rates", word, "--output_dir", tmp_path / "run"])
     assert done.returncode == 2 and not (tmp_path / "run").exists()

@@ -56,8 +56,7 @@ def test_the_comparison_of_labels_is_the_study_of_few_examples() -> None:
         regime.decay_share,
     )
     rates = {name: arm.arguments["learning_rate"] for name, arm in regime.arms.items()}
-    assert rates["sft"] == script.control_learning_rate and rates["sft_definite"] == script.definite_learning_rate
-    assert rates["placebo"] == rates["ce"] == script.masked_learning_rate
+    assert {name: rates[name] for name in script.RATES} == script.RATES
     assert regime.arms["sft"].arguments["per_device_train_batch_size"] == script.control_batch_size
 
 

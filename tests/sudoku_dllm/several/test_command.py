@@ -166,7 +166,7 @@ def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path: Path) ->
 
 def test_the_second_stage_begins_where_the_label_ended(tmp_path: Path) -> None:
     """With a rate of 0 in it, its model is that of the first; the result counts what both spent."""
-    found = setting(tmp_path, max_steps=20, after_label_learning_rate=1e-12, per_device_train_batch_size=2)
+    found = setting(tmp_path, max_steps=20, rates=[f"{AFTER_LABEL}=1e-12"], per_device_train_batch_size=2)
     job = Job(AFTER_LABEL, 1)
     folder = tmp_path / "job"
     folder.mkdir()
