@@ -7,7 +7,6 @@ next save removes. Each checkpoint says what it consists of (`llm_rl.training.ma
 (`llm_rl.training.identity`), and resuming holds it against both.
 """
 
-import logging
 import pickle  # nosec B403 # for the name of the error that torch.load raises
 import shutil
 import time
@@ -28,7 +27,7 @@ from llm_rl.training.checked import CheckedTrainer
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.finite import check_weights
 from llm_rl.training.identity import LENGTH, compare_identity, fingerprint, identity_of, save_identity
-from llm_rl.training.manifest import check_manifest, checkpoints_of, last_whole_checkpoint, write_manifest
+from llm_rl.training.manifest import checkpoints_of, write_manifest
 from llm_rl.training.run_folder import check_writable, run_lock, start_anew
 from llm_rl.training.sharding import (
     SHARDS,
@@ -39,24 +38,9 @@ from llm_rl.training.sharding import (
     whole,
     whole_weights,
 )
+from llm_rl.training.starting_point import check_changes, checkpoint_to_resume
 from llm_rl.training.storage import PARTIAL, load_record, put_in_place, save_record
 from llm_rl.training.wrapper import unwrapped
-
-logger = logging.getLogger(__name__)
-
-
-def check_chosen(checkpoint: Path) -> None:
-    """Make sure that a checkpoint named by the user is whole.
-
-    Raises:
-        CheckpointError: It is not; the message names the last one of the same run that is.
-    """
-    try:
-        check_manifest(checkpoint)
-    except CheckpointError as error:
-        last = last_whole_checkpoint(checkpoint.parent)
-        remedy = "start a new run" if last is None else f"the last whole checkpoint is {last}"
-        raise CheckpointError(f"{checkpoint} cannot be continued from: {error}; {remedy}") from error
 
 
 @contextmanager
@@ -151,36 +135,16 @@ class ExactTrainer(CheckedTrainer):
         if asked is None or asked is False:
             start_anew(run, getattr(self.args, "overwrite_output_dir", False))
             return None, []
-        if asked is True or asked == "last":
-            checkpoint = last_whole_checkpoint(run)
-            if checkpoint is None:
-                logger.warning("%s has no checkpoint yet: starting from the beginning", run)
-                return None, []
-        else:
-            checkpoint = Path(asked)
-            check_chosen(checkpoint)
+        checkpoint = checkpoint_to_resume(run, asked)
+        if checkpoint is None:
+            return None, []
         changed = compare_identity(
             checkpoint,
             self.identity(),
             harmless=self._harmless(),
             with_changes=getattr(self.args, "resume_with_changes", False),
         )
-        if "optim" in changed:
-            raise CheckpointError(
-                f"{checkpoint} holds the state of another kind of optimizer than {self.args.optim.value}; start a new "
-                "run from the checkpoint's weights"
-            )
-        if "shard" in changed:
-            raise CheckpointError(
-                f"{checkpoint} holds the optimizer's state in another form than shard={self.args.shard} reads; give "
-                "the same value, or start a new run from the checkpoint's weights"
-            )
-        later = checkpoints_of(run)[-1:] if changed else []
-        if later and later[0].name != checkpoint.name:
-            raise CheckpointError(
-                f"{run} holds {later[0].name}, which a run with changes from {checkpoint.name} would mix with its own; "
-                "delete it or choose another output_dir"
-            )
+        check_changes(run, checkpoint, changed, self.args)
         return str(checkpoint), sorted(changed)
 
     def identity(self) -> dict[str, Any]:
