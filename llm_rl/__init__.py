@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from llm_rl.rollout.generation import TransformersEngine as TransformersEngine
     from llm_rl.rollout.sampling import ScoredCompletions as ScoredCompletions
     from llm_rl.rollout.sampling import sample_and_score as sample_and_score
+    from llm_rl.rollout.server.engine import ServerEngine as ServerEngine
+    from llm_rl.rollout.server.errors import ServerError as ServerError
+    from llm_rl.rollout.server.process import ServerProcess as ServerProcess
     from llm_rl.rollout.sft import supervised_trainer as supervised_trainer
     from llm_rl.rollout.trainer import RolloutTrainer as RolloutTrainer
     from llm_rl.tools.calls import CallFormat as CallFormat
@@ -70,6 +73,9 @@ _HOMES = {
     "SamplingParams": "llm_rl.rollout.generation",
     "ScoredCompletions": "llm_rl.rollout.sampling",
     "SelfLabelOptions": "llm_rl.tools.self_labels",
+    "ServerEngine": "llm_rl.rollout.server.engine",
+    "ServerError": "llm_rl.rollout.server.errors",
+    "ServerProcess": "llm_rl.rollout.server.process",
     "TOOL_CHAT_TEMPLATE": "llm_rl.tools.template",
     "TrajectoryDataset": "llm_rl.tools.trajectories",
     "TransformersEngine": "llm_rl.rollout.generation",

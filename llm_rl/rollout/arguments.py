@@ -52,7 +52,7 @@ class RolloutArguments(RunArguments):
         default=False,
         metadata={"help": "Train and score on the tokens of a batch as one sequence, without padding."},
     )
-    use_vllm: bool = field(default=False, metadata={"help": "Not supported: see integrations.verl, or pass an engine."})
+    use_vllm: bool = field(default=False, metadata={"help": "Not supported: pass engine=ServerEngine(…)."})
     chat_template_kwargs: dict[str, Any] | str | None = field(
         default=None, metadata={"help": "Arguments of the chat template, for prompts that are messages."}
     )
@@ -122,8 +122,8 @@ class RolloutArguments(RunArguments):
         """What `TrainingArguments` offers and roll-outs do not support."""
         if self.use_vllm:
             raise ValueError(
-                "use_vllm=True is not supported here; train with verl, which samples with vLLM (docs/raro.md), or pass "
-                "an engine that asks a server, see rollout.generation.GenerationEngine"
+                "use_vllm=True is not supported here; pass engine=ServerEngine(…), which samples on vLLM's server "
+                "(docs/grpo.md), or train with verl (docs/raro.md)"
             )
         if self.padding_free and self.share_prompts:
             raise ValueError("padding_free and share_prompts are two ways to leave tokens out; choose one of them")

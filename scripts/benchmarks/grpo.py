@@ -9,6 +9,7 @@ ever held.
     pip install 'sudoku-dllm[trl]'
     python -m scripts.benchmarks.grpo [--model tiny] [--kl_weight 0.04] [--max_completion_length 64 --template compact]
     python -m scripts.benchmarks.grpo --trainer ppo --measures time memory
+    VLLM_CPU_KVCACHE_SPACE=1 python -m scripts.benchmarks.grpo --lora_r 16 --vllm PYTHON --measures time
     python -m scripts.benchmarks.grpo --measures losses
 """
 

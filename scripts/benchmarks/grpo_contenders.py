@@ -20,7 +20,18 @@ from transformers import (
     TrainerCallback,
 )
 
-from llm_rl import GRPOArguments, GRPOTrainer, PPOArguments, PPOTrainer, RolloutTrainer, VAPORArguments, VAPORTrainer
+from llm_rl import (
+    GRPOArguments,
+    GRPOTrainer,
+    PPOArguments,
+    PPOTrainer,
+    RolloutTrainer,
+    ServerEngine,
+    ServerProcess,
+    VAPORArguments,
+    VAPORTrainer,
+    add_lora,
+)
 from llm_rl.rollout.data import encode_prompt
 from scripts.smollm2.loader import SMOLLM2_FOLDER, default_cache_dir, load_smollm2
 from scripts.tiny_llama import tiny_llama
@@ -40,6 +51,8 @@ QWEN: dict[str, Any] = {
     "initializer_range": 0.1,
 }
 """Qwen2.5's blocks, with their biases and shared keys, in small, with weights so large that tokens differ."""
+ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+VLLM_PROGRAM = ["-m", "vllm.entrypoints.launchers.api_server.entry", "--model"]
 NO_TRL = "this compares with TRL, which is not installed; run `pip install 'sudoku-dllm[trl]'` (trl 1.16 or newer)"
 
 
@@ -66,9 +79,19 @@ class Setting:
         default=False, metadata={"help": "Checkpoint both sides; TRL's own default is True."}
     )
     share_prompts: bool | None = field(default=None, metadata={"help": "Ours reads a prompt once for its completions."})
+    lora_r: int = field(default=0, metadata={"help": "Rank of LoRA adapters, on both sides; 0: all weights train."})
+    vllm: str = field(
+        default="",
+        metadata={
+            "help": "Interpreter of vLLM's environment: ours samples on its server. Compare seconds by the clock then: "
+            "those on a core are without the server's."
+        },
+    )
     seed: int = field(default=0, metadata={"help": "Random seed of puzzles and sampling."})
 
     def __post_init__(self) -> None:
+        if self.vllm and not self.lora_r:
+            raise ValueError("vllm takes adapters, as all weights would need a new server at each step; set lora_r")
         if self.trainer not in TRAINERS:
             raise ValueError(f"trainer is {self.trainer!r}; choose from {TRAINERS}")
 
@@ -126,6 +149,8 @@ def spread_reward(completion_ids: list[list[int]], **kwargs: Any) -> list[float]
 def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callbacks: list[TrainerCallback]) -> Any:
     """A trainer of `steps` optimizer steps whose model is loaded here, from the folder `setting.model`."""
     model = AutoModelForCausalLM.from_pretrained(setting.model, dtype=torch.float32)
+    if setting.lora_r:
+        model = add_lora(model, r=setting.lora_r, target_modules=ADAPTED)
     tokenizer = AutoTokenizer.from_pretrained(setting.model)
     tokenizer.padding_side, padding = "left", tokenizer.pad_token_id
     tokenizer.add_special_tokens({"eos_token": "<|never|>"})  # its id lies behind the model's vocabulary
@@ -161,7 +186,9 @@ def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callback
             trainer, args = PPOTrainer, PPOArguments(**common, kl_weight=setting.kl_weight, num_ppo_epochs=1)
         else:
             trainer, args = VAPORTrainer, VAPORArguments(**common)
-        return trainer(model, spread_reward, args, prompts(setting), tokenizer, callbacks=callbacks)
+        server = ServerProcess([setting.vllm, *VLLM_PROGRAM], ["--max-model-len", "1024"]) if setting.vllm else None
+        engine = None if server is None else ServerEngine(server)
+        return trainer(model, spread_reward, args, prompts(setting), tokenizer, callbacks=callbacks, engine=engine)
     from datasets import Dataset
     from trl import GRPOConfig
     from trl import GRPOTrainer as TRLTrainer

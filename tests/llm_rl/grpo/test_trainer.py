@@ -226,7 +226,7 @@ def test_the_reward_rises(tmp_path: Path) -> None:
         ({"kl_in": "reward"}, "kl_in='reward' does nothing while kl_weight is 0"),
         ({"kl_estimator": "full"}, "kl_estimator='full' does nothing while kl_weight is 0"),
         ({"dynamic_sampling_attempts": -1}, "dynamic_sampling_attempts is -1"),
-        ({"use_vllm": True}, "use_vllm=True is not supported here; train with verl"),
+        ({"use_vllm": True}, "use_vllm=True is not supported here; pass engine=ServerEngine"),
         ({"adapter_reference": "base"}, "adapter_reference='base' does nothing while kl_weight is 0"),
         ({"dynamic_sampling_attempts": 1.5}, "dynamic_sampling_attempts is 1.5"),
         ({"num_iterations": 0}, "num_iterations is 0"),

@@ -49,6 +49,13 @@ def both(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     yield ours, trl
 
 
+def test_adapters_on_both_sides_and_a_server_only_with_them(folder: Path, tmp_path: Path) -> None:
+    trainer = make_trainer("ours", Setting(str(folder), lora_r=4, max_completion_length=8), tmp_path, 1, [])
+    assert {name.split(".")[-2] for name, each in trainer.model.named_parameters() if each.requires_grad} == {"default"}
+    with pytest.raises(ValueError, match="set lora_r"):
+        Setting(str(folder), vllm="python")
+
+
 @pytest.mark.parametrize("kl_weight", [0.0, 0.05])
 @pytest.mark.parametrize("loss_type", ["grpo", "bnpo", "dr_grpo", "dapo"])
 def test_the_loss_and_its_gradient_are_those_of_trl(both: tuple[Any, Any], loss_type: str, kl_weight: float) -> None:

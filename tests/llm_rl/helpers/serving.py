@@ -1,0 +1,74 @@
+"""Servers for `ServerEngine`, and policies with adapters that they can be told."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from llm_rl import add_lora
+from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.server.client import CompletionClient
+from llm_rl.rollout.server.errors import ServerError
+from tests.helpers.warm_process import start_script
+from tests.llm_rl.helpers.tiny_grpo import new_model
+
+SERVER = Path(__file__).with_name("completion_server.py")
+
+
+@contextmanager
+def serving(folder: Path, *options: str, processed: bool = True, port: int | None = None) -> Iterator[str]:
+    """The address of a small server of the model in a folder, ready; it ends with the block."""
+    port = free_port() if port is None else port
+    words = [folder, "--port", port, "--enable-lora", *options]
+    process = start_script(SERVER, [*words, *(["--logprobs-mode", "processed_logprobs"] if processed else [])])
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(url, process)
+        yield url
+    finally:
+        process.kill()
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def wait_for(url: str, process: Any) -> None:
+    """Wait until a server answers."""
+    while True:
+        try:
+            CompletionClient(url, 60).request("GET", "/health")
+            return
+        except ServerError:
+            assert process.returncode is None, process.communicate()
+
+
+def policy(base: Any = None, seed: int = 1) -> Any:
+    """The tiny model, or another, with adapters that are not 0."""
+    model = add_lora(new_model() if base is None else base, r=4, target_modules=["q_proj", "up_proj"])
+    move(model, seed, 0.2)
+    return model
+
+
+def move(model: Any, seed: int, size: float) -> None:
+    """Add noise to what is trained."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter += size * torch.randn(parameter.shape, generator=generator)
+
+
+def token_logprobs(model: Any, prompt: list[int], ids: list[int], temperature: float) -> list[float]:
+    """What a model gives the tokens after a prompt, in float32 without padding."""
+    causal = causal_model(model)
+    with torch.no_grad():
+        scores = causal(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1] / temperature
+    found: list[float] = scores.log_softmax(-1).gather(1, torch.tensor(ids).unsqueeze(1)).flatten().tolist()
+    return found
