@@ -137,7 +137,7 @@ def pool_of(kind: str, workers: int) -> Any:
     if kind == "processes":
         return multiprocessing.get_context("spawn").Pool(workers)
     try:
-        from ray.util.multiprocessing import Pool  # type: ignore[import-not-found]
+        from ray.util.multiprocessing import Pool
     except ImportError as error:
         raise ImportError("--pool ray needs Ray; install it with pip install ray, or choose processes") from error
     return Pool(workers)

@@ -15,13 +15,12 @@ from uuid import uuid4
 import numpy as np
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
-from llm_rl.integrations.verl.memory import worker_memory
+from llm_rl.integrations.verl.memory import replay_memory, shared_requests
 from llm_rl.integrations.verl.reward import is_truncated
 from llm_rl.integrations.verl.scoring import Critique, critic_outcome, pair_of, policy_outcome
 from llm_rl.raro import Pair, Prompts, RewardMatrix, RoleTemplate, extract_answer
 from llm_rl.raro.critic import Request
 from llm_rl.raro.prompts import CRITIC_SYSTEM, CRITIC_USER, REASONING_TAGS
-from llm_rl.raro.replay import ReplayMode
 from llm_rl.raro.special_tokens import CompletionDecoder, control_tokens
 
 
@@ -57,8 +56,6 @@ class RAROAgentLoop(AgentLoopBase):
         *args: Arguments of `AgentLoopBase`.
         judgements: How many critiques each answer of the policy gets.
         rejudge_attempts: How often at most an answer without a label is judged again.
-        replay_capacity: Pairs of earlier steps that each worker remembers.
-        replay_mode: "fifo" or "reservoir".
         seed: Seed of what is drawn.
         critic_system: The critic's system prompt.
         critic_user: The critic's user template.
@@ -66,7 +63,7 @@ class RAROAgentLoop(AgentLoopBase):
         **kwargs: Further arguments of `AgentLoopBase`.
 
     Raises:
-        ValueError: A template lacks a field, or see `ReplayBuffer`.
+        ValueError: A template lacks a field, or the job has no replay memory (`replay_memory`).
     """
 
     def __init__(
@@ -74,8 +71,6 @@ class RAROAgentLoop(AgentLoopBase):
         *args: Any,
         judgements: int = 1,
         rejudge_attempts: int = 2,
-        replay_capacity: int = 10_000,
-        replay_mode: ReplayMode = "fifo",
         seed: int = 0,
         critic_system: str = CRITIC_SYSTEM,
         critic_user: str = CRITIC_USER,
@@ -88,7 +83,7 @@ class RAROAgentLoop(AgentLoopBase):
         self.tags = tuple(reasoning_tags)
         self.decoder = CompletionDecoder(self.tokenizer, self.tags)
         self.control_tokens = control_tokens(self.tokenizer)
-        self.memory = worker_memory(replay_capacity, replay_mode, seed)
+        self.memory = replay_memory()
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
         """One completion, and what its reward needs.
@@ -116,7 +111,7 @@ class RAROAgentLoop(AgentLoopBase):
         pair, critiques = self._pair(info, written, step), []
         if pair is not None:
             if info["split"] == "train":
-                self.memory.store(pair)
+                await self.memory.store.remote(pair)
             critiques = await self._judged(pair, sampling_params)
         outcome = policy_outcome(written.text, written.truncated, info, critiques, RewardMatrix(), self.tags)
         attached = {"critiques": [asdict(critique) for critique in critiques]}
@@ -128,7 +123,7 @@ class RAROAgentLoop(AgentLoopBase):
         async def make() -> Request:
             return await self._request(info, step, sampling_params, row)
 
-        request = await self.memory.shared(str(row["uid"]), make)
+        request = await shared_requests().get(str(row["uid"]), make)
         pair = request.pair
         written = await self._write(self._asked(request), sampling_params)
         critique = Critique(written.text, request.expert_first, written.truncated)
@@ -149,7 +144,7 @@ class RAROAgentLoop(AgentLoopBase):
             return Request(pair_of(info, info["policy_answer"]), bool(info["expert_first"]))
         digest = hashlib.sha256(f"{self.seed} {row['uid']}".encode()).digest()
         expert_first = bool(digest[0] % 2)
-        if info["source"] == "history" and (earlier := self.memory.draw(step)) is not None:
+        if info["source"] == "history" and (earlier := await self.memory.draw.remote(step)) is not None:
             return Request(earlier, expert_first, replayed=True)
         for _ in range(1 + self.rejudge_attempts):
             pair = self._pair(info, await self._write(row["raw_prompt"], sampling_params), step)

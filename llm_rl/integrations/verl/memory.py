@@ -1,17 +1,23 @@
-"""What an agent-loop worker remembers between rows: pairs of earlier steps, and the prompt that a group shares."""
+"""What agent loops remember between rows: pairs of earlier steps, for the whole job, and the prompt of a group."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import cache
+from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
 from llm_rl.raro import Pair, ReplayBuffer
 from llm_rl.raro.critic import Request
 from llm_rl.raro.replay import ReplayMode
+from llm_rl.training.storage import load_record, save_record
+
+ACTOR = "raro_replay"
+"""The name of the actor that holds the memory; names are of one job."""
 
 
-class WorkerMemory:
-    """The replay memory of one worker process; verl saves it with no checkpoint.
+class StepMemory:
+    """A replay buffer from which a step draws what earlier steps put in; of a job on verl there is one, an actor.
 
     Args:
         capacity: Most pairs held, as in `ReplayBuffer`.
@@ -22,7 +28,6 @@ class WorkerMemory:
     def __init__(self, capacity: int, mode: ReplayMode, seed: int) -> None:
         self._buffer = ReplayBuffer(capacity, mode, seed)
         self._recent: list[Pair] = []
-        self._requests: WeakValueDictionary[str, asyncio.Task[Request]] = WeakValueDictionary()
 
     def store(self, pair: Pair) -> None:
         """Remember a pair; it can be drawn from the next step on."""
@@ -35,12 +40,42 @@ class WorkerMemory:
         drawn = self._buffer.sample(1)
         return drawn[0] if drawn else None
 
+    def pairs(self) -> list[Pair]:
+        """All that is held, in no order that means anything."""
+        return [*self._buffer.pairs, *self._recent]
+
+    def save(self, folder: str) -> None:
+        """Write everything to a folder that exists.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
+        save_record({"buffer": self._buffer.state_dict(), "recent": self._recent}, Path(folder) / ACTOR)
+
+    def restore(self, folder: str) -> None:
+        """Replace everything by what `save` wrote.
+
+        Raises:
+            FileNotFoundError: Nothing is there.
+            ValueError: It is of a buffer of another capacity or mode.
+        """
+        state = load_record(Path(folder) / ACTOR, [Pair])
+        self._buffer.load_state_dict(state["buffer"])
+        self._recent = list(state["recent"])
+
     def _settle(self, step: int) -> None:
         self._buffer.add([pair for pair in self._recent if pair.step < step])
         self._recent = [pair for pair in self._recent if pair.step >= step]
 
-    async def shared(self, uid: str, make: Callable[[], Awaitable[Request]]) -> Request:
-        """What the roll-outs of one prompt are all asked: made by the first of them, while any is under way."""
+
+class SharedRequests:
+    """What the roll-outs of one prompt are all asked; they run in one process."""
+
+    def __init__(self) -> None:
+        self._requests: WeakValueDictionary[str, asyncio.Task[Request]] = WeakValueDictionary()
+
+    async def get(self, uid: str, make: Callable[[], Awaitable[Request]]) -> Request:
+        """The request of a prompt: made by the first roll-out that asks, while any is under way."""
         task = self._requests.get(uid)
         if task is None:
             task = asyncio.ensure_future(make())
@@ -49,6 +84,24 @@ class WorkerMemory:
 
 
 @cache
-def worker_memory(capacity: int, mode: ReplayMode, seed: int) -> WorkerMemory:
-    """The memory of this process."""
-    return WorkerMemory(capacity, mode, seed)
+def shared_requests() -> SharedRequests:
+    """Those of this process."""
+    return SharedRequests()
+
+
+@cache
+def replay_memory() -> Any:
+    """The job's memory, a handle of Ray: `await handle.draw.remote(step)`.
+
+    Raises:
+        ValueError: There is none.
+    """
+    import ray
+
+    try:
+        return ray.get_actor(ACTOR)
+    except ValueError as error:
+        raise ValueError(
+            "the job has no replay memory; set trainer.checkpoint_callback_class="
+            "llm_rl.integrations.verl.checkpoint.ReplayCheckpoint, as configs/verl/raro.yaml does"
+        ) from error

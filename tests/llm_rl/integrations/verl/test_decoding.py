@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 from tokenizers import AddedToken
 
 from tests.llm_rl.helpers.tiny_raro import SPECIAL
@@ -9,6 +10,7 @@ from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
 from tests.llm_rl.helpers.verl_roll_outs import configuration, question_row, roll_out
 
 
+@pytest.mark.usefixtures("memory")
 def test_hidden_reasoning_stays_hidden_and_labels_are_read():
     tokenizer = copy.deepcopy(tag_tokenizer())
     tokenizer.chat_template = "{% for turn in messages %}{{ turn.role }}: {{ turn.content }}\n{% endfor %}"

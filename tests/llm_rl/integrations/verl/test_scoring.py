@@ -3,7 +3,7 @@ import asyncio
 import pytest
 import torch
 
-from llm_rl.integrations.verl.memory import WorkerMemory
+from llm_rl.integrations.verl.memory import SharedRequests, StepMemory
 from llm_rl.integrations.verl.scoring import (
     Critique,
     critic_outcome,
@@ -88,8 +88,8 @@ def pair(name, step):
     return Pair("q", "1+1?", "two", name, step)
 
 
-def test_a_worker_draws_pairs_of_earlier_steps_only():
-    memory = WorkerMemory(10, "fifo", seed=0)
+def test_a_step_draws_pairs_of_earlier_steps_only():
+    memory = StepMemory(10, "fifo", seed=0)
     assert memory.draw(0) is None
     memory.store(pair("a", 1))
     memory.store(pair("b", 1))
@@ -100,8 +100,28 @@ def test_a_worker_draws_pairs_of_earlier_steps_only():
     assert {memory.draw(3).policy_answer for _ in range(50)} == {"a", "b", "c"}
 
 
+@pytest.mark.parametrize("mode", ["fifo", "reservoir"])
+def test_a_saved_memory_goes_on_as_the_one_that_was_saved(tmp_path, mode):
+    memory, restored = (StepMemory(4, mode, seed=seed) for seed in (0, 1))
+    for step in range(3):
+        for name in "abc":
+            memory.store(pair(f"{name}{step}", step))
+        memory.draw(step)
+    memory.save(str(tmp_path))
+    restored.restore(str(tmp_path))
+    assert restored.pairs() == memory.pairs() and len(memory.pairs()) == 4 + 3
+    for step in range(3, 30):
+        for one in (memory, restored):
+            one.store(pair(str(step), step))
+        assert restored.draw(step) == memory.draw(step)
+    with pytest.raises(ValueError, match="resume with the former"):
+        StepMemory(5, mode, seed=0).restore(str(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        restored.restore(str(tmp_path / "none"))
+
+
 def test_roll_outs_of_a_prompt_share_what_they_are_asked():
-    memory, made = WorkerMemory(10, "fifo", seed=0), []
+    requests, made = SharedRequests(), []
 
     async def make():
         await asyncio.sleep(0)
@@ -109,7 +129,7 @@ def test_roll_outs_of_a_prompt_share_what_they_are_asked():
         return made[-1]
 
     async def ask():
-        return await asyncio.gather(*(memory.shared(uid, make) for uid in "aabab"))
+        return await asyncio.gather(*(requests.get(uid, make) for uid in "aabab"))
 
     found = asyncio.run(ask())
     assert len(made) == 2

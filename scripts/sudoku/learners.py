@@ -1,0 +1,244 @@
+"""Ways to learn 9×9 side by side, for as many puzzles each: which training is worth hours.
+
+Each learner differs from the recipe of `configs/sudoku9x9_cpu.yaml` in one thing. The budget is a number of sequences
+that go through six blocks, so that a body that is looped twice gets half as many puzzles and the outcome does not
+depend on what else a machine does. The rate rises for 300 updates and then falls to zero, unless weights are averaged
+instead. Judged are validation puzzles with 22 to 30 clues, drawn: solved by margin at one and four tokens a step, and
+the cross-entropy of blanks by the share that is masked. Prints a line a learner and adds it to `learners.jsonl`.
+
+    python -m scripts.sudoku.learners --learners plain flat high ordered --sequences 32000 [--start data/base9x9]
+    python -m scripts.sudoku.learners --learners scratch looped2 looped3 --sequences 80000
+"""
+
+import copy
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from dllm_rl import Decoding, LladaForMaskedLM, SftDataset, SudokuTask, evaluate, load
+from dllm_rl.sft import MIN_MASK_RATIO, collate, mask_tokens, weighted_masked_loss
+from llm_rl.training import parse
+from scripts.sudoku.endless import EndlessPuzzles
+from sudoku_env import Board, PreFilled, build_prompt, generate, pre_fill
+from sudoku_env.split import in_split
+
+BLOCKS = 6
+"""Blocks of the recipe's body; what a sequence costs is counted in passes through so many."""
+WARMUP, RATE, DECAY = 300, 2e-3, 0.999
+HARD = (22, 30)
+SHARES = (0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """How a learner differs from the recipe.
+
+    Attributes:
+        ratios: Mask ratios: each drawn alone; spread evenly over a batch; that, with a density that rises with them
+            (high), or from one half on (top).
+        ordered: Which cells are left open: those of the smallest margins at the puzzle itself, with noise, as the model
+            would leave them; otherwise any.
+        weight: What a masked cell weighs: 1/t as the bound has it, or all the same.
+        clues: Clues of the puzzles.
+        rows: Puzzles an update.
+        average: Hold the rate, and judge the moving average of the weights.
+        blocks: Blocks of a body from random weights; None: begin with the weights that are there.
+        loops: How often the blocks are gone through.
+        rate: The full rate.
+    """
+
+    ratios: Literal["each", "spread", "high", "top"] = "each"
+    ordered: bool = False
+    weight: Literal["bound", "same"] = "bound"
+    clues: tuple[int, int] = (22, 40)
+    rows: int = 16
+    average: bool = False
+    blocks: int | None = None
+    loops: int = 1
+    rate: float = RATE
+
+
+LEARNERS = {
+    "plain": Learner(),
+    "spread": Learner(ratios="spread"),
+    "flat": Learner(ratios="spread", weight="same"),
+    "high": Learner(ratios="high", weight="same"),
+    "hard": Learner(clues=HARD),
+    "top": Learner(ratios="top", weight="same", clues=HARD),
+    "ordered": Learner(ratios="top", ordered=True, weight="same", clues=HARD),
+    "large": Learner(rows=64),
+    "average": Learner(average=True),
+    "scratch": Learner(blocks=6),
+    "looped2": Learner(blocks=3, loops=2),
+    "looped3": Learner(blocks=2, loops=3),
+}
+
+
+@dataclass
+class Arguments:
+    """Arguments of `learners.py`."""
+
+    learners: list[str] = field(default_factory=lambda: ["plain"], metadata={"help": f"Some of {', '.join(LEARNERS)}."})
+    sequences: int = field(default=64_000, metadata={"help": "Sequences that go through six blocks, for each."})
+    start: str = field(default="data/base9x9", metadata={"help": "Model whose weights or sizes a learner begins with."})
+    seed: int = field(default=3, metadata={"help": "Random seed of puzzles, masks and initial weights."})
+    judged: int = field(default=400, metadata={"help": "Validation puzzles."})
+    output_dir: Path = field(default=Path("runs/learners"), metadata={"help": "Folder of the lines and models."})
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.learners) - set(LEARNERS):
+            raise ValueError(f"learners: {sorted(unknown)} are unknown; choose among {', '.join(LEARNERS)}")
+
+
+def mask_ratios(kind: str, rows: int) -> Tensor:
+    """t for each row of a batch, `(rows, 1)` in [0.001, 1)."""
+    drawn = (torch.rand(1, 1) + torch.arange(rows)[:, None] / rows) % 1
+    if kind == "high":
+        drawn = drawn.sqrt()  # density 2t
+    elif kind == "top":
+        drawn = (1 + drawn) / 2
+    return MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * drawn
+
+
+@torch.no_grad()
+def left_open(model: nn.Module, inputs: Tensor, maskable: Tensor, open_: Tensor, mask_id: int) -> Tensor:
+    """The cells that are left when the surest ones are filled, bool `(B, L)`.
+
+    Args:
+        model: The model.
+        inputs: int64 `(B, L)`, the answers.
+        maskable: bool `(B, L)`.
+        open_: int64 `(B,)`, how many are left.
+        mask_id: The mask token.
+    """
+    logits = model(input_ids=inputs.masked_fill(maskable, mask_id), logits_mask=maskable).logits
+    best = logits.log_softmax(-1).topk(2).values
+    margins = torch.full(inputs.shape, torch.inf)
+    margins[maskable] = best[:, 0] - best[:, 1] - torch.rand(len(best)).log().neg().log()  # a Gumbel draw
+    rank = margins.argsort(1).argsort(1)
+    return (rank < open_[:, None]) & maskable
+
+
+def loss_of(model: nn.Module, batch: dict[str, Any], learner: Learner, mask_id: int) -> Tensor:
+    """The loss of a batch of a learner."""
+    inputs, maskable = batch["input_ids"].long(), batch["maskable"]
+    if learner.ratios == "each":
+        corrupted, masked, ratio = mask_tokens(inputs, maskable, mask_id)
+    else:
+        ratio = mask_ratios(learner.ratios, len(inputs))
+        masked = (torch.rand(inputs.shape) < ratio) & maskable
+        if learner.ordered:
+            masked = left_open(model, inputs, maskable, masked.sum(1), mask_id)
+        corrupted = inputs.masked_fill(masked, mask_id)
+    logits = model(input_ids=corrupted, logits_mask=masked).logits
+    if learner.weight == "same":
+        return F.cross_entropy(logits, inputs[masked])
+    row = masked.nonzero()[:, 0]
+    lengths = maskable.sum(1) * float(len(inputs))
+    return weighted_masked_loss(logits, inputs[masked], ratio[row, 0], lengths[row])
+
+
+def model_of(learner: Learner, start: LladaForMaskedLM) -> LladaForMaskedLM:
+    """The model that a learner begins with."""
+    if learner.blocks is None:
+        return start
+    config = copy.deepcopy(start.config)
+    config.n_layers = learner.blocks
+    model = LladaForMaskedLM(config)
+    body = model.model.transformer
+    body.blocks = nn.ModuleList(list(body.blocks) * learner.loops)
+    return model
+
+
+def validation(count_: int, tokenizer: PreTrainedTokenizerBase) -> list[PreFilled]:
+    """Validation puzzles with few clues."""
+    pool = generate(12 * count_, size=9, clues=HARD, rule=None, seed=77)
+    return [filled(board, tokenizer) for board in pool.boards[in_split(pool.solutions, "validation")][:count_]]
+
+
+def filled(board: Board, tokenizer: PreTrainedTokenizerBase) -> PreFilled:
+    """A board in the model's layout."""
+    return pre_fill(build_prompt(board, "compact"), tokenizer, 92)
+
+
+def train(learner: Learner, model: LladaForMaskedLM, args: Arguments, fill: Any, task: SudokuTask) -> nn.Module:
+    """Train for the budget; the model to judge."""
+    through = learner.rows * learner.loops * (learner.blocks or BLOCKS) * (4 if learner.ordered else 3)
+    updates = args.sequences * BLOCKS * 3 // through  # a pass without gradient costs a third
+    puzzles = EndlessPuzzles(fill, task, size=9, clues=learner.clues, rule=None, seed=args.seed + 1)
+    optimizer = torch.optim.AdamW(model.parameters(), learner.rate, betas=(0.9, 0.98), weight_decay=0.01)
+    averaged = torch.optim.swa_utils.AveragedModel(
+        model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(DECAY)
+    )
+    losses = []
+    for update in range(updates):
+        factor = min(1.0, (update + 1) / WARMUP)
+        if not learner.average and update >= WARMUP:
+            factor = 1 - (update - WARMUP) / (updates - WARMUP)
+        for group in optimizer.param_groups:
+            group["lr"] = learner.rate * factor
+        batch = collate(puzzles.__getitems__(range(update * learner.rows, (update + 1) * learner.rows)))
+        loss = loss_of(model, batch, learner, model.config.mask_token_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if learner.average:
+            averaged.update_parameters(model)
+        losses.append(loss.item())
+        if (update + 1) % 500 == 0:
+            print(f"  {update + 1} of {updates}: {sum(losses[-500:]) / 500:.4f}", flush=True)
+    return averaged.module if learner.average else model
+
+
+@torch.no_grad()
+def cross_entropy(model: nn.Module, problems: list[PreFilled], task: SudokuTask, mask_id: int) -> dict[str, float]:
+    """Nats a masked cell, by the share of blanks that is masked."""
+    rows = SftDataset(task.batch(problems))
+    inputs, maskable = rows.input_ids.long(), rows.maskable
+    generator, found = torch.Generator().manual_seed(5), {}
+    for share in SHARES:
+        masked = (torch.rand(inputs.shape, generator=generator) < share) & maskable
+        logits = model(input_ids=inputs.masked_fill(masked, mask_id), logits_mask=masked).logits
+        found[f"nats at {share}"] = float(F.cross_entropy(logits, inputs[masked]))
+    return found
+
+
+def main() -> None:
+    """Train and judge, one after the other."""
+    (args,) = parse(Arguments, description=__doc__)
+    args.output_dir.mkdir(parents=True, exist_ok=True)
+    for name in args.learners:
+        learner = LEARNERS[name]
+        torch.manual_seed(args.seed)
+        start, tokenizer = load(args.start)
+        task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
+        model, begun = model_of(learner, start.float()), time.process_time()
+        judged = train(learner, model, args, partial(filled, tokenizer=tokenizer), task).eval()
+        spent = time.process_time() - begun
+        problems = validation(args.judged, tokenizer)
+        solved = {
+            f"solved at {k}": float(
+                evaluate(judged, problems, task, Decoding("margin", tokens_per_step=k)).solved.mean()
+            )
+            for k in (1, 4)
+        }
+        parameters = sum(p.numel() for p in model.parameters())
+        line = {"learner": name, "parameters": parameters, "cpu_seconds": round(spent), **solved}
+        line |= cross_entropy(judged, problems, task, model.config.mask_token_id) | {"seed": args.seed}
+        print(line, flush=True)
+        with (args.output_dir / "learners.jsonl").open("a") as lines:
+            lines.write(json.dumps({**line, "sequences": args.sequences, **asdict(learner)}) + "\n")
+        torch.save(judged.state_dict(), args.output_dir / f"{name}.pt")
+
+
+if __name__ == "__main__":
+    main()

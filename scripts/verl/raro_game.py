@@ -1,0 +1,71 @@
+"""Write a game of RARO for verl on a processor: a model of 20,000 parameters and rows of both roles; docs/raro.md.
+
+A question is a number, the expert's answer the next one. The model is a Llama that has learned both formats from the
+expert's answers for some steps, with labels drawn at random. The folder receives `model`, `train.parquet` and
+`validation.parquet`.
+
+    python -m scripts.verl.raro_game [--output_dir runs/verl_game]
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tokenizers import AddedToken
+from transformers import PreTrainedTokenizerFast
+
+from llm_rl import PolicyRows, Prompts, start_rows
+from llm_rl.integrations.verl.rows import both_roles, write_parquet
+from llm_rl.raro.start import LABELS
+from llm_rl.training import need_writable, parse
+from scripts.taught_llama import taught_llama
+from scripts.tiny_llama import word_tokenizer
+
+NUMBERS = 32
+TEMPLATE = "{% for turn in messages %}{{ turn.role }} {{ turn.content }}\n{% endfor %}"
+
+
+@dataclass
+class VerlGameArguments:
+    """Arguments of `scripts/verl/raro_game.py`."""
+
+    output_dir: str = field(default="runs/verl_game", metadata={"help": "Folder."})
+    start_steps: int = field(default=150, metadata={"help": "Supervised steps of the model."})
+    copies: int = field(default=4, metadata={"help": "How often each question stands in the training rows."})
+    seed: int = field(default=0, metadata={"help": "Random seed of model, rows and their order."})
+
+
+def words() -> PreTrainedTokenizerFast:
+    """A token for each number and label; all other words of a prompt are one token."""
+    tokenizer = word_tokenizer(["<end>", "<pad>", *map(str, range(NUMBERS + 1))], pad="<pad>", end="<end>")
+    tokenizer.add_tokens([AddedToken(label) for label in LABELS])
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def main() -> None:
+    """Write everything."""
+    (args,) = parse(VerlGameArguments, description=__doc__)
+    need_writable("output_dir", args.output_dir)
+    folder, prompts, tokenizer = Path(args.output_dir), Prompts(), words()
+    rows = [{"question": str(number), "answer": str(number + 1)} for number in range(NUMBERS)]
+    with TemporaryDirectory() as scratch:
+        model = taught_llama(
+            start_rows(rows, prompts, seed=args.seed),
+            tokenizer,
+            args.seed,
+            Path(scratch),
+            batch_size=16,
+            learning_rate=3e-3,
+            steps=args.start_steps,
+            max_position_embeddings=512,
+        )
+    model.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    write_parquet(folder / "train.parquet", both_roles(PolicyRows(rows * args.copies, prompts), "train", args.seed))
+    write_parquet(folder / "validation.parquet", both_roles(PolicyRows(rows[:8], prompts), "validation", args.seed))
+    print(f"{folder} ({model.num_parameters():,} parameters, {len(rows) * args.copies * 2} training rows)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Write Sudoku for verl on a processor: a small model, boards to answer and boards to play; docs/raro.md.
+
+The boards are 4×4. The model is a Llama that has learned to write a full grid, and a move of a game, for some steps; it
+knows the forms and few answers. The folder receives `model`, `train.parquet` and `validation.parquet`, and the same of
+games as `train_games.parquet` and `validation_games.parquet`.
+
+    python -m scripts.verl.sudoku [--output_dir runs/verl_sudoku]
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from llm_rl.integrations.verl.rows import write_parquet
+from llm_rl.training import need_writable, parse
+from scripts.taught_llama import taught_llama
+from scripts.tiny_llama import word_tokenizer
+from scripts.verl.raro_game import TEMPLATE
+from sudoku_env import format_board, solve
+from sudoku_env.board import as_board
+from sudoku_env.integrations.verl import verl_rows
+
+SIZE = 4
+
+
+@dataclass
+class VerlSudokuArguments:
+    """Arguments of `scripts/verl/sudoku.py`."""
+
+    output_dir: str = field(default="runs/verl_sudoku", metadata={"help": "Folder."})
+    boards: int = field(default=256, metadata={"help": "Training boards."})
+    clues: int = field(default=12, metadata={"help": "Givens of a board."})
+    max_turns: int = field(default=4, metadata={"help": "Turns of a game."})
+    start_steps: int = field(default=800, metadata={"help": "Supervised steps of the model."})
+    seed: int = field(default=0, metadata={"help": "Random seed of model and boards."})
+
+
+def words() -> PreTrainedTokenizerFast:
+    """A token for each digit and for what a move needs; all other words of a prompt are one token."""
+    tokenizer = word_tokenizer(
+        ["<end>", "<pad>", *map(str, range(1, SIZE + 1)), ".", "place"], pad="<pad>", end="<end>"
+    )
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def expert(row: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    """What the model learns of a row: the grid, or a right move."""
+    board = as_board(row["extra_info"]["puzzle"])
+    solution = solve(board)
+    assert solution is not None, "rows hold puzzles with one solution"
+    if row["agent_name"] == "single_turn_agent":
+        return {"prompt": row["prompt"], "chosen": format_board(solution)}
+    cell = int(rng.choice(np.flatnonzero(board == 0)))
+    return {"prompt": row["prompt"], "chosen": f"place {cell // SIZE + 1} {cell % SIZE + 1} {solution[cell]}"}
+
+
+def main() -> None:
+    """Write everything."""
+    (args,) = parse(VerlSudokuArguments, description=__doc__)
+    need_writable("output_dir", args.output_dir)
+    folder, tokenizer, rng = Path(args.output_dir), words(), np.random.default_rng(args.seed)
+    taught: list[dict[str, Any]] = []
+    for ending, settings in (("", {"template": "short"}), ("_games", {"game": True, "max_turns": args.max_turns})):
+        for split, count, seed in (("train", args.boards, args.seed), ("validation", 16, args.seed + 1)):
+            rows = verl_rows(count, size=SIZE, clues=args.clues, seed=seed, split=split, **settings)
+            write_parquet(folder / f"{split}{ending}.parquet", rows)
+        taught += [
+            expert(row, rng) for row in verl_rows(512, size=SIZE, clues=args.clues, seed=args.seed + 2, **settings)
+        ]
+    with TemporaryDirectory() as scratch:
+        model = taught_llama(
+            taught,
+            tokenizer,
+            args.seed,
+            Path(scratch),
+            batch_size=16,
+            learning_rate=3e-3,
+            steps=args.start_steps,
+            max_position_embeddings=1024,
+        )
+    model.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    print(f"{folder} ({model.num_parameters():,} parameters)")
+
+
+if __name__ == "__main__":
+    main()

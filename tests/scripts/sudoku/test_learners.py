@@ -1,0 +1,90 @@
+"""`scripts/sudoku/learners.py`: which cells are masked, what a loss weighs, and a handful of updates."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from dllm_rl import LladaForMaskedLM, SudokuTask, load
+from dllm_rl.sft import SftDataset, collate, masked_diffusion_loss
+from scripts.sudoku.learners import LEARNERS, Learner, left_open, loss_of, mask_ratios, model_of, validation
+from tests.helpers.warm_process import run_script
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "scripts" / "sudoku" / "learners.py"
+
+
+@pytest.fixture(scope="module")
+def start() -> LladaForMaskedLM:
+    return load(ROOT / "data" / "base9x9")[0].float()
+
+
+@pytest.fixture(scope="module")
+def batch() -> dict[str, torch.Tensor]:
+    _, tokenizer = load(ROOT / "data" / "base9x9")
+    rows = SftDataset(SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id).batch(validation(6, tokenizer)))
+    return collate([rows[number] for number in range(len(rows))])
+
+
+def test_spread_ratios_are_one_in_each_part_of_the_unit_interval() -> None:
+    for _ in range(20):
+        ratios = mask_ratios("spread", 16).flatten().sort().values
+        parts = ((ratios - 1e-3) / (1 - 1e-3) * 16).sub(1e-6).long()
+        assert len(set(parts.tolist())) >= 15  # a ratio may fall on a border
+        assert (ratios.diff() - (1 - 1e-3) / 16).abs().max() < 1e-5
+
+
+def test_high_ratios_have_the_density_that_rises_with_them() -> None:
+    ratios = torch.cat([mask_ratios("high", 64) for _ in range(50)])
+    for share in (0.25, 0.5, 0.75):
+        assert abs(float((ratios < share).double().mean()) - share**2) < 0.02
+
+
+def test_the_recipe_has_the_library_s_loss(start: LladaForMaskedLM, batch: dict[str, torch.Tensor]) -> None:
+    mask_id = start.config.mask_token_id
+    torch.manual_seed(1)
+    ours = loss_of(start, batch, LEARNERS["plain"], mask_id)
+    torch.manual_seed(1)
+    theirs = masked_diffusion_loss(start, batch["input_ids"].long(), batch["maskable"], mask_id)
+    assert torch.equal(ours, theirs)
+
+
+def test_what_is_left_open_is_what_the_model_is_least_sure_of(
+    start: LladaForMaskedLM, batch: dict[str, torch.Tensor]
+) -> None:
+    inputs, maskable = batch["input_ids"].long(), batch["maskable"]
+    mask_id = start.config.mask_token_id
+    with torch.no_grad():
+        best = start(input_ids=inputs.masked_fill(maskable, mask_id), logits_mask=maskable).logits.softmax(-1).amax(-1)
+    sure = torch.zeros(inputs.shape).masked_scatter(maskable, best)
+    for open_ in (0, 1, 20):
+        left = left_open(start, inputs, maskable, torch.full((len(inputs),), open_), mask_id)
+        assert (left.sum(1) == open_).all() and not (left & ~maskable).any()
+        if open_ == 20:
+            assert sure[left].mean() < sure[maskable & ~left].mean()
+
+
+def test_looped_blocks_share_their_weights(start: LladaForMaskedLM) -> None:
+    looped = model_of(LEARNERS["looped2"], start)
+    blocks = looped.model.transformer.blocks
+    assert len(blocks) == 6 and blocks[0] is blocks[3]
+    once = model_of(Learner(blocks=3), start)
+    assert looped.num_parameters() == once.num_parameters()
+    assert model_of(LEARNERS["plain"], start) is start
+
+
+@pytest.mark.slow
+def test_a_learner_is_trained_and_judged(tmp_path: Path) -> None:
+    words = ["--learners", "ordered", "average", "--sequences", "320", "--judged", "4", "--output_dir", tmp_path]
+    done = run_script(SCRIPT, words, timeout=300, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [json.loads(line) for line in (tmp_path / "learners.jsonl").read_text().splitlines()]
+    assert [line["learner"] for line in lines] == ["ordered", "average"]
+    assert all(0 <= line["solved at 1"] <= 1 and line["nats at 1.0"] > 0 for line in lines)
+    assert (tmp_path / "ordered.pt").exists() and (tmp_path / "average.pt").exists()
+
+
+def test_an_unknown_learner_is_named(tmp_path: Path) -> None:
+    done = run_script(SCRIPT, ["--learners", "none", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
+    assert done.returncode == 2 and "['none'] are unknown; choose among plain" in done.stderr
