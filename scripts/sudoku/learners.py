@@ -1,10 +1,11 @@
 """Ways to learn 9×9 side by side, for as many puzzles each: which training is worth hours.
 
-Each learner differs from the recipe of `configs/sudoku9x9_cpu.yaml` in one thing. The budget is a number of sequences
-that go through six blocks, so that a body that is looped twice gets half as many puzzles and the outcome does not
-depend on what else a machine does. The rate rises for 300 updates and then falls to zero, unless weights are averaged
-instead. Judged are validation puzzles with 22 to 30 clues, drawn: solved by margin at one and four tokens a step, and
-the cross-entropy of blanks by the share that is masked. Prints a line a learner and adds it to `learners.jsonl`.
+Each learner differs from the recipe of `configs/sudoku9x9_cpu.yaml` as `LEARNERS` says. The budget is a number of
+sequences that go through six blocks, so that a body that is looped twice gets half as many puzzles and the outcome does
+not depend on what else a machine does. The rate rises for 300 updates and then falls to zero, unless weights are
+averaged instead. Judged are validation puzzles with 22 to 30 clues, drawn: solved by margin at one and four tokens a
+step, and the cross-entropy of blanks by the share that is masked. Prints a line a learner and adds it to
+`learners.jsonl`.
 
     python -m scripts.sudoku.learners --learners plain flat high ordered --sequences 32000 [--start data/base9x9]
     python -m scripts.sudoku.learners --learners scratch looped2 looped3 --sequences 80000
@@ -16,17 +17,18 @@ import time
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from dllm_rl import Decoding, LladaForMaskedLM, SftDataset, SudokuTask, evaluate, load
-from dllm_rl.sft import MIN_MASK_RATIO, collate, mask_tokens, weighted_masked_loss
+from dllm_rl.sft import collate
 from llm_rl.training import parse
 from scripts.sudoku.endless import EndlessPuzzles
+from scripts.sudoku.masks import MASKS, MaskKind, masked_loss
 from sudoku_env import Board, PreFilled, build_prompt, generate, pre_fill
 from sudoku_env.split import in_split
 
@@ -42,38 +44,35 @@ class Learner:
     """How a learner differs from the recipe.
 
     Attributes:
-        ratios: Mask ratios: each drawn alone; spread evenly over a batch; that, with a density that rises with them
-            (high), or from one half on (top).
-        ordered: Which cells are left open: those of the smallest margins at the puzzle itself, with noise, as the model
-            would leave them; otherwise any.
-        weight: What a masked cell weighs: 1/t as the bound has it, or all the same.
+        masks: How cells are masked, of `MASKS`.
         clues: Clues of the puzzles.
         rows: Puzzles an update.
         average: Hold the rate, and judge the moving average of the weights.
         blocks: Blocks of a body from random weights; None: begin with the weights that are there.
         loops: How often the blocks are gone through.
-        rate: The full rate.
     """
 
-    ratios: Literal["each", "spread", "high", "top"] = "each"
-    ordered: bool = False
-    weight: Literal["bound", "same"] = "bound"
+    masks: MaskKind = "random"
     clues: tuple[int, int] = (22, 40)
     rows: int = 16
     average: bool = False
     blocks: int | None = None
     loops: int = 1
-    rate: float = RATE
+
+    def updates(self, sequences: int) -> int:
+        """Updates for so many sequences; a pass without a gradient costs a third of one with it."""
+        thirds = 4 if MASKS[self.masks].ordered else 3
+        return sequences * BLOCKS * 3 // (self.rows * self.loops * (self.blocks or BLOCKS) * thirds)
 
 
 LEARNERS = {
     "plain": Learner(),
-    "spread": Learner(ratios="spread"),
-    "flat": Learner(ratios="spread", weight="same"),
-    "high": Learner(ratios="high", weight="same"),
+    "spread": Learner("spread"),
+    "flat": Learner("flat"),
+    "high": Learner("high"),
     "hard": Learner(clues=HARD),
-    "top": Learner(ratios="top", weight="same", clues=HARD),
-    "ordered": Learner(ratios="top", ordered=True, weight="same", clues=HARD),
+    "top": Learner("top", HARD),
+    "ordered": Learner("ordered", HARD),
     "large": Learner(rows=64),
     "average": Learner(average=True),
     "scratch": Learner(blocks=6),
@@ -96,54 +95,6 @@ class Arguments:
     def __post_init__(self) -> None:
         if unknown := set(self.learners) - set(LEARNERS):
             raise ValueError(f"learners: {sorted(unknown)} are unknown; choose among {', '.join(LEARNERS)}")
-
-
-def mask_ratios(kind: str, rows: int) -> Tensor:
-    """t for each row of a batch, `(rows, 1)` in [0.001, 1)."""
-    drawn = (torch.rand(1, 1) + torch.arange(rows)[:, None] / rows) % 1
-    if kind == "high":
-        drawn = drawn.sqrt()  # density 2t
-    elif kind == "top":
-        drawn = (1 + drawn) / 2
-    return MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * drawn
-
-
-@torch.no_grad()
-def left_open(model: nn.Module, inputs: Tensor, maskable: Tensor, open_: Tensor, mask_id: int) -> Tensor:
-    """The cells that are left when the surest ones are filled, bool `(B, L)`.
-
-    Args:
-        model: The model.
-        inputs: int64 `(B, L)`, the answers.
-        maskable: bool `(B, L)`.
-        open_: int64 `(B,)`, how many are left.
-        mask_id: The mask token.
-    """
-    logits = model(input_ids=inputs.masked_fill(maskable, mask_id), logits_mask=maskable).logits
-    best = logits.log_softmax(-1).topk(2).values
-    margins = torch.full(inputs.shape, torch.inf)
-    margins[maskable] = best[:, 0] - best[:, 1] - torch.rand(len(best)).log().neg().log()  # a Gumbel draw
-    rank = margins.argsort(1).argsort(1)
-    return (rank < open_[:, None]) & maskable
-
-
-def loss_of(model: nn.Module, batch: dict[str, Any], learner: Learner, mask_id: int) -> Tensor:
-    """The loss of a batch of a learner."""
-    inputs, maskable = batch["input_ids"].long(), batch["maskable"]
-    if learner.ratios == "each":
-        corrupted, masked, ratio = mask_tokens(inputs, maskable, mask_id)
-    else:
-        ratio = mask_ratios(learner.ratios, len(inputs))
-        masked = (torch.rand(inputs.shape) < ratio) & maskable
-        if learner.ordered:
-            masked = left_open(model, inputs, maskable, masked.sum(1), mask_id)
-        corrupted = inputs.masked_fill(masked, mask_id)
-    logits = model(input_ids=corrupted, logits_mask=masked).logits
-    if learner.weight == "same":
-        return F.cross_entropy(logits, inputs[masked])
-    row = masked.nonzero()[:, 0]
-    lengths = maskable.sum(1) * float(len(inputs))
-    return weighted_masked_loss(logits, inputs[masked], ratio[row, 0], lengths[row])
 
 
 def model_of(learner: Learner, start: LladaForMaskedLM) -> LladaForMaskedLM:
@@ -171,10 +122,9 @@ def filled(board: Board, tokenizer: PreTrainedTokenizerBase) -> PreFilled:
 
 def train(learner: Learner, model: LladaForMaskedLM, args: Arguments, fill: Any, task: SudokuTask) -> nn.Module:
     """Train for the budget; the model to judge."""
-    through = learner.rows * learner.loops * (learner.blocks or BLOCKS) * (4 if learner.ordered else 3)
-    updates = args.sequences * BLOCKS * 3 // through  # a pass without gradient costs a third
+    updates = learner.updates(args.sequences)
     puzzles = EndlessPuzzles(fill, task, size=9, clues=learner.clues, rule=None, seed=args.seed + 1)
-    optimizer = torch.optim.AdamW(model.parameters(), learner.rate, betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), RATE, betas=(0.9, 0.98), weight_decay=0.01)
     averaged = torch.optim.swa_utils.AveragedModel(
         model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(DECAY)
     )
@@ -184,9 +134,9 @@ def train(learner: Learner, model: LladaForMaskedLM, args: Arguments, fill: Any,
         if not learner.average and update >= WARMUP:
             factor = 1 - (update - WARMUP) / (updates - WARMUP)
         for group in optimizer.param_groups:
-            group["lr"] = learner.rate * factor
+            group["lr"] = RATE * factor
         batch = collate(puzzles.__getitems__(range(update * learner.rows, (update + 1) * learner.rows)))
-        loss = loss_of(model, batch, learner, model.config.mask_token_id)
+        loss = masked_loss(model, batch, MASKS[learner.masks], model.config.mask_token_id)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

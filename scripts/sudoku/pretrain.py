@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import (
     AutoModelForMaskedLM,
@@ -39,6 +40,7 @@ from dllm_rl import (
     get_strategy,
 )
 from llm_rl import MetricsWriter
+from llm_rl.core._checks import check_choice
 from llm_rl.training import (
     USER_ERRORS,
     CheckpointError,
@@ -52,6 +54,7 @@ from llm_rl.training import (
 )
 from scripts.sudoku.endless import EndlessPuzzles
 from scripts.sudoku.hold_anneal import HoldThenAnneal
+from scripts.sudoku.masks import MASKS, MaskKind, masked_loss
 from scripts.sudoku.model_card import write_card
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_dllm.models import record_sizes
@@ -112,6 +115,7 @@ class PretrainArguments:
     warmup_steps: int = field(default=100, metadata={"help": "Updates while the rate rises."})
     learning_rate: float = field(default=2e-3, metadata={"help": "The full rate."})
     batch_size: int = field(default=128, metadata={"help": "Puzzles an update."})
+    masks: MaskKind = field(default="random", metadata={"help": "Which cells are masked (scripts.sudoku.masks)."})
     eval_steps: int = field(default=500, metadata={"help": "Updates between two points of the curve."})
     curve_strategies: list[str] = field(
         default_factory=lambda: ["margin", "probability", "definite_first"],
@@ -185,11 +189,17 @@ class CurveCallback(TrainerCallback, ExportableState):
 
 
 class BaseTrainer(SftTrainer):
-    """Masked-diffusion SFT with the rate of a `HoldThenAnneal`, on puzzles that may have no end."""
+    """Masked-diffusion SFT with the rate of a `HoldThenAnneal`, on puzzles that may have no end, masked in some way."""
 
-    def __init__(self, plan: HoldThenAnneal, **kwargs: Any) -> None:
+    def __init__(self, plan: HoldThenAnneal, masks: MaskKind, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.plan = plan
+        self.plan, self.masks = plan, masks
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *further: Any, **kwargs: Any) -> Tensor:
+        """The loss of a batch; see `SftTrainer.compute_loss`."""
+        if self.masks == "random":
+            return super().compute_loss(model, inputs, *further, **kwargs)
+        return masked_loss(model, inputs, MASKS[self.masks], self.accelerator.unwrap_model(model).config.mask_token_id)
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
@@ -200,6 +210,8 @@ class BaseTrainer(SftTrainer):
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint keeps to tell runs apart; puzzles without an end by the arguments that make them."""
+        if self.masks != "random":
+            self._settings["masks"] = self.masks
         if isinstance(self.train_dataset, EndlessPuzzles):
             self._settings.setdefault("train_dataset", self.train_dataset.identity)
         return super().identity()
@@ -213,6 +225,7 @@ with user_errors(ValueError):
     tokenizer = build_small_tokenizer(args.size, args.chunk, args.answer_layout)
     for name in args.curve_strategies:
         get_strategy(name)
+    check_choice("masks", args.masks, MaskKind)
 config = LladaConfig(
     d_model=args.d_model,
     n_layers=args.n_layers,
@@ -279,6 +292,7 @@ print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {known}")
 callbacks = [CurveCallback(sets, args, plan), MetricsWriter(output / "training_log.jsonl")]
 trainer = BaseTrainer(
     plan,
+    args.masks,
     model=model,
     args=SftArguments(
         output_dir=str(output / "checkpoints"),

@@ -29,11 +29,12 @@ TINY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_run_without_an_end_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    run_here(monkeypatch, "sudoku/pretrain.py", **TINY, output_dir=whole)
-    run_until_checkpoint(monkeypatch, "checkpoint-2", "sudoku/pretrain.py", **TINY, output_dir=stopped)
-    resumed = {**TINY, "output_dir": stopped, "resume_from_checkpoint": "last"}
+@pytest.mark.parametrize("masks", ["random", "ordered"])
+def test_a_run_without_an_end_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, masks: str) -> None:
+    whole, stopped, tiny = tmp_path / "whole", tmp_path / "stopped", {**TINY, "masks": masks}
+    run_here(monkeypatch, "sudoku/pretrain.py", **tiny, output_dir=whole)
+    run_until_checkpoint(monkeypatch, "checkpoint-2", "sudoku/pretrain.py", **tiny, output_dir=stopped)
+    resumed = {**tiny, "output_dir": stopped, "resume_from_checkpoint": "last"}
     run_until_checkpoint(monkeypatch, "checkpoint-3", "sudoku/pretrain.py", **resumed)
     run_here(monkeypatch, "sudoku/pretrain.py", **resumed)
     (one,), (other,) = (list((folder / "checkpoints").glob("checkpoint-*")) for folder in (whole, stopped))

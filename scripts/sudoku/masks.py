@@ -1,0 +1,99 @@
+"""Which cells of a puzzle are masked in training, and what each weighs.
+
+The recipe masks cells at random, as LLaDA's algorithm 2 does. Who decodes by margin never sees such states: what is
+left open then are the cells that are hardest to tell. These can be masked instead.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dllm_rl.sft import MIN_MASK_RATIO, mask_tokens, weighted_masked_loss
+
+MaskKind = Literal["random", "spread", "flat", "high", "top", "ordered"]
+
+
+@dataclass(frozen=True)
+class Masks:
+    """How cells are masked.
+
+    Attributes:
+        ratios: The share t of the blanks that is masked: drawn for each puzzle alone; spread evenly over a batch; that,
+            with a density that rises with t (high), or from one half on (top).
+        ordered: Which blanks these are: those of the smallest margins at the puzzle itself, with noise, as the model
+            would leave them open; otherwise any.
+        weight: What a masked cell weighs: 1/t as the bound on the likelihood has it, or all the same.
+    """
+
+    ratios: Literal["each", "spread", "high", "top"] = "each"
+    ordered: bool = False
+    weight: Literal["bound", "same"] = "bound"
+
+
+MASKS: Mapping[MaskKind, Masks] = {
+    "random": Masks(),
+    "spread": Masks("spread"),
+    "flat": Masks("spread", weight="same"),
+    "high": Masks("high", weight="same"),
+    "top": Masks("top", weight="same"),
+    "ordered": Masks("top", ordered=True, weight="same"),
+}
+
+
+def mask_ratios(kind: str, rows: int) -> Tensor:
+    """t for each puzzle of a batch, `(rows, 1)` in [0.001, 1); a kind of `Masks.ratios` but "each"."""
+    drawn = (torch.rand(1, 1) + torch.arange(rows)[:, None] / rows) % 1
+    if kind == "high":
+        drawn = drawn.sqrt()  # density 2t
+    elif kind == "top":
+        drawn = (1 + drawn) / 2
+    return MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * drawn
+
+
+@torch.no_grad()
+def left_open(model: nn.Module, inputs: Tensor, maskable: Tensor, open_: Tensor, mask_id: int) -> Tensor:
+    """The cells that are left when the surest ones are filled, bool `(B, L)`.
+
+    Args:
+        model: The model.
+        inputs: int64 `(B, L)`, the answers.
+        maskable: bool `(B, L)`.
+        open_: int64 `(B,)`, how many are left.
+        mask_id: The mask token.
+    """
+    logits = model(input_ids=inputs.masked_fill(maskable, mask_id), logits_mask=maskable).logits
+    best = logits.log_softmax(-1).topk(2).values
+    margins = torch.full(inputs.shape, torch.inf)
+    margins[maskable] = best[:, 0] - best[:, 1] - torch.rand(len(best)).log().neg().log()  # a Gumbel draw
+    rank = margins.argsort(1).argsort(1)
+    return (rank < open_[:, None]) & maskable
+
+
+def masked_loss(model: nn.Module, batch: Mapping[str, Any], masks: Masks, mask_id: int) -> Tensor:
+    """The loss of a batch of puzzles.
+
+    Args:
+        model: The model.
+        batch: `input_ids` and `maskable`, as `dllm_rl.sft.collate` makes them; nothing is padded.
+        masks: How cells are masked.
+        mask_id: The mask token.
+    """
+    inputs, maskable = batch["input_ids"].long(), batch["maskable"]
+    if masks.ratios == "each":
+        corrupted, masked, ratio = mask_tokens(inputs, maskable, mask_id)
+    else:
+        ratio = mask_ratios(masks.ratios, len(inputs))
+        masked = (torch.rand(inputs.shape) < ratio) & maskable
+        if masks.ordered:
+            masked = left_open(model, inputs, maskable, masked.sum(1), mask_id)
+        corrupted = inputs.masked_fill(masked, mask_id)
+    logits = model(input_ids=corrupted, logits_mask=masked).logits
+    if masks.weight == "same":
+        return F.cross_entropy(logits, inputs[masked])
+    row = masked.nonzero()[:, 0]
+    lengths = maskable.sum(1) * float(len(inputs))
+    return weighted_masked_loss(logits, inputs[masked], ratio[row, 0], lengths[row])
