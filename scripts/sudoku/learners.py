@@ -36,6 +36,8 @@ BLOCKS = 6
 """Blocks of the recipe's body; what a sequence costs is counted in passes through so many."""
 WARMUP, RATE, DECAY = 300, 2e-3, 0.999
 HARD = (22, 30)
+LENGTH = 91
+"""Tokens of a response in the layout `bare`."""
 SHARES = (0.25, 0.5, 0.75, 1.0)
 
 
@@ -117,7 +119,7 @@ def validation(count_: int, tokenizer: PreTrainedTokenizerBase) -> list[PreFille
 
 def filled(board: Board, tokenizer: PreTrainedTokenizerBase) -> PreFilled:
     """A board in the model's layout."""
-    return pre_fill(build_prompt(board, "compact"), tokenizer, 92)
+    return pre_fill(build_prompt(board, "compact"), tokenizer, LENGTH)
 
 
 def train(learner: Learner, model: LladaForMaskedLM, args: Arguments, fill: Any, task: SudokuTask) -> nn.Module:
