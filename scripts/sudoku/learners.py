@@ -7,7 +7,7 @@ averaged instead. Judged are validation puzzles with 22 to 30 clues, drawn: solv
 step, and the cross-entropy of blanks by the share that is masked. Prints a line a learner and adds it to
 `learners.jsonl`.
 
-    python -m scripts.sudoku.learners --learners plain flat high ordered --sequences 32000 [--start data/base9x9]
+    python -m scripts.sudoku.learners --learners plain even high ordered --sequences 32000 [--start data/base9x9]
     python -m scripts.sudoku.learners --learners scratch looped2 looped3 --sequences 80000
 """
 
@@ -15,29 +15,26 @@ import copy
 import json
 import time
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers import PreTrainedTokenizerBase
 
 from dllm_rl import Decoding, LladaForMaskedLM, SftDataset, SudokuTask, evaluate, load
 from dllm_rl.sft import collate
 from llm_rl.training import parse
 from scripts.sudoku.endless import EndlessPuzzles
-from scripts.sudoku.masks import MASKS, MaskKind, masked_loss
-from sudoku_env import Board, PreFilled, build_prompt, generate, pre_fill
-from sudoku_env.split import in_split
+from scripts.sudoku.masks import MaskKind, masked_loss
+from scripts.sudoku.of_split import first_of_split
+from scripts.sudoku.solving import filled
+from sudoku_env import Board, PreFilled, generate
 
 BLOCKS = 6
 """Blocks of the recipe's body; what a sequence costs is counted in passes through so many."""
 WARMUP, RATE, DECAY = 300, 2e-3, 0.999
 HARD = (22, 30)
-LENGTH = 91
-"""Tokens of a response in the layout `bare`."""
 SHARES = (0.25, 0.5, 0.75, 1.0)
 
 
@@ -46,7 +43,7 @@ class Learner:
     """How a learner differs from the recipe.
 
     Attributes:
-        masks: How cells are masked, of `MASKS`.
+        masks: How cells are masked, see `scripts.sudoku.masks`.
         clues: Clues of the puzzles.
         rows: Puzzles an update.
         average: Hold the rate, and judge the moving average of the weights.
@@ -63,14 +60,13 @@ class Learner:
 
     def updates(self, sequences: int) -> int:
         """Updates for so many sequences; a pass without a gradient costs a third of one with it."""
-        thirds = 4 if MASKS[self.masks].ordered else 3
+        thirds = 4 if self.masks == "ordered" else 3
         return sequences * BLOCKS * 3 // (self.rows * self.loops * (self.blocks or BLOCKS) * thirds)
 
 
 LEARNERS = {
     "plain": Learner(),
-    "spread": Learner("spread"),
-    "flat": Learner("flat"),
+    "even": Learner("even"),
     "high": Learner("high"),
     "hard": Learner(clues=HARD),
     "top": Learner("top", HARD),
@@ -111,15 +107,10 @@ def model_of(learner: Learner, start: LladaForMaskedLM) -> LladaForMaskedLM:
     return model
 
 
-def validation(count_: int, tokenizer: PreTrainedTokenizerBase) -> list[PreFilled]:
-    """Validation puzzles with few clues."""
-    pool = generate(12 * count_, size=9, clues=HARD, rule=None, seed=77)
-    return [filled(board, tokenizer) for board in pool.boards[in_split(pool.solutions, "validation")][:count_]]
-
-
-def filled(board: Board, tokenizer: PreTrainedTokenizerBase) -> PreFilled:
-    """A board in the model's layout."""
-    return pre_fill(build_prompt(board, "compact"), tokenizer, LENGTH)
+def validation(count: int) -> Board:
+    """Validation puzzles with few clues, uint8 `(≤ count, 81)`."""
+    pool = generate(12 * count, size=9, clues=HARD, rule=None, seed=77)
+    return first_of_split([(pool.boards, pool.solutions)], "validation", count)
 
 
 def train(learner: Learner, model: LladaForMaskedLM, args: Arguments, fill: Any, task: SudokuTask) -> nn.Module:
@@ -127,9 +118,8 @@ def train(learner: Learner, model: LladaForMaskedLM, args: Arguments, fill: Any,
     updates = learner.updates(args.sequences)
     puzzles = EndlessPuzzles(fill, task, size=9, clues=learner.clues, rule=None, seed=args.seed + 1)
     optimizer = torch.optim.AdamW(model.parameters(), RATE, betas=(0.9, 0.98), weight_decay=0.01)
-    averaged = torch.optim.swa_utils.AveragedModel(
-        model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(DECAY)
-    )
+    average = torch.optim.swa_utils.get_ema_multi_avg_fn(DECAY)
+    averaged = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=average) if learner.average else None
     losses = []
     for update in range(updates):
         factor = min(1.0, (update + 1) / WARMUP)
@@ -138,17 +128,17 @@ def train(learner: Learner, model: LladaForMaskedLM, args: Arguments, fill: Any,
         for group in optimizer.param_groups:
             group["lr"] = RATE * factor
         batch = collate(puzzles.__getitems__(range(update * learner.rows, (update + 1) * learner.rows)))
-        loss = masked_loss(model, batch, MASKS[learner.masks], model.config.mask_token_id)
+        loss = masked_loss(model, batch, learner.masks, model.config.mask_token_id)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if learner.average:
+        if averaged is not None:
             averaged.update_parameters(model)
         losses.append(loss.item())
         if (update + 1) % 500 == 0:
             print(f"  {update + 1} of {updates}: {sum(losses[-500:]) / 500:.4f}", flush=True)
-    return averaged.module if learner.average else model
+    return model if averaged is None else averaged.module
 
 
 @torch.no_grad()
@@ -168,15 +158,20 @@ def main() -> None:
     """Train and judge, one after the other."""
     (args,) = parse(Arguments, description=__doc__)
     args.output_dir.mkdir(parents=True, exist_ok=True)
+    boards = validation(args.judged)
     for name in args.learners:
         learner = LEARNERS[name]
         torch.manual_seed(args.seed)
         start, tokenizer = load(args.start)
         task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
+
+        def fill(board: Board, words: Any = tokenizer) -> PreFilled:
+            return filled(board[None], words)[0]
+
         model, begun = model_of(learner, start.float()), time.process_time()
-        judged = train(learner, model, args, partial(filled, tokenizer=tokenizer), task).eval()
+        judged = train(learner, model, args, fill, task).eval()
         spent = time.process_time() - begun
-        problems = validation(args.judged, tokenizer)
+        problems = filled(boards, tokenizer)
         solved = {
             f"solved at {k}": float(
                 evaluate(judged, problems, task, Decoding("margin", tokens_per_step=k)).solved.mean()

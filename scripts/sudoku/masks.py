@@ -12,40 +12,36 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dllm_rl.sft import MIN_MASK_RATIO, mask_tokens, weighted_masked_loss
+from dllm_rl.sft import MIN_MASK_RATIO, masked_diffusion_loss
 
-MaskKind = Literal["random", "spread", "flat", "high", "top", "ordered"]
+MaskKind = Literal["random", "even", "high", "top", "ordered"]
 
 
 @dataclass(frozen=True)
 class Masks:
-    """How cells are masked.
+    """How cells are masked other than at random.
 
     Attributes:
-        ratios: The share t of the blanks that is masked: drawn for each puzzle alone; spread evenly over a batch; that,
-            with a density that rises with t (high), or from one half on (top).
+        ratios: The share t of the blanks that is masked, spread evenly over a batch: with the same density everywhere,
+            with one that rises with t (high), or from one half on (top).
         ordered: Which blanks these are: those of the smallest margins at the puzzle itself, with noise, as the model
             would leave them open; otherwise any.
-        weight: What a masked cell weighs: 1/t as the bound on the likelihood has it, or all the same.
     """
 
-    ratios: Literal["each", "spread", "high", "top"] = "each"
+    ratios: Literal["even", "high", "top"]
     ordered: bool = False
-    weight: Literal["bound", "same"] = "bound"
 
 
 MASKS: Mapping[MaskKind, Masks] = {
-    "random": Masks(),
-    "spread": Masks("spread"),
-    "flat": Masks("spread", weight="same"),
-    "high": Masks("high", weight="same"),
-    "top": Masks("top", weight="same"),
-    "ordered": Masks("top", ordered=True, weight="same"),
+    "even": Masks("even"),
+    "high": Masks("high"),
+    "top": Masks("top"),
+    "ordered": Masks("top", ordered=True),
 }
 
 
 def mask_ratios(kind: str, rows: int) -> Tensor:
-    """t for each puzzle of a batch, `(rows, 1)` in [0.001, 1); a kind of `Masks.ratios` but "each"."""
+    """t for each puzzle of a batch, `(rows, 1)` in [0.001, 1); `kind` is of `Masks.ratios`."""
     drawn = (torch.rand(1, 1) + torch.arange(rows)[:, None] / rows) % 1
     if kind == "high":
         drawn = drawn.sqrt()  # density 2t
@@ -73,27 +69,22 @@ def left_open(model: nn.Module, inputs: Tensor, maskable: Tensor, open_: Tensor,
     return (rank < open_[:, None]) & maskable
 
 
-def masked_loss(model: nn.Module, batch: Mapping[str, Any], masks: Masks, mask_id: int) -> Tensor:
-    """The loss of a batch of puzzles.
+def masked_loss(model: nn.Module, batch: Mapping[str, Any], kind: MaskKind, mask_id: int) -> Tensor:
+    """The loss of a batch of puzzles: the library's bound, or with other masks the mean cross-entropy of masked cells.
 
     Args:
         model: The model.
         batch: `input_ids` and `maskable`, as `dllm_rl.sft.collate` makes them; nothing is padded.
-        masks: How cells are masked.
+        kind: How cells are masked.
         mask_id: The mask token.
     """
     inputs, maskable = batch["input_ids"].long(), batch["maskable"]
-    if masks.ratios == "each":
-        corrupted, masked, ratio = mask_tokens(inputs, maskable, mask_id)
-    else:
-        ratio = mask_ratios(masks.ratios, len(inputs))
-        masked = (torch.rand(inputs.shape) < ratio) & maskable
-        if masks.ordered:
-            masked = left_open(model, inputs, maskable, masked.sum(1), mask_id)
-        corrupted = inputs.masked_fill(masked, mask_id)
-    logits = model(input_ids=corrupted, logits_mask=masked).logits
-    if masks.weight == "same":
-        return F.cross_entropy(logits, inputs[masked])
-    row = masked.nonzero()[:, 0]
-    lengths = maskable.sum(1) * float(len(inputs))
-    return weighted_masked_loss(logits, inputs[masked], ratio[row, 0], lengths[row])
+    if kind == "random":
+        return masked_diffusion_loss(model, inputs, maskable, mask_id)
+    masks = MASKS[kind]
+    ratios = mask_ratios(masks.ratios, len(inputs))
+    masked = (torch.rand(inputs.shape) < ratios) & maskable
+    if masks.ordered:
+        masked = left_open(model, inputs, maskable, masked.sum(1), mask_id)
+    logits = model(input_ids=inputs.masked_fill(masked, mask_id), logits_mask=masked).logits
+    return F.cross_entropy(logits, inputs[masked])

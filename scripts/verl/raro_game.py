@@ -9,7 +9,6 @@ expert's answers for some steps, with labels drawn at random. The folder receive
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
@@ -18,11 +17,9 @@ from llm_rl import PolicyRows, Prompts, start_rows
 from llm_rl.integrations.verl.rows import both_roles, write_parquet
 from llm_rl.raro.start import LABELS
 from llm_rl.training import need_writable, parse
-from scripts.taught_llama import taught_llama
-from scripts.tiny_llama import word_tokenizer
+from scripts.verl.model import chat_words, write_model
 
 NUMBERS = 32
-TEMPLATE = "{% for turn in messages %}{{ turn.role }} {{ turn.content }}\n{% endfor %}"
 
 
 @dataclass
@@ -37,9 +34,8 @@ class VerlGameArguments:
 
 def words() -> PreTrainedTokenizerFast:
     """A token for each number and label; all other words of a prompt are one token."""
-    tokenizer = word_tokenizer(["<end>", "<pad>", *map(str, range(NUMBERS + 1))], pad="<pad>", end="<end>")
+    tokenizer = chat_words([*map(str, range(NUMBERS + 1))])
     tokenizer.add_tokens([AddedToken(label) for label in LABELS])
-    tokenizer.chat_template = TEMPLATE
     return tokenizer
 
 
@@ -49,19 +45,14 @@ def main() -> None:
     need_writable("output_dir", args.output_dir)
     folder, prompts, tokenizer = Path(args.output_dir), Prompts(), words()
     rows = [{"question": str(number), "answer": str(number + 1)} for number in range(NUMBERS)]
-    with TemporaryDirectory() as scratch:
-        model = taught_llama(
-            start_rows(rows, prompts, seed=args.seed),
-            tokenizer,
-            args.seed,
-            Path(scratch),
-            batch_size=16,
-            learning_rate=3e-3,
-            steps=args.start_steps,
-            max_position_embeddings=512,
-        )
-    model.save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model")
+    model = write_model(
+        start_rows(rows, prompts, seed=args.seed),
+        tokenizer,
+        folder / "model",
+        seed=args.seed,
+        steps=args.start_steps,
+        length=512,
+    )
     write_parquet(folder / "train.parquet", both_roles(PolicyRows(rows * args.copies, prompts), "train", args.seed))
     write_parquet(folder / "validation.parquet", both_roles(PolicyRows(rows[:8], prompts), "validation", args.seed))
     print(f"{folder} ({model.num_parameters():,} parameters, {len(rows) * args.copies * 2} training rows)")

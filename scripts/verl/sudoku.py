@@ -9,22 +9,20 @@ games as `train_games.parquet` and `validation_games.parquet`.
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from transformers import PreTrainedTokenizerFast
 
 from llm_rl.integrations.verl.rows import write_parquet
 from llm_rl.training import need_writable, parse
-from scripts.taught_llama import taught_llama
-from scripts.tiny_llama import word_tokenizer
-from scripts.verl.raro_game import TEMPLATE
+from scripts.verl.model import chat_words, write_model
 from sudoku_env import format_board, solve
 from sudoku_env.board import as_board
 from sudoku_env.integrations.verl import verl_rows
 
 SIZE = 4
+WORDS = [*map(str, range(1, SIZE + 1)), ".", "place"]
+"""Each digit, and what a move needs; all other words of a prompt are one token."""
 
 
 @dataclass
@@ -37,15 +35,6 @@ class VerlSudokuArguments:
     max_turns: int = field(default=4, metadata={"help": "Turns of a game."})
     start_steps: int = field(default=800, metadata={"help": "Supervised steps of the model."})
     seed: int = field(default=0, metadata={"help": "Random seed of model and boards."})
-
-
-def words() -> PreTrainedTokenizerFast:
-    """A token for each digit and for what a move needs; all other words of a prompt are one token."""
-    tokenizer = word_tokenizer(
-        ["<end>", "<pad>", *map(str, range(1, SIZE + 1)), ".", "place"], pad="<pad>", end="<end>"
-    )
-    tokenizer.chat_template = TEMPLATE
-    return tokenizer
 
 
 def expert(row: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
@@ -63,7 +52,7 @@ def main() -> None:
     """Write everything."""
     (args,) = parse(VerlSudokuArguments, description=__doc__)
     need_writable("output_dir", args.output_dir)
-    folder, tokenizer, rng = Path(args.output_dir), words(), np.random.default_rng(args.seed)
+    folder, tokenizer, rng = Path(args.output_dir), chat_words(WORDS), np.random.default_rng(args.seed)
     taught: list[dict[str, Any]] = []
     for ending, settings in (("", {"template": "short"}), ("_games", {"game": True, "max_turns": args.max_turns})):
         for split, count, seed in (("train", args.boards, args.seed), ("validation", 16, args.seed + 1)):
@@ -72,19 +61,7 @@ def main() -> None:
         taught += [
             expert(row, rng) for row in verl_rows(512, size=SIZE, clues=args.clues, seed=args.seed + 2, **settings)
         ]
-    with TemporaryDirectory() as scratch:
-        model = taught_llama(
-            taught,
-            tokenizer,
-            args.seed,
-            Path(scratch),
-            batch_size=16,
-            learning_rate=3e-3,
-            steps=args.start_steps,
-            max_position_embeddings=1024,
-        )
-    model.save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model")
+    model = write_model(taught, tokenizer, folder / "model", seed=args.seed, steps=args.start_steps, length=1024)
     print(f"{folder} ({model.num_parameters():,} parameters)")
 
 

@@ -9,7 +9,8 @@ import torch
 from dllm_rl import LladaForMaskedLM, SudokuTask, load
 from dllm_rl.sft import SftDataset, collate, masked_diffusion_loss
 from scripts.sudoku.learners import LEARNERS, Learner, model_of, validation
-from scripts.sudoku.masks import MASKS, left_open, mask_ratios, masked_loss
+from scripts.sudoku.masks import left_open, mask_ratios, masked_loss
+from scripts.sudoku.solving import filled
 from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]
@@ -24,13 +25,15 @@ def start() -> LladaForMaskedLM:
 @pytest.fixture(scope="module")
 def batch() -> dict[str, torch.Tensor]:
     _, tokenizer = load(ROOT / "data" / "base9x9")
-    rows = SftDataset(SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id).batch(validation(6, tokenizer)))
+    rows = SftDataset(
+        SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id).batch(filled(validation(6), tokenizer))
+    )
     return collate([rows[number] for number in range(len(rows))])
 
 
 def test_spread_ratios_are_one_in_each_part_of_the_unit_interval() -> None:
     for _ in range(20):
-        ratios = mask_ratios("spread", 16).flatten().sort().values
+        ratios = mask_ratios("even", 16).flatten().sort().values
         parts = ((ratios - 1e-3) / (1 - 1e-3) * 16).sub(1e-6).long()
         assert len(set(parts.tolist())) >= 15  # a ratio may fall on a border
         assert (ratios.diff() - (1 - 1e-3) / 16).abs().max() < 1e-5
@@ -45,7 +48,7 @@ def test_high_ratios_have_the_density_that_rises_with_them() -> None:
 def test_the_recipe_has_the_library_s_loss(start: LladaForMaskedLM, batch: dict[str, torch.Tensor]) -> None:
     mask_id = start.config.mask_token_id
     torch.manual_seed(1)
-    ours = masked_loss(start, batch, MASKS["random"], mask_id)
+    ours = masked_loss(start, batch, "random", mask_id)
     torch.manual_seed(1)
     theirs = masked_diffusion_loss(start, batch["input_ids"].long(), batch["maskable"], mask_id)
     assert torch.equal(ours, theirs)
