@@ -53,6 +53,8 @@ QWEN: dict[str, Any] = {
 """Qwen2.5's blocks, with their biases and shared keys, in small, with weights so large that tokens differ."""
 ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 VLLM_PROGRAM = ["-m", "vllm.entrypoints.launchers.api_server.entry", "--model"]
+VLLM_OPTIONS = ["--max-model-len", "1024", "--block-size", "32"]
+"""Completions share whole blocks of a prompt; vLLM's 128 tokens on a processor are longer than the prompts here."""
 NO_TRL = "this compares with TRL, which is not installed; run `pip install 'sudoku-dllm[trl]'` (trl 1.16 or newer)"
 
 
@@ -186,7 +188,7 @@ def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callback
             trainer, args = PPOTrainer, PPOArguments(**common, kl_weight=setting.kl_weight, num_ppo_epochs=1)
         else:
             trainer, args = VAPORTrainer, VAPORArguments(**common)
-        server = ServerProcess([setting.vllm, *VLLM_PROGRAM], ["--max-model-len", "1024"]) if setting.vllm else None
+        server = ServerProcess([setting.vllm, *VLLM_PROGRAM], VLLM_OPTIONS) if setting.vllm else None
         engine = None if server is None else ServerEngine(server)
         return trainer(model, spread_reward, args, prompts(setting), tokenizer, callbacks=callbacks, engine=engine)
     from datasets import Dataset

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from llm_rl.rollout.generation import Completion, SamplingParams
+from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.server.client import CompletionClient
 from llm_rl.rollout.server.probe import Probed, probe
 from llm_rl.rollout.server.process import SERVED, ServerProcess
@@ -59,13 +60,13 @@ class ServerEngine:
         """Bring the policy's weights to the server, where they changed.
 
         Args:
-            model: The causal language model, with LoRA adapters in its layers or none.
+            model: The causal language model, with LoRA adapters in its layers or none, or PEFT's wrapper around it.
 
         Raises:
             ServerError: The server refuses, dies or stalls; a `StaleWeightsError` where it goes on with other weights.
             ValueError: The weights cannot be brought to it; the message says why.
         """
-        policy: Any = model
+        policy = causal_model(model)
         adapter = adapter_name(policy)
         weights = digest(policy.state_dict() if adapter is None else adapter_weights(policy, adapter))
         if weights == self._digest:

@@ -47,7 +47,7 @@ def url(folder: Path) -> Iterator[str]:
 
 def loaded(model: Any, url: str, **options: Any) -> ServerEngine:
     engine = ServerEngine(url, **options)
-    engine.load_weights(causal_model(model))
+    engine.load_weights(model)  # PEFT's wrapper; a trainer gives what is inside
     return engine
 
 
