@@ -7,7 +7,6 @@ and by thresholds. Prints a table for each grouping and writes the outcome of ea
     python -m scripts.benchmarks.grids --model runs/sudoku9x9_cpu/annealed --data folder/17clue_49158.txt
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,12 +18,11 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl import STRATEGIES, Decoding, SudokuTask, Threshold, evaluate
 from llm_rl.training import fail, load_pandas, need_file, need_model, need_reports, need_writable, parse, user_errors
-from scripts.sudoku.of_split import first_of_split
+from scripts.sudoku.of_split import first_of_split, packed_of_split
 from sudoku_dllm.machine import machine
-from sudoku_env import Board, SudokuError, build_prompt, generate, pre_fill, read_puzzles, solve_batch
+from sudoku_env import Board, SudokuError, build_prompt, generate, pre_fill, read_puzzles
 from sudoku_env.logic import RULE_GROUPS, rule_index
 from sudoku_env.order import TIERS
-from sudoku_env.puzzles import read_packed
 from sudoku_env.rating import rate_batch
 
 BLANKS = {"≤ 39 blanks": (0, 39), "40–49 blanks": (40, 49), "50–59 blanks": (50, 59), "60–69 blanks": (60, 69)}
@@ -68,18 +66,10 @@ def drawn_sets(count: int, seed: int) -> dict[str, Board]:
     return sets
 
 
-def unique(boards: Board) -> Iterator[tuple[Board, Board]]:
-    """The boards with one solution and these solutions, of a hundred boards at a time."""
-    for first in range(0, len(boards), 100):
-        part = boards[first : first + 100]
-        solutions, counts = solve_batch(part, limit=2)
-        yield part[counts == 1], solutions[counts == 1]
-
-
 def file_sets(path: str, count: int) -> dict[str, Board]:
     """Puzzles of a file; those of a .csv by tier."""
     if not path.endswith(".csv"):
-        return {Path(path).stem: first_of_split(unique(read_packed(path)), "test", count)}
+        return {Path(path).stem: packed_of_split(path, "test", count)}
     puzzles = read_puzzles(path)
     tiers = tiers_of(puzzles.boards)
     sets = {}

@@ -52,7 +52,7 @@ class Looks:
 
     Attributes:
         consistent: bool `(looks, N)`, whether the answer is a full grid without a clash that keeps the clues.
-        passes: int64 `(looks, N)`, forward passes.
+        passes: int64 `(looks, N)`, forward passes; 0, and never consistent, where an earlier look was enough.
     """
 
     consistent: NDArray[np.bool_]
@@ -75,8 +75,8 @@ class Looks:
         return taken
 
 
-def decoded(model: nn.Module, tokenizer: Any, how: Decoding, boards: Board, images: int) -> Looks:
-    """One look at each of `images` images of N boards, uint8 `(images · N, n²)`."""
+def answered(model: nn.Module, tokenizer: Any, how: Decoding, boards: Board) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Whether each answer is consistent, bool `(N,)`, and its passes, int64 `(N,)`."""
     task, parts = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id), []
     for begin in range(0, len(boards), DECODED_AT_ONCE):
         problems = task.batch(filled(boards[begin : begin + DECODED_AT_ONCE], tokenizer))
@@ -84,7 +84,19 @@ def decoded(model: nn.Module, tokenizer: Any, how: Decoding, boards: Board, imag
         clashes = problems.contradictions(record.responses, torch.arange(len(problems))).any(1)
         parts.append((~clashes.numpy(), record.forward_passes.numpy()))
     consistent, passes = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Looks(consistent.reshape(images, -1), passes.reshape(images, -1))
+    return consistent, passes
+
+
+def decoded(model: nn.Module, tokenizer: Any, how: Decoding, images: Board) -> Looks:
+    """Looks at N boards until one is consistent, at an image of each, uint8 `(looks, N, n²)`, after the other."""
+    looks = Looks(np.zeros(images.shape[:2], dtype=bool), np.zeros(images.shape[:2], dtype=np.int64))
+    for number, boards in enumerate(images):
+        open_ = np.flatnonzero(~looks.solved)
+        if len(open_):
+            looks.consistent[number, open_], looks.passes[number, open_] = answered(
+                model, tokenizer, how, boards[open_]
+            )
+    return looks
 
 
 def main() -> None:
@@ -97,7 +109,7 @@ def main() -> None:
             every = []
             for seed in args.seeds:
                 images = symmetric_images(list(boards), max(args.looks), symmetries=symmetries, seed=seed)
-                every.append(decoded(model, tokenizer, how, images, max(args.looks)))
+                every.append(decoded(model, tokenizer, how, images.reshape(max(args.looks), *boards.shape)))
             for count in args.looks:
                 about = {"decoding": name, "symmetries": symmetries, "looks": count}
                 found = [one.first(count) for one in every]

@@ -1,10 +1,11 @@
 """Puzzles whose grids belong to a split."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from sudoku_env import Board
+from sudoku_env import Board, solve_batch
+from sudoku_env.puzzles import read_packed
 from sudoku_env.split import split_of
 
 
@@ -25,3 +26,16 @@ def first_of_split(parts: Iterable[tuple[Board, Board]], split: str, count: int,
             if split_of(solution) == split:
                 found.append(board)
     return np.array(found).reshape(-1, size**2)
+
+
+def packed_of_split(path: str, split: str, count: int) -> Board:
+    """The first `count` 9×9 puzzles of a file, a packed one a line, with one solution and a grid of a split."""
+    return first_of_split(_unique(read_packed(path)), split, count)
+
+
+def _unique(boards: Board) -> Iterator[tuple[Board, Board]]:
+    """The boards with one solution and these solutions, of a hundred boards at a time."""
+    for first in range(0, len(boards), 100):
+        part = boards[first : first + 100]
+        solutions, counts = solve_batch(part, limit=2)
+        yield part[counts == 1], solutions[counts == 1]

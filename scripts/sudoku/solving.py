@@ -1,5 +1,6 @@
 """Puzzles for a model to solve, and the table of how decodings of them went."""
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from transformers.utils import logging
 
 from dllm_rl import Decoding, Threshold, load
 from llm_rl.training import USER_ERRORS, load_pandas, need_reports, need_writable, user_errors
-from scripts.sudoku.of_split import first_of_split
+from scripts.sudoku.of_split import first_of_split, packed_of_split
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
 from sudoku_env import Board, PreFilled, SudokuError, build_prompt, generate, parse_puzzle, read_prompts
@@ -25,7 +26,10 @@ class PuzzleArguments:
     drawn: int = field(default=200, metadata={"help": "Puzzles to draw; 0: those of the file."})
     size: int = field(default=9, metadata={"help": "Board size."})
     clues: list[int] = field(default_factory=lambda: [22, 30], metadata={"help": "Fewest and most clues."})
-    data: str = field(default="data/sudoku6x6_few_test.jsonl", metadata={"help": "Prompts, with drawn=0."})
+    data: str = field(
+        default="data/sudoku6x6_few_test.jsonl",
+        metadata={"help": "With drawn=0: prompts, or 9×9 puzzles, one a line, in a .txt, of which those to test on."},
+    )
     puzzles: int = field(default=200, metadata={"help": "The first so many of the file; 0 is all."})
     tokens_per_step: list[int] = field(default_factory=lambda: [1], metadata={"help": "Tokens a step."})
     threshold: list[float] = field(
@@ -42,6 +46,8 @@ class PuzzleArguments:
 
 def boards_of(args: PuzzleArguments) -> Board:
     """The puzzles to solve, uint8 `(N, n²)`."""
+    if not args.drawn and args.data.endswith(".txt"):
+        return packed_of_split(args.data, "test", args.puzzles or sys.maxsize)
     if not args.drawn:
         return np.stack([parse_puzzle(prompt) for prompt in read_prompts(args.data)[: args.puzzles or None]])
     low, high = args.clues

@@ -5,8 +5,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from torch import nn
 
-from scripts.sudoku.looks import Looks
+from dllm_rl import Decoding
+from scripts.sudoku.looks import Looks, decoded
+from scripts.sudoku.solving import PuzzleArguments, boards_of
+from sudoku_env import generate
+from sudoku_env.split import in_split
 from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]
@@ -46,3 +51,31 @@ def test_no_looks_are_named(tmp_path: Path) -> None:
     assert done.returncode == 2 and "looks=[0] must be numbers from 1 on" in done.stderr
     done = run_script(SCRIPT, ["--symmetries", "some", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
     assert done.returncode == 2 and "symmetries" in done.stderr and "'some'" in done.stderr
+
+
+def test_puzzles_of_a_file_are_those_of_the_test_split_with_one_solution(tmp_path: Path) -> None:
+    pool = generate(12, size=9, clues=(28, 32), rule=None, seed=3)
+    two = pool.boards[0].copy()
+    two[:40] = 0
+    lines = ["".join(map(str, board)).replace("0", ".") for board in [two, *pool.boards]]
+    (tmp_path / "some.txt").write_text("\n".join(lines) + "\n")
+    expected = pool.boards[in_split(pool.solutions, "test")]
+    assert 0 < len(expected) < 12
+    boards = boards_of(PuzzleArguments(drawn=0, data=str(tmp_path / "some.txt"), puzzles=0))
+    assert np.array_equal(boards, expected)
+
+
+def test_a_board_is_looked_at_until_an_answer_is_consistent(monkeypatch: pytest.MonkeyPatch) -> None:
+    rights = np.array([[True, False, False], [False, False, True], [False, True, False]])
+    asked: list[list[int]] = []
+
+    def answered(model: object, tokenizer: object, how: object, boards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        asked.append(boards[:, 0].tolist())
+        return rights.reshape(-1)[boards[:, 0]], boards[:, 0] + 10
+
+    monkeypatch.setattr("scripts.sudoku.looks.answered", answered)
+    images = np.arange(9, dtype=np.uint8).reshape(3, 3, 1)
+    looks = decoded(nn.Identity(), None, Decoding("margin"), images)
+    assert asked == [[0, 1, 2], [4, 5], [7]]
+    assert looks.consistent.tolist() == [[True, False, False], [False, False, True], [False, True, False]]
+    assert looks.passes.tolist() == [[10, 11, 12], [0, 14, 15], [0, 17, 0]]
