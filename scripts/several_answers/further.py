@@ -65,7 +65,7 @@ FURTHER = (
         (0, 20),
         (1, 2, 4, 8, 12, 16),
         {"num_mini_batches": 18, "max_steps": 600},
-        "llada-sudoku9x9",
+        "data/start9x9",
     ),
     Further("longer", "6×6, four times the time", 6, (1, 8), (1, 2, 4, 6, 9), {"max_steps": 12840}),
 )

@@ -94,7 +94,7 @@ board, where somebody has one; a rule of the game at decoding, never to fill two
 - **Intervals**: [over boards] [over seeds], 95 %, in points, paired by board and seed; bold where neither holds 0.
 - The *ceiling* is what a model with exactly the marginals of random grids completes.
 - **4×4 and 9×9**: the same recipe and rates, none of them chosen anew; the first from a model that has learned random
-  grids for 400 updates, the second from `llada-sudoku9x9`. The cost of an update differs there, so the budgets are
+  grids for 400 updates, the second from `data/start9x9`. The cost of an update differs there, so the budgets are
   equal in what the arms of 6×6 spend an update, and CPU seconds say by how much the labels had more on 9×9. CPU seconds
   of 9×9, of four times the time and of few answers were taken on busy cores without AVX-512, and are up to twice too
   large.

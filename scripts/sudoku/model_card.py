@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_rl.training import write_text_whole
+from scripts.sudoku.masks import MASKS, MaskKind
 from sudoku_dllm.machine import machine
 from sudoku_dllm.model_card import Figure, card_head
 from sudoku_env.prompts.alignment import get_answer_layout
@@ -18,8 +19,8 @@ A LLaDA (masked-diffusion language model) of {parameters:,} parameters that comp
   rotary positions (base {rope_theta:g}); keys and names of the published LLaDA checkpoints.
 - **Data**: {training:,} {source} with {clues_low} to {clues_high} clues and one solution, {rule}; grids of the
   train split only.
-- **Training**: masked-diffusion SFT (mask ratio t ~ U(0,1), loss weighted 1/t, only positions that pre-filling leaves
-  open are masked). {beginning}{anneal_from:,} updates of {batch_size} puzzles at rate {learning_rate:g}, then
+- **Training**: masked-diffusion SFT ({masked}; only positions that pre-filling leaves open are
+  masked). {beginning}{anneal_from:,} updates of {batch_size} puzzles at rate {learning_rate:g}, then
   {anneal_steps:,} while it falls linearly to zero. AdamW, β₂ 0.98, weight decay 0.01, {precision}. Seed {seed},
   {minutes:.0f} minutes on {machine}.
 - **Made by** `python -m scripts.sudoku.pretrain`; `arguments.json` beside holds every setting, `curve.jsonl` the
@@ -33,6 +34,20 @@ Saved weights on validation grids, {eval_puzzles} puzzles of each kind:
 
 Licence: Apache-2.0, as the project.
 """
+
+RATIOS = {
+    "even": "mask ratios spread evenly over a batch",
+    "high": "mask ratios t of density 2t, spread over a batch",
+    "top": "half of the blanks or more masked",
+}
+
+
+def masked(kind: MaskKind) -> str:
+    """Which cells are masked, in words."""
+    if kind == "random":
+        return "mask ratio t ~ U(0,1), loss weighted 1/t"
+    those = ", those which the model would leave open longest" if MASKS[kind].ordered else ""
+    return f"{RATIOS[MASKS[kind].ratios]}{those}, mean cross-entropy"
 
 
 def write_card(
@@ -60,6 +75,7 @@ def write_card(
         "rule": rule,
         "beginning": f"From the weights of `{arguments['start']}`, " if arguments["start"] else "",
         "wording": wording,
+        "masked": masked(arguments["masks"]),
         "source": "generated puzzles" if arguments["puzzles"] else images,
         "dtype": arguments["save_dtype"],
         "precision": "bfloat16 autocast" if arguments["bf16"] else "fp32",

@@ -166,6 +166,7 @@ def test_base_model_card(base):
     assert f"of {sum(weight.numel() for weight in weights.values()):,} parameters that completes 6×6" in card
     words = " ".join(card.split())
     assert "4 updates of 4 puzzles at rate 0.002, then 2 while" in words and "solved by singles" in words
+    assert "mask ratio t ~ U(0,1), loss weighted 1/t;" in words
     for clues in ("28–34", "14–18"):
         assert all(f"| {clues} | {name} | " in card for name in ("margin", "probability", "definite_first"))
     assert "{" not in card

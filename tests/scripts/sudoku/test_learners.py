@@ -9,7 +9,8 @@ import torch
 from dllm_rl import LladaForMaskedLM, SudokuTask, load
 from dllm_rl.sft import SftDataset, collate, masked_diffusion_loss
 from scripts.sudoku.learners import LEARNERS, Learner, model_of, validation
-from scripts.sudoku.masks import left_open, mask_ratios, masked_loss
+from scripts.sudoku.masks import MASKS, left_open, mask_ratios, masked_loss
+from scripts.sudoku.model_card import masked
 from scripts.sudoku.solving import filled
 from tests.helpers.warm_process import run_script
 
@@ -92,3 +93,12 @@ def test_a_learner_is_trained_and_judged(tmp_path: Path) -> None:
 def test_an_unknown_learner_is_named(tmp_path: Path) -> None:
     done = run_script(SCRIPT, ["--learners", "none", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
     assert done.returncode == 2 and "['none'] are unknown; choose among plain" in done.stderr
+
+
+def test_a_card_says_how_cells_were_masked() -> None:
+    said = {kind: masked(kind) for kind in ("random", *MASKS)}
+    assert len(set(said.values())) == len(said)
+    assert said["top"] == "half of the blanks or more masked, mean cross-entropy"
+    assert said["ordered"] == (
+        "half of the blanks or more masked, those which the model would leave open longest, mean cross-entropy"
+    )
