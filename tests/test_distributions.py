@@ -31,7 +31,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdists of a copy of the tree, and the wheels that are built from them."""
     tree, dist = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "study", "base9x9")
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "study", "base9x9", "start9x9")
     for name in (*PACKAGES, "data"):
         shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=ignored)
     for name in FILES:
