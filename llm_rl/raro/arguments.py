@@ -70,6 +70,13 @@ class RAROArguments(GroupRelativeArguments):
             "it to tie and nothing else. They are judged in any case."
         },
     )
+    critic_warmup: float = field(
+        default=0.0,
+        metadata={
+            "help": "The critic alone learns until this share of its labels of different answers, ties left out, is "
+            "right; 0: both roles learn from the first step on."
+        },
+    )
     policy_judgements: int = field(
         default=1, metadata={"help": "Critiques that a policy answer's reward is the mean over, if separate."}
     )
@@ -131,6 +138,13 @@ class RAROArguments(GroupRelativeArguments):
             )
         if not isinstance(self.rejudge_attempts, int) or self.rejudge_attempts < 0:
             raise ValueError(f"rejudge_attempts is {self.rejudge_attempts}; it must be a whole number, 0 or greater")
+        if not 0 <= self.critic_warmup < 1:
+            raise ValueError(f"critic_warmup is {self.critic_warmup}; it is a share, such as 0.7, or 0 for no warm-up")
+        if self.critic_warmup and not self.lambda_crit:
+            raise ValueError(
+                f"critic_warmup={self.critic_warmup} waits for a critic that lambda_crit=0 keeps from learning; leave "
+                "one of them out"
+            )
         for name in ("lambda_pol", "lambda_crit"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or greater, and finite")

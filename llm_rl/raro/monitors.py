@@ -100,7 +100,7 @@ SYMPTOMS = (
         REWARD_GAP,
         lambda value: value <= 0,
         "answers that differ from the expert's earn no less than those that equal it",
-        "let the critic learn first (lambda_pol=0), raise lambda_crit or critic_pairs, or raise tau_pol, "
+        "let the critic learn first (critic_warmup=0.7), raise lambda_crit or critic_pairs, or raise tau_pol, "
         "which an equal answer gets for a tie; where equal is not the same as right, compare what verifiers say",
     ),
 )

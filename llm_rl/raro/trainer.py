@@ -29,6 +29,7 @@ from llm_rl.raro.monitors import CriticWarnings, record_groups
 from llm_rl.raro.objective import joint_loss, role_advantages
 from llm_rl.raro.prompts import extract_answer
 from llm_rl.raro.replay import Pair, ReplayBuffer, question_key
+from llm_rl.raro.warmup import CriticWarmUp, told_apart
 from llm_rl.rollout.completions import record_lengths
 from llm_rl.rollout.data import RolloutBatch, Sample, decode_completion, encode_prompt
 from llm_rl.rollout.generation import GenerationEngine
@@ -104,6 +105,7 @@ class RAROTrainer(RolloutTrainer):
             args, processing_class, lambda rows, count: self._sample(rows, count, critic_sampling), self._count_tokens
         )
         self.replay = ReplayBuffer(args.replay_capacity, args.replay_mode, args.seed)
+        self.warm_up = CriticWarmUp(args.critic_warmup)
         self._warnings = CriticWarnings()
 
     def answered(self, completions: Sequence[Any], **columns: Any) -> list[float]:
@@ -148,13 +150,24 @@ class RAROTrainer(RolloutTrainer):
         requests = self.critic.requests(history, REPLAY, step)
         if separate:
             requests = self.critic.requests(self.critic.choose(taught, history, step), TRAIN, step) + requests
-        groups = self.critic.criticize(requests, self.args.critic_generations, self.metrics)
-        if not separate:
-            groups = [group for of_pair in judged for group in of_pair] + groups
+        critic_batch = self.critic.criticize(requests, self.args.critic_generations, self.metrics)
+        groups = critic_batch if separate else [group for of_pair in judged for group in of_pair] + critic_batch
 
-        # The rewards of both roles, and micro-batches of what counts.
-        kept = self._policy_samples(samples, answers, labels) + self._critic_samples(groups)
+        # The rewards of both roles, and micro-batches of what counts; in the warm-up the policy's for the divergence.
+        kept = self._policy_samples(samples, answers, labels)
+        self._count_labels([one for of_pair in (*judged, critic_batch) for group in of_pair for one in group])
+        if not self.warm_up.over and self.reference is None:
+            kept = []
+        kept += self._critic_samples(groups)
         return self._role_batches(kept, [*samples, *(critique.sample for group in groups for critique in group)])
+
+    def _count_labels(self, critiques: Sequence[Critique]) -> None:
+        """Whether the critic's warm-up is over is decided anew by a roll-out's critiques; adds "critic/warmup"."""
+        if not self.warm_up.over:
+            self.settle()
+            self.warm_up.add(gather_object([told_apart(critiques)]))
+        if self.args.critic_warmup:
+            self.metrics.add("critic/warmup", not self.warm_up.over)
 
     def _pair(self, sample: Sample) -> Pair | None:
         """What a critic is to compare; None where the completion is over-length or has no answer."""
@@ -303,7 +316,8 @@ class RAROTrainer(RolloutTrainer):
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
         surrogate = grpo_surrogate(self.args, logps, old_logps, mask, inputs.advantages)
         kl = None if self.reference is None else self._reference_kl(model, inputs, logps, mask)
-        loss = joint_loss(surrogate.objective, kl, mask, inputs.is_critic, self.args.objective, inputs.role_counts)
+        weights = self.args.objective if self.warm_up.over else replace(self.args.objective, lambda_pol=0.0)
+        loss = joint_loss(surrogate.objective, kl, mask, inputs.is_critic, weights, inputs.role_counts)
         if inputs.sampling_per_token_logps is not None:
             record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
         record_monitors(self.metrics, policy=PolicyTensors(logps, old_logps, surrogate, mask, mask, entropies))
@@ -383,8 +397,8 @@ class RAROTrainer(RolloutTrainer):
     # Checkpoints
 
     def progress(self) -> dict[str, Any]:
-        """Adds the replay buffer."""
-        return {**super().progress(), "replay": self.replay.state_dict()}
+        """Adds the replay buffer, and the critic's warm-up."""
+        return {**super().progress(), "replay": self.replay.state_dict(), "warm_up": self.warm_up.state_dict()}
 
     def load_progress(self, progress: dict[str, Any]) -> None:
         """Continue from what `progress` returned.
@@ -395,3 +409,4 @@ class RAROTrainer(RolloutTrainer):
         """
         super().load_progress(progress)
         self.replay.load_state_dict(progress["replay"])
+        self.warm_up.load_state_dict(progress["warm_up"])

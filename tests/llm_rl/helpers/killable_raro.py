@@ -18,6 +18,7 @@ SETTINGS: dict[str, Any] = {
     "num_iterations": 2,
     "critic_pairs": 3,
     "critic_generations": 2,
+    "critic_warmup": 0.3,
     "replay_capacity": 9,
     "replay_mode": "reservoir",
     "kl_weight": 0.1,

@@ -1,0 +1,56 @@
+"""The game's beginning: the critic alone learns until it is right often enough for its word to be a reward."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from llm_rl.raro.critic import Critique
+from llm_rl.raro.labels import Label
+
+LEAST_LABELS = 64
+"""Labels that an accuracy is taken over, at least: with fewer a critic that guesses comes to any share by chance."""
+
+
+def told_apart(critiques: Sequence[Critique]) -> tuple[int, int]:
+    """How many critiques of different answers name one of them, rightly, and in all."""
+    told = [
+        one.label
+        for one in critiques
+        if one.label is not None and one.label is not Label.TIE and not one.request.pair.equal
+    ]
+    return told.count(Label.EXPERT), len(told)
+
+
+class CriticWarmUp:
+    """Counts what the critic of all processes tells apart, until it is right often enough; then it is over for good.
+
+    Args:
+        accuracy: The share of labels of different answers, ties left out, at which it is over; 0: it never begins. It
+            is taken over the latest roll-outs that have `LEAST_LABELS` together.
+
+    Attributes:
+        over: Whether the policy learns.
+    """
+
+    def __init__(self, accuracy: float) -> None:
+        self.accuracy, self.over = accuracy, accuracy == 0
+        self._counts = deque[tuple[int, int]]()
+
+    def add(self, counts: Sequence[tuple[int, int]]) -> None:
+        """What each process's critic told apart in a roll-out, as `told_apart` says."""
+        right, told = (sum(each) for each in zip(*counts, strict=True))
+        self._counts.append((right, told))
+        total = sum(told for _, told in self._counts)
+        while total - self._counts[0][1] >= LEAST_LABELS:
+            total -= self._counts.popleft()[1]
+        if total >= LEAST_LABELS:
+            self.over = sum(right for right, _ in self._counts) >= self.accuracy * total
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"over": self.over, "counts": [list(counts) for counts in self._counts]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        self.over = state["over"] or self.accuracy == 0
+        self._counts = deque((right, told) for right, told in state["counts"])

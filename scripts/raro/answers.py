@@ -1,0 +1,95 @@
+"""Several answers of a demonstration's start to each held-out question, as `scripts.judge_answers` reads them.
+
+Writes `answers.jsonl` and, beside the start's model, its tokenizer; prints the command that lets the start's critic
+choose among the answers.
+
+    python -m scripts.raro.answers runs/raro_digits --seed 0 [--count 16]
+"""
+
+import json
+import shlex
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from transformers import set_seed
+
+from llm_rl import sample_and_score
+from llm_rl.raro import extract_answer
+from llm_rl.training import need_file, parse, user_errors, write_text_whole
+from scripts.raro.demonstration import Demonstration
+from scripts.raro.digits import Digits, DigitsArguments
+from scripts.raro.grids import Grids, GridsArguments
+from sudoku_dllm.trials.jobs import Job
+from sudoku_dllm.trials.trial import MODEL
+from sudoku_dllm.trials.trial_report import START
+
+TASKS = {"digits": (Digits, DigitsArguments), "grids": (Grids, GridsArguments)}
+CRITIC = ("prompt_format", "critic_system", "critic_template", "max_critic_completion_length")
+
+
+@dataclass
+class AnswersArguments:
+    """Whose answers, and how many."""
+
+    run: Path = field(default=Path("runs/raro_digits"), metadata={"help": "Run folder of a demonstration."})
+    task: str = field(default="digits", metadata={"help": f"Its task, one of {', '.join(TASKS)}."})
+    seed: int = field(default=0, metadata={"help": "Random seed of the start, and of what is sampled."})
+    count: int = field(default=16, metadata={"help": "Answers to each question."})
+
+    def __post_init__(self) -> None:
+        if self.task not in TASKS:
+            raise ValueError(f"task={self.task!r} is unknown; choose one of {', '.join(TASKS)}")
+        if self.count < 1:
+            raise ValueError(f"count={self.count} must be 1 or greater")
+
+
+def write_answers(trial: Demonstration, folder: Path, seed: int, count: int) -> Path:
+    """Sample answers of the model in a folder to the held-out questions; returns the file.
+
+    Args:
+        trial: The task.
+        folder: The model's folder, to which its tokenizer is written.
+        seed: Random seed.
+        count: Answers to each question.
+    """
+    trial.words.save_pretrained(folder)
+    set_seed(seed)
+    scored = sample_and_score(
+        trial.load(folder), trial.asked(trial.rows["test"]), trial.right, trial.words, num_generations=count,
+        max_completion_length=trial.answer_length,
+    )  # fmt: skip
+    answers = [
+        extract_answer(trial.words.decode(sample.completion_ids, skip_special_tokens=True)) or ""
+        for sample in scored.samples
+    ]
+    right = [bool(reward) for reward in scored.rewards.tolist()]
+    lines = [
+        {"question": row["question"], "answers": answers[first : first + count], "right": right[first : first + count]}
+        for first, row in zip(range(0, len(answers), count), trial.rows["test"], strict=True)
+    ]
+    path = folder.parent / "answers.jsonl"
+    write_text_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def main() -> None:
+    """Sample, and say how to go on."""
+    (args,) = parse(AnswersArguments, description=__doc__)
+    task, arguments = TASKS[args.task]
+    need_file("run", args.run / "arguments.json")
+    with user_errors(ValueError, TypeError, OSError):
+        trial = task(arguments(**json.loads((args.run / "arguments.json").read_text("utf-8"))))
+    torch.set_num_threads(1)
+    folder = Job(START, args.seed).folder(args.run) / MODEL
+    path = write_answers(trial, folder, args.seed, args.count)
+    settings = trial.settings(args.seed, path.parent)
+    words = [sys.executable, "-m", "scripts.judge_answers", "--model", str(folder), "--answers", str(path)]
+    for name in CRITIC:
+        words += [f"--{name}", str(getattr(settings, name))]
+    print(f"{path}\n{shlex.join(words)}")
+
+
+if __name__ == "__main__":
+    main()
