@@ -158,7 +158,7 @@ class RAROTrainer(RolloutTrainer):
         self._count_labels([one for of_pair in (*judged, critic_batch) for group in of_pair for one in group])
         if not self.warm_up.over and self.reference is None:
             kept = []
-        kept += self._critic_samples(groups)
+        kept = kept + self._critic_samples(groups)
         return self._role_batches(kept, [*samples, *(critique.sample for group in groups for critique in group)])
 
     def _count_labels(self, critiques: Sequence[Critique]) -> None:

@@ -33,7 +33,7 @@ CRITIC = ("prompt_format", "critic_system", "critic_template", "max_critic_compl
 class AnswersArguments:
     """Whose answers, and how many."""
 
-    run: Path = field(default=Path("runs/raro_digits"), metadata={"help": "Run folder of a demonstration."})
+    run: Path = field(metadata={"help": "Run folder of a demonstration."})
     task: str = field(default="digits", metadata={"help": f"Its task, one of {', '.join(TASKS)}."})
     seed: int = field(default=0, metadata={"help": "Random seed of the start, and of what is sampled."})
     count: int = field(default=16, metadata={"help": "Answers to each question."})
@@ -76,7 +76,7 @@ def write_answers(trial: Demonstration, folder: Path, seed: int, count: int) -> 
 
 def main() -> None:
     """Sample, and say how to go on."""
-    (args,) = parse(AnswersArguments, description=__doc__)
+    (args,) = parse(AnswersArguments, description=__doc__, places=("run",))
     task, arguments = TASKS[args.task]
     need_file("run", args.run / "arguments.json")
     with user_errors(ValueError, TypeError, OSError):

@@ -16,6 +16,7 @@ the verifier, which RARO never sees, and by the critic.
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ from llm_rl import (
 )
 from llm_rl.raro import extract_answer
 from llm_rl.raro.start import LABELS, TIE
-from llm_rl.training import RunArguments
+from llm_rl.training import RunArguments, read_json_lines
 from scripts.raro.judging import judge
 from scripts.taught_llama import taught_llama
 from sudoku_dllm.trials.rates import chosen_rates, rates_help
@@ -42,7 +43,15 @@ from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial
 RATES = {"raro": 1e-4, "more": 1e-3, "match": 1e-4, "grpo": 1e-4, "labels": 1e-3}
 """Learning rates, the best of three with a start and held-out questions of their own (docs/log.md); what changes one
 thing of RARO has RARO's."""
+LOG = "log.jsonl"
 MAIN_ARMS = ("raro", "more", "match", "grpo", "frozen", "critic")
+CURVES = {
+    "critic/accuracy_distinct": "critic accuracy, different answers",
+    "policy/reward_mean": "policy reward",
+    "critic/tie_rate": "tie rate",
+    "verified/right": "right, training questions",
+}
+"""What a result keeps of RARO's log."""
 WORDS = ("first", "second", "expert")
 """Words of the critic's prompt, which every task's tokenizer has."""
 
@@ -206,7 +215,7 @@ class Demonstration(Trial):
             return supervised_trainer(
                 model, RunArguments(**short_training(folder, args.batch_size, seed, rate)), rows, self.words
             )
-        log = MetricsWriter(folder / "log.jsonl")
+        log = MetricsWriter(folder / LOG)
         if arm in ("grpo", "match"):
             grpo = GRPOArguments(
                 **short_training(folder, args.completions, seed, rate),
@@ -281,8 +290,23 @@ class Demonstration(Trial):
         return made
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
-        """Which held-out questions are answered rightly, and what the critic says; NaN where no critique counts."""
-        return judge(model, self.settings(seed, folder), self.rows["test"], self.words, self.right, self.FIGURES)
+        """Which held-out questions are answered rightly, and what the critic says, NaN where no critique counts.
+
+        The result keeps the curves of the training, where there was one of RARO.
+        """
+        settings, test = self.settings(seed, folder), self.rows["test"]
+        figures, outcomes = judge(model, settings, test, self.words, self.right, self.FIGURES)
+        return {**figures, "curve": curve(folder / LOG)}, outcomes
+
+
+def curve(log: Path) -> list[dict[str, float]]:
+    """What a result keeps of a log: the steps of RARO's lines, and `CURVES`; nothing where there is no log."""
+    lines = read_json_lines(log).to_dict("records") if log.is_file() else []
+    return [
+        {name: line[name] for name in ("step", *CURVES) if line.get(name) is not None and isfinite(line[name])}
+        for line in lines
+        if "critic/reward_mean" in line
+    ]
 
 
 def run(task: type[Demonstration], arguments: type[DemonstrationArguments], description: str | None) -> None:

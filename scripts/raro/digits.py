@@ -1,14 +1,15 @@
 """RARO on signed digits: three digits and a target; an expert shows one right expression, without reasoning.
 
-`make 1 of 4 7 2` is answered by `+ 7 - 4 - 2`, in any order. The start knows the form of an answer and how to
-add, but heeds no target: it writes down up to four expressions with their running sums, then answers with the last one.
-As critic it has learned from the expert's answers beside random expressions: it adds both up and names the expert's.
-So to answer well is to try until a sum is the target, and to judge is to compare two sums with it; the expert shows
-neither.
+`make 1 of 4 7 2` is answered by `+ 7 - 4 - 2`, in any order. The start knows the form of an answer and how to add, and
+is careless: it writes down up to five random expressions with their running sums and answers with the last one, which
+it takes too early, or passes by though it is right (`--stops`), so that a third of its answers is right. As critic it
+has learned from the expert's answers beside random expressions: it adds both up and names the expert's. To answer well
+is to try until a sum is the target, and to judge is to compare two sums with it; the expert shows neither.
 
-With `--reasoning false` the same without a word between question and answer, or before a label.
+With `--reasoning false` there is no word between question and answer or before a label, and the start heeds no target.
 
-    python -m scripts.raro.digits [--seeds 0 1 2 --expert_answers 1024 --cpu_seconds 240]
+    python -m scripts.raro.digits [--seeds 0 1 2 --expert_answers 256 --cpu_seconds 150]
+    python -m scripts.raro.report runs/raro_digits
 """
 
 import random
@@ -49,6 +50,8 @@ class DigitsArguments(DemonstrationArguments):
         super().__post_init__()
         if self.trials < 1:
             raise ValueError(f"trials={self.trials} must be 1 or greater")
+        if len(self.stops) != 2 or not all(0 <= chance <= 1 for chance in self.stops):
+            raise ValueError(f"stops={self.stops} must be two chances from 0 to 1, a wrong expression's first")
 
 
 def summed(text: str) -> str:
@@ -108,7 +111,7 @@ class Digits(Demonstration):
         return sorted(answer.split()[1::2]) == sorted(map(str, row["digits"])) and value(answer) == row["target"]
 
     def start_rows(self, seed: int) -> list[dict[str, Any]]:
-        """Answers and critiques that heed no target: what the start knows is the form, and to add."""
+        """Answers of a careless one, and critiques of the expert's answers beside random expressions."""
         draws, rng = random.Random(seed), np.random.default_rng(seed)
         prompts, made = self.settings(seed, Path(self.args.output_dir)).prompts, list[dict[str, Any]]()
         for row in puzzles(self.args.start_examples, 2 + seed, held_out=False):
@@ -122,12 +125,12 @@ class Digits(Demonstration):
         return made
 
     def tried(self, row: Mapping[str, Any], draws: random.Random) -> list[str]:
-        """Expressions of a puzzle's digits up to one that is answered with: too early at times, or too late."""
-        made = list[str]()
-        while len(made) < self.args.trials:
-            made.append(expression(row["digits"], draws))
+        """Expressions of a puzzle's digits up to the one that is answered; without reasoning there is one alone."""
+        made = [expression(row["digits"], draws)]
+        while self.args.reasoning and len(made) < self.args.trials:
             if draws.random() < self.args.stops[value(made[-1]) == row["target"]]:
                 break
+            made.append(expression(row["digits"], draws))
         return made
 
     def critique(self, question: str, answers: tuple[str, str], label: str) -> str:
