@@ -124,7 +124,7 @@ class Demonstration(Trial):
         "equal_pairs": "RARO, equal pairs as well",
         "mixed": "RARO, mixed batches",
     }
-    CONTROL = "more"
+    CONTROL: ClassVar[str | None] = "more"
     FIGURES: ClassVar[Mapping[str, str]] = {
         "critic/accuracy_distinct": "critic accuracy, different answers",
         "policy/reward_mean": "policy reward",
