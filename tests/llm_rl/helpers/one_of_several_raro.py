@@ -8,22 +8,21 @@ import torch
 from safetensors.torch import save_file
 
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients
-from tests.llm_rl.helpers.tiny_raro import raro_model, trainer
+from tests.llm_rl.helpers.tiny_raro import IN_PROCESSES, raro_model, trainer
 
 folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
-for batch in ("separate", "mixed"):
+for name, changes in IN_PROCESSES.items():
     kept = KeepGradients()
     run = trainer(
-        folder / batch,
+        folder / name,
         raro_model(torch.float64),
         given={"callbacks": [kept]},
         per_device_train_batch_size=8,
-        critic_batch=batch,
         expected_processes=2,
-        **settings,
+        **{**settings, **changes},
     )
     run.train()
-    stem = folder / f"{batch}-rank{run.args.process_index}"
-    gradients = {f"{step}.{name}": value for step, found in enumerate(kept.steps) for name, value in found.items()}
+    stem = folder / f"{name}-rank{run.args.process_index}"
+    gradients = {f"{step}.{key}": value for step, found in enumerate(kept.steps) for key, value in found.items()}
     save_file(gradients, stem.with_suffix(".safetensors"))
     stem.with_suffix(".json").write_text(json.dumps(run.state.log_history))

@@ -17,6 +17,12 @@ PROMPT = re.compile(r"(?:Q (?P<question>.*)|C (?P<asked>.*)\|(?P<first>.*)\|(?P<
 QUESTIONS = ["red", "blue sky", "one two three", "sun"]
 SPECIAL = ["<R>", "</R>", "[Answer 1]", "[Answer 2]", "[Tie]", "<|turn|>"]
 """Tags and labels that a tokenizer may have as special tokens."""
+IN_PROCESSES: dict[str, dict[str, Any]] = {
+    "separate": {"critic_batch": "separate"},
+    "mixed": {"critic_batch": "mixed"},
+    "warm": {"critic_batch": "mixed", "critic_warmup": 0.01, "critic_generations": 6},
+}
+"""What runs of several processes change: the third one has a warm-up in its first step alone."""
 Policy = Callable[[str, int], str]
 Critic = Callable[[str, str, str, int], str]
 

@@ -19,6 +19,7 @@ from tests.llm_rl.helpers.killable_raro import play
 from tests.llm_rl.helpers.raro_reference import slow_joint_loss
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, untimed
 from tests.llm_rl.helpers.tiny_raro import (
+    IN_PROCESSES,
     ScriptedEngine,
     arguments,
     mixed_critic,
@@ -231,20 +232,20 @@ def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
     settings = {"max_steps": 2, "kl_weight": 0.1, "critic_generations": 2, "max_tokens_per_batch": 57}
     done = run_in_two_processes(HELPERS / "one_of_several_raro.py", [tmp_path, json.dumps(settings)])
     assert done.returncode == 0, done.stderr[-4000:]
-    for batch in ("separate", "mixed"):
-        kept = KeepGradients()
-        run = trainer(
-            tmp_path / "whole", raro_model(torch.float64), given={"callbacks": [kept]}, critic_batch=batch, **settings
-        )
+    for case, changes in IN_PROCESSES.items():
+        kept, chosen = KeepGradients(), {**settings, **changes}
+        run = trainer(tmp_path / "whole", raro_model(torch.float64), given={"callbacks": [kept]}, **chosen)
         run.train()
         assert 0 < run.state.log_history[0]["policy/too_long_frac"] < 0.5
+        if case == "warm":
+            assert [run.state.log_history[step]["critic/warmup"] for step in (0, 1)] == [1, 0]
         for rank in (0, 1):
-            gradients = load_file(tmp_path / f"{batch}-rank{rank}.safetensors")
+            gradients = load_file(tmp_path / f"{case}-rank{rank}.safetensors")
             for step, expected in enumerate(kept.steps):
                 for name, gradient in expected.items():
-                    assert (gradients[f"{step}.{name}"] - gradient).abs().max() < 1e-6, (batch, step, name)
-            lines = untimed(json.loads((tmp_path / f"{batch}-rank{rank}.json").read_text()))
-            for line, expected_line in zip(lines[:2], untimed(run.state.log_history), strict=False):
+                    assert (gradients[f"{step}.{name}"] - gradient).abs().max() < 1e-6, (case, step, name)
+            lines = untimed(json.loads((tmp_path / f"{case}-rank{rank}.json").read_text()))
+            for line, expected_line in zip(lines[: len(kept.steps)], untimed(run.state.log_history), strict=False):
                 assert line == pytest.approx(expected_line, rel=1e-5, abs=1e-6)
 
 
