@@ -1,7 +1,7 @@
 """The tables of a demonstration, of runs with different numbers of expert answers, and a picture.
 
 python -m scripts.raro.report runs/raro_digits64 runs/raro_digits256 [--picture docs/images/raro_digits.png]
-python -m scripts.raro.report data/study/raro_digits/answers*
+python -m scripts.raro.report data/study/raro_digits
 """
 
 from collections.abc import Mapping, Sequence

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from scripts.propagation.report import write_report as write_propagation
+from scripts.raro.report import told as raro_tables
 from scripts.signs.report import read_results, table
 from scripts.smollm2.compare import Chat
 from scripts.study.config import load_study
@@ -45,11 +46,27 @@ def test_the_table_of_the_trainers_where_expert_answers_are_at_hand() -> None:
     assert trial_table(Records(STUDIES / "smollm2"), Chat) in (DOCS / "trainers.md").read_text(encoding="utf-8")
 
 
+def test_the_table_of_raro_on_signed_digits_follows_from_its_results() -> None:
+    page = (DOCS / "raro_digits.md").read_text("utf-8")
+    title, blank, *lines = raro_tables([STUDIES / "raro_digits"]).splitlines()
+    assert title == "256 expert answers, 150 CPU s:" and not blank and "\n".join(lines) in page
+
+
 def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
     kept = {path for path in kept if not path.endswith(("/tables.md", ".png", "/images"))}
     several = ["several_answers", "several_tokens", "whole_decisions"]
-    studies = ["beyond_singles", "causes", "propagation", "rates", *several, "signs", "smollm2", "tool_games"]
+    studies = [
+        "beyond_singles",
+        "causes",
+        "propagation",
+        "raro_digits",
+        "rates",
+        *several,
+        "signs",
+        "smollm2",
+        "tool_games",
+    ]
     told = {"ceilings", "growth", "kill_test", "referee"}  # by programs that train nothing: tables alone
     assert kept - told <= {f"{name}{file}" for name in studies for file in ("", "/records.jsonl", "/outcomes.npz")}
     for name in studies:
