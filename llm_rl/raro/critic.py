@@ -189,6 +189,12 @@ def dealt(items: Sequence[Item], processes: int, process: int) -> list[Item]:
     return [items[index] for index in np.array_split(np.arange(len(items)), processes)[process]]
 
 
+def told_apart(critiques: Sequence[Critique]) -> tuple[int, int]:
+    """How many critiques of different answers name one of them, rightly, and in all."""
+    distinct = [critique.label for critique in critiques if critique.label and not critique.request.pair.equal]
+    return distinct.count(Label.EXPERT), len(distinct) - distinct.count(Label.TIE)
+
+
 def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) -> None:
     """Adds the shares of labels among critiques.
 
@@ -207,12 +213,12 @@ def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) 
     metrics.add_ratio("critic/overlength_rate", len(critiques) - len(ended), len(critiques))
     metrics.add_ratio("critic/unparsable_rate", len(ended) - len(labeled), len(ended))
     metrics.add_ratio("critic/tie_rate", len(labeled) - len(decided), len(labeled))
-    distinct = [one for one in labeled if not one.request.pair.equal]
-    told = [one for one in distinct if one.label is not Label.TIE]
-    metrics.add_ratio("critic/tie_rate_distinct", len(distinct) - len(told), len(distinct))
+    right_distinct, told = told_apart(critiques)
+    distinct = sum(not critique.request.pair.equal for critique in labeled)
+    metrics.add_ratio("critic/tie_rate_distinct", distinct - told, distinct)
+    metrics.add_ratio("critic/accuracy_distinct", right_distinct, told)
     parts = {
         "": decided,
-        "_distinct": told,
         "_fresh": [critique for critique in decided if not critique.request.replayed],
         "_replayed": [critique for critique in decided if critique.request.replayed],
         "_expert_first": [critique for critique in decided if critique.request.expert_first],

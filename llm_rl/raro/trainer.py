@@ -23,13 +23,13 @@ from llm_rl.core.mismatch import record_mismatch
 from llm_rl.grpo.trainer import grpo_surrogate
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.batches import RoleBatch, RoleSample, Room, TokenBudgetEngine, role_batches
-from llm_rl.raro.critic import REPLAY, TRAIN, CriticPass, Critique, Request, labels_of
+from llm_rl.raro.critic import REPLAY, TRAIN, CriticPass, Critique, Request, labels_of, told_apart
 from llm_rl.raro.labels import Label
 from llm_rl.raro.monitors import CriticWarnings, record_groups
 from llm_rl.raro.objective import joint_loss, role_advantages
 from llm_rl.raro.prompts import extract_answer
 from llm_rl.raro.replay import Pair, ReplayBuffer, question_key
-from llm_rl.raro.warmup import CriticWarmUp, told_apart
+from llm_rl.raro.warmup import CriticWarmUp
 from llm_rl.rollout.completions import record_lengths
 from llm_rl.rollout.data import RolloutBatch, Sample, decode_completion, encode_prompt
 from llm_rl.rollout.generation import GenerationEngine

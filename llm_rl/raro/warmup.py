@@ -4,21 +4,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from llm_rl.raro.critic import Critique
-from llm_rl.raro.labels import Label
-
 LEAST_LABELS = 64
 """Labels that an accuracy is taken over, at least: with fewer a critic that guesses comes to any share by chance."""
-
-
-def told_apart(critiques: Sequence[Critique]) -> tuple[int, int]:
-    """How many critiques of different answers name one of them, rightly, and in all."""
-    told = [
-        one.label
-        for one in critiques
-        if one.label is not None and one.label is not Label.TIE and not one.request.pair.equal
-    ]
-    return told.count(Label.EXPERT), len(told)
 
 
 class CriticWarmUp:
@@ -37,7 +24,7 @@ class CriticWarmUp:
         self._counts = deque[tuple[int, int]]()
 
     def add(self, counts: Sequence[tuple[int, int]]) -> None:
-        """What each process's critic told apart in a roll-out, as `told_apart` says."""
+        """What each process's critic told apart in a roll-out, as `llm_rl.raro.critic.told_apart` says."""
         right, told = (sum(each) for each in zip(*counts, strict=True))
         self._counts.append((right, told))
         total = sum(told for _, told in self._counts)

@@ -41,8 +41,7 @@ from sudoku_dllm.trials.rates import chosen_rates, rates_help
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
 RATES = {"raro": 1e-4, "more": 1e-3, "match": 1e-4, "grpo": 1e-4, "labels": 1e-3}
-"""Learning rates, the best of three with a start and held-out questions of their own (docs/log.md); what changes one
-thing of RARO has RARO's."""
+"""Learning rates, the better of those tried (docs/raro_digits.md); what changes one thing of RARO has RARO's."""
 LOG = "log.jsonl"
 MAIN_ARMS = ("raro", "more", "match", "grpo", "frozen", "critic")
 CURVES = {
@@ -251,23 +250,20 @@ class Demonstration(Trial):
         """1 for each completion with the expert's answer, word for word, else 0; a reward function."""
         return [float(extract_answer(text) == expert) for text, expert in zip(completions, answer, strict=True)]
 
-    def critic_row(
-        self, prompts: Any, row: Mapping[str, Any], other: str, rng: np.random.Generator, label: int | None = None
-    ) -> dict[str, Any]:
-        """The critic's prompt about the expert's answer and another one, in an order drawn, and a critique.
+    def critic_row(self, prompts: Any, row: Mapping[str, Any], other: str, rng: np.random.Generator) -> dict[str, Any]:
+        """The critic's prompt about the expert's answer and another one, in an order drawn, and the right critique.
 
         Args:
             prompts: The prompts of both roles.
             row: The question and the expert's answer.
             other: The other answer.
             rng: Draws the order.
-            label: Number of the label in `LABELS`. None: the right one.
         """
         question, expert = row["question"], row["answer"]
         first = bool(rng.random() < 0.5)
         truth = TIE if other == expert else 1 - first
         shown = (expert, other) if first else (other, expert)
-        critique = self.critique(question, shown, LABELS[truth if label is None else label])
+        critique = self.critique(question, shown, LABELS[truth])
         return {"prompt": prompts.for_critic(question, expert, other, first), "chosen": critique}
 
     def labeled(self, model: PreTrainedModel, seed: int, folder: Path) -> list[dict[str, Any]]:
