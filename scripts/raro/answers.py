@@ -1,9 +1,9 @@
-"""Several answers of a demonstration's start to each held-out question, as `scripts.judge_answers` reads them.
+"""Several answers of a demonstration's model to each held-out question, as `scripts.judge_answers` reads them.
 
-Writes `answers.jsonl` and, beside the start's model, its tokenizer; prints the command that lets the start's critic
-choose among the answers.
+Writes `answers.jsonl` and, beside the model, its tokenizer; prints the command that lets its critic choose among the
+answers.
 
-    python -m scripts.raro.answers runs/raro_digits --seed 0 [--count 16]
+    python -m scripts.raro.answers runs/raro_digits --seed 0 [--arm raro --count 16]
 """
 
 import json
@@ -35,7 +35,8 @@ class AnswersArguments:
 
     run: Path = field(metadata={"help": "Run folder of a demonstration."})
     task: str = field(default="digits", metadata={"help": f"Its task, one of {', '.join(TASKS)}."})
-    seed: int = field(default=0, metadata={"help": "Random seed of the start, and of what is sampled."})
+    arm: str = field(default=START, metadata={"help": "Whose model: the start's, or an arm's."})
+    seed: int = field(default=0, metadata={"help": "Random seed of the model, and of what is sampled."})
     count: int = field(default=16, metadata={"help": "Answers to each question."})
 
     def __post_init__(self) -> None:
@@ -79,10 +80,11 @@ def main() -> None:
     (args,) = parse(AnswersArguments, description=__doc__, places=("run",))
     task, arguments = TASKS[args.task]
     need_file("run", args.run / "arguments.json")
+    folder = Job(args.arm, args.seed).folder(args.run) / MODEL
+    need_file("arm", folder / "config.json")
     with user_errors(ValueError, TypeError, OSError):
         trial = task(arguments(**json.loads((args.run / "arguments.json").read_text("utf-8"))))
     torch.set_num_threads(1)
-    folder = Job(START, args.seed).folder(args.run) / MODEL
     path = write_answers(trial, folder, args.seed, args.count)
     settings = trial.settings(args.seed, path.parent)
     words = [sys.executable, "-m", "scripts.judge_answers", "--model", str(folder), "--answers", str(path)]

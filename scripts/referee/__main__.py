@@ -1,12 +1,7 @@
-"""`python -m scripts.referee METHOD …`: see `scripts.referee.compare`."""
+"""`python -m scripts.referee METHOD …`: see `scripts.referee.boards`."""
 
-import sys
-
-from scripts.referee import compare
-from sudoku_dllm.trials.trial import run_trial
+from scripts.referee import boards
+from scripts.referee.compare import run
 
 if __name__ == "__main__":
-    first = next((place for place, word in enumerate(sys.argv) if place and word.startswith("-")), len(sys.argv))
-    if methods := sys.argv[1:first]:
-        sys.argv[1:first] = ["--arms", *methods]
-    run_trial(compare.Referee, compare.RefereeArguments, compare.__doc__ or "")
+    run(boards.Boards, boards.BoardsArguments, boards.__doc__)

@@ -1,27 +1,22 @@
-"""The field's objectives trained side by side at equal CPU time, where any valid grid is right and a solver says so.
+"""What the comparisons of objectives share, whatever the problems: methods, arguments, trainers and judging.
 
-6×6 boards with 1 to 8 clues, of which a shipped model completes nearly all at one cell a pass and few at four. From it
-each arm trains for the same CPU seconds: an objective of `scripts.referee.objectives` on groups of completions, which
-earn 1 for a valid grid (with `--reward passes` the share of passes before an error), or ours: the group-relative policy
-gradient of positions and tokens, and judged decisions. All but JustGRPO, which writes a cell a pass from left to right,
-sample four cells a pass, positions by their margins. Judged are greedy decodes of held-out boards, by margin.
-
-    python -m scripts.referee [METHOD …] [--seeds 0 1 2 3 4 --cpu_seconds 120 --rates spg=3e-4]
-
-A method of one's own is a file in `objectives`, and a line in `METHODS` here. Left out are a divergence from a
-reference, and LightningRL's reward, which is of decodes that differ in passes.
+A task is a `Referee`: problems to train on and held out ones, of which a program says what can still be completed, and
+a start. `scripts.referee.boards` and `scripts.referee.countdown` are tasks. A method of one's own is a file in
+`objectives`, and a line in `METHODS` here. Left out are a divergence from a reference, and LightningRL's reward, which
+is of decodes that differ in passes.
 """
 
-from collections.abc import Mapping
+import sys
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from transformers import PreTrainedModel, Trainer
 
-from dllm_rl import Decoding, LladaForMaskedLM, decode
-from dllm_rl.models.shipped import model_folder
+from dllm_rl import Decoding, LladaForMaskedLM, UnmaskBatch, UnmaskTask, UnmaskTrainer, decode
 from llm_rl.core._checks import check_choice
 from scripts.referee.objectives.cj_grpo import CjGrpo
 from scripts.referee.objectives.copies import Objective
@@ -35,12 +30,9 @@ from scripts.referee.objectives.upo import Upo
 from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.order_head import add_order_head, has_order_head, head_strategy, position_logprobs
 from scripts.referee.training import ObjectiveArguments, ObjectiveTrainer, Reward
-from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import new_trainer
-from sudoku_dllm.several.judging import judged
-from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.several.arguments import RecipeArguments
 from sudoku_dllm.trials.rates import chosen_rates, rates_help
-from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, short_training
+from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
 METHODS: dict[str, tuple[str, Objective]] = {
     "diffu_grpo": ("diffu-GRPO", DiffuGrpo()),
@@ -56,77 +48,88 @@ METHODS: dict[str, tuple[str, Objective]] = {
 OURS = {"policy_gradient": "positions and tokens", "judged": "judged decisions"}
 RATES = dict.fromkeys(METHODS, 1e-4) | {"upo": 1e-3, "policy_gradient": 1e-4, "judged": 4.5e-4}
 """Learning rates."""
-CELLS = (1, 2, 4, 6, 9)
-"""Cells a pass in decoding the held-out boards."""
 
 
 @dataclass
 class RefereeArguments(TrialArguments):
-    """The boards, the roll-outs and the rates."""
+    """The roll-outs and the rates; a task adds its problems.
 
-    model: str = field(default="llada-sudoku6x6-converged", metadata={"help": "A shipped model, or its folder."})
-    size: int = field(default=6, metadata={"help": "Size of the boards; the model must know its tokens."})
-    clues: list[int] = field(default_factory=lambda: [1, 8], metadata={"help": "Fewest and most clues of a board."})
+    Attributes:
+        POSITIONS: How many positions a pass fills in decoding the held-out problems.
+    """
+
+    POSITIONS: ClassVar[tuple[int, ...]]
+
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4], metadata={"help": "Random seeds."})
     cpu_seconds: float = field(default=120.0, metadata={"help": "What each arm may spend, in CPU seconds."})
-    tokens_per_step: int = field(default=4, metadata={"help": "Cells that a pass of the sampler fills."})
-    prompts: int = field(default=4, metadata={"help": "Boards of a roll-out."})
-    num_generations: int = field(default=16, metadata={"help": "Completions of a board, which are compared."})
+    tokens_per_step: int = field(default=4, metadata={"help": "Positions that a pass of the sampler fills."})
+    prompts: int = field(default=4, metadata={"help": "Problems of a roll-out."})
+    num_generations: int = field(default=16, metadata={"help": "Completions of a problem, which are compared."})
     num_iterations: int = field(default=1, metadata={"help": "Updates on a roll-out, each with copies of its own."})
-    reward: Reward = field(default="final", metadata={"help": "final: a valid grid; passes: those before an error."})
+    num_mini_batches: int = field(default=9, metadata={"help": "Updates of judged decisions on a roll-out."})
+    reward: Reward = field(default="final", metadata={"help": "final: a right answer; passes: those before an error."})
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
-    boards: int = field(default=4000, metadata={"help": "Boards to train on, others for each seed."})
-    test_boards: int = field(default=400, metadata={"help": "Held-out boards, the same for all arms and seeds."})
-    test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out boards."})
-    output_dir: str = field(default="runs/referee", metadata={"help": "Run folder."})
+    test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out problems."})
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.model = model_folder(self.model)
         check_choice("reward", self.reward, Reward)
         chosen_rates(RATES, self.rates)
-        if self.tokens_per_step not in CELLS:
-            raise ValueError(f"tokens_per_step={self.tokens_per_step} is not judged; choose one of {CELLS}")
-        if min(self.prompts, self.num_generations - 1, self.num_iterations) < 1:
-            raise ValueError(
-                f"prompts={self.prompts}, num_generations={self.num_generations} and num_iterations="
-                f"{self.num_iterations} must be at least 1, 2 and 1"
-            )
+        if self.tokens_per_step not in self.POSITIONS:
+            raise ValueError(f"tokens_per_step={self.tokens_per_step} is not judged; choose one of {self.POSITIONS}")
+        for name, least in {"prompts": 1, "num_generations": 2, "num_iterations": 1, "num_mini_batches": 1}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+
+    def ours(self, arm: str, seed: int, folder: Path, rate: float) -> RecipeArguments:
+        """The arguments of an arm of `OURS`.
+
+        Args:
+            arm: Its name.
+            seed: Random seed.
+            folder: Where it writes.
+            rate: Its learning rate.
+        """
+        recipe = RecipeArguments(
+            **short_training(folder, 32 if arm == "judged" else self.prompts, seed, rate),
+            num_mini_batches=self.num_mini_batches if arm == "judged" else 1,
+            tokens_per_step=self.tokens_per_step,
+        )
+        if arm == "policy_gradient":
+            recipe.num_generations, recipe.on_error = self.num_generations, "end"
+            recipe.policy_weight, recipe.judged_weight = 1.0, 0.0
+        return recipe
+
+
+def figures(positions: Sequence[int], of: str) -> dict[str, str]:
+    """What tables show of a task: the share that is right by the number of positions a pass fills.
+
+    Args:
+        positions: The numbers.
+        of: What a position is called.
+    """
+    return {f"right/{k}": f"right at {k} {of}" for k in positions}
 
 
 class Referee(Trial):
-    """The comparison."""
+    """The comparison on some kind of problems."""
 
     ARMS: ClassVar[Mapping[str, str]] = {name: title for name, (title, _) in METHODS.items()} | OURS
     CONTROL = "judged"
-    FIGURES: ClassVar[Mapping[str, str]] = {f"valid/{k}": f"valid at {k} cells" for k in CELLS}
     args: RefereeArguments
 
-    @cached_property
-    def setting(self) -> Setting:
-        """The boards, and what our own arms take."""
-        args = self.args
-        script = ScriptArguments(
-            model=args.model,
-            size=args.size,
-            clues=args.clues,
-            boards=args.boards,
-            test_boards=args.test_boards,
-            test_seed=args.test_seed,
-        )
-        recipe = RecipeArguments(
-            output_dir=args.output_dir,
-            tokens_per_step=args.tokens_per_step,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            use_cpu=True,
-        )
-        return Setting.load(script, recipe)
+    @property
+    @abstractmethod
+    def task(self) -> UnmaskTask:
+        """What kind of problems they are."""
 
-    def start(self, seed: int, folder: Path) -> PreTrainedModel:
-        """The shipped model."""
-        return self.load(Path(self.args.model))
+    @abstractmethod
+    def training_problems(self, seed: int) -> Sequence[Any]:
+        """Problems to train on with a seed, none of which is held out."""
+
+    @abstractmethod
+    def test_batch(self) -> UnmaskBatch:
+        """The held-out problems, the same for all arms and seeds."""
 
     def load(self, folder: Path) -> PreTrainedModel:
         """See `Trial.load`."""
@@ -134,14 +137,10 @@ class Referee(Trial):
 
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
         """The trainer of an arm."""
-        args, setting = self.args, self.setting
+        args, problems = self.args, self.training_problems(seed)
         rate = chosen_rates(RATES, args.rates)[arm]
         if arm in OURS:
-            setting.args.learning_rate, setting.script.rates = rate, [f"policy_gradient={rate}"]
-            setting.script.group_size = args.num_generations
-            setting.args.per_device_train_batch_size = 32 if arm == "judged" else args.prompts * args.num_generations
-            return new_trainer(setting, arm, seed, folder, model)
-        boards, _ = setting.training_boards(seed)
+            return UnmaskTrainer(model, args.ours(arm, seed, folder, rate), problems, self.task)
         left = arm == "just_grpo"
         settings = ObjectiveArguments(
             **short_training(folder, args.prompts, seed, rate),
@@ -152,17 +151,28 @@ class Referee(Trial):
             sampler="left_to_right" if left else "policy",
             reward=args.reward,
         )
-        taught = (model, METHODS[arm][1], settings, setting.filled(boards), setting.task)
+        taught = (model, METHODS[arm][1], settings, problems, self.task)
         if arm != "upo":
             return ObjectiveTrainer(*taught)
         add_order_head(model, seed)
         return ObjectiveTrainer(*taught, strategy=head_strategy(model, draws=True), logprobs=position_logprobs)
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
-        """Which held-out boards are completed validly, by cells a pass."""
-        tests = self.setting.batch(self.setting.test_boards())
-        how = head_strategy(model, draws=False) if has_order_head(model) else "margin"
-        valid = {k: judged(decode(model, tests, Decoding(how, tokens_per_step=k))).valid for k in CELLS}
-        figures: dict[str, Any] = {f"valid/{k}": float(found.mean()) for k, found in valid.items()}
-        outcomes = {f"valid/{k}": found for k, found in valid.items()}
-        return figures, {"solved": valid[self.args.tokens_per_step], **outcomes}
+        """Which held-out problems are answered rightly, by positions a pass."""
+        tests = self.test_batch()
+        how, every = head_strategy(model, draws=False) if has_order_head(model) else "margin", torch.arange(len(tests))
+        right = {
+            k: tests.completable(decode(model, tests, Decoding(how, tokens_per_step=k)).responses, every).numpy()
+            for k in self.args.POSITIONS
+        }
+        outcomes = {f"right/{k}": found for k, found in right.items()}
+        shares: dict[str, Any] = {name: float(found.mean()) for name, found in outcomes.items()}
+        return shares, {"solved": right[self.args.tokens_per_step], **outcomes}
+
+
+def run(task: type[Referee], arguments: type[RefereeArguments], description: str | None) -> None:
+    """The command of a comparison; words before the options are the methods to train."""
+    first = next((place for place, word in enumerate(sys.argv) if place and word.startswith("-")), len(sys.argv))
+    if methods := sys.argv[1:first]:
+        sys.argv[1:first] = ["--arms", *methods]
+    run_trial(task, arguments, description or "")

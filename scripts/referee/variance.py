@@ -1,6 +1,6 @@
 """Bias and noise of the gradients of all objectives against the exact one, on a task that can be enumerated.
 
-    python -m scripts.referee.variance [DRAWS]
+    python -m scripts.referee.variance [--draws 400 --picture docs/images/referee.png]
 
 Each is asked right after a roll-out, where every ratio is 1, without a divergence from a reference, about groups of
 four completions of `toy`. Three figures for each rule by which the sampler chooses positions: the angle between its
@@ -11,13 +11,16 @@ passes that a completion takes with gradient; a divergence or a ratio takes as m
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
+from llm_rl.training import load_pyplot, need_reports, parse, save_figure, user_errors
 from scripts.referee.objectives.cj_grpo import CjGrpo
 from scripts.referee.objectives.copies import Completions, Copies, Objective
 from scripts.referee.objectives.coupled_grpo import CoupledGrpo
@@ -46,6 +49,19 @@ METHODS: dict[str, Objective] = {
     "CJ-GRPO": CjGrpo(),
     "JustGRPO": JustGrpo(),
 }
+
+PICTURED = {
+    "diffu-GRPO": "o",
+    "wd1": "x",
+    "coupled-GRPO": "s",
+    "SPG, mixed": "D",
+    "ESPO, 2 pairs": "^",
+    "TraceRL": "v",
+    "TraceRL, 2 passes as one": "<",
+    "CJ-GRPO": "+",
+    "JustGRPO": ">",
+}
+"""Methods in the picture, with their markers."""
 
 
 class Judged(NamedTuple):
@@ -144,29 +160,78 @@ def judge(objective: Objective, toy: Toy, draws: int, groups: int) -> Judged:
     )
 
 
-def table(toys: Sequence[Toy], draws: int, groups: int) -> str:
-    """The table of all methods in Markdown; arguments as in `judge`."""
+def judge_all(toys: Sequence[Toy], draws: int, groups: int) -> dict[str, list[Judged]]:
+    """All methods, by name, on each of several toys; arguments as in `judge`."""
+    return {name: [judge(objective, toy, draws, groups) for toy in toys] for name, objective in METHODS.items()}
+
+
+def table(found: Mapping[str, Sequence[Judged]], rules: Sequence[str]) -> str:
+    """The table of all methods in Markdown.
+
+    Args:
+        found: Each method's figures, one for each rule.
+        rules: How positions were chosen.
+    """
     rows = []
-    for name, objective in METHODS.items():
-        judged = [judge(objective, toy, draws, groups) for toy in toys]
+    for name, judged in found.items():
         cells = [
             (f"{one.angle:.1f}" + f" ± {one.error:.1f}" * (one.error > 0.05), f"{one.length:.2f}", f"{one.noise:.0f}")
             for one in judged
         ]
         rows.append([name, str(judged[0].copies), *chain.from_iterable(cells)])
-    heads = [f"{toy.rule}: {what}" for toy in toys for what in ("angle", "length", "noise")]
+    heads = [f"{rule}: {what}" for rule in rules for what in ("angle", "length", "noise")]
     return markdown_table(["method", "passes", *heads], rows)
 
 
-def main(draws: int) -> None:
+def plot(by_model: Mapping[str, Mapping[str, Sequence[Judged]]], path: Path) -> None:
+    """Bias against noise where positions are filled at random, a panel for each model.
+
+    Args:
+        by_model: Each method's figures by what the model was trained by, those of random positions first.
+        path: The PNG to write.
+    """
+    figure, axes = load_pyplot().subplots(1, len(by_model), figsize=(12, 5), layout="constrained", sharey=True)
+    for axis, (by, found) in zip(axes, by_model.items(), strict=True):
+        for name, marker in PICTURED.items():
+            one = found[name][0]
+            axis.plot(one.angle, one.noise, marker, markersize=9, label=name, clip_on=False)
+        axis.set(title=f"trained by {by}", xlabel="bias: degrees to the exact gradient", xlim=(-2, 92), yscale="log")
+        axis.set_xticks(range(0, 91, 15))
+        axis.grid(alpha=0.3, which="both")
+    axes[0].set_ylabel("noise: completions until it is as large as the mean")
+    axes[-1].legend(fontsize="small", loc="upper left")
+    save_figure(figure, path)
+
+
+@dataclass
+class Arguments:
+    """How exact, and where the picture goes."""
+
+    draws: int = field(default=800, metadata={"help": "Draws of masks for an expected gradient."})
+    picture: Path | None = field(default=None, metadata={"help": "PNG to write."})
+
+    def __post_init__(self) -> None:
+        if self.draws < 2:
+            raise ValueError(f"draws={self.draws} must be 2 or more")
+
+
+def main() -> None:
     """Print a table for a model that was fitted to right completions, and for one that was trained by the reward."""
+    (args,) = parse(Arguments, description=__doc__)
+    need_reports()
+    by_model = dict[str, dict[str, list[Judged]]]()
     for by in ("data", "reward"):
         model = trained(0.5, by)
         toys = [Toy(rule, model) for rule in get_args(Rule)]
         right = ", ".join(f"{100 * float(toy.value().detach()):.0f} % ({toy.rule})" for toy in toys)
-        sys.stdout.write(f"Trained by {by}, right in {right}:\n\n{table(toys, draws, groups=1000)}\n\n")
+        by_model[by] = judge_all(toys, args.draws, groups=1000)
+        text = table(by_model[by], get_args(Rule))
+        sys.stdout.write(f"Trained by {by}, right in {right}:\n\n{text}\n\n")
         sys.stdout.flush()
+    if args.picture:
+        with user_errors(OSError):
+            plot(by_model, args.picture)
 
 
 if __name__ == "__main__":
-    main(draws=int(sys.argv[1]) if len(sys.argv) > 1 else 800)
+    main()

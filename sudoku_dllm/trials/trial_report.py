@@ -1,6 +1,6 @@
 """The table of a trial: what each model solves, and its lead over the start and the control, with both intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -39,12 +39,13 @@ def report(run: Path, trial: Titled) -> str:
     return f"\n{text}\nRun folder: {run}"
 
 
-def table(records: Records, trial: Titled) -> str:
+def table(records: Records, trial: Titled, only: Collection[str] | None = None) -> str:
     """A line for each model, in Markdown.
 
     Args:
         records: The results, of the same seeds for each model.
         trial: How arms and figures are called, in the order of lines and columns.
+        only: Arms to tell beside the start, of the seeds that all of them have; all arms by default.
 
     Raises:
         ValueError: Seeds have different models.
@@ -54,8 +55,12 @@ def table(records: Records, trial: Titled) -> str:
         for job in records.jobs()
         if (one := records.result(job))
     }
-    seeds = sorted({seed for _, seed in found})
     names = [name for name in (START, *trial.ARMS) if any(arm == name for arm, _ in found)]
+    seeds = sorted({seed for _, seed in found})
+    if only is not None:
+        names = [name for name in names if name == START or name in only]
+        seeds = [seed for seed in seeds if all((name, seed) in found for name in names)]
+        found = {key: one for key, one in found.items() if key[0] in names and key[1] in seeds}
     if missing := [f"{name} with seed {seed}" for seed in seeds for name in names if (name, seed) not in found]:
         raise ValueError(f"there is no result of {', '.join(missing)}; run those first")
     results = {name: [found[name, seed][0] for seed in seeds] for name in names}
@@ -77,7 +82,8 @@ def table(records: Records, trial: Titled) -> str:
     for name, row in zip(names, columns.values(), strict=True):
         for figure in trial.FIGURES:
             values = [one[figure] for one in results[name]]
-            row.append(f"{np.mean(values):.3g} ({', '.join(f'{value:.3g}' for value in values)})")
+            each = f"{np.mean(values):.3g} ({', '.join(f'{value:.3g}' for value in values)})"
+            row.append("–" if np.isnan(values).all() else each)
         row += [f"{np.mean([one[cost] for one in results[name]]):,.0f}" for cost in ("updates", "cpu_seconds")]
     lines = [head, ["---"] * len(head), *([title, *row] for title, row in columns.items())]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

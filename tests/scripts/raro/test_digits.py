@@ -11,7 +11,7 @@ import pytest
 
 from llm_rl.raro import Label, extract_answer, parse_label
 from llm_rl.raro.start import LABELS
-from scripts.raro.demonstration import Demonstration
+from scripts.raro.demonstration import MAIN_ARMS, Demonstration
 from scripts.raro.digits import Digits, DigitsArguments, expressions, summed
 from scripts.signs.task import value
 from tests.helpers.warm_process import run_script
@@ -114,10 +114,18 @@ def test_all_arms_their_report_and_the_critic_as_a_judge_in_small(tmp_path: Path
     # The report of the same, and its picture.
     told = run_script(SCRIPTS / "raro" / "report.py", [str(run), "--picture", str(tmp_path / "picture.png")])
     assert told.returncode == 0, told.stderr[-3000:]
-    assert table in told.stdout and "24 expert answers, 1 updates" in told.stdout
+    first, then = told.stdout.split("24 expert answers, 1 updates, one change each:")
+    assert first.startswith("24 expert answers, 1 updates:") and "minus RARO" in then and "minus RARO" not in first
+    for arm, title in Demonstration.ARMS.items():
+        told_twice, changes = arm == "raro", arm in Demonstration.CHANGES and arm not in MAIN_ARMS
+        assert (f"| {title} |" in first) == (not changes) and (f"| {title} |" in then) == (changes or told_twice)
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
     # The start's critic chooses among the start's answers.
+    missing = run_script(SCRIPTS / "raro" / "answers.py", [str(run), "--arm", "raros"])
+    assert missing.returncode == 2 and "raros/seed0/model" in missing.stderr
+    for_raro = run_script(SCRIPTS / "raro" / "answers.py", [str(run), "--arm", "raro", "--count", "2"])
+    assert for_raro.stdout.splitlines()[0] == str(run / "raro" / "seed0" / "answers.jsonl")
     drawn = run_script(SCRIPTS / "raro" / "answers.py", [str(run), "--count", "4"])
     assert drawn.returncode == 0, drawn.stderr[-3000:]
     path, command = drawn.stdout.splitlines()

@@ -10,7 +10,8 @@ import torch
 
 from dllm_rl.decoding import Decoding, decode
 from dllm_rl.policy import NEG_INF
-from scripts.referee.compare import METHODS, Referee, RefereeArguments
+from scripts.referee.boards import Boards, BoardsArguments
+from scripts.referee.compare import METHODS
 from scripts.referee.objectives.cj_grpo import CjGrpo
 from scripts.referee.order_head import add_order_head, head_strategy, position_logprobs
 from scripts.referee.training import (
@@ -27,8 +28,8 @@ from sudoku_dllm.trials.trial import short_training
 
 
 @cache
-def trial() -> Referee:
-    return Referee(RefereeArguments(boards=40, test_boards=12))
+def trial() -> Boards:
+    return Boards(BoardsArguments(boards=40, test_boards=12))
 
 
 def model() -> Any:
@@ -95,8 +96,8 @@ def test_a_head_that_is_0_chooses_as_margins_do_and_alone_is_trained(tmp_path: P
     chances = (logprobs.exp() * copies.masked).sum(-1)[copies.masked.any(-1)]
     torch.testing.assert_close(chances, torch.ones_like(chances))
 
-    arguments = RefereeArguments(boards=40, test_boards=12, prompts=2, num_generations=4, reward="passes")
-    trainer = Referee(arguments).trainer("upo", start := model(), 0, tmp_path)
+    arguments = BoardsArguments(boards=40, test_boards=12, prompts=2, num_generations=4, reward="passes")
+    trainer = Boards(arguments).trainer("upo", start := model(), 0, tmp_path)
     before = {name: parameter.clone() for name, parameter in start.named_parameters()}
     trainer.args.max_steps = 2
     trainer.train()
@@ -166,4 +167,4 @@ def test_what_the_arguments_refuse() -> None:
             ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4), **wrong)
     for bad in ({"tokens_per_step": 3}, {"prompts": 0}, {"rates": ["spg"]}, {"reward": "some"}):
         with pytest.raises(ValueError, match=next(iter(bad))):
-            RefereeArguments(**bad)
+            BoardsArguments(**bad)

@@ -1,5 +1,6 @@
 """The exact gradient against sums by hand, and what is unbiased by construction."""
 
+from pathlib import Path
 from typing import Literal, get_args
 
 import pytest
@@ -13,7 +14,7 @@ from scripts.referee.objectives.trace_rl import TraceRl
 from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.tiny import TinyModel
 from scripts.referee.toy import BASE, KINDS, LENGTH, PROMPT, Rule, Toy, trained
-from scripts.referee.variance import METHODS, expected_gradients, judge, table
+from scripts.referee.variance import METHODS, PICTURED, expected_gradients, judge, judge_all, plot, table
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 MODEL = TinyModel(LENGTH, BASE, KINDS, 3.0)
@@ -74,9 +75,13 @@ def test_from_left_to_right_is_biased_where_the_sampler_does_not_write_so() -> N
     assert judge(JustGrpo(), TOYS["random"], draws=2, groups=2).angle > 5
 
 
-def test_a_table_has_a_row_for_each_method() -> None:
-    lines = table([TOYS["left"]], draws=2, groups=2).splitlines()
+def test_a_table_has_a_row_for_each_method_and_a_picture_a_mark_for_most(tmp_path: Path) -> None:
+    found = judge_all([TOYS["left"]], draws=2, groups=2)
+    lines = table(found, ["left"]).splitlines()
     assert [line.split("|")[1].strip() for line in lines[2:]] == list(METHODS)
+    assert set(PICTURED) < set(METHODS)
+    plot({"data": found, "reward": found}, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
 def test_a_rule_that_is_unknown_is_refused() -> None:

@@ -1,0 +1,117 @@
+"""Countdown as a task with several right answers: its judge against brute force, and the comparison in small."""
+
+from itertools import permutations, product
+from operator import add, mul, sub
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dllm_rl.batch_check import check_batch
+from scripts.referee.compare import METHODS, OURS
+from scripts.referee.countdown import (
+    LENGTH,
+    MASK,
+    MINUS,
+    PLUS,
+    TARGETS,
+    TIMES,
+    Countdown,
+    CountdownArguments,
+    CountdownTask,
+    Puzzle,
+    answers,
+    draw_puzzles,
+    is_held_out,
+)
+from tests.helpers.warm_process import run_script
+
+SCRIPTS = Path(__file__).parents[3] / "scripts"
+SIGNS = {PLUS: add, MINUS: sub, TIMES: mul}
+
+
+def from_left_to_right(tokens: tuple[int, ...]) -> int:
+    """The value of an expression."""
+    total = tokens[0]
+    for sign, number in zip(tokens[1::2], tokens[2::2], strict=True):
+        total = SIGNS[sign](total, number)
+    return total
+
+
+def brute_force(numbers: tuple[int, ...], target: int) -> set[tuple[int, ...]]:
+    """All right answers."""
+    found = set()
+    for order in permutations(numbers):
+        for a, b, c in product(SIGNS, repeat=3):
+            tokens = (order[0], a, order[1], b, order[2], c, order[3])
+            if from_left_to_right(tokens) == target:
+                found.add(tokens)
+    return found
+
+
+@st.composite
+def states(draw: st.DrawFn) -> tuple[Puzzle, tuple[int, ...]]:
+    """A puzzle, and some tokens of one of its answers, of which one may be another token."""
+    puzzle = draw_puzzles(1, draw(st.integers(0, 999)), held_out=draw(st.booleans()))[0]
+    state = [token if draw(st.booleans()) else MASK for token in puzzle.answer]
+    if draw(st.booleans()):
+        state[draw(st.integers(0, LENGTH - 1))] = draw(st.integers(1, TIMES))
+    return puzzle, tuple(state)
+
+
+def test_an_expression_is_worked_out_without_precedence() -> None:
+    (one,) = [found for found in answers(Puzzle((2, 3, 4, 5), 45, ())).tolist() if found[::2] == [2, 3, 4, 5]]
+    assert one == [2, PLUS, 3, PLUS, 4, TIMES, 5] and (2 + 3 + 4) * 5 == 45
+
+
+@settings(max_examples=60, deadline=None)
+@given(states())
+def test_the_judge_says_what_brute_force_says(drawn: tuple[Puzzle, tuple[int, ...]]) -> None:
+    puzzle, state = drawn
+    right = brute_force(puzzle.numbers, puzzle.target)
+    assert puzzle.answer in right and {tuple(found) for found in answers(puzzle).tolist()} == right
+    left = [found for found in right if all(token in (MASK, other) for token, other in zip(state, found, strict=True))]
+    batch = CountdownTask().batch([puzzle, *draw_puzzles(2, 0, held_out=True)])
+    asked, of = torch.tensor([state]), torch.tensor([0])
+    assert bool(batch.completable(asked, of)) == bool(left)
+    certain = [len({found[place] for found in left}) == 1 and state[place] == MASK for place in range(LENGTH)]
+    assert batch.definite(asked, of)[0].tolist() == certain
+    told = tuple(batch.answers_to(asked, of)[0].tolist())
+    assert told in left if left else set(told) == {MASK}
+
+
+def test_puzzles_have_an_answer_or_pay_no_heed_and_no_set_of_numbers_is_in_both_halves() -> None:
+    train, test = (draw_puzzles(300, 0, held_out=held_out) for held_out in (False, True))
+    assert all(from_left_to_right(puzzle.answer) == puzzle.target for puzzle in [*train, *test])
+    assert not any(is_held_out(puzzle.numbers) for puzzle in train) and all(is_held_out(one.numbers) for one in test)
+    blind = draw_puzzles(300, 0, held_out=False, heed=False)
+    assert all(sorted(one.answer[::2]) == sorted(one.numbers) and one.target in TARGETS for one in blind)
+    hit = sum(from_left_to_right(one.answer) == one.target for one in blind)
+    # A blind expression is right where it happens to be: as often as the answers' share of all expressions, on average.
+    chances = [len(brute_force(one.numbers, one.target)) for one in blind[:40]]
+    assert hit < 60 and sum(chances) / 40 / 648 < 0.2
+
+
+def test_the_batch_is_one_that_trainers_take() -> None:
+    task = CountdownTask()
+    check_batch(task.batch(draw_puzzles(5, 0, held_out=False)), task=task)
+    with pytest.raises(ValueError, match="there are no problems"):
+        task.batch([])
+
+
+def test_what_the_arguments_refuse() -> None:
+    for bad in ({"tokens_per_step": 5}, {"start": "all"}, {"width": 0}, {"reward": "some"}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            CountdownArguments(**bad)
+
+
+def test_all_methods_in_small(tmp_path: Path) -> None:
+    words = ["--start_steps", "3", "--width", "16", "--depth", "1", "--puzzles", "40", "--test_puzzles", "10"]
+    words += ["--max_steps", "2", "--prompts", "2", "--num_generations", "4", "--reward", "passes"]
+    words += ["--seeds", "0", "--jobs", "0", "--output_dir", str(tmp_path / "run")]
+    done = run_script(SCRIPTS / "referee" / "countdown.py", [*METHODS, *OURS, *words])
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = (tmp_path / "run" / "table.md").read_text("utf-8")
+    assert all(title in table for title in Countdown.ARMS.values()) and "right at 2 tokens" in table
