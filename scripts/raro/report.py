@@ -1,7 +1,7 @@
 """The tables of a demonstration, of runs with different numbers of expert answers or other settings, and a picture.
 
 python -m scripts.raro.report runs/raro_digits64 runs/raro_digits256 [--picture docs/images/raro_digits.png]
-python -m scripts.raro.report data/study/raro_digits/*
+python -m scripts.raro.report data/study/raro_digits/answers* --supervised data/study/raro_digits/supervised
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ import numpy as np
 
 from llm_rl.training import load_pyplot, need_reports, parse, save_figure, user_errors
 from scripts.raro.demonstration import CURVES, MAIN_ARMS, Demonstration
+from scripts.study.tables import markdown_table
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.trial_report import START, table
 
@@ -63,6 +64,67 @@ def told(runs: Sequence[Path]) -> str:
     return "\n".join(texts)
 
 
+def supervised(runs: Sequence[Path], shorter: Path) -> dict[int, dict[float, list[float]]]:
+    """The share that each seed of SFT on the expert's answers solves, in per cent, by their number and by CPU seconds.
+
+    Args:
+        runs: Run folders of the comparison; those that differ from the shorter ones in their budget alone are told.
+        shorter: A folder of runs with other budgets, of the seeds that are told.
+    """
+    found: dict[int, dict[float, list[float]]] = {}
+    records = Records(shorter)
+    for job in records.jobs():
+        settings = (records.result(job) or {})["settings"]
+        times = found.setdefault(settings["expert_answers"], {})
+        times.setdefault(settings["cpu_seconds"], []).append(100 * float(records.outcomes(job)["solved"].mean()))
+    for one in map(Records, runs):
+        settings = settings_of(one)
+        times = found.get(settings["expert_answers"])
+        if times and _setting(one, "cpu_seconds") == _setting(records, "cpu_seconds"):
+            seeds = len(next(iter(times.values())))
+            times[settings["cpu_seconds"]] = solved(one, "more")[:seeds]
+    return {answers: dict(sorted(times.items())) for answers, times in sorted(found.items())}
+
+
+def supervised_table(found: Mapping[int, Mapping[float, Sequence[float]]]) -> str:
+    """A row for each number of expert answers, in Markdown."""
+    times = sorted({time for row in found.values() for time in row})
+    rows = [
+        [f"{answers:,}", *(f"{np.mean(row[time]):.1f}" if time in row else "" for time in times)]
+        for answers, row in found.items()
+    ]
+    return markdown_table(["expert answers", *(f"{time:g} s" for time in times)], rows)
+
+
+def alike(runs: Sequence[Path]) -> list[Records]:
+    """The run with the most trainings, and those that differ from it in the number of expert answers alone."""
+    found = in_order(runs)
+    most = max(found, key=lambda records: len(records.jobs()))
+    return [records for records in found if _setting(records) == _setting(most)]
+
+
+def by_number(runs: Sequence[Path], by_time: Mapping[int, Mapping[float, Sequence[float]]]) -> str:
+    """A row for each number of expert answers in Markdown: what is solved in per cent, each seed's in brackets.
+
+    Args:
+        runs: Run folders.
+        by_time: What `supervised` returns.
+    """
+    rows = []
+    for records in alike(runs):
+        answers = settings_of(records)["expert_answers"]
+        cells = []
+        for arm in (START, *LEARNERS):
+            each = solved(records, arm)
+            cells.append(f"{np.mean(each):.1f} ({', '.join(f'{one:.1f}' for one in each)})" if each else "")
+        best = max((np.mean(each) for each in by_time.get(answers, {}).values()), default=None)
+        starts = [one for job in records.jobs() if (one := records.result(job) or {})["arm"] == START]
+        critic = np.mean([one["critic/accuracy_distinct"] for one in starts])
+        rows.append([f"{answers:,}", f"{critic:.2f}", *cells, "" if best is None else f"{best:.1f}"])
+    titles = [Demonstration.ARMS[arm] for arm in LEARNERS]
+    return markdown_table(["expert answers", "start's critic", "start", *titles, "SFT, at its best time"], rows)
+
+
 def in_order(runs: Sequence[Path]) -> list[Records]:
     """The records of several runs, the fewest expert answers first, then by title."""
 
@@ -84,16 +146,17 @@ def solved(records: Records, arm: str) -> list[float]:
     return [100 * float(records.outcomes(job)["solved"].mean()) for job in jobs]
 
 
-def plot(runs: Sequence[Path], path: Path) -> None:
+def plot(runs: Sequence[Path], path: Path, by_time: Mapping[int, Mapping[float, Sequence[float]]]) -> None:
     """Right answers of each arm and what RARO's log says, of the run with the most trainings; and over like runs.
 
     Args:
         runs: Run folders. Those that differ from the one with the most trainings in the number of expert answers alone
             make the second panel.
         path: The PNG to write.
+        by_time: What `supervised` returns; the best of each number of answers is a line of the second panel.
     """
-    all_records = in_order(runs)
-    records = max(all_records, key=lambda one: len(one.jobs()))
+    like = alike(runs)
+    records = max(like, key=lambda one: len(one.jobs()))
     figure, axes = load_pyplot().subplots(2, 3, figsize=(13, 7), layout="constrained")
     bars, numbers, *curves = axes.flat
     shares = {arm: found for arm in (START, *MAIN_ARMS) if (found := solved(records, arm))}
@@ -104,7 +167,6 @@ def plot(runs: Sequence[Path], path: Path) -> None:
     bars.set(title=f"right, held-out questions\n{titled(settings_of(records))}", xlabel="%")
 
     # Over the number of expert answers.
-    like = [one for one in all_records if _but_answers(one) == _but_answers(records)]
     answers = [settings_of(one)["expert_answers"] for one in like]
     for arm in LEARNERS:
         points = [(count, found) for count, one in zip(answers, like, strict=True) if (found := solved(one, arm))]
@@ -112,11 +174,15 @@ def plot(runs: Sequence[Path], path: Path) -> None:
         for count, found in points:
             numbers.plot([count] * len(found), found, ".", color=line[0].get_color(), alpha=0.4)
         line[0].set_label(Demonstration.ARMS[arm])
+    if by_time:
+        best = [max(np.mean(each) for each in row.values()) for row in by_time.values()]
+        numbers.plot(list(by_time), best, "s--", label="SFT, stopped at the best time", color="0.4")
     numbers.set_xscale("log", base=4)
     numbers.set_xticks(answers, [f"{count:,}" for count in answers])
     numbers.set(title="right, held-out questions", xlabel="expert answers", ylabel="%")
     numbers.grid(alpha=0.3)
-    numbers.legend(fontsize="small")
+    numbers.set_ylim(bottom=0)
+    numbers.legend(fontsize="x-small", loc="lower right")
 
     # What RARO's log says.
     for job in records.jobs():
@@ -133,11 +199,11 @@ def plot(runs: Sequence[Path], path: Path) -> None:
     save_figure(figure, path)
 
 
-def _but_answers(records: Records) -> dict[str, Any]:
-    """The settings of a run without those that say how much of it was run, and the number of expert answers."""
-    left_out = {"expert_answers", "arms", "seeds", "jobs", "output_dir", "overwrite_output_dir"}
-    kept = settings_of(records).items()
-    return {name: value for name, value in kept if name not in left_out | {"resume_from_checkpoint"}}
+def _setting(records: Records, *but: str) -> dict[str, Any]:
+    """The settings of a run without the number of expert answers, what says how much of it was run, and some others."""
+    run = {"arms", "seeds", "jobs", "output_dir", "overwrite_output_dir", "resume_from_checkpoint"}
+    left_out = run | {"expert_answers", *but}
+    return {name: value for name, value in settings_of(records).items() if name not in left_out}
 
 
 @dataclass
@@ -145,6 +211,7 @@ class Arguments:
     """The runs, and where to write."""
 
     runs: list[Path] = field(metadata={"help": "Run folders of a demonstration, or results packed from them."})
+    supervised: Path | None = field(default=None, metadata={"help": "Runs of supervised training for other times."})
     picture: Path | None = field(default=None, metadata={"help": "PNG to write."})
 
 
@@ -154,8 +221,12 @@ def main() -> None:
     need_reports()
     with user_errors(OSError, ValueError):
         print(told(chosen.runs), end="")
+        by_time = supervised(chosen.runs, chosen.supervised) if chosen.supervised else {}
+        if by_time:
+            print(f"\nSFT by its CPU seconds:\n\n{supervised_table(by_time)}", end="")
+        print(f"\nBy the number of expert answers:\n\n{by_number(chosen.runs, by_time)}", end="")
         if chosen.picture:
-            plot(chosen.runs, chosen.picture)
+            plot(chosen.runs, chosen.picture, by_time)
 
 
 if __name__ == "__main__":

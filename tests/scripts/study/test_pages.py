@@ -1,10 +1,12 @@
 """Tables of studies, and those of pages, come out of the results of the repository, byte for byte."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from scripts.propagation.report import write_report as write_propagation
+from scripts.raro.report import by_number, supervised, supervised_table
 from scripts.raro.report import told as raro_tables
 from scripts.signs.report import read_results, table
 from scripts.smollm2.compare import Chat
@@ -16,6 +18,7 @@ from sudoku_dllm.trials.trial_report import table as trial_table
 
 ROOT = Path(__file__).parents[3]
 DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
+RARO_TITLES = ("256 expert answers, 150 CPU s:", "256 expert answers, 150 CPU s, one change each:")
 
 
 @pytest.mark.slow
@@ -46,21 +49,27 @@ def test_the_table_of_the_trainers_where_expert_answers_are_at_hand() -> None:
     assert trial_table(Records(STUDIES / "smollm2"), Chat) in (DOCS / "trainers.md").read_text(encoding="utf-8")
 
 
-def test_the_table_of_raro_on_signed_digits_follows_from_its_results() -> None:
-    page = (DOCS / "raro_digits.md").read_text("utf-8")
-    title, blank, *lines = raro_tables([STUDIES / "raro_digits"]).splitlines()
-    assert title == "256 expert answers, 150 CPU s:" and not blank and "\n".join(lines) in page
+def test_the_tables_of_raro_on_signed_digits_follow_from_its_results() -> None:
+    page, folder = (DOCS / "raro_digits.md").read_text("utf-8"), STUDIES / "raro_digits"
+    runs = sorted(folder.glob("answers*"))
+    by_time = supervised(runs, folder / "supervised")
+    blocks = dict(pairwise(raro_tables([folder / "answers256"]).strip().split("\n\n")))
+    assert set(RARO_TITLES) <= set(blocks)
+    tables = [*(blocks[title] for title in RARO_TITLES), supervised_table(by_time), by_number(runs, by_time)]
+    for table_of_page in tables:
+        assert table_of_page.strip() in page
 
 
 def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
     kept = {path for path in kept if not path.endswith(("/tables.md", ".png", "/images"))}
+    raro_runs = ["answers64", "answers256", "answers1024", "supervised"]
     several = ["several_answers", "several_tokens", "whole_decisions"]
     studies = [
         "beyond_singles",
         "causes",
         "propagation",
-        "raro_digits",
+        *(f"raro_digits/{run}" for run in raro_runs),
         "rates",
         *several,
         "signs",
@@ -68,7 +77,8 @@ def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
         "tool_games",
     ]
     told = {"ceilings", "growth", "kill_test", "referee"}  # by programs that train nothing: tables alone
-    assert kept - told <= {f"{name}{file}" for name in studies for file in ("", "/records.jsonl", "/outcomes.npz")}
+    named = {f"{name}{file}" for name in studies for file in ("", "/records.jsonl", "/outcomes.npz")}
+    assert kept - told <= named | {"raro_digits"}
     for name in studies:
         records = Records(STUDIES / name)
         assert records.jobs() and all(records.result(job) for job in records.jobs())
