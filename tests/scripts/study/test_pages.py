@@ -18,7 +18,7 @@ from sudoku_dllm.trials.trial_report import table as trial_table
 
 ROOT = Path(__file__).parents[3]
 DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
-RARO_TITLES = ("256 expert answers, 150 CPU s:", "256 expert answers, 150 CPU s, one change each:")
+RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in ("", ", one change each", ", no reasoning"))
 
 
 @pytest.mark.slow
@@ -53,7 +53,8 @@ def test_the_tables_of_raro_on_signed_digits_follow_from_its_results() -> None:
     page, folder = (DOCS / "raro_digits.md").read_text("utf-8"), STUDIES / "raro_digits"
     runs = sorted(folder.glob("answers*"))
     by_time = supervised(runs, folder / "supervised")
-    blocks = dict(pairwise(raro_tables([folder / "answers256"]).strip().split("\n\n")))
+    told = raro_tables([folder / "answers256", folder / "no_reasoning"])
+    blocks = dict(pairwise(told.strip().split("\n\n")))
     assert set(RARO_TITLES) <= set(blocks)
     tables = [*(blocks[title] for title in RARO_TITLES), supervised_table(by_time), by_number(runs, by_time)]
     for table_of_page in tables:
@@ -63,7 +64,7 @@ def test_the_tables_of_raro_on_signed_digits_follow_from_its_results() -> None:
 def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
     kept = {path for path in kept if not path.endswith(("/tables.md", ".png", "/images"))}
-    raro_runs = ["answers16", "answers64", "answers256", "answers1024", "supervised"]
+    raro_runs = ["answers16", "answers64", "answers256", "answers1024", "no_reasoning", "supervised"]
     several = ["several_answers", "several_tokens", "whole_decisions"]
     studies = [
         "beyond_singles",
