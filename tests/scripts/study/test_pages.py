@@ -64,7 +64,7 @@ def test_the_tables_of_raro_on_signed_digits_follow_from_its_results() -> None:
 def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
     kept = {path for path in kept if not path.endswith(("/tables.md", ".png", "/images"))}
-    raro_runs = ["answers16", "answers64", "answers256", "answers1024", "no_reasoning", "supervised"]
+    raro_runs = ["answers16", "answers64", "answers256", "answers1024", "longer", "no_reasoning", "supervised"]
     several = ["several_answers", "several_tokens", "whole_decisions"]
     studies = [
         "beyond_singles",
