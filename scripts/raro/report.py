@@ -7,7 +7,7 @@ python -m scripts.raro.report data/study/raro_digits/answers* --supervised data/
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ LEARNERS = ("raro", "more", "match")
 class OneChange(Demonstration):
     """RARO and what changes one thing of it, compared with RARO."""
 
-    CONTROL = "raro"
+    CONTROL: ClassVar[str | None] = "raro"
 
 
 def settings_of(records: Records) -> Mapping[str, Any]:
@@ -79,7 +79,7 @@ def supervised(runs: Sequence[Path], shorter: Path) -> dict[int, dict[float, lis
         times.setdefault(settings["cpu_seconds"], []).append(100 * float(records.outcomes(job)["solved"].mean()))
     for one in map(Records, runs):
         settings = settings_of(one)
-        times = found.get(settings["expert_answers"])
+        times = found.get(settings["expert_answers"], {})
         if times and _setting(one, "cpu_seconds") == _setting(records, "cpu_seconds"):
             seeds = len(next(iter(times.values())))
             times[settings["cpu_seconds"]] = solved(one, "more")[:seeds]
@@ -224,7 +224,8 @@ def main() -> None:
         by_time = supervised(chosen.runs, chosen.supervised) if chosen.supervised else {}
         if by_time:
             print(f"\nSFT by its CPU seconds:\n\n{supervised_table(by_time)}", end="")
-        print(f"\nBy the number of expert answers:\n\n{by_number(chosen.runs, by_time)}", end="")
+        if len(alike(chosen.runs)) > 1:
+            print(f"\nBy the number of expert answers:\n\n{by_number(chosen.runs, by_time)}", end="")
         if chosen.picture:
             plot(chosen.runs, chosen.picture, by_time)
 

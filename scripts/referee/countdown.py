@@ -59,9 +59,9 @@ def expressions(numbers: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np
     """
     orders = np.array(sorted(set(permutations(numbers))))
     signs = np.array(list(product((PLUS, MINUS, TIMES), repeat=NUMBERS - 1)))
-    tokens = np.zeros((len(orders), len(signs), LENGTH), dtype=np.int64)
-    tokens[..., ::2], tokens[..., 1::2] = orders[:, None], signs
-    tokens = tokens.reshape(-1, LENGTH)
+    made = np.zeros((len(orders), len(signs), LENGTH), dtype=np.int64)
+    made[..., ::2], made[..., 1::2] = orders[:, None], signs
+    tokens = made.reshape(-1, LENGTH)
     return tokens, values(tokens)
 
 
@@ -212,9 +212,19 @@ class Countdown(Referee):
         """A model from random weights after supervised steps."""
         args = self.args
         set_seed(seed)
-        sizes = {"d_model": args.width, "n_layers": args.depth, "n_heads": 4, "mlp_hidden_size": 2 * args.width}
-        tokens = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None, "mask_token_id": MASK}
-        model = LladaForMaskedLM(LladaConfig(**sizes, max_sequence_length=64, vocab_size=VOCABULARY, **tokens))
+        config = LladaConfig(
+            d_model=args.width,
+            n_layers=args.depth,
+            n_heads=4,
+            mlp_hidden_size=2 * args.width,
+            max_sequence_length=64,
+            vocab_size=VOCABULARY,
+            bos_token_id=None,
+            eos_token_id=None,
+            pad_token_id=None,
+            mask_token_id=MASK,
+        )
+        model = LladaForMaskedLM(config)
         shown = draw_puzzles(5 * args.puzzles, seed + 1000, held_out=False, heed=args.start == "rules")
         settings = short_training(folder, 128, seed, args.start_learning_rate)
         settings |= {"max_steps": args.start_steps, "warmup_steps": min(100, args.start_steps)}
