@@ -38,7 +38,7 @@ from llm_rl.training import RunArguments, read_json_lines
 from scripts.raro.judging import judge
 from scripts.taught_llama import taught_llama
 from sudoku_dllm.trials.rates import chosen_rates, rates_help
-from sudoku_dllm.trials.trial import MODEL, Judgement, Trial, TrialArguments, run_trial, short_training
+from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
 RATES = {"raro": 1e-4, "more": 1e-3, "match": 1e-4, "grpo": 1e-4, "labels": 1e-3}
 """Learning rates, the better of those tried (docs/raro_digits.md); what changes one thing of RARO has RARO's."""
@@ -129,6 +129,7 @@ class Demonstration(Trial):
         "policy/reward_mean": "policy reward",
         "critic/tie_rate": "tie rate",
     }
+    KEEPS_MODELS: ClassVar[bool] = True  # for `scripts.raro.answers`
     answer_length: int
     critique_length: int = 2
     args: DemonstrationArguments
@@ -288,10 +289,8 @@ class Demonstration(Trial):
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """Which held-out questions are answered rightly, and what the critic says, NaN where no critique counts.
 
-        The result keeps the curves of the training, where there was one of RARO, and the folder the model, which may be
-        asked for more answers (`scripts.raro.answers`).
+        The result keeps the curves of the training, where there was one of RARO.
         """
-        model.save_pretrained(folder / MODEL)
         settings, test = self.settings(seed, folder), self.rows["test"]
         figures, outcomes = judge(model, settings, test, self.words, self.right, self.FIGURES)
         return {**figures, "curve": curve(folder / LOG)}, outcomes

@@ -33,10 +33,10 @@ def settings_of(records: Records) -> Mapping[str, Any]:
     Raises:
         FileNotFoundError: It has no result.
     """
-    jobs = records.jobs()
-    if not jobs:
+    results = list(results_of(records).values())
+    if not results:
         raise FileNotFoundError(f"{records.folder} holds no results; give folders of finished runs")
-    found: Mapping[str, Any] = (records.result(jobs[0]) or {})["settings"]
+    found: Mapping[str, Any] = results[0]["settings"]
     return found
 
 
@@ -55,7 +55,7 @@ def told(runs: Sequence[Path]) -> str:
     """A table for each run, the fewest expert answers first, and one more where RARO was run with changes."""
     texts = []
     for records in in_order(runs):
-        title, arms = titled(settings_of(records)), arms_of(records)
+        title, arms = titled(settings_of(records)), {one["arm"] for one in results_of(records).values()}
         changed = [arm for arm in Demonstration.CHANGES if arm in arms and arm not in MAIN_ARMS]
         main = [arm for arm in arms if arm not in changed]
         texts.append(f"{title}:\n\n{table(records, Demonstration, main)}")
@@ -73,8 +73,8 @@ def supervised(runs: Sequence[Path], shorter: Path) -> dict[int, dict[float, lis
     """
     found: dict[int, dict[float, list[float]]] = {}
     records = Records(shorter)
-    for job in records.jobs():
-        settings = (records.result(job) or {})["settings"]
+    for job, result in results_of(records).items():
+        settings = result["settings"]
         times = found.setdefault(settings["expert_answers"], {})
         times.setdefault(settings["cpu_seconds"], []).append(100 * float(records.outcomes(job)["solved"].mean()))
     for one in map(Records, runs):
@@ -118,8 +118,8 @@ def by_number(runs: Sequence[Path], by_time: Mapping[int, Mapping[float, Sequenc
             each = solved(records, arm)
             cells.append(f"{np.mean(each):.1f} ({', '.join(f'{one:.1f}' for one in each)})" if each else "")
         best = max((np.mean(each) for each in by_time.get(answers, {}).values()), default=None)
-        starts = [one for job in records.jobs() if (one := records.result(job) or {})["arm"] == START]
-        critic = np.mean([one["critic/accuracy_distinct"] for one in starts])
+        starts = [found for found in results_of(records).values() if found["arm"] == START]
+        critic = np.mean([found["critic/accuracy_distinct"] for found in starts])
         rows.append([f"{answers:,}", f"{critic:.2f}", *cells, "" if best is None else f"{best:.1f}"])
     titles = [Demonstration.ARMS[arm] for arm in LEARNERS]
     return markdown_table(["expert answers", "start's critic", "start", *titles, "SFT, at its best time"], rows)
@@ -135,14 +135,14 @@ def in_order(runs: Sequence[Path]) -> list[Records]:
     return sorted(map(Records, runs), key=place)
 
 
-def arms_of(records: Records) -> set[str]:
-    """The arms that have results."""
-    return {(records.result(job) or {})["arm"] for job in records.jobs()}
+def results_of(records: Records) -> dict[str, Mapping[str, Any]]:
+    """The results of a run by job."""
+    return {job: found for job in records.jobs() if (found := records.result(job))}
 
 
 def solved(records: Records, arm: str) -> list[float]:
     """The share of held-out questions that each seed of an arm answers rightly, in per cent."""
-    jobs = [job for job in records.jobs() if (records.result(job) or {})["arm"] == arm]
+    jobs = [job for job, found in results_of(records).items() if found["arm"] == arm]
     return [100 * float(records.outcomes(job)["solved"].mean()) for job in jobs]
 
 
@@ -185,8 +185,7 @@ def plot(runs: Sequence[Path], path: Path, by_time: Mapping[int, Mapping[float, 
     numbers.legend(fontsize="x-small", loc="lower right")
 
     # What RARO's log says.
-    for job in records.jobs():
-        result = records.result(job) or {}
+    for result in results_of(records).values():
         if result["arm"] == "raro":
             for axis, name in zip(curves, CURVES, strict=True):
                 points = [(line["step"], line[name]) for line in result["curve"] if name in line]

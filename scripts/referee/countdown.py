@@ -12,7 +12,7 @@ that pay no heed to the target (`--start form`). From it each arm trains as on b
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from itertools import permutations, product
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -26,6 +26,7 @@ from transformers import PreTrainedModel, PrinterCallback, set_seed
 from dllm_rl import LladaConfig, LladaForMaskedLM, SftArguments, SftDataset, SftTrainer, UnmaskBatch, UnmaskTask
 from llm_rl.core._checks import check_choice
 from scripts.referee.compare import Referee, RefereeArguments, figures, run
+from scripts.signs.task import is_held_out
 from sudoku_dllm.trials.trial import short_training
 
 NUMBERS, LARGEST, TARGETS = 4, 9, range(1, 61)
@@ -78,11 +79,6 @@ def answers(puzzle: Puzzle) -> NDArray[np.int64]:
     """All right answers, int64 `(K, 7)`."""
     tokens, made = expressions(tuple(sorted(puzzle.numbers)))
     return tokens[made == puzzle.target]
-
-
-def is_held_out(numbers: Sequence[int]) -> bool:
-    """Whether a set of numbers is for tests."""
-    return int("".join(map(str, sorted(numbers)))) % 7 < 2
 
 
 def draw_puzzles(count: int, seed: int, *, held_out: bool, heed: bool = True) -> list[Puzzle]:
@@ -139,7 +135,7 @@ class CountdownBatch(UnmaskBatch):
         return (responses == MASK) & (low == high)
 
     def answers_to(self, responses: Tensor, of: Tensor) -> Tensor:
-        """The first right answer that agrees with each state, its own at positions where none is left."""
+        """The first right answer that agrees with each state, the mask everywhere where none is left."""
         left = self.agreeing(responses, of)
         first = self.right[of, left.int().argmax(1)]
         return torch.where(left.any(1, keepdim=True), first, MASK)
@@ -203,7 +199,7 @@ class Countdown(Referee):
     FIGURES: ClassVar[Mapping[str, str]] = figures(CountdownArguments.POSITIONS, "tokens")
     args: CountdownArguments
 
-    @cached_property
+    @property
     def task(self) -> UnmaskTask:
         """See `Referee.task`."""
         return CountdownTask()

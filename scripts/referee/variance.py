@@ -218,7 +218,8 @@ class Arguments:
 def main() -> None:
     """Print a table for a model that was fitted to right completions, and for one that was trained by the reward."""
     (args,) = parse(Arguments, description=__doc__)
-    need_reports()
+    if args.picture:
+        need_reports()
     by_model = dict[str, dict[str, list[Judged]]]()
     for by in ("data", "reward"):
         model = trained(0.5, by)

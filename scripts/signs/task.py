@@ -34,7 +34,7 @@ def puzzles(count: int, seed: int, held_out: bool) -> list[dict[str, Any]]:
     """
     chosen: list[dict[str, Any]] = []
     for digits, draws in _draws(seed):
-        if (int("".join(map(str, sorted(digits)))) % 7 < 2) == held_out:
+        if is_held_out(digits) == held_out:
             target = value(expression(digits, draws))
             if target is not None and 0 <= target <= LARGEST:
                 prompt = f"make {target} of {' '.join(map(str, digits))}"
@@ -42,6 +42,11 @@ def puzzles(count: int, seed: int, held_out: bool) -> list[dict[str, Any]]:
         if len(chosen) == count:
             break
     return chosen
+
+
+def is_held_out(digits: Sequence[int]) -> bool:
+    """Whether a set of digits is for tests."""
+    return int("".join(map(str, sorted(digits)))) % 7 < 2
 
 
 def _draws(seed: int) -> Iterator[tuple[list[int], random.Random]]:

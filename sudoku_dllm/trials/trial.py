@@ -89,12 +89,14 @@ class Trial(ABC):
         ARMS: What the arms are called in tables, by their names.
         CONTROL: The arm that the others are compared with beside the start, if there is one.
         FIGURES: What tables show of a result beside what is solved, and how it is called there.
+        KEEPS_MODELS: Whether the folder of an arm keeps its model, as that of a start does.
         args: The arguments.
     """
 
     ARMS: ClassVar[Mapping[str, str]]
     CONTROL: ClassVar[str | None] = None
     FIGURES: ClassVar[Mapping[str, str]] = {}
+    KEEPS_MODELS: ClassVar[bool] = False
 
     def __init__(self, args: Any) -> None:
         self.args = args
@@ -173,10 +175,11 @@ class TrialJobs:
         spent: dict[str, Any] = {"updates": 0, "puzzles_seen": 0, "cpu_seconds": 0.0}
         if job.arm == START:
             model = trial.start(job.seed, folder)
-            model.save_pretrained(folder / MODEL)
         else:
             model = trial.load(Job(START, job.seed).folder(self.run_folder) / MODEL)
             spent = trained(trial, job, model, folder, training)
+        if job.arm == START or trial.KEEPS_MODELS:
+            model.save_pretrained(folder / MODEL)
         judging(0.0)
         figures, outcomes = trial.judge(model, job.seed, folder)
         about = {"arm": job.arm, "seed": job.seed, "machine": machine(), "settings": asdict(args)}

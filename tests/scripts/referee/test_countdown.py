@@ -24,8 +24,8 @@ from scripts.referee.countdown import (
     Puzzle,
     answers,
     draw_puzzles,
-    is_held_out,
 )
+from scripts.signs.task import is_held_out
 from tests.helpers.warm_process import run_script
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
