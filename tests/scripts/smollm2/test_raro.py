@@ -44,7 +44,7 @@ def test_without_labels_there_is_no_accuracy(base: Path, tmp_path: Path) -> None
     head, _, start, raro, more = (tmp_path / "table.md").read_text("utf-8").splitlines()
     assert head.split(" | ")[5:8] == ["critic accuracy", "policy reward", "tie rate"] and head in said
     for line, updates in ((start, 0), (raro, 2), (more, 2)):
-        assert line.split(" | ")[5] == "nan (nan)" and line.split(" | ")[8] == str(updates)
+        assert line.split(" | ")[5] == "–" and line.split(" | ")[8] == str(updates)
 
 
 def test_figures_and_outcomes_by_hand(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
