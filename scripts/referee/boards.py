@@ -22,6 +22,7 @@ from dllm_rl.models.shipped import model_folder
 from scripts.referee.compare import Referee, RefereeArguments, figures, run
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials.rates import rates_help
 
 
 @dataclass
@@ -29,12 +30,26 @@ class BoardsArguments(RefereeArguments):
     """The boards."""
 
     POSITIONS: ClassVar[tuple[int, ...]] = (1, 2, 4, 6, 9)
+    RATES: ClassVar[Mapping[str, float]] = {
+        "diffu_grpo": 3e-5,
+        "wd1": 3e-4,
+        "coupled_grpo": 3e-5,
+        "spg": 3e-5,
+        "espo": 1e-4,
+        "trace_rl": 3e-5,
+        "cj_grpo": 3e-4,
+        "just_grpo": 1e-3,
+        "upo": 1e-3,
+        "policy_gradient": 3e-5,
+        "judged": 1.5e-4,
+    }
 
     model: str = field(default="llada-sudoku6x6-converged", metadata={"help": "A shipped model, or its folder."})
     size: int = field(default=6, metadata={"help": "Size of the boards; the model must know its tokens."})
     clues: list[int] = field(default_factory=lambda: [1, 8], metadata={"help": "Fewest and most clues of a board."})
     boards: int = field(default=4000, metadata={"help": "Boards to train on, others for each seed."})
     test_boards: int = field(default=400, metadata={"help": "Held-out boards."})
+    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
     output_dir: str = field(default="runs/referee_boards", metadata={"help": "Run folder."})
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.order_head import add_order_head, has_order_head, head_strategy, position_logprobs
 from scripts.referee.training import ObjectiveArguments, ObjectiveTrainer, Reward
 from sudoku_dllm.several.arguments import RecipeArguments
-from sudoku_dllm.trials.rates import chosen_rates, rates_help
+from sudoku_dllm.trials.rates import chosen_rates
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
 METHODS: dict[str, tuple[str, Objective]] = {
@@ -46,8 +46,6 @@ METHODS: dict[str, tuple[str, Objective]] = {
     "upo": ("UPO, a head on the frozen model", Upo()),
 }
 OURS = {"policy_gradient": "positions and tokens", "judged": "judged decisions"}
-RATES = dict.fromkeys(METHODS, 1e-4) | {"upo": 1e-3, "policy_gradient": 1e-4, "judged": 4.5e-4}
-"""Learning rates."""
 
 
 @dataclass
@@ -56,9 +54,11 @@ class RefereeArguments(TrialArguments):
 
     Attributes:
         POSITIONS: How many positions a pass fills in decoding the held-out problems.
+        RATES: The learning rate chosen for each arm, of three tried or more.
     """
 
     POSITIONS: ClassVar[tuple[int, ...]]
+    RATES: ClassVar[Mapping[str, float]]
 
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4], metadata={"help": "Random seeds."})
     cpu_seconds: float = field(default=120.0, metadata={"help": "What each arm may spend, in CPU seconds."})
@@ -68,13 +68,13 @@ class RefereeArguments(TrialArguments):
     num_iterations: int = field(default=1, metadata={"help": "Updates on a roll-out, each with copies of its own."})
     num_mini_batches: int = field(default=9, metadata={"help": "Updates of judged decisions on a roll-out."})
     reward: Reward = field(default="final", metadata={"help": "final: a right answer; passes: those before an error."})
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = field(default_factory=list, metadata={"help": "Learning rates of arms, ARM=RATE each."})
     test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out problems."})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("reward", self.reward, Reward)
-        chosen_rates(RATES, self.rates)
+        chosen_rates(self.RATES, self.rates)
         if self.tokens_per_step not in self.POSITIONS:
             raise ValueError(f"tokens_per_step={self.tokens_per_step} is not judged; choose one of {self.POSITIONS}")
         for name, least in {"prompts": 1, "num_generations": 2, "num_iterations": 1, "num_mini_batches": 1}.items():
@@ -138,7 +138,7 @@ class Referee(Trial):
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
         """The trainer of an arm."""
         args, problems = self.args, self.training_problems(seed)
-        rate = chosen_rates(RATES, args.rates)[arm]
+        rate = chosen_rates(args.RATES, args.rates)[arm]
         if arm in OURS:
             return UnmaskTrainer(model, args.ours(arm, seed, folder, rate), problems, self.task)
         left = arm == "just_grpo"

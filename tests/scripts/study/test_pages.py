@@ -3,6 +3,7 @@
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scripts.propagation.report import write_report as write_propagation
@@ -13,12 +14,14 @@ from scripts.smollm2.compare import Chat
 from scripts.study.config import load_study
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults
-from sudoku_dllm.trials.record import Records
+from sudoku_dllm.trials.record import Records, arm_of
+from sudoku_dllm.trials.statistics import estimate
 from sudoku_dllm.trials.trial_report import table as trial_table
 
 ROOT = Path(__file__).parents[3]
 DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
-RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in ("", ", one change each", ", no reasoning"))
+RARO_CHANGES = ("", ", one change each", ", no reasoning", ", a critic without reasoning")
+RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in RARO_CHANGES)
 
 
 @pytest.mark.slow
@@ -53,18 +56,37 @@ def test_the_tables_of_raro_on_signed_digits_follow_from_its_results() -> None:
     page, folder = (DOCS / "raro_digits.md").read_text("utf-8"), STUDIES / "raro_digits"
     runs = sorted(folder.glob("answers*"))
     by_time = supervised(runs, folder / "supervised")
-    told = raro_tables([folder / "answers256", folder / "no_reasoning"])
+    told = raro_tables([folder / name for name in ("answers256", "no_reasoning", "silent_critic")])
     blocks = dict(pairwise(told.strip().split("\n\n")))
     assert set(RARO_TITLES) <= set(blocks)
-    tables = [*(blocks[title] for title in RARO_TITLES), supervised_table(by_time), by_number(runs, by_time)]
+    again = raro_tables([folder / "again"]).strip().split("\n\n")[1]
+    tables = [*(blocks[title] for title in RARO_TITLES), again, supervised_table(by_time), by_number(runs, by_time)]
     for table_of_page in tables:
         assert table_of_page.strip() in page
+
+
+def test_what_all_starts_of_raro_on_signed_digits_have_together() -> None:
+    page, solved = (DOCS / "raro_digits.md").read_text("utf-8"), dict[str, list[np.ndarray]]()
+    critics = []
+    for records in (Records(STUDIES / "raro_digits" / name) for name in ("answers256", "again")):
+        for arm in ("start", "raro", "more"):
+            jobs = [job for job in records.jobs() if arm_of(job) == arm]
+            solved.setdefault(arm, []).extend(records.outcomes(job)["solved"].astype(float) for job in jobs)
+            if arm == "start":
+                critics += [(records.result(job) or {})["critic/accuracy_distinct"] for job in jobs]
+    gains = {arm: estimate(np.array(solved["raro"]) - np.array(solved[arm])) for arm in ("start", "more")}
+    for found in gains.values():
+        ends = [f"{100 * low:.1f} to {100 * high:.1f}" for low, high in (found.puzzles, found.seeds or (0.0, 0.0))]
+        assert f"{100 * found.mean:+.1f}" in page and all(each in page for each in ends)
+    told = f"correlation {np.corrcoef(critics, gains['start'].per_seed)[0, 1]:.2f}"
+    assert len(critics) == 8 and told in page
 
 
 def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
     kept = {path for path in kept if not path.endswith(("/tables.md", ".png", "/images"))}
-    raro_runs = ["answers16", "answers64", "answers256", "answers1024", "longer", "no_reasoning", "supervised"]
+    raro_runs = ["again", *(f"answers{number}" for number in (16, 64, 256, 1024))]
+    raro_runs += ["longer", "no_reasoning", "silent_critic", "supervised"]
     several = ["several_answers", "several_tokens", "whole_decisions"]
     studies = [
         "beyond_singles",

@@ -1,0 +1,116 @@
+"""The table of a comparison of objectives: what held-out problems each answers rightly, its leads, and its cost.
+
+python -m scripts.referee.report runs/referee_boards runs/referee_countdown
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_rl.training import parse, user_errors
+from scripts.referee.compare import Referee
+from scripts.study.tables import markdown_table
+from sudoku_dllm.trials import Records, estimate
+from sudoku_dllm.trials.trial_report import START, lead
+
+RIGHT = "right/"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a method's models are worth, of S seeds on N held-out problems.
+
+    Attributes:
+        right: bool `(S, N)` for each number of positions a pass.
+        results: What each training wrote.
+    """
+
+    right: dict[int, NDArray[np.bool_]]
+    results: list[dict[str, Any]]
+
+    @property
+    def milliseconds(self) -> float:
+        """CPU milliseconds of an update."""
+        spent, updates = (sum(one[name] for one in self.results) for name in ("cpu_seconds", "updates"))
+        return 1000 * spent / updates
+
+
+def read(records: Records) -> dict[str, Found]:
+    """What was found of each method, the start first.
+
+    Raises:
+        FileNotFoundError: There is no result.
+        ValueError: Methods were not trained with the same seeds.
+    """
+    results: dict[str, dict[int, tuple[str, dict[str, Any]]]] = {}
+    for job in records.jobs():
+        if one := records.result(job):
+            results.setdefault(one["arm"], {})[one["seed"]] = job, dict(one)
+    if START not in results:
+        raise FileNotFoundError(f"{records.folder} holds no results; give the folder of a finished run")
+    found = {}
+    for arm in [START, *(name for name in Referee.ARMS if name in results)]:
+        if results[arm].keys() != results[START].keys():
+            raise ValueError(
+                f"{arm} has seeds {sorted(results[arm])}, the start {sorted(results[START])}; run the rest"
+            )
+        of_seeds = [results[arm][seed] for seed in sorted(results[arm])]
+        outcomes = [records.outcomes(job) for job, _ in of_seeds]
+        numbers = sorted(int(name.removeprefix(RIGHT)) for name in outcomes[0] if name.startswith(RIGHT))
+        right = {k: np.array([one[f"{RIGHT}{k}"] for one in outcomes], dtype=bool) for k in numbers}
+        found[arm] = Found(right, [one for _, one in of_seeds])
+    return found
+
+
+def table(records: Records) -> str:
+    """A line for each method in Markdown, the best first; leads have intervals over problems and over seeds."""
+    found = read(records)
+    sampled = found[START].results[0]["settings"]["tokens_per_step"]
+    against = [other for other in (START, Referee.CONTROL) if other in found]
+    order = [START, *sorted((arm for arm in found if arm != START), key=lambda arm: -found[arm].right[sampled].mean())]
+    head = ["", *(f"right % at {k}" for k in found[START].right), f"each seed at {sampled}"]
+    head += [f"at {sampled}, minus {Referee.ARMS.get(other, other)}" for other in against]
+    rows = []
+    for arm in order:
+        one = found[arm]
+        ours = one.right[sampled].astype(float)
+        row = [Referee.ARMS.get(arm, arm), *(f"{100 * right.mean():.1f}" for right in one.right.values())]
+        row.append(", ".join(f"{100 * share:.1f}" for share in ours.mean(1)))
+        row += ["" if arm == other else lead(estimate(ours - found[other].right[sampled])) for other in against]
+        updates = np.mean([result["updates"] for result in one.results])
+        rows.append([*row, *(["", ""] if arm == START else [f"{updates:,.0f}", f"{one.milliseconds:,.0f}"])])
+    return markdown_table([*head, "updates", "CPU ms an update"], rows)
+
+
+def told(runs: Sequence[Path]) -> str:
+    """A table for each run, with what it was run with."""
+    texts = []
+    for records in map(Records, runs):
+        text = table(records)
+        settings = next(one for job in records.jobs() if (one := records.result(job)))["settings"]
+        rewards = {"final": "a right answer is rewarded", "passes": "passes before an error are rewarded"}
+        about = f"{settings['cpu_seconds']:g} CPU s, {settings['tokens_per_step']} a pass"
+        texts.append(f"{records.folder.name}, {about}, {rewards[settings['reward']]}:\n\n{text}")
+    return "\n".join(texts)
+
+
+@dataclass
+class Arguments:
+    """The runs."""
+
+    runs: list[Path] = field(metadata={"help": "Run folders of comparisons, or results packed from them."})
+
+
+def main() -> None:
+    """The command line."""
+    (chosen,) = parse(Arguments, description=__doc__, places=("runs",))
+    with user_errors(OSError, ValueError):
+        print(told(chosen.runs), end="")
+
+
+if __name__ == "__main__":
+    main()

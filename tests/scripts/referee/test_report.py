@@ -1,0 +1,62 @@
+"""The table of a comparison against one worked out by hand."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scripts.referee.report import read, table, told
+from sudoku_dllm.trials import Records, write_job
+
+SETTINGS = {"tokens_per_step": 2, "cpu_seconds": 30.0, "reward": "passes"}
+SHARES = {"start": (5, 2), "spg": (6, 3), "judged": (8, 6), "wd1": (7, 5)}
+"""How many of ten problems are right at one and at two positions a pass."""
+
+
+def write(folder: Path, arm: str, seed: int, one: int, two: int) -> None:
+    """The result of a training."""
+    right = {f"right/{k}": np.arange(10) < count for k, count in {1: one, 2: two}.items()}
+    spent = {"updates": 20 * (arm != "start"), "cpu_seconds": 30.0 * (arm != "start")}
+    write_job(folder / arm / f"seed{seed}", {"arm": arm, "seed": seed, "settings": SETTINGS, **spent}, right)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of two seeds, the second with one more right at one position."""
+    for arm, (one, two) in SHARES.items():
+        for seed in (0, 1):
+            write(tmp_path / "boards", arm, seed, one + seed, two)
+    return tmp_path / "boards"
+
+
+def test_the_table_by_hand(run: Path) -> None:
+    head, _, *lines = table(Records(run)).splitlines()
+    assert head == (
+        "|  | right % at 1 | right % at 2 | each seed at 2 | at 2, minus start | at 2, minus judged decisions | updates "
+        "| CPU ms an update |"
+    )
+    cells = {line.split(" | ")[0].strip("| "): [cell.strip(" |") for cell in line.split(" | ")[1:]] for line in lines}
+    assert list(cells) == ["start", "judged decisions", "wd1", "SPG"]
+    # At two positions 6 of 10 against 2: four problems are gained, in both seeds alike.
+    half = 1.96 * np.std([0, 0, 1, 1, 1, 1, 0, 0, 0, 0], ddof=1) / np.sqrt(10)
+    ends = f"[{100 * (0.4 - half):+.1f}, {100 * (0.4 + half):+.1f}]"
+    assert cells["judged decisions"] == [
+        "85.0",
+        "60.0",
+        "60.0, 60.0",
+        f"**+40.0** {ends} [+40.0, +40.0]",
+        "",
+        "20",
+        "1,500",
+    ]
+    assert cells["SPG"][:3] == ["65.0", "30.0", "30.0, 30.0"] and cells["SPG"][3].startswith("+10.0 [")
+    assert cells["start"][:4] == ["55.0", "20.0", "20.0, 20.0", ""] and cells["start"][-2:] == ["", ""]
+    assert "boards, 30 CPU s, 2 a pass, passes before an error are rewarded:" in told([run])
+
+
+def test_what_cannot_be_told(run: Path, tmp_path: Path) -> None:
+    write(run, "espo", 0, 5, 5)
+    with pytest.raises(ValueError, match=r"espo has seeds \[0\], the start \[0, 1\]"):
+        read(Records(run))
+    with pytest.raises(FileNotFoundError, match="holds no results"):
+        table(Records(tmp_path / "none"))
