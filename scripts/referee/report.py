@@ -54,11 +54,10 @@ def read(records: Records) -> dict[str, Found]:
         raise FileNotFoundError(f"{records.folder} holds no results; give the folder of a finished run")
     found = {}
     for arm in [START, *(name for name in Referee.ARMS if name in results)]:
-        if results[arm].keys() != results[START].keys():
-            raise ValueError(
-                f"{arm} has seeds {sorted(results[arm])}, the start {sorted(results[START])}; run the rest"
-            )
-        of_seeds = [results[arm][seed] for seed in sorted(results[arm])]
+        seeds, of_start = sorted(results[arm]), sorted(results[START])
+        if seeds != of_start:
+            raise ValueError(f"{arm} has seeds {seeds}, the start {of_start}; run the rest")
+        of_seeds = [results[arm][seed] for seed in seeds]
         outcomes = [records.outcomes(job) for job, _ in of_seeds]
         numbers = sorted(int(name.removeprefix(RIGHT)) for name in outcomes[0] if name.startswith(RIGHT))
         right = {k: np.array([one[f"{RIGHT}{k}"] for one in outcomes], dtype=bool) for k in numbers}
