@@ -94,7 +94,8 @@ def read_puzzles(path: str | Path | Traversable, *, tier: str | None = None) -> 
     """Read puzzles of one size from a CSV file with the columns `puzzle` and `solution`; others are ignored.
 
     Args:
-        path: UTF-8, with a header. Puzzles and solutions are packed, a symbol a cell (`53..7....`; A..G for 10..16).
+        path: UTF-8, with a header, in any case. Puzzles and solutions are packed, a symbol a cell (`53..7....`; A..G
+            for 10..16).
         tier: Read only the lines with this text in the column `tier`.
 
     Returns:
@@ -108,6 +109,8 @@ def read_puzzles(path: str | Path | Traversable, *, tier: str | None = None) -> 
     source = Path(path) if isinstance(path, str) else path
     try:
         reader = csv.DictReader(io.StringIO(source.read_text(encoding="utf-8"), newline=""), strict=True)
+        if header := reader.fieldnames:
+            reader.fieldnames = [name.lower() for name in header]
         records = list(reader)
     except (UnicodeDecodeError, csv.Error) as error:
         raise PuzzleParseError(f"{path}: not CSV in UTF-8 ({error})") from None

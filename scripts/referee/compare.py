@@ -11,12 +11,24 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
-from transformers import PreTrainedModel, Trainer
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel, PrinterCallback, Trainer
 
-from dllm_rl import Decoding, LladaForMaskedLM, UnmaskBatch, UnmaskTask, UnmaskTrainer, decode
+from dllm_rl import (
+    Decoding,
+    LladaForMaskedLM,
+    SftArguments,
+    SftDataset,
+    SftTrainer,
+    UnmaskBatch,
+    UnmaskTask,
+    UnmaskTrainer,
+    decode,
+)
 from llm_rl.core._checks import check_choice
 from scripts.referee.objectives.cj_grpo import CjGrpo
 from scripts.referee.objectives.copies import Objective
@@ -45,6 +57,8 @@ METHODS: dict[str, tuple[str, Objective]] = {
     "just_grpo": ("JustGRPO", JustGrpo()),
     "upo": ("UPO, a head on the frozen model", Upo()),
 }
+Start = Literal["rules", "form"]
+"""Whether the start was taught right answers, or answers of the right form alone."""
 OURS = {"policy_gradient": "positions and tokens", "judged": "judged decisions"}
 
 
@@ -99,6 +113,20 @@ class RefereeArguments(TrialArguments):
             recipe.num_generations, recipe.on_error = self.num_generations, "end"
             recipe.policy_weight, recipe.judged_weight = 1.0, 0.0
         return recipe
+
+
+def taught(model: PreTrainedModel, batch: UnmaskBatch, arguments: Mapping[str, Any]) -> PreTrainedModel:
+    """A model after supervised steps on problems and their answers.
+
+    Args:
+        model: The model, trained in place.
+        batch: The problems.
+        arguments: Those of `SftArguments`.
+    """
+    trainer = SftTrainer(model=model, args=SftArguments(**arguments), train_dataset=SftDataset(batch))
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    return model
 
 
 def figures(positions: Sequence[int], of: str) -> dict[str, str]:
@@ -158,16 +186,24 @@ class Referee(Trial):
         return ObjectiveTrainer(*taught, strategy=head_strategy(model, draws=True), logprobs=position_logprobs)
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
-        """Which held-out problems are answered rightly, by positions a pass."""
-        tests = self.test_batch()
+        """Which held-out problems are answered rightly, by positions a pass, and what else is told of the answers."""
+        tests, outcomes = self.test_batch(), dict[str, NDArray[Any]]()
         how, every = head_strategy(model, draws=False) if has_order_head(model) else "margin", torch.arange(len(tests))
-        right = {
-            k: tests.completable(decode(model, tests, Decoding(how, tokens_per_step=k)).responses, every).numpy()
-            for k in self.args.POSITIONS
-        }
-        outcomes = {f"right/{k}": found for k, found in right.items()}
-        shares: dict[str, Any] = {name: float(found.mean()) for name, found in outcomes.items()}
-        return shares, {"solved": right[self.args.tokens_per_step], **outcomes}
+        for k in self.args.POSITIONS:
+            responses = decode(model, tests, Decoding(how, tokens_per_step=k)).responses
+            found = {"right": tests.completable(responses, every).numpy(), **self.compared(tests, responses)}
+            outcomes |= {f"{name}/{k}": values for name, values in found.items()}
+        shares: dict[str, Any] = {name: float(values.mean()) for name, values in outcomes.items()}
+        return shares, {"solved": outcomes[f"right/{self.args.tokens_per_step}"], **outcomes}
+
+    def compared(self, tests: UnmaskBatch, responses: Tensor) -> dict[str, NDArray[Any]]:
+        """What else is told of answers, by name, an entry for each held-out problem; nothing, unless a task says so.
+
+        Args:
+            tests: The Q held-out problems.
+            responses: int64 `(Q, R)`, their answers.
+        """
+        return {}
 
 
 def run(task: type[Referee], arguments: type[RefereeArguments], description: str | None) -> None:

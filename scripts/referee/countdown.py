@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import permutations, product
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import PreTrainedModel, PrinterCallback, set_seed
+from transformers import PreTrainedModel, set_seed
 
-from dllm_rl import LladaConfig, LladaForMaskedLM, SftArguments, SftDataset, SftTrainer, UnmaskBatch, UnmaskTask
+from dllm_rl import LladaConfig, LladaForMaskedLM, UnmaskBatch, UnmaskTask
 from llm_rl.core._checks import check_choice
-from scripts.referee.compare import METHODS, Referee, RefereeArguments, figures, run
+from scripts.referee.compare import METHODS, Referee, RefereeArguments, Start, figures, run, taught
 from scripts.signs.task import is_held_out
 from sudoku_dllm.trials.rates import rates_help
 from sudoku_dllm.trials.trial import short_training
@@ -35,7 +35,6 @@ LENGTH = 2 * NUMBERS - 1
 PLUS, MINUS, TIMES = (TARGETS.stop + place for place in range(3))  # tokens; those of numbers are the numbers
 MASK = TIMES + 1
 VOCABULARY = MASK + 1
-Start = Literal["rules", "form"]
 
 
 class Puzzle(NamedTuple):
@@ -231,12 +230,7 @@ class Countdown(Referee):
         shown = draw_puzzles(5 * args.puzzles, seed + 1000, held_out=False, heed=args.start == "rules")
         settings = short_training(folder, 128, seed, args.start_learning_rate)
         settings |= {"max_steps": args.start_steps, "warmup_steps": min(100, args.start_steps)}
-        trainer = SftTrainer(
-            model=model, args=SftArguments(**settings), train_dataset=SftDataset(self.task.batch(shown))
-        )
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
-        return model
+        return taught(model, self.task.batch(shown), settings)
 
     def training_problems(self, seed: int) -> Sequence[Any]:
         """See `Referee.training_problems`."""

@@ -1,6 +1,6 @@
 """The table of a comparison of objectives: what held-out problems each answers rightly, its leads, and its cost.
 
-python -m scripts.referee.report runs/referee_boards runs/referee_countdown
+python -m scripts.referee.report runs/referee_boards runs/referee_countdown [--tried runs/rates]
 """
 
 from collections.abc import Sequence
@@ -85,6 +85,27 @@ def table(records: Records) -> str:
     return markdown_table([*head, "updates", "CPU ms an update"], rows)
 
 
+def tried(records: Records) -> str:
+    """What each method has with each rate that was tried, in Markdown: right % at one position and as it was trained.
+
+    Args:
+        records: One training for each method and rate, whose settings name the rates.
+    """
+    cells: dict[str, dict[float, str]] = {}
+    for job in records.jobs():
+        one = records.result(job) or {}
+        rates = dict(word.split("=") for word in one["settings"]["rates"])
+        if one["arm"] in rates:
+            k, outcomes = one["settings"]["tokens_per_step"], records.outcomes(job)
+            shares = [f"{100 * outcomes[f'{RIGHT}{number}'].mean():.1f}" for number in (1, k)]
+            cells.setdefault(one["arm"], {})[float(rates[one["arm"]])] = " / ".join(shares)
+    columns = sorted({rate for row in cells.values() for rate in row})
+    rows = [
+        [Referee.ARMS[arm], *(cells[arm].get(rate, "") for rate in columns)] for arm in Referee.ARMS if arm in cells
+    ]
+    return markdown_table(["", *(f"{rate:g}" for rate in columns)], rows)
+
+
 def told(runs: Sequence[Path]) -> str:
     """A table for each run, with what it was run with."""
     texts = []
@@ -102,6 +123,7 @@ class Arguments:
     """The runs."""
 
     runs: list[Path] = field(metadata={"help": "Run folders of comparisons, or results packed from them."})
+    tried: list[Path] = field(default_factory=list, metadata={"help": "Folders of runs with other rates, to be told."})
 
 
 def main() -> None:
@@ -109,6 +131,8 @@ def main() -> None:
     (chosen,) = parse(Arguments, description=__doc__, places=("runs",))
     with user_errors(OSError, ValueError):
         print(told(chosen.runs), end="")
+        for folder in chosen.tried:
+            print(f"\n{folder.name}:\n\n{tried(Records(folder))}", end="")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scripts.referee.report import read, table, told
+from scripts.referee.report import read, table, told, tried
 from sudoku_dllm.trials import Records, write_job
 
 SETTINGS = {"tokens_per_step": 2, "cpu_seconds": 30.0, "reward": "passes"}
@@ -58,3 +58,13 @@ def test_what_cannot_be_told(run: Path, tmp_path: Path) -> None:
         read(Records(run))
     with pytest.raises(FileNotFoundError, match="holds no results"):
         table(Records(tmp_path / "none"))
+
+
+def test_the_rates_that_were_tried(tmp_path: Path) -> None:
+    for rate, (one, two) in {"0.001": (9, 4), "1e-4": (7, 5)}.items():
+        right = {f"right/{k}": np.arange(10) < count for k, count in {1: one, 2: two}.items()}
+        for arm in ("start", "spg"):
+            settings = {**SETTINGS, "rates": [f"spg={rate}"]}
+            write_job(tmp_path / rate / arm / "seed7", {"arm": arm, "seed": 7, "settings": settings}, right)
+    assert tried(Records(tmp_path)).splitlines()[0] == "|  | 0.0001 | 0.001 |"
+    assert tried(Records(tmp_path)).splitlines()[2:] == ["| SPG | 70.0 / 50.0 | 90.0 / 40.0 |"]

@@ -1,0 +1,78 @@
+"""The comparison on 4×4 boards of others' files: what is judged by hand, and all of it in small."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scripts.referee.compare import METHODS, OURS
+from scripts.referee.published import Published, PublishedArguments
+from sudoku_dllm.trials import Records
+from sudoku_env.board import to_string
+from sudoku_env.generator import generate
+from tests.helpers.warm_process import run_script
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "referee" / "published.py"
+GRID, OTHER = "1234341221434321", "1234341243212143"
+"""Two grids that agree in their upper half."""
+
+
+def write(path: Path, rows: list[tuple[str, str]]) -> Path:
+    """A file as the papers have it."""
+    path.write_text("Puzzle,Solution\n" + "".join(f"{puzzle},{solution}\n" for puzzle, solution in rows), "utf-8")
+    return path
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    """Two puzzles of eight clues: of the first both grids are solutions, of the second its own alone."""
+    return write(tmp_path / "theirs.csv", [(GRID[:8] + "0" * 8, GRID), ("0" * 8 + GRID[8:], GRID)])
+
+
+def test_an_answer_is_judged_by_the_rules_and_as_they_judge(tests: Path) -> None:
+    batch = (task := Published(PublishedArguments(tests=[str(tests)]))).test_batch()
+    assert task.published.solutions.shape == (2, 16)
+    digits, cells = batch.layout.digit_ids, batch.layout.cell_positions
+    answers = batch.responses.clone()
+    for row, grid in enumerate((OTHER, GRID)):
+        for place, symbol in zip(cells, grid, strict=True):
+            answers[row, place] = digits[int(symbol) - 1]
+    assert batch.completable(answers, np.array([0, 1])).tolist() == [True, True]
+    found = task.compared(batch, answers)
+    same = sum(a == b for a, b in zip(GRID[8:], OTHER[8:], strict=True)) / 8
+    assert found["theirs"].tolist() == [False, True] and found["blanks"].tolist() == [same, 1.0]
+
+
+def test_nothing_of_the_files_is_trained_on(tmp_path: Path) -> None:
+    one = Published(PublishedArguments(tests=[str(write(tmp_path / "a.csv", [(GRID[:8] + "0" * 8, GRID)]))], boards=50))
+    boards, grids = one.unpublished(3)
+    assert len(boards) == 50 and (np.where(boards > 0, grids, 0) == boards).all()
+    drawn = [(to_string(board), to_string(grid)) for board, grid in zip(boards[:20], grids[:20], strict=True)]
+    other = Published(PublishedArguments(tests=[str(write(tmp_path / "b.csv", drawn))], boards=50))
+    left, _ = other.unpublished(3)
+    assert {board.tobytes() for board in left} == {board.tobytes() for board in boards} - {
+        board.tobytes() for board in boards[:20]
+    }
+
+
+def test_what_is_refused(tests: Path, tmp_path: Path) -> None:
+    six = generate(1, size=6, clues=14, seed=0)
+    large = write(tmp_path / "six.csv", [(to_string(six.boards[0]), to_string(six.solutions[0]))])
+    for bad, said in (
+        ({}, "tests names no file"),
+        ({"tests": [str(large)]}, "puzzles of 36 cells"),
+        ({"tests": [str(tests)], "size": 6}, "size=6 must be 4"),
+        ({"tests": [str(tests)], "start": "all"}, "start"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            PublishedArguments(**bad)
+
+
+def test_all_methods_in_small(tests: Path, tmp_path: Path) -> None:
+    words = ["--tests", str(tests), "--start", "form", "--start_steps", "2", "--boards", "20", "--max_steps", "2"]
+    words += ["--prompts", "2", "--num_generations", "2", "--seeds", "0", "--jobs", "0"]
+    done = run_script(SCRIPT, [*METHODS, *OURS, *words, "--output_dir", str(tmp_path / "run")])
+    assert done.returncode == 0, done.stderr[-3000:]
+    outcomes = Records(tmp_path / "run").outcomes("espo/seed0")
+    assert {f"{name}/{k}" for name in ("right", "theirs", "blanks") for k in (1, 2, 4, 8)} < set(outcomes)
+    assert "blanks as in theirs at 4" in (tmp_path / "run" / "table.md").read_text("utf-8")
