@@ -1,9 +1,8 @@
 """What the comparisons of objectives share, whatever the problems: methods, arguments, trainers and judging.
 
 A task is a `Referee`: problems to train on and held out ones, of which a program says what can still be completed, and
-a start. `scripts.referee.boards` and `scripts.referee.countdown` are tasks. A method of one's own is a file in
-`objectives`, and a line in `METHODS` here. Left out are a divergence from a reference, and LightningRL's reward, which
-is of decodes that differ in passes.
+a start. `scripts.referee.boards`, `countdown` and `published` are tasks. A method of one's own is a file in
+`objectives`, and a line in `METHODS` here. Left out is LightningRL's reward, which is of decodes that differ in passes.
 """
 
 import sys
@@ -59,6 +58,8 @@ METHODS: dict[str, tuple[str, Objective]] = {
 }
 Start = Literal["rules", "form"]
 """Whether the start was taught right answers, or answers of the right form alone."""
+WITH_DIVERGENCE = ("diffu_grpo", "coupled_grpo", "espo", "trace_rl", "cj_grpo", "just_grpo")
+"""Those with a divergence from a reference; UPO's is of its head."""
 OURS = {"policy_gradient": "positions and tokens", "judged": "judged decisions"}
 
 
@@ -82,6 +83,9 @@ class RefereeArguments(TrialArguments):
     num_iterations: int = field(default=1, metadata={"help": "Updates on a roll-out, each with copies of its own."})
     num_mini_batches: int = field(default=9, metadata={"help": "Updates of judged decisions on a roll-out."})
     reward: Reward = field(default="final", metadata={"help": "final: a right answer; passes: those before an error."})
+    divergence: bool = field(
+        default=False, metadata={"help": "Give objectives that have one their divergence from the start."}
+    )
     rates: list[str] = field(default_factory=list, metadata={"help": "Learning rates of arms, ARM=RATE each."})
     test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out problems."})
 
@@ -178,12 +182,13 @@ class Referee(Trial):
             tokens_per_step=1 if left else args.tokens_per_step,
             sampler="left_to_right" if left else "policy",
             reward=args.reward,
+            divergence=args.divergence and arm in WITH_DIVERGENCE,
         )
-        taught = (model, METHODS[arm][1], settings, problems, self.task)
+        given = (model, METHODS[arm][1], settings, problems, self.task)
         if arm != "upo":
-            return ObjectiveTrainer(*taught)
+            return ObjectiveTrainer(*given)
         add_order_head(model, seed)
-        return ObjectiveTrainer(*taught, strategy=head_strategy(model, draws=True), logprobs=position_logprobs)
+        return ObjectiveTrainer(*given, strategy=head_strategy(model, draws=True), logprobs=position_logprobs)
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """Which held-out problems are answered rightly, by positions a pass, and what else is told of the answers."""

@@ -1,6 +1,7 @@
 """A trainer for any of the objectives, on problems of which a program says whether they can still be completed."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -36,6 +37,9 @@ class ObjectiveArguments(RunArguments):
     tokens_per_step: int = field(default=4, metadata={"help": "Positions that a pass of the sampler fills."})
     sampler: Sampler = field(default="policy", metadata={"help": "Which positions these are."})
     reward: Reward = field(default="final", metadata={"help": "What is rewarded: the answer, or every pass."})
+    divergence: bool = field(
+        default=False, metadata={"help": "Subtract the objective's divergence from the model that training began with."}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,15 +72,15 @@ class Sampled(NamedTuple):
         completions: The completions.
         rewards: float64 `(P, G)`.
         used: bool `(P · G,)`, those of groups whose rewards differ; of the others no objective learns anything.
-        updates: The copies of each update on them, with log p under the policy that sampled, `(B, M, L)`, where there
-            are several updates; None stands for the policy of the update itself.
+        updates: The copies of each update on them, with log p `(B, M, L)` under the policy that sampled, where there
+            are several updates (None stands for the policy of the update itself), and under the reference, if any.
         mask_id: The mask token.
     """
 
     completions: Completions
     rewards: Tensor
     used: Tensor
-    updates: list[tuple[Copies, Tensor | None]]
+    updates: list[tuple[Copies, Tensor | None, Tensor | None]]
     mask_id: int
 
 
@@ -158,7 +162,7 @@ class ObjectiveTrainer(BufferedTrainer):
 
     Args:
         model: A masked language model with the interface of `LladaForMaskedLM`.
-        objective: The objective, without a divergence from a reference.
+        objective: The objective.
         args: The arguments of the run.
         problems: Problems to train on.
         task: What kind of problems they are.
@@ -180,6 +184,7 @@ class ObjectiveTrainer(BufferedTrainer):
     ) -> None:
         super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)})
         self.objective, self.logprobs, strategy = objective, logprobs, strategy or args.strategy
+        self.reference = deepcopy(model).eval().requires_grad_(False) if args.divergence else None
         self.how = Decoding(strategy, tokens_per_step=args.tokens_per_step, policy=TEMPERATURES)
 
     @property
@@ -199,24 +204,28 @@ class ObjectiveTrainer(BufferedTrainer):
         flat = (rewards == rewards[:, :1]).all(1)
         used = (~flat).repeat_interleave(count)
 
-        # Copies of each update, and what the policy that sampled says of them.
-        updates: list[tuple[Copies, Tensor | None]] = []
+        # Copies of each update, and what the policy that sampled and the reference say of them.
+        updates: list[tuple[Copies, Tensor | None, Tensor | None]] = []
+        asked = (model if self.args.num_iterations > 1 else None, self.reference)
         for _ in range(self.args.num_iterations):
-            copies, old = self.objective.copies(completions, generator), None
-            if self.args.num_iterations > 1:
-                with torch.no_grad():
-                    old = at_copies(self.logprobs, model, completions, copies, used, problems.mask_id)
-            updates.append((copies, old))
+            copies = self.objective.copies(completions, generator)
+            with torch.no_grad():
+                old, reference = (
+                    None if one is None else at_copies(self.logprobs, one, completions, copies, used, problems.mask_id)
+                    for one in asked
+                )
+            updates.append((copies, old, reference))
         record_monitors(self.metrics, rewards=rewards, flat_groups=flat)
         return [Sampled(completions, rewards, used, updates, problems.mask_id)]
 
     def _train_on_buffer(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One update on a fresh or a kept roll-out."""
         (sampled,) = self._buffered_inputs
-        copies, old = sampled.updates[self._step]
+        copies, old, reference = sampled.updates[self._step]
         model.train()
         logprobs = at_copies(self.logprobs, model, sampled.completions, copies, sampled.used, sampled.mask_id)
-        loss = self.objective.loss(logprobs, copies, self.objective.advantages(sampled.rewards).float(), old)
+        advantages = self.objective.advantages(sampled.rewards).float()
+        loss = self.objective.loss(logprobs, copies, advantages, old, reference)
         if loss.requires_grad:
             self.accelerator.backward(loss)
         return loss.detach().float()

@@ -121,7 +121,7 @@ class Watched(ObjectiveTrainer):
 
     def _train_on_buffer(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
         (rollout,) = self._buffered_inputs
-        (copies, _), mask_id = rollout.updates[self._step], rollout.mask_id
+        (copies, _, _), mask_id = rollout.updates[self._step], rollout.mask_id
         now = at_copies(token_logprobs, model, rollout.completions, copies, rollout.used, mask_id)
         loss = super()._train_on_buffer(model, inputs, num_items_in_batch)
         gradients = [None if each.grad is None else each.grad.clone() for each in model.parameters()]
@@ -142,8 +142,8 @@ def trained(folder: Path, **options: Any) -> Watched:
 def test_the_gradient_is_the_advantages_times_the_score_of_what_each_pass_wrote(tmp_path: Path) -> None:
     """CJ-GRPO right after a roll-out: the mean over passes of mean A ∇ log p of the tokens that they wrote."""
     rollout, _, gradients = trained(tmp_path, max_steps=1).seen[0]
-    policy, (copies, old) = model(), rollout.updates[0]
-    assert old is None and rollout.used.any()
+    policy, (copies, old, reference) = model(), rollout.updates[0]
+    assert old is None and reference is None and rollout.used.any()
     advantage = (rollout.rewards - rollout.rewards.mean(1, keepdim=True)).flatten()
     everything = torch.ones_like(rollout.used)
     logprobs = at_copies(token_logprobs, policy, rollout.completions, copies, everything, rollout.mask_id)
@@ -157,8 +157,19 @@ def test_the_gradient_is_the_advantages_times_the_score_of_what_each_pass_wrote(
 def test_a_second_update_is_compared_with_the_policy_that_sampled(tmp_path: Path) -> None:
     (first, at_first, _), (second, at_second, _) = trained(tmp_path, num_iterations=2).seen
     assert first is second
-    for now, (_, old), moved in zip((at_first, at_second), first.updates, (False, True), strict=True):
+    for now, (_, old, _), moved in zip((at_first, at_second), first.updates, (False, True), strict=True):
         assert (float((now - old).abs().max()) > 1e-3) == moved
+
+
+def test_the_divergence_is_from_the_model_that_training_began_with(tmp_path: Path) -> None:
+    (first, now, _), (second, moved, _) = trained(tmp_path, divergence=True).seen
+    assert torch.equal(now, first.updates[0][2]) and first is not second
+    copies, _, reference = second.updates[0]
+    with torch.no_grad():
+        of_start = at_copies(token_logprobs, model(), second.completions, copies, second.used, second.mask_id)
+    assert torch.equal(reference, of_start) and float((moved - reference).abs().max()) > 1e-3
+    with_it, without = (CjGrpo().loss(moved, copies, torch.zeros(3, 4), None, each) for each in (reference, None))
+    assert float(with_it) > 0 and float(without) == 0
 
 
 def test_what_the_arguments_refuse() -> None:
