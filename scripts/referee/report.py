@@ -103,7 +103,8 @@ def tried(records: Records) -> str:
     rows = [
         [Referee.ARMS[arm], *(cells[arm].get(rate, "") for rate in columns)] for arm in Referee.ARMS if arm in cells
     ]
-    return markdown_table(["", *(f"{rate:g}" for rate in columns)], rows)
+    titles = [f"{rate:.1e}".replace(".0e", "e").replace("e-0", "e-") for rate in columns]
+    return markdown_table(["", *titles], rows)
 
 
 def told(runs: Sequence[Path]) -> str:
@@ -112,9 +113,10 @@ def told(runs: Sequence[Path]) -> str:
     for records in map(Records, runs):
         text = table(records)
         settings = next(one for job in records.jobs() if (one := records.result(job)))["settings"]
-        rewards = {"final": "a right answer is rewarded", "passes": "passes before an error are rewarded"}
-        about = f"{settings['cpu_seconds']:g} CPU s, {settings['tokens_per_step']} a pass"
-        texts.append(f"{records.folder.name}, {about}, {rewards[settings['reward']]}:\n\n{text}")
+        reward = {"final": "a right answer is rewarded", "passes": "passes before an error are rewarded"}
+        about = f"{settings['cpu_seconds']:g} CPU s, {settings['tokens_per_step']} a pass, {reward[settings['reward']]}"
+        held = ", with a divergence from the start" if settings.get("divergence") else ""
+        texts.append(f"{records.folder.name}, {about}{held}:\n\n{text}")
     return "\n".join(texts)
 
 

@@ -52,9 +52,8 @@ def completion(args: ScaleArguments, tokens_per_step: int) -> Completions:
 
 
 def copies_with_gradient(objective: Objective, written: Completions) -> int:
-    """How many masked copies of a completion the loss asks about."""
-    copies = objective.copies(written, torch.Generator().manual_seed(0))
-    return int(copies.scored.any(-1).sum())
+    """How many masked copies of a completion the loss asks about at most."""
+    return objective.copies(written, torch.Generator().manual_seed(0)).scored.shape[1]
 
 
 def rows(args: ScaleArguments, config: LladaConfig) -> list[list[str]]:

@@ -199,7 +199,9 @@ def plot(by_model: Mapping[str, Mapping[str, Sequence[Judged]]], path: Path) -> 
         axis.set_xticks(range(0, 91, 15))
         axis.grid(alpha=0.3, which="both")
     axes[0].set_ylabel("noise: completions until it is as large as the mean")
-    axes[-1].legend(fontsize="small", loc="upper left")
+    axes[0].set_yticks([50, 100, 200, 400], ["50", "100", "200", "400"])
+    axes[0].yaxis.set_minor_formatter("")
+    axes[0].legend(fontsize="small", loc="upper right")
     save_figure(figure, path)
 
 

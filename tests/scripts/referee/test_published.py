@@ -46,7 +46,7 @@ def test_an_answer_is_judged_by_the_rules_and_as_they_judge(tests: Path) -> None
 def test_nothing_of_the_files_is_trained_on(tmp_path: Path) -> None:
     one = Published(PublishedArguments(tests=[str(write(tmp_path / "a.csv", [(GRID[:8] + "0" * 8, GRID)]))], boards=50))
     boards, grids = one.unpublished(3)
-    assert len(boards) == 50 and (np.where(boards > 0, grids, 0) == boards).all()
+    assert 20 < len(boards) <= 50 and (np.where(boards > 0, grids, 0) == boards).all()
     drawn = [(to_string(board), to_string(grid)) for board, grid in zip(boards[:20], grids[:20], strict=True)]
     other = Published(PublishedArguments(tests=[str(write(tmp_path / "b.csv", drawn))], boards=50))
     left, _ = other.unpublished(3)
@@ -69,7 +69,7 @@ def test_what_is_refused(tests: Path, tmp_path: Path) -> None:
 
 
 def test_all_methods_in_small(tests: Path, tmp_path: Path) -> None:
-    words = ["--tests", str(tests), "--start", "form", "--start_steps", "2", "--boards", "20", "--max_steps", "2"]
+    words = ["--tests", str(tests), "--start", "form", "--start_steps", "2", "--boards", "60", "--max_steps", "2"]
     words += ["--prompts", "2", "--num_generations", "2", "--seeds", "0", "--jobs", "0"]
     done = run_script(SCRIPT, [*METHODS, *OURS, *words, "--output_dir", str(tmp_path / "run")])
     assert done.returncode == 0, done.stderr[-3000:]

@@ -66,5 +66,5 @@ def test_the_rates_that_were_tried(tmp_path: Path) -> None:
         for arm in ("start", "spg"):
             settings = {**SETTINGS, "rates": [f"spg={rate}"]}
             write_job(tmp_path / rate / arm / "seed7", {"arm": arm, "seed": 7, "settings": settings}, right)
-    assert tried(Records(tmp_path)).splitlines()[0] == "|  | 0.0001 | 0.001 |"
+    assert tried(Records(tmp_path)).splitlines()[0] == "|  | 1e-4 | 1e-3 |"
     assert tried(Records(tmp_path)).splitlines()[2:] == ["| SPG | 70.0 / 50.0 | 90.0 / 40.0 |"]

@@ -9,6 +9,8 @@ import pytest
 from scripts.propagation.report import write_report as write_propagation
 from scripts.raro.report import by_number, supervised, supervised_table
 from scripts.raro.report import told as raro_tables
+from scripts.referee.report import told as referee_tables
+from scripts.referee.report import tried
 from scripts.signs.report import read_results, table
 from scripts.smollm2.compare import Chat
 from scripts.study.config import load_study
@@ -20,6 +22,7 @@ from sudoku_dllm.trials.trial_report import table as trial_table
 
 ROOT = Path(__file__).parents[3]
 DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
+REFEREE_RUNS = ("", "_rates", "_lower", "_passes", "_divergence")
 RARO_CHANGES = ("", ", one change each", ", no reasoning", ", a critic without reasoning")
 RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in RARO_CHANGES)
 
@@ -82,6 +85,14 @@ def test_what_all_starts_of_raro_on_signed_digits_have_together() -> None:
     assert len(critics) == 8 and told in page
 
 
+def test_the_tables_of_the_referee_follow_from_its_results() -> None:
+    page, folder = (DOCS / "referee.md").read_text("utf-8"), STUDIES / "referee"
+    runs = [folder / f"boards{what}" for what in REFEREE_RUNS if what != "_rates"]
+    blocks = referee_tables(runs).strip().split("\n\n")
+    for block in [*blocks, tried(Records(folder / "boards_rates"))]:
+        assert block.strip() in page
+
+
 def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
     kept = {path for path in kept if not path.endswith(("/tables.md", ".png", "/images"))}
@@ -94,6 +105,7 @@ def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
         "propagation",
         *(f"raro_digits/{run}" for run in raro_runs),
         "rates",
+        *(f"referee/boards{what}" for what in REFEREE_RUNS),
         *several,
         "signs",
         "smollm2",
