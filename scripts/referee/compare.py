@@ -42,7 +42,7 @@ from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.order_head import add_order_head, has_order_head, head_strategy, position_logprobs
 from scripts.referee.training import ObjectiveArguments, ObjectiveTrainer, Reward
 from sudoku_dllm.several.arguments import RecipeArguments
-from sudoku_dllm.trials.rates import chosen_rates
+from sudoku_dllm.trials.rates import chosen_rates, rates_help
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
 METHODS: dict[str, tuple[str, Objective]] = {
@@ -58,8 +58,6 @@ METHODS: dict[str, tuple[str, Objective]] = {
 }
 Start = Literal["rules", "form"]
 """Whether the start was taught right answers, or answers of the right form alone."""
-WITH_DIVERGENCE = ("diffu_grpo", "coupled_grpo", "espo", "trace_rl", "cj_grpo", "just_grpo")
-"""Those with a divergence from a reference; UPO's is of its head."""
 OURS = {"policy_gradient": "positions and tokens", "judged": "judged decisions"}
 
 
@@ -69,11 +67,15 @@ class RefereeArguments(TrialArguments):
 
     Attributes:
         POSITIONS: How many positions a pass fills in decoding the held-out problems.
-        RATES: The learning rate chosen for each arm, of three tried or more.
+        RATES: The learning rate of each arm, from which a task's own are chosen.
     """
 
     POSITIONS: ClassVar[tuple[int, ...]]
-    RATES: ClassVar[Mapping[str, float]]
+    RATES: ClassVar[Mapping[str, float]] = dict.fromkeys(METHODS, 1e-4) | {
+        "upo": 1e-3,
+        "policy_gradient": 1e-4,
+        "judged": 4.5e-4,
+    }
 
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4], metadata={"help": "Random seeds."})
     cpu_seconds: float = field(default=120.0, metadata={"help": "What each arm may spend, in CPU seconds."})
@@ -86,7 +88,7 @@ class RefereeArguments(TrialArguments):
     divergence: bool = field(
         default=False, metadata={"help": "Give objectives that have one their divergence from the start."}
     )
-    rates: list[str] = field(default_factory=list, metadata={"help": "Learning rates of arms, ARM=RATE each."})
+    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
     test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out problems."})
 
     def __post_init__(self) -> None:
@@ -173,7 +175,7 @@ class Referee(Trial):
         rate = chosen_rates(args.RATES, args.rates)[arm]
         if arm in OURS:
             return UnmaskTrainer(model, args.ours(arm, seed, folder, rate), problems, self.task)
-        left = arm == "just_grpo"
+        left, objective = arm == "just_grpo", METHODS[arm][1]
         settings = ObjectiveArguments(
             **short_training(folder, args.prompts, seed, rate),
             lr_scheduler_type="constant",
@@ -182,9 +184,9 @@ class Referee(Trial):
             tokens_per_step=1 if left else args.tokens_per_step,
             sampler="left_to_right" if left else "policy",
             reward=args.reward,
-            divergence=args.divergence and arm in WITH_DIVERGENCE,
+            divergence=args.divergence and arm != "upo" and hasattr(objective, "kl_weight"),  # UPO's is of its head
         )
-        given = (model, METHODS[arm][1], settings, problems, self.task)
+        given = (model, objective, settings, problems, self.task)
         if arm != "upo":
             return ObjectiveTrainer(*given)
         add_order_head(model, seed)

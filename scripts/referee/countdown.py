@@ -25,9 +25,8 @@ from transformers import PreTrainedModel, set_seed
 
 from dllm_rl import LladaConfig, LladaForMaskedLM, UnmaskBatch, UnmaskTask
 from llm_rl.core._checks import check_choice
-from scripts.referee.compare import METHODS, Referee, RefereeArguments, Start, figures, run, taught
+from scripts.referee.compare import Referee, RefereeArguments, Start, figures, run, taught
 from scripts.signs.task import is_held_out
-from sudoku_dllm.trials.rates import rates_help
 from sudoku_dllm.trials.trial import short_training
 
 NUMBERS, LARGEST, TARGETS = 4, 9, range(1, 61)
@@ -171,11 +170,6 @@ class CountdownArguments(RefereeArguments):
     """The puzzles, the model and its start."""
 
     POSITIONS: ClassVar[tuple[int, ...]] = (1, 2, 3, 4, 7)
-    RATES: ClassVar[Mapping[str, float]] = dict.fromkeys(METHODS, 1e-4) | {
-        "upo": 1e-3,
-        "policy_gradient": 1e-4,
-        "judged": 4.5e-4,
-    }
 
     start: Start = field(
         default="rules", metadata={"help": "rules: taught right expressions; form: without heed to the target."}
@@ -188,7 +182,6 @@ class CountdownArguments(RefereeArguments):
     num_mini_batches: int = field(default=4, metadata={"help": "Updates of judged decisions on a roll-out."})
     puzzles: int = field(default=4000, metadata={"help": "Puzzles to train on, others for each seed."})
     test_puzzles: int = field(default=400, metadata={"help": "Held-out puzzles."})
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
     output_dir: str = field(default="runs/referee_countdown", metadata={"help": "Run folder."})
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ from dllm_rl import UnmaskBatch
 from llm_rl.core._checks import check_choice
 from llm_rl.training import need_file
 from scripts.referee.boards import Boards, BoardsArguments
-from scripts.referee.compare import METHODS, Start, figures, run, taught
+from scripts.referee.compare import RefereeArguments, Start, figures, run, taught
 from sudoku_dllm.trials.rates import rates_help
 from sudoku_dllm.trials.trial import short_training
 from sudoku_env import Puzzles, read_puzzles
@@ -42,11 +42,7 @@ class PublishedArguments(BoardsArguments):
     """The files, and the start."""
 
     POSITIONS: ClassVar[tuple[int, ...]] = (1, 2, 4, 8)
-    RATES: ClassVar[Mapping[str, float]] = dict.fromkeys(METHODS, 1e-4) | {
-        "upo": 1e-3,
-        "policy_gradient": 1e-4,
-        "judged": 4.5e-4,
-    }
+    RATES: ClassVar[Mapping[str, float]] = RefereeArguments.RATES
 
     tests: list[str] = field(default_factory=list, metadata={"help": "CSV files of 4×4 puzzles and solutions."})
     size: int = field(default=SIZE, metadata={"help": "Size of the boards, 4."})
