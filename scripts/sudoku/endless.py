@@ -8,6 +8,8 @@ from torch.utils.data import Dataset
 
 from dllm_rl import SftDataset, SudokuTask
 from sudoku_env import Board, PreFilled, SudokuError, generate, symmetric_images
+from sudoku_env.logic import rule_index
+from sudoku_env.rating import rate_batch
 from sudoku_env.split import in_split
 
 LENGTH = 2**40
@@ -29,12 +31,14 @@ class EndlessPuzzles(Dataset[dict[str, Any]]):
         size: Board size.
         clues: Range from which the number of clues is drawn uniformly.
         rule: Rules that solve every puzzle, as `generate` takes them; None: any difficulty.
+        singles: The share that is kept of the drawn puzzles which singles solve.
         seed: Random seed.
         originals: Puzzles that are drawn for a window.
         images: Rows of a window for each of these, itself included.
 
     Raises:
-        SudokuError: A number is below 1, or there are more originals than a window can draw on.
+        SudokuError: A number is below 1, there are more originals than a window can draw on, or the share of singles is
+            none.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class EndlessPuzzles(Dataset[dict[str, Any]]):
         clues: tuple[int, int],
         rule: str | None,
         seed: int,
+        singles: float = 1.0,
         originals: int = 1024,
         images: int = 16,
     ) -> None:
@@ -53,16 +58,19 @@ class EndlessPuzzles(Dataset[dict[str, Any]]):
             raise SudokuError(
                 f"originals={originals} must lie in [1, {CANDIDATES // 16}] and images={images} be at least 1"
             )
+        if not 0 <= singles <= 1:
+            raise SudokuError(f"singles={singles} must lie in [0, 1]: it is a share of the puzzles")
         self.fill, self.task = fill, task
         self.identity = {
             "size": size,
             "clues": list(clues),
             "rule": rule,
             "seed": seed,
+            "singles": singles,
             "originals": originals,
             "images": images,
         }
-        self.size, self.clues, self.rule, self.seed = size, clues, rule, seed
+        self.size, self.clues, self.rule, self.seed, self.singles = size, clues, rule, seed, singles
         self.originals, self.images = originals, images
         self._window, self._boards = -1, np.empty((0, size * size), dtype=np.uint8)
 
@@ -81,7 +89,11 @@ class EndlessPuzzles(Dataset[dict[str, Any]]):
             drawn = generate(
                 self.originals, size=self.size, clues=self.clues, rule=self.rule, seed=self.seed, first=first
             )
-            parts.append(drawn.boards[in_split(drawn.solutions, "train")][:missing])
+            kept = in_split(drawn.solutions, "train")
+            if self.singles < 1:
+                easy = rate_batch(drawn.boards)[0] <= rule_index("singles")
+                kept &= ~easy | (np.random.default_rng((self.seed, first)).random(len(easy)) < self.singles)
+            parts.append(drawn.boards[kept][:missing])
             first, missing = first + self.originals, missing - len(parts[-1])
         return symmetric_images(list(np.concatenate(parts)), self.images, seed=self.seed + window)
 

@@ -2,12 +2,11 @@
 
 Each learner differs from the recipe of `configs/sudoku9x9_cpu.yaml` as `LEARNERS` says. The budget is a number of
 sequences that go through six blocks, so that a body that is looped twice gets half as many puzzles and the outcome does
-not depend on what else a machine does. The rate rises for 300 updates and then falls to zero, unless weights are
-averaged instead. Judged are validation puzzles with 22 to 30 clues, drawn: solved by margin at one and four tokens a
-step, and the cross-entropy of blanks by the share that is masked. Prints a line a learner and adds it to
-`learners.jsonl`.
+not depend on what else a machine does. The rate rises and then falls to zero. Judged are validation puzzles with 22 to
+30 clues, drawn: solved by margin at one and four tokens a step, and the cross-entropy of blanks by the share that is
+masked. Prints a line a learner and adds it to `learners.jsonl`.
 
-    python -m scripts.sudoku.learners --learners plain even high ordered --sequences 32000 [--start data/base9x9]
+    python -m scripts.sudoku.learners --learners plain top ordered harder --sequences 32000 [--start data/base9x9]
     python -m scripts.sudoku.learners --learners scratch looped2 looped3 --sequences 80000
 """
 
@@ -26,6 +25,7 @@ from dllm_rl import Decoding, LladaForMaskedLM, SftDataset, SudokuTask, evaluate
 from dllm_rl.sft import collate
 from llm_rl.training import parse
 from scripts.sudoku.endless import EndlessPuzzles
+from scripts.sudoku.hold_anneal import HoldThenAnneal
 from scripts.sudoku.masks import MaskKind, masked_loss
 from scripts.sudoku.of_split import first_of_split
 from scripts.sudoku.solving import filled
@@ -33,7 +33,8 @@ from sudoku_env import Board, PreFilled, generate
 
 BLOCKS = 6
 """Blocks of the recipe's body; what a sequence costs is counted in passes through so many."""
-WARMUP, RATE, DECAY = 300, 2e-3, 0.999
+ROWS = 16
+"""Puzzles an update."""
 HARD = (22, 30)
 SHARES = (0.25, 0.5, 0.75, 1.0)
 
@@ -45,34 +46,28 @@ class Learner:
     Attributes:
         masks: How cells are masked, see `scripts.sudoku.masks`.
         clues: Clues of the puzzles.
-        rows: Puzzles an update.
-        average: Hold the rate, and judge the moving average of the weights.
+        singles: The share that is kept of the puzzles which singles solve.
         blocks: Blocks of a body from random weights; None: begin with the weights that are there.
         loops: How often the blocks are gone through.
     """
 
     masks: MaskKind = "random"
     clues: tuple[int, int] = (22, 40)
-    rows: int = 16
-    average: bool = False
+    singles: float = 1.0
     blocks: int | None = None
     loops: int = 1
 
     def updates(self, sequences: int) -> int:
         """Updates for so many sequences; a pass without a gradient costs a third of one with it."""
         thirds = 4 if self.masks == "ordered" else 3
-        return sequences * BLOCKS * 3 // (self.rows * self.loops * (self.blocks or BLOCKS) * thirds)
+        return sequences * BLOCKS * 3 // (ROWS * self.loops * (self.blocks or BLOCKS) * thirds)
 
 
 LEARNERS = {
     "plain": Learner(),
-    "even": Learner("even"),
-    "high": Learner("high"),
-    "hard": Learner(clues=HARD),
     "top": Learner("top", HARD),
     "ordered": Learner("ordered", HARD),
-    "large": Learner(rows=64),
-    "average": Learner(average=True),
+    "harder": Learner("ordered", HARD, singles=0.1),
     "scratch": Learner(blocks=6),
     "looped2": Learner(blocks=3, loops=2),
     "looped3": Learner(blocks=2, loops=3),
@@ -86,6 +81,8 @@ class Arguments:
     learners: list[str] = field(default_factory=lambda: ["plain"], metadata={"help": f"Some of {', '.join(LEARNERS)}."})
     sequences: int = field(default=64_000, metadata={"help": "Sequences that go through six blocks, for each."})
     start: str = field(default="data/base9x9", metadata={"help": "Model whose weights or sizes a learner begins with."})
+    learning_rate: float = field(default=2e-3, metadata={"help": "The highest rate."})
+    warmup_steps: int = field(default=300, metadata={"help": "Updates while the rate rises."})
     seed: int = field(default=3, metadata={"help": "Random seed of puzzles, masks and initial weights."})
     judged: int = field(default=400, metadata={"help": "Validation puzzles."})
     output_dir: Path = field(default=Path("runs/learners"), metadata={"help": "Folder of the lines and models."})
@@ -113,32 +110,27 @@ def validation(count: int) -> Board:
     return first_of_split([(pool.boards, pool.solutions)], "validation", count)
 
 
-def train(learner: Learner, model: LladaForMaskedLM, args: Arguments, fill: Any, task: SudokuTask) -> nn.Module:
-    """Train for the budget; the model to judge."""
+def train(learner: Learner, model: LladaForMaskedLM, args: Arguments, fill: Any, task: SudokuTask) -> None:
+    """Train for the budget."""
     updates = learner.updates(args.sequences)
-    puzzles = EndlessPuzzles(fill, task, size=9, clues=learner.clues, rule=None, seed=args.seed + 1)
-    optimizer = torch.optim.AdamW(model.parameters(), RATE, betas=(0.9, 0.98), weight_decay=0.01)
-    average = torch.optim.swa_utils.get_ema_multi_avg_fn(DECAY)
-    averaged = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=average) if learner.average else None
+    puzzles = EndlessPuzzles(
+        fill, task, size=9, clues=learner.clues, rule=None, seed=args.seed + 1, singles=learner.singles
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), args.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    plan = HoldThenAnneal(args.warmup_steps, args.warmup_steps, max(updates - args.warmup_steps, 1))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, plan.factor)
     losses = []
     for update in range(updates):
-        factor = min(1.0, (update + 1) / WARMUP)
-        if not learner.average and update >= WARMUP:
-            factor = 1 - (update - WARMUP) / (updates - WARMUP)
-        for group in optimizer.param_groups:
-            group["lr"] = RATE * factor
-        batch = collate(puzzles.__getitems__(range(update * learner.rows, (update + 1) * learner.rows)))
+        batch = collate(puzzles.__getitems__(range(update * ROWS, (update + 1) * ROWS)))
         loss = masked_loss(model, batch, learner.masks, model.config.mask_token_id)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if averaged is not None:
-            averaged.update_parameters(model)
+        scheduler.step()
         losses.append(loss.item())
         if (update + 1) % 500 == 0:
             print(f"  {update + 1} of {updates}: {sum(losses[-500:]) / 500:.4f}", flush=True)
-    return model if averaged is None else averaged.module
 
 
 @torch.no_grad()
@@ -169,22 +161,24 @@ def main() -> None:
             return filled(board[None], words)[0]
 
         model, begun = model_of(learner, start.float()), time.process_time()
-        judged = train(learner, model, args, fill, task).eval()
+        train(learner, model, args, fill, task)
+        model.eval()
         spent = time.process_time() - begun
         problems = filled(boards, tokenizer)
         solved = {
             f"solved at {k}": float(
-                evaluate(judged, problems, task, Decoding("margin", tokens_per_step=k)).solved.mean()
+                evaluate(model, problems, task, Decoding("margin", tokens_per_step=k)).solved.mean()
             )
             for k in (1, 4)
         }
         parameters = sum(p.numel() for p in model.parameters())
         line = {"learner": name, "parameters": parameters, "cpu_seconds": round(spent), **solved}
-        line |= cross_entropy(judged, problems, task, model.config.mask_token_id) | {"seed": args.seed}
+        line |= cross_entropy(model, problems, task, model.config.mask_token_id) | {"seed": args.seed}
+        line |= {"sequences": args.sequences, "learning_rate": args.learning_rate}
         print(line, flush=True)
         with (args.output_dir / "learners.jsonl").open("a") as lines:
-            lines.write(json.dumps({**line, "sequences": args.sequences, **asdict(learner)}) + "\n")
-        torch.save(judged.state_dict(), args.output_dir / f"{name}.pt")
+            lines.write(json.dumps(line | asdict(learner)) + "\n")
+        torch.save(model.state_dict(), args.output_dir / f"{name}.pt")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ left open then are the cells that are hardest to tell. These can be masked inste
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -14,40 +13,14 @@ from torch import Tensor, nn
 
 from dllm_rl.sft import MIN_MASK_RATIO, masked_diffusion_loss
 
-MaskKind = Literal["random", "even", "high", "top", "ordered"]
+MaskKind = Literal["random", "top", "ordered"]
+"""Any share of the blanks, as LLaDA has it; half of them or more (top); of these the last that the model would fill."""
 
 
-@dataclass(frozen=True)
-class Masks:
-    """How cells are masked other than at random.
-
-    Attributes:
-        ratios: The share t of the blanks that is masked, spread evenly over a batch: with the same density everywhere,
-            with one that rises with t (high), or from one half on (top).
-        ordered: Which blanks these are: those of the smallest margins at the puzzle itself, with noise, as the model
-            would leave them open; otherwise any.
-    """
-
-    ratios: Literal["even", "high", "top"]
-    ordered: bool = False
-
-
-MASKS: Mapping[MaskKind, Masks] = {
-    "even": Masks("even"),
-    "high": Masks("high"),
-    "top": Masks("top"),
-    "ordered": Masks("top", ordered=True),
-}
-
-
-def mask_ratios(kind: str, rows: int) -> Tensor:
-    """t for each puzzle of a batch, `(rows, 1)` in [0.001, 1); `kind` is of `Masks.ratios`."""
+def top_ratios(rows: int) -> Tensor:
+    """The share t of the blanks that is masked in each puzzle of a batch, `(rows, 1)` in [1/2, 1), spread evenly."""
     drawn = (torch.rand(1, 1) + torch.arange(rows)[:, None] / rows) % 1
-    if kind == "high":
-        drawn = drawn.sqrt()  # density 2t
-    elif kind == "top":
-        drawn = (1 + drawn) / 2
-    return MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * drawn
+    return MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * (1 + drawn) / 2
 
 
 @torch.no_grad()
@@ -81,10 +54,8 @@ def masked_loss(model: nn.Module, batch: Mapping[str, Any], kind: MaskKind, mask
     inputs, maskable = batch["input_ids"].long(), batch["maskable"]
     if kind == "random":
         return masked_diffusion_loss(model, inputs, maskable, mask_id)
-    masks = MASKS[kind]
-    ratios = mask_ratios(masks.ratios, len(inputs))
-    masked = (torch.rand(inputs.shape) < ratios) & maskable
-    if masks.ordered:
+    masked = (torch.rand(inputs.shape) < top_ratios(len(inputs))) & maskable
+    if kind == "ordered":
         masked = left_open(model, inputs, maskable, masked.sum(1), mask_id)
     logits = model(input_ids=inputs.masked_fill(masked, mask_id), logits_mask=masked).logits
     return F.cross_entropy(logits, inputs[masked])

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_rl.training import write_text_whole
-from scripts.sudoku.masks import MASKS, MaskKind
+from scripts.sudoku.masks import MaskKind
 from sudoku_dllm.machine import machine
 from sudoku_dllm.model_card import Figure, card_head
 from sudoku_env.prompts.alignment import get_answer_layout
@@ -35,19 +35,14 @@ Saved weights on validation grids, {eval_puzzles} puzzles of each kind:
 Licence: Apache-2.0, as the project.
 """
 
-RATIOS = {
-    "even": "mask ratios spread evenly over a batch",
-    "high": "mask ratios t of density 2t, spread over a batch",
-    "top": "half of the blanks or more masked",
+MASKED: Mapping[MaskKind, str] = {
+    "random": "mask ratio t ~ U(0,1), loss weighted 1/t",
+    "top": "half of the blanks or more masked, mean cross-entropy",
+    "ordered": (
+        "half of the blanks or more masked, those which the model would leave open longest, mean cross-entropy"
+    ),
 }
-
-
-def masked(kind: MaskKind) -> str:
-    """Which cells are masked, in words."""
-    if kind == "random":
-        return "mask ratio t ~ U(0,1), loss weighted 1/t"
-    those = ", those which the model would leave open longest" if MASKS[kind].ordered else ""
-    return f"{RATIOS[MASKS[kind].ratios]}{those}, mean cross-entropy"
+"""Which cells are masked, in words."""
 
 
 def write_card(
@@ -68,6 +63,8 @@ def write_card(
         wording = f"answer layout {layout}, which leaves the prompt out,"
     images = "puzzles, none seen twice: generated ones and images of them under the symmetries,"
     rule = f"solved by {arguments['rule']}" if arguments["rule"] else "of any difficulty"
+    if arguments["singles"] < 1:
+        rule += f", {arguments['singles']:.0%} kept of those which singles solve"
     filled = {
         **arguments,
         **run,
@@ -75,7 +72,7 @@ def write_card(
         "rule": rule,
         "beginning": f"From the weights of `{arguments['start']}`, " if arguments["start"] else "",
         "wording": wording,
-        "masked": masked(arguments["masks"]),
+        "masked": MASKED[arguments["masks"]],
         "source": "generated puzzles" if arguments["puzzles"] else images,
         "dtype": arguments["save_dtype"],
         "precision": "bfloat16 autocast" if arguments["bf16"] else "fp32",

@@ -81,6 +81,9 @@ class PretrainArguments:
         default="singles",
         metadata={"help": "Rules (or a group) that solve every puzzle; null in YAML: any difficulty."},
     )
+    singles: float = field(
+        default=1.0, metadata={"help": "Without an end: the share that is kept of the puzzles which singles solve."}
+    )
     puzzles: int = field(
         default=100_000,
         metadata={
@@ -226,6 +229,8 @@ with user_errors(ValueError):
     for name in args.curve_strategies:
         get_strategy(name)
     check_choice("masks", args.masks, MaskKind)
+    if args.puzzles and args.singles != 1:
+        raise ValueError(f"singles={args.singles} needs puzzles without an end; ask for --puzzles 0")
 config = LladaConfig(
     d_model=args.d_model,
     n_layers=args.n_layers,
@@ -280,7 +285,9 @@ with user_errors(*USER_ERRORS, SudokuError):
     if args.puzzles:
         training = SftDataset(task.batch(prepare(args.puzzles, clues, "train", args.seed + 1)))
     else:
-        training = EndlessPuzzles(fill, task, size=args.size, clues=clues, rule=args.rule, seed=args.seed + 1)
+        training = EndlessPuzzles(
+            fill, task, size=args.size, clues=clues, rule=args.rule, seed=args.seed + 1, singles=args.singles
+        )
 sets = {
     "in": prepare(12 * args.eval_puzzles, clues, "validation", args.seed + 2)[: args.eval_puzzles],
     "transfer": prepare(12 * args.eval_puzzles, hard_clues, "validation", args.seed + 3)[: args.eval_puzzles],

@@ -7,8 +7,10 @@ from dllm_rl.sudoku import SudokuTask
 from scripts.sudoku.endless import EndlessPuzzles
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.errors import SudokuError
+from sudoku_env.logic import rule_index
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
+from sudoku_env.rating import rate_batch
 from sudoku_env.solver import solve_batch
 from sudoku_env.split import split_of
 
@@ -40,6 +42,23 @@ def test_puzzles_are_of_the_train_split_unique_and_different() -> None:
     assert ((boards > 0).sum(1) >= 14).all() and ((boards > 0).sum(1) <= 20).all()
     clues = (data.boards(0) > 0).sum(1).reshape(4, 8)  # an original and its images have as many
     assert (clues == clues[0]).all()
+
+
+def test_of_puzzles_that_singles_solve_a_share_is_kept() -> None:
+    def easy(**changes: object) -> float:
+        data = endless(size=9, clues=(22, 30), originals=300, images=1, **changes)
+        return float(np.mean(rate_batch(data.boards(0))[0] <= rule_index("singles")))
+
+    all_ = easy()
+    kept = all_ / 4 / (all_ / 4 + 1 - all_)  # what a quarter of them is of what is left
+    assert easy(singles=0) == 0 and all_ > 0.4
+    assert abs(easy(singles=0.25) - kept) < 4 * (kept * (1 - kept) / 300) ** 0.5 + 0.03
+
+
+@pytest.mark.parametrize("singles", [-0.1, 1.5])
+def test_a_share_of_singles_is_a_share(singles: float) -> None:
+    with pytest.raises(SudokuError, match=f"singles={singles} must lie in"):
+        endless(singles=singles)
 
 
 @pytest.mark.parametrize("change", [{"originals": 0}, {"originals": 2**17}, {"images": 0}])

@@ -9,8 +9,7 @@ import torch
 from dllm_rl import LladaForMaskedLM, SudokuTask, load
 from dllm_rl.sft import SftDataset, collate, masked_diffusion_loss
 from scripts.sudoku.learners import LEARNERS, Learner, model_of, validation
-from scripts.sudoku.masks import MASKS, left_open, mask_ratios, masked_loss
-from scripts.sudoku.model_card import masked
+from scripts.sudoku.masks import left_open, masked_loss, top_ratios
 from scripts.sudoku.solving import filled
 from tests.helpers.warm_process import run_script
 
@@ -32,18 +31,11 @@ def batch() -> dict[str, torch.Tensor]:
     return collate([rows[number] for number in range(len(rows))])
 
 
-def test_spread_ratios_are_one_in_each_part_of_the_unit_interval() -> None:
+def test_ratios_are_one_in_each_part_of_their_interval() -> None:
     for _ in range(20):
-        ratios = mask_ratios("even", 16).flatten().sort().values
-        parts = ((ratios - 1e-3) / (1 - 1e-3) * 16).sub(1e-6).long()
-        assert len(set(parts.tolist())) >= 15  # a ratio may fall on a border
-        assert (ratios.diff() - (1 - 1e-3) / 16).abs().max() < 1e-5
-
-
-def test_high_ratios_have_the_density_that_rises_with_them() -> None:
-    ratios = torch.cat([mask_ratios("high", 64) for _ in range(50)])
-    for share in (0.25, 0.5, 0.75):
-        assert abs(float((ratios < share).double().mean()) - share**2) < 0.02
+        ratios = top_ratios(16).flatten().sort().values
+        assert ratios.amin() >= 0.5 and ratios.amax() < 1
+        assert (ratios.diff() - (1 - 1e-3) / 32).abs().max() < 1e-5
 
 
 def test_the_recipe_has_the_library_s_loss(start: LladaForMaskedLM, batch: dict[str, torch.Tensor]) -> None:
@@ -93,12 +85,3 @@ def test_a_learner_is_trained_and_judged(tmp_path: Path) -> None:
 def test_an_unknown_learner_is_named(tmp_path: Path) -> None:
     done = run_script(SCRIPT, ["--learners", "none", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
     assert done.returncode == 2 and "['none'] are unknown; choose among plain" in done.stderr
-
-
-def test_a_card_says_how_cells_were_masked() -> None:
-    said = {kind: masked(kind) for kind in ("random", *MASKS)}
-    assert len(set(said.values())) == len(said)
-    assert said["top"] == "half of the blanks or more masked, mean cross-entropy"
-    assert said["ordered"] == (
-        "half of the blanks or more masked, those which the model would leave open longest, mean cross-entropy"
-    )
