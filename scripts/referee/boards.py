@@ -23,6 +23,7 @@ from scripts.referee.compare import Referee, RefereeArguments, figures, run
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.rates import rates_help
+from sudoku_env.board import Board
 
 
 @dataclass
@@ -75,7 +76,13 @@ class Boards(Referee):
             test_boards=args.test_boards,
             test_seed=args.test_seed,
         )
-        return Setting.load(script, RecipeArguments(output_dir=args.output_dir, report_to="none", use_cpu=True))
+        recipe = RecipeArguments(output_dir=args.output_dir, report_to="none", use_cpu=True)
+        return Setting.load(script, recipe, self.tests)
+
+    @property
+    def tests(self) -> Board | None:
+        """The held-out boards, uint8 `(N, n²)`; None: boards that are drawn."""
+        return None
 
     @property
     def task(self) -> UnmaskTask:

@@ -12,7 +12,7 @@ which is in the files. From it each arm trains as on boards (`scripts.referee.bo
     python -m scripts.referee.published [METHOD …] --tests 4x4_test_sudoku.csv [--cpu_seconds 120]
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -83,28 +83,22 @@ class Published(Boards):
         boards, solutions = zip(*((each.boards, each.solutions) for each in found), strict=True)
         return Puzzles(np.concatenate(boards), np.concatenate(solutions))
 
-    def unpublished(self, seed: int) -> tuple[Board, Board]:
-        """Boards to train on that are in no file, and a solution of each: uint8 `(N, 16)` each."""
-        boards, grids = self.setting.training_boards(seed)
-        theirs = {board.tobytes() for board in self.published.boards}
-        kept = np.array([board.tobytes() not in theirs for board in boards])
-        return boards[kept], grids[kept]
+    @property
+    def tests(self) -> Board:
+        """See `Boards.tests`."""
+        return self.published.boards
 
     def start(self, seed: int, folder: Path) -> PreTrainedModel:
         """A model from random weights after supervised steps."""
         args = self.args
         set_seed(seed)
         model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(args.model))
-        boards, shown = self.unpublished(seed + 1000)
+        boards, shown = self.setting.training_boards(seed + 1000)
         if args.start == "form":
             shown = np.where(boards > 0, boards, np.random.default_rng(seed).integers(1, SIZE + 1, boards.shape))
         settings = short_training(folder, 64, seed, args.start_learning_rate)
         settings |= {"max_steps": args.start_steps, "warmup_steps": min(50, args.start_steps)}
         return taught(model, self.setting.batch(boards, shown.astype(np.uint8)), settings)
-
-    def training_problems(self, seed: int) -> Sequence[Any]:
-        """See `Referee.training_problems`."""
-        return self.setting.filled(self.unpublished(seed)[0])
 
     def test_batch(self) -> UnmaskBatch:
         """See `Referee.test_batch`."""

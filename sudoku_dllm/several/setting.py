@@ -27,15 +27,22 @@ class Setting:
         script: What to train and how to judge it.
         args: The recipe of judged decisions.
         tokenizer: That of the base.
+        tests: The held-out boards, uint8 `(N, n²)`; None: boards that are drawn.
     """
 
     script: ScriptArguments
     args: RecipeArguments
     tokenizer: PreTrainedTokenizerBase
+    tests: Board | None = None
 
     @classmethod
-    def load(cls, script: ScriptArguments, args: RecipeArguments) -> "Setting":
+    def load(cls, script: ScriptArguments, args: RecipeArguments, tests: Board | None = None) -> "Setting":
         """Read the tokenizer, and see that it can read the boards.
+
+        Args:
+            script: What to train and how to judge it.
+            args: The recipe of judged decisions.
+            tests: The held-out boards, uint8 `(N, n²)`; None: boards that are drawn.
 
         Raises:
             OSError: A file cannot be read.
@@ -43,7 +50,7 @@ class Setting:
             ValueError: The tokenizer cannot be loaded.
         """
         with named_model(script.model, "tokenizer"):
-            setting = cls(script, args, AutoTokenizer.from_pretrained(script.model))
+            setting = cls(script, args, AutoTokenizer.from_pretrained(script.model), tests)
         setting.filled(setting.test_boards()[:1])
         return setting
 
@@ -54,6 +61,8 @@ class Setting:
 
     def test_boards(self) -> Board:
         """The held-out boards, uint8 `(N, n²)`."""
+        if self.tests is not None:
+            return self.tests
         return self._drawn(self.script.test_boards, self.script.test_seed)[0]
 
     def training_boards(self, seed: int) -> tuple[Board, Board]:

@@ -45,11 +45,11 @@ def test_an_answer_is_judged_by_the_rules_and_as_they_judge(tests: Path) -> None
 
 def test_nothing_of_the_files_is_trained_on(tmp_path: Path) -> None:
     one = Published(PublishedArguments(tests=[str(write(tmp_path / "a.csv", [(GRID[:8] + "0" * 8, GRID)]))], boards=50))
-    boards, grids = one.unpublished(3)
+    boards, grids = one.setting.training_boards(3)
     assert 20 < len(boards) <= 50 and (np.where(boards > 0, grids, 0) == boards).all()
     drawn = [(to_string(board), to_string(grid)) for board, grid in zip(boards[:20], grids[:20], strict=True)]
     other = Published(PublishedArguments(tests=[str(write(tmp_path / "b.csv", drawn))], boards=50))
-    left, _ = other.unpublished(3)
+    left, _ = other.setting.training_boards(3)
     assert {board.tobytes() for board in left} == {board.tobytes() for board in boards} - {
         board.tobytes() for board in boards[:20]
     }
