@@ -101,24 +101,27 @@ class RefereeArguments(TrialArguments):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
 
-    def ours(self, arm: str, seed: int, folder: Path, rate: float) -> RecipeArguments:
-        """The arguments of an arm of `OURS`.
 
-        Args:
-            arm: Its name.
-            seed: Random seed.
-            folder: Where it writes.
-            rate: Its learning rate.
-        """
-        recipe = RecipeArguments(
-            **short_training(folder, 32 if arm == "judged" else self.prompts, seed, rate),
-            num_mini_batches=self.num_mini_batches if arm == "judged" else 1,
-            tokens_per_step=self.tokens_per_step,
-        )
-        if arm == "policy_gradient":
-            recipe.num_generations, recipe.on_error = self.num_generations, "end"
-            recipe.policy_weight, recipe.judged_weight = 1.0, 0.0
-        return recipe
+def our_arguments(
+    arm: str, settings: Mapping[str, Any], *, num_generations: int, num_mini_batches: int, tokens_per_step: int
+) -> RecipeArguments:
+    """The arguments of an arm of `OURS`.
+
+    Args:
+        arm: Its name.
+        settings: Arguments of the run, by name.
+        num_generations: Trajectories of a problem, for the policy gradient.
+        num_mini_batches: Updates of judged decisions on a roll-out.
+        tokens_per_step: Positions that a pass of the sampler fills.
+    """
+    judged = arm == "judged"
+    recipe = RecipeArguments(
+        **settings, num_mini_batches=num_mini_batches if judged else 1, tokens_per_step=tokens_per_step
+    )
+    if not judged:
+        recipe.num_generations, recipe.on_error = num_generations, "end"
+        recipe.policy_weight, recipe.judged_weight = 1.0, 0.0
+    return recipe
 
 
 def taught(model: PreTrainedModel, batch: UnmaskBatch, arguments: Mapping[str, Any]) -> PreTrainedModel:
@@ -174,7 +177,14 @@ class Referee(Trial):
         args, problems = self.args, self.training_problems(seed)
         rate = chosen_rates(args.RATES, args.rates)[arm]
         if arm in OURS:
-            return UnmaskTrainer(model, args.ours(arm, seed, folder, rate), problems, self.task)
+            recipe = our_arguments(
+                arm,
+                short_training(folder, 32 if arm == "judged" else args.prompts, seed, rate),
+                num_generations=args.num_generations,
+                num_mini_batches=args.num_mini_batches,
+                tokens_per_step=args.tokens_per_step,
+            )
+            return UnmaskTrainer(model, recipe, problems, self.task)
         left, objective = arm == "just_grpo", METHODS[arm][1]
         settings = ObjectiveArguments(
             **short_training(folder, args.prompts, seed, rate),

@@ -1,9 +1,10 @@
-"""What an update of each objective takes on a large model: copies with gradient, memory they keep, and time.
+"""What an update of each objective takes on a large model: copies with gradient, passes, memory and time.
 
-Copies are counted on completions as a sampler writes them. With gradient checkpointing a copy keeps one input a block,
-and with frozen weights and adapters its pass has three parts: forward, recomputation and the gradient of activations.
-Copies whose loss is a function of their sum are kept until all of a completion have passed; those of a trajectory can
-pass one by one. See docs/scaling.md for the rest of the memory, and for the constants.
+Copies are counted on completions as a sampler writes them. They are passed so many tokens at a time, so that what a
+pass keeps, one input a block with gradient checkpointing, does not grow with their number. With frozen weights and
+adapters a pass has three parts: forward, recomputation and the gradient of activations. Where there are several passes
+the loss is known after all of them alone, and each is made forward once more, before. See docs/scaling.md for the rest
+of the memory, and for the constants.
 
     python -m scripts.referee.scale [--max_gen_length 256 --masked 256 --tokens_per_step 4]
 """
@@ -33,11 +34,20 @@ class ScaleArguments:
     masked: int = field(default=30, metadata={"help": "Positions of a response that the sampler fills."})
     tokens_per_step: int = field(default=1, metadata={"help": "Those that a pass of the sampler fills."})
     completions: int = field(default=64, metadata={"help": "Completions of an update."})
+    max_tokens_per_pass: int = field(default=16384, metadata={"help": "Largest number of tokens in a pass."})
     peak_flops: float = field(default=989e12, metadata={"help": "Peak of the card, dense bfloat16."})
     utilization: float = field(default=0.4, metadata={"help": "Share of the peak that is reached."})
 
     def __post_init__(self) -> None:
-        for name in ("prompt_length", "masked", "tokens_per_step", "completions", "peak_flops", "utilization"):
+        for name in (
+            "prompt_length",
+            "masked",
+            "tokens_per_step",
+            "completions",
+            "max_tokens_per_pass",
+            "peak_flops",
+            "utilization",
+        ):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be above 0")
         if self.max_gen_length < self.masked:
@@ -68,20 +78,20 @@ def rows(args: ScaleArguments, config: LladaConfig) -> list[list[str]]:
             continue
         at_a_time = 1 if name == "just_grpo" else args.tokens_per_step
         number = copies_with_gradient(objective, completion(args, at_a_time))
-        together = number if objective.drawn else 1
-        kept = together * length * config.n_layers * config.d_model * ACTIVATION
-        passes = ceil(args.masked / at_a_time)
-        forward, backward = (2 * passes, (2 + 2 + 2) * number)
-        seconds = [parts * weights * length * args.completions / card for parts in (forward, backward)]
-        made.append([title, str(number), str(together), f"{kept / GB:.2f}", *(f"{each:,.1f}" for each in seconds)])
+        updated = ceil(number * args.completions / max(1, args.max_tokens_per_pass // length))
+        sampled, parts = ceil(args.masked / at_a_time), 3 if updated == 1 else 4
+        seconds = [2 * each * weights * length * args.completions / card for each in (sampled, parts * number)]
+        made.append([title, str(number), str(updated), *(f"{each:,.1f}" for each in seconds)])
     return made
 
 
 def main() -> None:
     """The command line."""
     (args,) = parse(ScaleArguments, description=__doc__)
-    head = ["objective", "copies with gradient", "kept at once", "GB they keep", "s of roll-out", "s of update"]
-    print(markdown_table(head, rows(args, LladaConfig())), end="")
+    head = ["objective", "copies with gradient", "passes of an update", "s of roll-out", "s of update"]
+    config = LladaConfig()
+    kept = args.max_tokens_per_pass * config.n_layers * config.d_model * ACTIVATION / GB
+    print(f"{markdown_table(head, rows(args, config))}\nA pass keeps {kept:.1f} GB.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A trainer for any of the objectives, on problems of which a program says whether they can still be completed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -36,6 +37,13 @@ class ObjectiveArguments(RunArguments):
     num_iterations: int = field(default=1, metadata={"help": "Updates on a roll-out, each with copies of its own."})
     tokens_per_step: int = field(default=4, metadata={"help": "Positions that a pass of the sampler fills."})
     sampler: Sampler = field(default="policy", metadata={"help": "Which positions these are."})
+    max_tokens_per_pass: int = field(
+        default=65536,
+        metadata={
+            "help": "Largest number of tokens in one forward pass; where copies take several, each is passed once more "
+            "without gradient."
+        },
+    )
     reward: Reward = field(default="final", metadata={"help": "What is rewarded: the answer, or every pass."})
     divergence: bool = field(
         default=False, metadata={"help": "Subtract the objective's divergence from the model that training began with."}
@@ -45,7 +53,8 @@ class ObjectiveArguments(RunArguments):
         super().__post_init__()
         check_choice("sampler", self.sampler, Sampler)
         check_choice("reward", self.reward, Reward)
-        for name, least in {"num_generations": 2, "num_iterations": 1, "tokens_per_step": 1}.items():
+        least_of = {"num_generations": 2, "num_iterations": 1, "tokens_per_step": 1, "max_tokens_per_pass": 1}
+        for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
         if self.gradient_accumulation_steps > 1:
@@ -110,6 +119,12 @@ def completions_of(record: Decode) -> Completions:
     return Completions(tokens, steps >= 0, steps >= 0, steps)
 
 
+def on_cpu(record: Decode) -> Decode:
+    """The same decodes on the CPU."""
+    moved = {name: value.cpu() for name, value in vars(record).items() if isinstance(value, Tensor)}
+    return replace(record, problems=record.problems.to("cpu"), **moved)
+
+
 class Asked(NamedTuple):
     """The N copies of some completions at which something is scored.
 
@@ -127,9 +142,43 @@ class Asked(NamedTuple):
     tokens: Tensor
     mask_id: int
 
+    def parts(self, max_tokens: int) -> "Iterator[Asked]":
+        """As many copies at a time as have at most so many tokens, one at least."""
+        every = torch.arange(len(self.inputs)).split(max(1, max_tokens // self.inputs.shape[1]))
+        for rows in every if len(self.inputs) else ():
+            yield Asked(self.inputs[rows], self.masked[rows], self.scored[rows], self.tokens[rows], self.mask_id)
+
+    def to(self, device: torch.device) -> "Asked":
+        """The same on a device."""
+        inputs, masked, scored, tokens = (
+            each.to(device) for each in (self.inputs, self.masked, self.scored, self.tokens)
+        )
+        return Asked(inputs, masked, scored, tokens, self.mask_id)
+
+
+def asked_of(completions: Completions, copies: Copies, used: Tensor, mask_id: int) -> Asked:
+    """The copies at which something is scored, of completions that are used, bool `(B,)`."""
+    scored = copies.scored & used[:, None, None]
+    some = scored.any(-1)  # (B, M)
+    tokens = completions.tokens.unsqueeze(1).expand(scored.shape)[some]
+    inputs = copies.inputs(completions, mask_id)[some]
+    return Asked(inputs, copies.masked[some], scored[some], tokens, mask_id)
+
+
+def answered(logprobs: Logprobs, model: nn.Module, asked: Asked) -> Tensor:
+    """What a model says of copies, wherever it is."""
+    device = next(model.parameters()).device
+    return logprobs(model, asked.to(device)).to(asked.inputs.device)
+
 
 def at_copies(
-    logprobs: Logprobs, model: nn.Module, completions: Completions, copies: Copies, used: Tensor, mask_id: int
+    logprobs: Logprobs,
+    model: nn.Module,
+    completions: Completions,
+    copies: Copies,
+    used: Tensor,
+    mask_id: int,
+    max_tokens: int = 65536,
 ) -> Tensor:
     """Log-probabilities where copies are scored, 0 elsewhere: `(B, M, L)`.
 
@@ -140,14 +189,13 @@ def at_copies(
         copies: Theirs.
         used: bool `(B,)`, those that the model is asked about.
         mask_id: The mask token.
+        max_tokens: Largest number of tokens in one forward pass.
     """
     scored = copies.scored & used[:, None, None]
-    asked = scored.any(-1)  # (B, M)
-    if not bool(asked.any()):
+    asked = asked_of(completions, copies, used, mask_id)
+    if not len(asked.inputs):
         return torch.zeros(scored.shape)
-    tokens = completions.tokens.unsqueeze(1).expand(scored.shape)[asked]
-    inputs = copies.inputs(completions, mask_id)[asked]
-    found = logprobs(model, Asked(inputs, copies.masked[asked], scored[asked], tokens, mask_id))
+    found = torch.cat([answered(logprobs, model, part) for part in asked.parts(max_tokens)])
     return found.new_zeros(scored.shape).masked_scatter(scored, found)
 
 
@@ -158,7 +206,9 @@ def token_logprobs(model: nn.Module, asked: Asked) -> Tensor:
 
 
 class ObjectiveTrainer(BufferedTrainer):
-    """Trains a model by an objective on completions that it samples, on the CPU, in one process.
+    """Trains a model by an objective on completions that it samples, in one process.
+
+    Roll-outs and copies are kept on the CPU, and go to the model's device pass by pass.
 
     Args:
         model: A masked language model with the interface of `LladaForMaskedLM`.
@@ -168,6 +218,9 @@ class ObjectiveTrainer(BufferedTrainer):
         task: What kind of problems they are.
         strategy: How positions are chosen and tokens drawn; None: as the arguments say.
         logprobs: What the objective is told of the copies.
+
+    Raises:
+        ValueError: There are several processes.
     """
 
     args: ObjectiveArguments
@@ -182,9 +235,12 @@ class ObjectiveTrainer(BufferedTrainer):
         strategy: Strategy | None = None,
         logprobs: Logprobs = token_logprobs,
     ) -> None:
+        if args.world_size > 1:
+            raise ValueError(f"{args.world_size} processes are not supported by {type(self).__name__}; start one")
         super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)})
         self.objective, self.logprobs, strategy = objective, logprobs, strategy or args.strategy
-        self.reference = deepcopy(model).eval().requires_grad_(False) if args.divergence else None
+        copied = args.divergence and not hasattr(model, "disable_adapter")
+        self.reference = deepcopy(model).eval().requires_grad_(False) if copied else None
         self.how = Decoding(strategy, tokens_per_step=args.tokens_per_step, policy=TEMPERATURES)
 
     @property
@@ -198,22 +254,25 @@ class ObjectiveTrainer(BufferedTrainer):
         problems, count = inputs["problems"], self.args.num_generations
         seed = np.random.SeedSequence((self.args.seed, self.state.global_step)).generate_state(1, np.uint64)[0]
         generator = torch.Generator().manual_seed(int(seed))
-        repeated = problems.select(torch.arange(len(problems)).repeat_interleave(count))
-        record = decode(model, repeated, self.how, generator=generator)
+        repeated = problems.select(torch.arange(len(problems)).repeat_interleave(count)).to(self.args.device)
+        most = self.args.max_tokens_per_pass
+        record = on_cpu(decode(model, repeated, self.how, generator=generator, max_tokens=most))
         completions, rewards = completions_of(record), rewards_of(record, self.args.reward).reshape(-1, count)
         flat = (rewards == rewards[:, :1]).all(1)
         used = (~flat).repeat_interleave(count)
 
         # Copies of each update, and what the policy that sampled and the reference say of them.
         updates: list[tuple[Copies, Tensor | None, Tensor | None]] = []
-        asked = (model if self.args.num_iterations > 1 else None, self.reference)
         for _ in range(self.args.num_iterations):
             copies = self.objective.copies(completions, generator)
+            given = (completions, copies, used, problems.mask_id, most)
+            old = reference = None
             with torch.no_grad():
-                old, reference = (
-                    None if one is None else at_copies(self.logprobs, one, completions, copies, used, problems.mask_id)
-                    for one in asked
-                )
+                if self.args.num_iterations > 1:
+                    old = at_copies(self.logprobs, model, *given)
+                if self.args.divergence:
+                    with self._as_it_began(model) as before:
+                        reference = at_copies(self.logprobs, before, *given)
             updates.append((copies, old, reference))
         record_monitors(self.metrics, rewards=rewards, flat_groups=flat)
         return [Sampled(completions, rewards, used, updates, problems.mask_id)]
@@ -222,10 +281,35 @@ class ObjectiveTrainer(BufferedTrainer):
         """One update on a fresh or a kept roll-out."""
         (sampled,) = self._buffered_inputs
         copies, old, reference = sampled.updates[self._step]
-        model.train()
-        logprobs = at_copies(self.logprobs, model, sampled.completions, copies, sampled.used, sampled.mask_id)
         advantages = self.objective.advantages(sampled.rewards).float()
-        loss = self.objective.loss(logprobs, copies, advantages, old, reference)
-        if loss.requires_grad:
-            self.accelerator.backward(loss)
+        model.train()
+        asked = asked_of(sampled.completions, copies, sampled.used, sampled.mask_id)
+        parts = list(asked.parts(self.args.max_tokens_per_pass))
+        given = (sampled.completions, copies, sampled.used, sampled.mask_id, self.args.max_tokens_per_pass)
+        with torch.set_grad_enabled(len(parts) == 1):
+            logprobs = at_copies(self.logprobs, model, *given)
+        if len(parts) < 2:
+            loss = self.objective.loss(logprobs, copies, advantages, old, reference)
+            if loss.requires_grad:
+                self.accelerator.backward(loss)
+            return loss.detach().float()
+
+        # The loss is one of all passes together: first its gradient by what they say, then of each by the weights.
+        loss = self.objective.loss(logprobs.requires_grad_(), copies, advantages, old, reference)
+        (slopes,) = torch.autograd.grad(loss, logprobs)
+        left = slopes[copies.scored & sampled.used[:, None, None]]  # (M,), row by row
+        for part in parts:
+            found = answered(self.logprobs, model, part)
+            slope, left = left[: len(found)], left[len(found) :]
+            self.accelerator.backward((found * slope).sum())
         return loss.detach().float()
+
+    @contextmanager
+    def _as_it_began(self, model: nn.Module) -> Iterator[nn.Module]:
+        """The model that training began with: the one without its adapters, or a copy."""
+        if self.reference is not None:
+            yield self.reference
+            return
+        bare: Any = model
+        with bare.disable_adapter():
+            yield model

@@ -28,21 +28,26 @@ class Setting:
         args: The recipe of judged decisions.
         tokenizer: That of the base.
         tests: The held-out boards, uint8 `(N, n²)`; None: boards that are drawn.
+        template: The words of a prompt, one of `sudoku_env.prompts.text.TEMPLATES`.
     """
 
     script: ScriptArguments
     args: RecipeArguments
     tokenizer: PreTrainedTokenizerBase
     tests: Board | None = None
+    template: str = TEMPLATE
 
     @classmethod
-    def load(cls, script: ScriptArguments, args: RecipeArguments, tests: Board | None = None) -> "Setting":
+    def load(
+        cls, script: ScriptArguments, args: RecipeArguments, tests: Board | None = None, template: str = TEMPLATE
+    ) -> "Setting":
         """Read the tokenizer, and see that it can read the boards.
 
         Args:
             script: What to train and how to judge it.
             args: The recipe of judged decisions.
             tests: The held-out boards, uint8 `(N, n²)`; None: boards that are drawn.
+            template: The words of a prompt.
 
         Raises:
             OSError: A file cannot be read.
@@ -50,7 +55,7 @@ class Setting:
             ValueError: The tokenizer cannot be loaded.
         """
         with named_model(script.model, "tokenizer"):
-            setting = cls(script, args, AutoTokenizer.from_pretrained(script.model), tests)
+            setting = cls(script, args, AutoTokenizer.from_pretrained(script.model), tests, template)
         setting.filled(setting.test_boards()[:1])
         return setting
 
@@ -95,7 +100,7 @@ class Setting:
 
     def filled(self, boards: Board) -> list[PreFilled]:
         """Boards as prompts of which any valid completion is an answer."""
-        prompts = [build_prompt(board, TEMPLATE) for board in boards]
+        prompts = [build_prompt(board, self.template) for board in boards]
         shortest = shortest_answer(self.tokenizer, prompts[0], self.script.size, answers="any")
         length = len(shortest.token_ids) - shortest.layout.prompt_length
         return [pre_fill(prompt, self.tokenizer, length, answers="any") for prompt in prompts]

@@ -20,13 +20,14 @@ def test_copies_of_ten_positions_in_three_passes(name: str, number: int) -> None
 def test_a_small_model_by_hand() -> None:
     config = LladaConfig(d_model=8, n_layers=2, n_heads=2, mlp_hidden_size=16, vocab_size=11, mask_token_id=10)
     args = ScaleArguments(prompt_length=5, max_gen_length=15, masked=10, tokens_per_step=4, completions=3)
+    args.max_tokens_per_pass = 150
     args.peak_flops, args.utilization = 1e5, 0.5
     weights = 2 * (4 * 8 * 8 + 3 * 8 * 16 + 2 * 8)  # attention, MLP and two norms of two blocks
     by_title = {row[0]: row[1:] for row in rows(args, config)}
     forward, backward = (f"{parts * weights * 20 * 3 / 5e4:,.1f}" for parts in (2 * 3, 6 * 2))
-    assert by_title["SPG"] == ["2", "2", f"{2 * 20 * 2 * 8 * 2 / 1e9:.2f}", forward, backward]
-    forward, backward = (f"{parts * weights * 20 * 3 / 5e4:,.1f}" for parts in (2 * 10, 6 * 10))
-    assert by_title["JustGRPO"] == ["10", "1", "0.00", forward, backward]
+    assert by_title["SPG"] == ["2", "1", forward, backward]  # 6 copies of 20 tokens in one pass
+    forward, backward = (f"{parts * weights * 20 * 3 / 5e4:,.1f}" for parts in (2 * 10, 8 * 10))
+    assert by_title["JustGRPO"] == ["10", "5", forward, backward]  # 30 copies, 7 in 150 tokens
     assert "UPO" not in " ".join(by_title)
 
 

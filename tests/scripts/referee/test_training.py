@@ -16,8 +16,10 @@ from scripts.referee.objectives.cj_grpo import CjGrpo
 from scripts.referee.order_head import add_order_head, head_strategy, position_logprobs
 from scripts.referee.training import (
     TEMPERATURES,
+    Asked,
     ObjectiveArguments,
     ObjectiveTrainer,
+    asked_of,
     at_copies,
     completions_of,
     rewards_of,
@@ -154,6 +156,31 @@ def test_the_gradient_is_the_advantages_times_the_score_of_what_each_pass_wrote(
         torch.testing.assert_close(found, parameter.grad, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{}, {"divergence": True, "num_iterations": 2}])
+def test_many_passes_have_the_gradient_of_one(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Of the same roll-out; after the first update the two part by the rounding of their sums."""
+    whole, passed = (
+        trained(tmp_path / str(tokens), max_steps=1, max_tokens_per_pass=tokens, **options).seen[0]
+        for tokens in (65536, 300)
+    )
+    assert torch.equal(whole[0].completions.tokens, passed[0].completions.tokens)
+    asked = asked_of(whole[0].completions, whole[0].updates[0][0], whole[0].used, whole[0].mask_id)
+    assert len(list(asked.parts(300))) > 5 and len(list(asked.parts(65536))) == 1
+    for one, other in zip(whole[2], passed[2], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_every_copy_is_in_one_pass() -> None:
+    inputs = torch.arange(35).reshape(7, 5)
+    asked = Asked(inputs, inputs > 3, inputs > 4, inputs + 1, 99)
+    for tokens, sizes in ((1, [1] * 7), (10, [2, 2, 2, 1]), (14, [2, 2, 2, 1]), (35, [7])):
+        parts = list(asked.parts(tokens))
+        assert [len(part.inputs) for part in parts] == sizes
+        for name in ("inputs", "masked", "scored", "tokens"):
+            assert torch.equal(torch.cat([getattr(part, name) for part in parts]), getattr(asked, name))
+    assert not list(Asked(inputs[:0], inputs[:0] > 3, inputs[:0] > 4, inputs[:0], 99).parts(10))
+
+
 def test_a_second_update_is_compared_with_the_policy_that_sampled(tmp_path: Path) -> None:
     (first, at_first, _), (second, at_second, _) = trained(tmp_path, num_iterations=2).seen
     assert first is second
@@ -175,7 +202,13 @@ def test_the_divergence_is_from_the_model_that_training_began_with(tmp_path: Pat
 
 
 def test_what_the_arguments_refuse() -> None:
-    for wrong in ({"num_generations": 1}, {"sampler": "best"}, {"reward": "some"}, {"gradient_accumulation_steps": 2}):
+    for wrong in (
+        {"num_generations": 1},
+        {"sampler": "best"},
+        {"reward": "some"},
+        {"gradient_accumulation_steps": 2},
+        {"max_tokens_per_pass": 0},
+    ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4), **wrong)
     for bad in ({"tokens_per_step": 3}, {"prompts": 0}, {"rates": ["spg"]}, {"reward": "some"}):
