@@ -58,6 +58,9 @@ class PublishedArguments(BoardsArguments):
         check_choice("start", self.start, Start)
         if self.size != SIZE or self.start_steps < 1:
             raise ValueError(f"size={self.size} must be {SIZE}, and start_steps={self.start_steps} 1 or more")
+        for name in ("test_boards", "test_seed"):
+            if getattr(self, name) != getattr(BoardsArguments, name):
+                raise ValueError(f"{name}={getattr(self, name)} has no say here: all puzzles of the files are judged")
         if not self.tests:
             raise ValueError("tests names no file; give CSV files with the columns puzzle and solution")
         for path in self.tests:

@@ -62,6 +62,7 @@ def test_what_is_refused(tests: Path, tmp_path: Path) -> None:
         ({}, "tests names no file"),
         ({"tests": [str(large)]}, "puzzles of 36 cells"),
         ({"tests": [str(tests)], "size": 6}, "size=6 must be 4"),
+        ({"tests": [str(tests)], "test_boards": 9}, "test_boards=9 has no say here"),
         ({"tests": [str(tests)], "start": "all"}, "start"),
     ):
         with pytest.raises(ValueError, match=said):
