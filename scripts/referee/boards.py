@@ -23,6 +23,7 @@ from scripts.referee.compare import Referee, RefereeArguments, figures, run
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.rates import rates_help
+from sudoku_env.answers import Answers
 from sudoku_env.board import Board
 
 
@@ -62,6 +63,7 @@ class Boards(Referee):
     """The comparison."""
 
     FIGURES: ClassVar[Mapping[str, str]] = figures(BoardsArguments.POSITIONS, "cells")
+    ANSWERS: ClassVar[Answers] = "any"
     args: BoardsArguments
 
     @cached_property
@@ -77,7 +79,7 @@ class Boards(Referee):
             test_seed=args.test_seed,
         )
         recipe = RecipeArguments(output_dir=args.output_dir, report_to="none", use_cpu=True)
-        return Setting.load(script, recipe, self.tests)
+        return Setting.load(script, recipe, tests=self.tests, answers=self.ANSWERS)
 
     @property
     def tests(self) -> Board | None:

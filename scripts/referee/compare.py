@@ -1,7 +1,7 @@
 """What the comparisons of objectives share, whatever the problems: methods, arguments, trainers and judging.
 
 A task is a `Referee`: problems to train on and held out ones, of which a program says what can still be completed, and
-a start. `scripts.referee.boards`, `countdown` and `published` are tasks. A method of one's own is a file in
+a start. `scripts.referee.boards`, `unique`, `countdown` and `published` are tasks. A method of one's own is a file in
 `objectives`, and a line in `METHODS` here. Left out is LightningRL's reward, which is of decodes that differ in passes.
 """
 

@@ -1,6 +1,7 @@
 """What the arms have in common: the boards to train on and those held out, as the model reads them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from dllm_rl.models.folder import named_model
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
+from sudoku_env.answers import Answers
 from sudoku_env.board import Board
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
@@ -29,6 +31,7 @@ class Setting:
         tokenizer: That of the base.
         tests: The held-out boards, uint8 `(N, n²)`; None: boards that are drawn.
         template: The words of a prompt, one of `sudoku_env.prompts.text.TEMPLATES`.
+        answers: The right answers: any valid completion, or the one solution.
     """
 
     script: ScriptArguments
@@ -36,18 +39,16 @@ class Setting:
     tokenizer: PreTrainedTokenizerBase
     tests: Board | None = None
     template: str = TEMPLATE
+    answers: Answers = "any"
 
     @classmethod
-    def load(
-        cls, script: ScriptArguments, args: RecipeArguments, tests: Board | None = None, template: str = TEMPLATE
-    ) -> "Setting":
+    def load(cls, script: ScriptArguments, args: RecipeArguments, **options: Any) -> "Setting":
         """Read the tokenizer, and see that it can read the boards.
 
         Args:
             script: What to train and how to judge it.
             args: The recipe of judged decisions.
-            tests: The held-out boards, uint8 `(N, n²)`; None: boards that are drawn.
-            template: The words of a prompt.
+            **options: Attributes that are not as usual.
 
         Raises:
             OSError: A file cannot be read.
@@ -55,7 +56,7 @@ class Setting:
             ValueError: The tokenizer cannot be loaded.
         """
         with named_model(script.model, "tokenizer"):
-            setting = cls(script, args, AutoTokenizer.from_pretrained(script.model), tests, template)
+            setting = cls(script, args, AutoTokenizer.from_pretrained(script.model), **options)
         setting.filled(setting.test_boards()[:1])
         return setting
 
@@ -99,11 +100,11 @@ class Setting:
         return puzzles.boards, puzzles.solutions
 
     def filled(self, boards: Board) -> list[PreFilled]:
-        """Boards as prompts of which any valid completion is an answer."""
+        """Boards as prompts."""
         prompts = [build_prompt(board, self.template) for board in boards]
-        shortest = shortest_answer(self.tokenizer, prompts[0], self.script.size, answers="any")
+        shortest = shortest_answer(self.tokenizer, prompts[0], self.script.size, answers=self.answers)
         length = len(shortest.token_ids) - shortest.layout.prompt_length
-        return [pre_fill(prompt, self.tokenizer, length, answers="any") for prompt in prompts]
+        return [pre_fill(prompt, self.tokenizer, length, answers=self.answers) for prompt in prompts]
 
     def batch(self, boards: Board, answers: Board | None = None) -> PuzzleBatch:
         """Boards as problems on the device of the run.
