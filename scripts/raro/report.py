@@ -33,7 +33,7 @@ def settings_of(records: Records) -> Mapping[str, Any]:
     Raises:
         FileNotFoundError: It has no result.
     """
-    results = list(results_of(records).values())
+    results = list(records.results().values())
     if not results:
         raise FileNotFoundError(f"{records.folder} holds no results; give folders of finished runs")
     found: Mapping[str, Any] = results[0]["settings"]
@@ -55,7 +55,7 @@ def told(runs: Sequence[Path]) -> str:
     """A table for each run, the fewest expert answers first, and one more where RARO was run with changes."""
     texts = []
     for records in in_order(runs):
-        title, arms = titled(settings_of(records)), {one["arm"] for one in results_of(records).values()}
+        title, arms = titled(settings_of(records)), {one["arm"] for one in records.results().values()}
         changed = [arm for arm in Demonstration.CHANGES if arm in arms and arm not in MAIN_ARMS]
         main = [arm for arm in arms if arm not in changed]
         texts.append(f"{title}:\n\n{table(records, Demonstration, main)}")
@@ -73,7 +73,7 @@ def supervised(runs: Sequence[Path], shorter: Path) -> dict[int, dict[float, lis
     """
     found: dict[int, dict[float, list[float]]] = {}
     records = Records(shorter)
-    for job, result in results_of(records).items():
+    for job, result in records.results().items():
         settings = result["settings"]
         times = found.setdefault(settings["expert_answers"], {})
         times.setdefault(settings["cpu_seconds"], []).append(100 * float(records.outcomes(job)["solved"].mean()))
@@ -118,7 +118,7 @@ def by_number(runs: Sequence[Path], by_time: Mapping[int, Mapping[float, Sequenc
             each = solved(records, arm)
             cells.append(f"{np.mean(each):.1f} ({', '.join(f'{one:.1f}' for one in each)})" if each else "")
         best = max((np.mean(each) for each in by_time.get(answers, {}).values()), default=None)
-        starts = [found for found in results_of(records).values() if found["arm"] == START]
+        starts = [found for found in records.results().values() if found["arm"] == START]
         critic = np.mean([found["critic/accuracy_distinct"] for found in starts])
         rows.append([f"{answers:,}", f"{critic:.2f}", *cells, "" if best is None else f"{best:.1f}"])
     titles = [Demonstration.ARMS[arm] for arm in LEARNERS]
@@ -135,14 +135,9 @@ def in_order(runs: Sequence[Path]) -> list[Records]:
     return sorted(map(Records, runs), key=place)
 
 
-def results_of(records: Records) -> dict[str, Mapping[str, Any]]:
-    """The results of a run by job."""
-    return {job: found for job in records.jobs() if (found := records.result(job))}
-
-
 def solved(records: Records, arm: str) -> list[float]:
     """The share of held-out questions that each seed of an arm answers rightly, in per cent."""
-    jobs = [job for job, found in results_of(records).items() if found["arm"] == arm]
+    jobs = [job for job, found in records.results().items() if found["arm"] == arm]
     return [100 * float(records.outcomes(job)["solved"].mean()) for job in jobs]
 
 
@@ -185,7 +180,7 @@ def plot(runs: Sequence[Path], path: Path, by_time: Mapping[int, Mapping[float, 
     numbers.legend(fontsize="x-small", loc="lower right")
 
     # What RARO's log says.
-    for result in results_of(records).values():
+    for result in records.results().values():
         if result["arm"] == "raro":
             for axis, name in zip(curves, CURVES, strict=True):
                 points = [(line["step"], line[name]) for line in result["curve"] if name in line]

@@ -47,9 +47,8 @@ def read(records: Records) -> dict[str, Found]:
         ValueError: Methods were not trained with the same seeds.
     """
     results: dict[str, dict[int, tuple[str, dict[str, Any]]]] = {}
-    for job in records.jobs():
-        if one := records.result(job):
-            results.setdefault(one["arm"], {})[one["seed"]] = job, dict(one)
+    for job, one in records.results().items():
+        results.setdefault(one["arm"], {})[one["seed"]] = job, one
     if START not in results:
         raise FileNotFoundError(f"{records.folder} holds no results; give the folder of a finished run")
     found = {}
@@ -92,8 +91,7 @@ def tried(records: Records) -> str:
         records: One training for each method and rate, whose settings name the rates.
     """
     cells: dict[str, dict[float, str]] = {}
-    for job in records.jobs():
-        one = records.result(job) or {}
+    for job, one in records.results().items():
         rates = dict(word.split("=") for word in one["settings"]["rates"])
         if one["arm"] in rates:
             k, outcomes = one["settings"]["tokens_per_step"], records.outcomes(job)
@@ -112,7 +110,7 @@ def told(runs: Sequence[Path]) -> str:
     texts = []
     for records in map(Records, runs):
         text = table(records)
-        settings = next(one for job in records.jobs() if (one := records.result(job)))["settings"]
+        settings = next(iter(records.results().values()))["settings"]
         reward = {"final": "a right answer is rewarded", "passes": "passes before an error are rewarded"}
         about = f"{settings['cpu_seconds']:g} CPU s, {settings['tokens_per_step']} a pass, {reward[settings['reward']]}"
         held = ", with a divergence from the start" if settings.get("divergence") else ""

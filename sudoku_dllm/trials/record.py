@@ -84,6 +84,10 @@ class Records:
             return found
         return self._packed.get(job)
 
+    def results(self) -> dict[str, dict[str, Any]]:
+        """The results that are there now, by job, in the order of `jobs`."""
+        return {job: found for job in self.jobs() if (found := self.result(job))}
+
     def outcomes(self, job: str) -> dict[str, NDArray[Any]]:
         """The outcomes of a job that has a result: name → array; empty where none were kept."""
         folder = self.folder / job

@@ -50,11 +50,7 @@ def table(records: Records, trial: Titled, only: Collection[str] | None = None) 
     Raises:
         ValueError: Seeds have different models.
     """
-    found = {
-        (one["arm"], one["seed"]): (one, records.outcomes(job))
-        for job in records.jobs()
-        if (one := records.result(job))
-    }
+    found = {(one["arm"], one["seed"]): (one, records.outcomes(job)) for job, one in records.results().items()}
     names = [name for name in (START, *trial.ARMS) if any(arm == name for arm, _ in found)]
     seeds = sorted({seed for _, seed in found})
     if only is not None:
