@@ -26,7 +26,9 @@ def adapters(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model" / "adapter_model.safetensors")
 
 
-@pytest.mark.parametrize("method", BY_NAME)
+@pytest.mark.parametrize(
+    "method", ["espo", *(pytest.param(name, marks=pytest.mark.slow) for name in BY_NAME if name != "espo")]
+)
 def test_a_method_moves_its_adapters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     run_here(monkeypatch, SCRIPT, RECIPE, **SMALL, method=method, output_dir=tmp_path / "run")
     found = json.loads((tmp_path / "run" / "result.json").read_text("utf-8"))

@@ -38,6 +38,7 @@ def test_only_the_solution_is_right() -> None:
     assert batch.completable(wrong, every).tolist() == [False, True, True]
 
 
+@pytest.mark.slow
 def test_two_methods_in_small(tmp_path: Path) -> None:
     words = ["trace_rl", "judged", "--boards", "40", "--test_boards", "6", "--max_steps", "2", "--prompts", "2"]
     words += ["--num_generations", "2", "--seeds", "0", "--jobs", "0", "--output_dir", str(tmp_path / "run")]
