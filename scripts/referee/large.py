@@ -6,7 +6,7 @@ scripts.referee.scale` has passes and times. All methods but UPO, whose head is 
 are decoded by margin before and after; result.json in the run folder has both, model/ the adapters.
 
     pip install -e ".[lora]"
-    python -m scripts.referee.large configs/llada_8b_referee.yaml --method espo --model FOLDER
+    python -m scripts.referee.large configs/referee_llada_8b.yaml --method espo --model FOLDER
 
 With `--resume_from_checkpoint last` it goes on from where it was stopped.
 """

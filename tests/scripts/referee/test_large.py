@@ -9,11 +9,12 @@ import torch
 from safetensors.torch import load_file
 
 from scripts.referee.large import BY_NAME, LargeArguments, LargeRun
+from tests.dllm_rl.helpers.published_llada import write_sudoku_checkpoint
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 from tests.scripts.helpers.started import ROOT
 
 SCRIPT = "referee/large.py"
-RECIPE = ROOT / "configs" / "llada_8b_referee.yaml"
+RECIPE = ROOT / "configs" / "referee_llada_8b.yaml"
 SMALL: dict[str, Any] = {
     "model": "llada-sudoku6x6-converged", "dtype": "float32", "use_cpu": "true", "gradient_checkpointing": "false",
     "prompt_template": "compact", "boards": 30, "test_boards": 6, "eval_tokens": 4, "lora_r": 2, "max_steps": 2,
@@ -62,3 +63,18 @@ def test_what_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=said):
             LargeRun(**run, **bad)
+
+
+@pytest.mark.slow
+def test_the_recipe_runs_on_a_published_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """bfloat16, adapters in fp32 and checkpointing stay as the recipe has them."""
+    write_sudoku_checkpoint(tmp_path / "published")
+    as_published = {"dtype", "gradient_checkpointing", "lora_r"}
+    options = {name: value for name, value in SMALL.items() if name not in as_published}
+    options |= {"model": tmp_path / "published", "method": "spg", "num_generations": 8}
+    run_here(monkeypatch, SCRIPT, RECIPE, **options, output_dir=tmp_path / "run")
+    arguments = json.loads((tmp_path / "run" / "arguments.json").read_text("utf-8"))
+    assert arguments["dtype"] == "bfloat16" and arguments["gradient_checkpointing"] is True
+    found = adapters(tmp_path / "run")
+    assert {value.dtype for value in found.values()} == {torch.float32}
+    assert sum(value.numel() for value in found.values()) == 8 * 1984  # of rank 16 where 1,984 are of rank 2
