@@ -124,6 +124,21 @@ def our_arguments(
     return recipe
 
 
+def sampled_by(arm: str, tokens_per_step: int, divergence: bool) -> dict[str, Any]:
+    """Of `ObjectiveArguments` what depends on the method; JustGRPO writes from left to right, a position a pass.
+
+    Args:
+        arm: One of `METHODS`.
+        tokens_per_step: Positions that a pass of the others' sampler fills.
+        divergence: Whether those that have a divergence get it; UPO's is of its head.
+    """
+    has_one = arm != "upo" and hasattr(METHODS[arm][1], "kl_weight")
+    order: dict[str, Any] = {"tokens_per_step": tokens_per_step, "sampler": "policy"}
+    if arm == "just_grpo":
+        order = {"tokens_per_step": 1, "sampler": "left_to_right"}
+    return {**order, "divergence": divergence and has_one}
+
+
 def taught(model: PreTrainedModel, batch: UnmaskBatch, arguments: Mapping[str, Any]) -> PreTrainedModel:
     """A model after supervised steps on problems and their answers.
 
@@ -185,18 +200,15 @@ class Referee(Trial):
                 tokens_per_step=args.tokens_per_step,
             )
             return UnmaskTrainer(model, recipe, problems, self.task)
-        left, objective = arm == "just_grpo", METHODS[arm][1]
         settings = ObjectiveArguments(
             **short_training(folder, args.prompts, seed, rate),
             lr_scheduler_type="constant",
             num_generations=args.num_generations,
             num_iterations=args.num_iterations,
-            tokens_per_step=1 if left else args.tokens_per_step,
-            sampler="left_to_right" if left else "policy",
             reward=args.reward,
-            divergence=args.divergence and arm != "upo" and hasattr(objective, "kl_weight"),  # UPO's is of its head
+            **sampled_by(arm, args.tokens_per_step, args.divergence),
         )
-        given = (model, objective, settings, problems, self.task)
+        given = (model, METHODS[arm][1], settings, problems, self.task)
         if arm != "upo":
             return ObjectiveTrainer(*given)
         add_order_head(model, seed)

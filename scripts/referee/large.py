@@ -34,7 +34,7 @@ from llm_rl.training import (
     write_text_whole,
 )
 from llm_rl.training.lora import add_lora
-from scripts.referee.compare import METHODS, OURS, our_arguments
+from scripts.referee.compare import METHODS, OURS, our_arguments, sampled_by
 from scripts.referee.training import ObjectiveArguments, ObjectiveTrainer
 from sudoku_dllm.labels.arguments import DTYPES
 from sudoku_dllm.machine import machine
@@ -103,8 +103,8 @@ def trainer_of(large: LargeArguments, run: LargeRun, setting: Setting, model: nn
     """The trainer of the method."""
     problems = setting.filled(setting.training_boards(run.seed)[0])
     if large.method not in OURS:
-        if large.method == "just_grpo":
-            run.tokens_per_step, run.sampler = 1, "left_to_right"
+        for name, value in sampled_by(large.method, run.tokens_per_step, run.divergence).items():
+            setattr(run, name, value)
         return ObjectiveTrainer(model, METHODS[large.method][1], run, problems, setting.task)
     shared = {each.name: getattr(run, each.name) for each in fields(RunArguments) if each.init}
     recipe = our_arguments(

@@ -171,6 +171,14 @@ def answered(logprobs: Logprobs, model: nn.Module, asked: Asked) -> Tensor:
     return logprobs(model, asked.to(device)).to(asked.inputs.device)
 
 
+def told(logprobs: Logprobs, model: nn.Module, asked: Asked, scored: Tensor, max_tokens: int) -> Tensor:
+    """What a model says of copies where they are scored, bool `(B, M, L)`, and 0 elsewhere: `(B, M, L)`."""
+    if not len(asked.inputs):
+        return torch.zeros(scored.shape)
+    found = torch.cat([answered(logprobs, model, part) for part in asked.parts(max_tokens)])
+    return found.new_zeros(scored.shape).masked_scatter(scored, found)
+
+
 def at_copies(
     logprobs: Logprobs,
     model: nn.Module,
@@ -178,7 +186,7 @@ def at_copies(
     copies: Copies,
     used: Tensor,
     mask_id: int,
-    max_tokens: int = 65536,
+    max_tokens: int = ObjectiveArguments.max_tokens_per_pass,
 ) -> Tensor:
     """Log-probabilities where copies are scored, 0 elsewhere: `(B, M, L)`.
 
@@ -191,12 +199,8 @@ def at_copies(
         mask_id: The mask token.
         max_tokens: Largest number of tokens in one forward pass.
     """
-    scored = copies.scored & used[:, None, None]
     asked = asked_of(completions, copies, used, mask_id)
-    if not len(asked.inputs):
-        return torch.zeros(scored.shape)
-    found = torch.cat([answered(logprobs, model, part) for part in asked.parts(max_tokens)])
-    return found.new_zeros(scored.shape).masked_scatter(scored, found)
+    return told(logprobs, model, asked, copies.scored & used[:, None, None], max_tokens)
 
 
 def token_logprobs(model: nn.Module, asked: Asked) -> Tensor:
@@ -283,11 +287,11 @@ class ObjectiveTrainer(BufferedTrainer):
         copies, old, reference = sampled.updates[self._step]
         advantages = self.objective.advantages(sampled.rewards).float()
         model.train()
+        scored = copies.scored & sampled.used[:, None, None]
         asked = asked_of(sampled.completions, copies, sampled.used, sampled.mask_id)
         parts = list(asked.parts(self.args.max_tokens_per_pass))
-        given = (sampled.completions, copies, sampled.used, sampled.mask_id, self.args.max_tokens_per_pass)
         with torch.set_grad_enabled(len(parts) == 1):
-            logprobs = at_copies(self.logprobs, model, *given)
+            logprobs = told(self.logprobs, model, asked, scored, self.args.max_tokens_per_pass)
         if len(parts) < 2:
             loss = self.objective.loss(logprobs, copies, advantages, old, reference)
             if loss.requires_grad:
@@ -297,11 +301,9 @@ class ObjectiveTrainer(BufferedTrainer):
         # The loss is one of all passes together: first its gradient by what they say, then of each by the weights.
         loss = self.objective.loss(logprobs.requires_grad_(), copies, advantages, old, reference)
         (slopes,) = torch.autograd.grad(loss, logprobs)
-        left = slopes[copies.scored & sampled.used[:, None, None]]  # (M,), row by row
-        for part in parts:
-            found = answered(self.logprobs, model, part)
-            slope, left = left[: len(found)], left[len(found) :]
-            self.accelerator.backward((found * slope).sum())
+        of_parts = slopes[scored].split([int(part.scored.sum()) for part in parts])  # (M,), row by row
+        for part, slope in zip(parts, of_parts, strict=True):
+            self.accelerator.backward((answered(self.logprobs, model, part) * slope).sum())
         return loss.detach().float()
 
     @contextmanager
