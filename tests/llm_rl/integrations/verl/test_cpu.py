@@ -55,8 +55,8 @@ def logprobs_of(trained, prompt, output, temperature=1.0):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_log_probabilities_are_those_of_the_weights_that_came_last(server, temperature):
-    for step, seed in enumerate((1, 2)):
-        trained, other = model(seed), model(3 - seed)
+    first, second = model(1), model(2)
+    for step, (trained, other) in enumerate([(first, second), (second, first)]):
         update(server, trained, step)
         for prompt, output in zip(PROMPTS, ask(server, *PROMPTS, temperature=temperature), strict=True):
             sampled = torch.tensor(output.log_probs)
