@@ -40,7 +40,7 @@ from scripts.referee.objectives.trace_rl import TraceRl
 from scripts.referee.objectives.upo import Upo
 from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.order_head import add_order_head, has_order_head, head_strategy, position_logprobs
-from scripts.referee.training import ObjectiveArguments, ObjectiveTrainer, Reward
+from scripts.referee.training import ObjectiveArguments, ObjectiveTrainer, Reward, sampling
 from sudoku_dllm.several.arguments import RecipeArguments
 from sudoku_dllm.trials.rates import chosen_rates, rates_help
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
@@ -215,15 +215,22 @@ class Referee(Trial):
         return ObjectiveTrainer(*given, strategy=head_strategy(model, draws=True), logprobs=position_logprobs)
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
-        """Which held-out problems are answered rightly, by positions a pass, and what else is told of the answers."""
-        tests, outcomes = self.test_batch(), dict[str, NDArray[Any]]()
-        how, every = head_strategy(model, draws=False) if has_order_head(model) else "margin", torch.arange(len(tests))
+        """Which held-out problems are answered rightly, by positions a pass, and what else is told of the answers.
+
+        Those of a greedy decode, and `sampled/k` by the policy that training samples from, one answer a problem.
+        """
+        tests, outcomes, trained = self.test_batch(), dict[str, NDArray[Any]](), self.args.tokens_per_step
+        head, every = has_order_head(model), torch.arange(len(tests))
+        sampler = sampling(head_strategy(model, draws=True) if head else None, trained)
+        drawn = decode(model, tests, sampler, generator=torch.Generator().manual_seed(seed)).responses
+        outcomes[f"sampled/{trained}"] = tests.completable(drawn, every).numpy()
+        how = head_strategy(model, draws=False) if head else "margin"
         for k in self.args.POSITIONS:
             responses = decode(model, tests, Decoding(how, tokens_per_step=k)).responses
             found = {"right": tests.completable(responses, every).numpy(), **self.compared(tests, responses)}
             outcomes |= {f"{name}/{k}": values for name, values in found.items()}
         shares: dict[str, Any] = {name: float(values.mean()) for name, values in outcomes.items()}
-        return shares, {"solved": outcomes[f"right/{self.args.tokens_per_step}"], **outcomes}
+        return shares, {"solved": outcomes[f"right/{trained}"], **outcomes}
 
     def compared(self, tests: UnmaskBatch, responses: Tensor) -> dict[str, NDArray[Any]]:
         """What else is told of answers, by name, an entry for each held-out problem; nothing, unless a task says so.

@@ -35,6 +35,8 @@ from sudoku_env import Puzzles, read_puzzles
 from sudoku_env.board import Board
 
 SIZE = 4
+COMPARED = {"theirs": "their grid", "blanks": "blanks as in theirs"}
+"""What else is told of answers, by name."""
 
 
 @dataclass
@@ -73,9 +75,7 @@ class Published(Boards):
     """The comparison."""
 
     FIGURES: ClassVar[Mapping[str, str]] = figures(PublishedArguments.POSITIONS, "cells") | {
-        f"{name}/{k}": f"{title} at {k}"
-        for name, title in (("theirs", "their grid"), ("blanks", "blanks as in theirs"))
-        for k in PublishedArguments.POSITIONS
+        f"{name}/{k}": f"{title} at {k}" for name, title in COMPARED.items() for k in PublishedArguments.POSITIONS
     }
     args: PublishedArguments
 

@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 
 from llm_rl.training import parse, user_errors
 from scripts.referee.compare import Referee
+from scripts.referee.published import COMPARED
 from scripts.study.tables import markdown_table
 from sudoku_dllm.trials import Records, estimate
 from sudoku_dllm.trials.trial_report import START, lead
 
 RIGHT = "right/"
+TOLD = {"sampled": "right when sampled"} | COMPARED
+"""What else is told of answers, by name."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,12 @@ class Found:
 
     Attributes:
         right: bool `(S, N)` for each number of positions a pass.
+        compared: What else is told of answers, float64 `(S, N)` by name, at the number that was trained.
         results: What each training wrote.
     """
 
     right: dict[int, NDArray[np.bool_]]
+    compared: dict[str, NDArray[np.float64]]
     results: list[dict[str, Any]]
 
     @property
@@ -60,7 +65,13 @@ def read(records: Records) -> dict[str, Found]:
         outcomes = [records.outcomes(job) for job, _ in of_seeds]
         numbers = sorted(int(name.removeprefix(RIGHT)) for name in outcomes[0] if name.startswith(RIGHT))
         right = {k: np.array([one[f"{RIGHT}{k}"] for one in outcomes], dtype=bool) for k in numbers}
-        found[arm] = Found(right, [one for _, one in of_seeds])
+        sampled = of_seeds[0][1]["settings"]["tokens_per_step"]
+        compared = {
+            name: np.array([one[f"{name}/{sampled}"] for one in outcomes], dtype=float)
+            for name in TOLD
+            if f"{name}/{sampled}" in outcomes[0]
+        }
+        found[arm] = Found(right, compared, [one for _, one in of_seeds])
     return found
 
 
@@ -70,15 +81,20 @@ def table(records: Records) -> str:
     sampled = found[START].results[0]["settings"]["tokens_per_step"]
     against = [other for other in (START, Referee.CONTROL) if other in found]
     order = [START, *sorted((arm for arm in found if arm != START), key=lambda arm: -found[arm].right[sampled].mean())]
-    head = ["", *(f"right % at {k}" for k in found[START].right), f"each seed at {sampled}"]
+    head = ["", *(f"right % at {k}" for k in found[START].right)]
+    head += [*(f"{TOLD[name]}, % at {sampled}" for name in found[START].compared), f"each seed at {sampled}"]
     head += [f"at {sampled}, minus {Referee.ARMS.get(other, other)}" for other in against]
+    head += ["sampled, minus start"] * ("sampled" in found[START].compared)
     rows = []
     for arm in order:
         one = found[arm]
         ours = one.right[sampled].astype(float)
         row = [Referee.ARMS.get(arm, arm), *(f"{100 * right.mean():.1f}" for right in one.right.values())]
+        row += [f"{100 * values.mean():.1f}" for values in one.compared.values()]
         row.append(", ".join(f"{100 * share:.1f}" for share in ours.mean(1)))
         row += ["" if arm == other else lead(estimate(ours - found[other].right[sampled])) for other in against]
+        if (drawn := one.compared.get("sampled")) is not None:
+            row.append("" if arm == START else lead(estimate(drawn - found[START].compared["sampled"])))
         updates = np.mean([result["updates"] for result in one.results])
         rows.append([*row, *(["", ""] if arm == START else [f"{updates:,.0f}", f"{one.milliseconds:,.0f}"])])
     return markdown_table([*head, "updates", "CPU ms an update"], rows)

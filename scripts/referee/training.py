@@ -68,10 +68,17 @@ class ObjectiveArguments(RunArguments):
         """Updates on a roll-out."""
         return self.num_iterations
 
-    @property
-    def strategy(self) -> Strategy:
-        """How positions are chosen and tokens drawn."""
-        return replace(STRATEGIES[self.sampler], sample_token=True)
+
+def sampling(strategy: Strategy | None, tokens_per_step: int, sampler: Sampler = "policy") -> Decoding:
+    """How completions are sampled.
+
+    Args:
+        strategy: How positions are chosen and tokens drawn; None: as the sampler does.
+        tokens_per_step: Positions that a pass fills.
+        sampler: Which positions these are.
+    """
+    drawn = strategy or replace(STRATEGIES[sampler], sample_token=True)
+    return Decoding(drawn, tokens_per_step=tokens_per_step, policy=TEMPERATURES)
 
 
 class Sampled(NamedTuple):
@@ -242,10 +249,10 @@ class ObjectiveTrainer(BufferedTrainer):
         if args.world_size > 1:
             raise ValueError(f"{args.world_size} processes are not supported by {type(self).__name__}; start one")
         super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)})
-        self.objective, self.logprobs, strategy = objective, logprobs, strategy or args.strategy
+        self.objective, self.logprobs = objective, logprobs
         copied = args.divergence and not hasattr(model, "disable_adapter")
         self.reference = deepcopy(model).eval().requires_grad_(False) if copied else None
-        self.how = Decoding(strategy, tokens_per_step=args.tokens_per_step, policy=TEMPERATURES)
+        self.how = sampling(strategy, args.tokens_per_step, args.sampler)
 
     @property
     def _rows_per_batch(self) -> int:

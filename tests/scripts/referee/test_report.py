@@ -12,11 +12,13 @@ SETTINGS = {"tokens_per_step": 2, "cpu_seconds": 30.0, "reward": "passes"}
 SHARES = {"start": (5, 2), "spg": (6, 3), "judged": (8, 6), "wd1": (7, 5)}
 """How many of ten problems are right at one and at two positions a pass."""
 
+SPENT = {"updates": 20, "cpu_seconds": 30.0}
+
 
 def write(folder: Path, arm: str, seed: int, one: int, two: int) -> None:
     """The result of a training."""
     right = {f"right/{k}": np.arange(10) < count for k, count in {1: one, 2: two}.items()}
-    spent = {"updates": 20 * (arm != "start"), "cpu_seconds": 30.0 * (arm != "start")}
+    spent = {name: value * (arm != "start") for name, value in SPENT.items()}
     write_job(folder / arm / f"seed{seed}", {"arm": arm, "seed": seed, "settings": SETTINGS, **spent}, right)
 
 
@@ -50,6 +52,17 @@ def test_the_table_by_hand(run: Path) -> None:
     assert cells["SPG"][:3] == ["65.0", "30.0", "30.0, 30.0"] and cells["SPG"][3].startswith("+10.0 [")
     assert cells["start"][:4] == ["55.0", "20.0", "20.0, 20.0", ""] and cells["start"][-2:] == ["", ""]
     assert "boards, 30 CPU s, 2 a pass, passes before an error are rewarded:" in told([run])
+
+
+def test_how_answers_compare_with_the_authors_own(tmp_path: Path) -> None:
+    for arm, theirs in {"start": 1, "spg": 3}.items():
+        told_of = {"right/1": np.arange(4) < 4, "right/2": np.arange(4) < 3}
+        told_of |= {"theirs/2": np.arange(4) < theirs, "blanks/2": np.array([1.0, 0.5, 0.5, 0.0])}
+        write_job(tmp_path / arm / "seed0", {**SPENT, "arm": arm, "seed": 0, "settings": SETTINGS}, told_of)
+    head, _, start, spg = table(Records(tmp_path)).splitlines()
+    assert head.startswith("|  | right % at 1 | right % at 2 | their grid, % at 2 | blanks as in theirs, % at 2 | each")
+    assert start.startswith("| start | 100.0 | 75.0 | 25.0 | 50.0 | 75.0 |")
+    assert spg.startswith("| SPG | 100.0 | 75.0 | 75.0 | 50.0 | 75.0 |")
 
 
 def test_what_cannot_be_told(run: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from scripts.referee.training import (
     at_copies,
     completions_of,
     rewards_of,
+    sampling,
     token_logprobs,
 )
 from sudoku_dllm.several.judging import judged
@@ -42,7 +43,7 @@ def model() -> Any:
 def sampled() -> Any:
     """Decodes of twelve boards, drawn."""
     setting, arguments = trial().setting, ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4))
-    how = Decoding(arguments.strategy, tokens_per_step=4, policy=TEMPERATURES)
+    how = sampling(None, 4, arguments.sampler)
     return decode(model(), setting.batch(setting.test_boards()), how, generator=torch.Generator().manual_seed(0))
 
 
