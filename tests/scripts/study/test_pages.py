@@ -22,7 +22,8 @@ from sudoku_dllm.trials.trial_report import table as trial_table
 
 ROOT = Path(__file__).parents[3]
 DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
-REFEREE_RUNS = ("", "_rates", "_lower", "_passes", "_divergence")
+REFEREE_RUNS = ("boards", "boards_lower", "boards_passes", "boards_divergence", "countdown", "published")
+REFEREE_RATES = ("boards_rates", "countdown_rates", "published_rates")
 RARO_CHANGES = ("", ", one change each", ", no reasoning", ", a critic without reasoning")
 RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in RARO_CHANGES)
 
@@ -87,9 +88,8 @@ def test_what_all_starts_of_raro_on_signed_digits_have_together() -> None:
 
 def test_the_tables_of_the_referee_follow_from_its_results() -> None:
     page, folder = (DOCS / "referee.md").read_text("utf-8"), STUDIES / "referee"
-    runs = [folder / f"boards{what}" for what in REFEREE_RUNS if what != "_rates"]
-    blocks = referee_tables(runs).strip().split("\n\n")
-    for block in [*blocks, tried(Records(folder / "boards_rates"))]:
+    blocks = referee_tables([folder / name for name in REFEREE_RUNS]).strip().split("\n\n")
+    for block in [*blocks, *(tried(Records(folder / name)) for name in REFEREE_RATES)]:
         assert block.strip() in page
 
 
@@ -105,7 +105,7 @@ def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
         "propagation",
         *(f"raro_digits/{run}" for run in raro_runs),
         "rates",
-        *(f"referee/boards{what}" for what in REFEREE_RUNS),
+        *(f"referee/{name}" for name in (*REFEREE_RUNS, *REFEREE_RATES)),
         *several,
         "signs",
         "smollm2",
