@@ -38,6 +38,17 @@ class Found:
     results: list[dict[str, Any]]
 
     @property
+    def tokens_per_step(self) -> int:
+        """The number of positions a pass that was trained."""
+        return int(self.results[0]["settings"]["tokens_per_step"])
+
+    @property
+    def as_trained(self) -> list[NDArray[np.float64]]:
+        """What is right at that number, greedily and, if it was judged, sampled, each float64 `(S, N)`."""
+        sampled = [self.compared["sampled"]] if "sampled" in self.compared else []
+        return [self.right[self.tokens_per_step].astype(float), *sampled]
+
+    @property
     def milliseconds(self) -> float:
         """CPU milliseconds of an update."""
         spent, updates = (sum(one[name] for one in self.results) for name in ("cpu_seconds", "updates"))
@@ -65,7 +76,7 @@ def read(records: Records) -> dict[str, Found]:
         outcomes = [records.outcomes(job) for job, _ in of_seeds]
         numbers = sorted(int(name.removeprefix(RIGHT)) for name in outcomes[0] if name.startswith(RIGHT))
         right = {k: np.array([one[f"{RIGHT}{k}"] for one in outcomes], dtype=bool) for k in numbers}
-        sampled = of_seeds[0][1]["settings"]["tokens_per_step"]
+        sampled = int(of_seeds[0][1]["settings"]["tokens_per_step"])
         compared = {
             name: np.array([one[f"{name}/{sampled}"] for one in outcomes], dtype=float)
             for name in TOLD
@@ -78,7 +89,7 @@ def read(records: Records) -> dict[str, Found]:
 def table(records: Records) -> str:
     """A line for each method in Markdown, the best first; leads have intervals over problems and over seeds."""
     found = read(records)
-    sampled = found[START].results[0]["settings"]["tokens_per_step"]
+    sampled = found[START].tokens_per_step
     against = [other for other in (START, Referee.CONTROL) if other in found]
     order = [START, *sorted((arm for arm in found if arm != START), key=lambda arm: -found[arm].right[sampled].mean())]
     head = ["", *(f"right % at {k}" for k in found[START].right)]
@@ -98,6 +109,27 @@ def table(records: Records) -> str:
         updates = np.mean([result["updates"] for result in one.results])
         rows.append([*row, *(["", ""] if arm == START else [f"{updates:,.0f}", f"{one.milliseconds:,.0f}"])])
     return markdown_table([*head, "updates", "CPU ms an update"], rows)
+
+
+def overview(runs: Sequence[Path]) -> str:
+    """Methods × runs in Markdown: what the start answers rightly, in %, and the lead of each method over it, in points.
+
+    Both greedily and, where that was judged, sampled; leads are bold where neither interval holds 0.
+    """
+    columns = [read(Records(folder)) for folder in runs]
+    rows = []
+    for arm in (START, *Referee.ARMS):
+        row = [Referee.ARMS.get(arm, arm)]
+        for found in columns:
+            both = zip(found[arm].as_trained, found[START].as_trained, strict=True) if arm in found else ()
+            row.append(" / ".join(f"{100 * one.mean():.1f}" if arm == START else points(one - of) for one, of in both))
+        rows.append(row)
+    return markdown_table(["", *(folder.name for folder in runs)], [row for row in rows if any(row[1:])])
+
+
+def points(difference: NDArray[np.float64]) -> str:
+    """A lead, float64 `(S, N)`, in points without its intervals."""
+    return lead(estimate(difference)).partition(" ")[0]
 
 
 def tried(records: Records) -> str:
@@ -139,6 +171,7 @@ class Arguments:
     """The runs."""
 
     runs: list[Path] = field(metadata={"help": "Run folders of comparisons, or results packed from them."})
+    overview: bool = field(default=False, metadata={"help": "One table of all runs: the leads of methods in each."})
     tried: list[Path] = field(default_factory=list, metadata={"help": "Folders of runs with other rates, to be told."})
 
 
@@ -146,7 +179,7 @@ def main() -> None:
     """The command line."""
     (chosen,) = parse(Arguments, description=__doc__, places=("runs",))
     with user_errors(OSError, ValueError):
-        print(told(chosen.runs), end="")
+        print((overview if chosen.overview else told)(chosen.runs), end="")
         for folder in chosen.tried:
             print(f"\n{folder.name}:\n\n{tried(Records(folder))}", end="")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scripts.referee.report import read, table, told, tried
+from scripts.referee.report import overview, read, table, told, tried
 from sudoku_dllm.trials import Records, write_job
 
 SETTINGS = {"tokens_per_step": 2, "cpu_seconds": 30.0, "reward": "passes"}
@@ -52,6 +52,22 @@ def test_the_table_by_hand(run: Path) -> None:
     assert cells["SPG"][:3] == ["65.0", "30.0", "30.0, 30.0"] and cells["SPG"][3].startswith("+10.0 [")
     assert cells["start"][:4] == ["55.0", "20.0", "20.0, 20.0", ""] and cells["start"][-2:] == ["", ""]
     assert "boards, 30 CPU s, 2 a pass, passes before an error are rewarded:" in told([run])
+
+
+def test_the_overview_by_hand(run: Path, tmp_path: Path) -> None:
+    for arm, drawn in {"start": 1, "spg": 9}.items():
+        for seed in (0, 1):
+            shares = {"right/1": np.arange(10) < 5, "right/2": np.arange(10) < 5, "sampled/2": np.arange(10) < drawn}
+            one = {"arm": arm, "seed": seed, "settings": SETTINGS, **SPENT}
+            write_job(tmp_path / "sampled" / arm / f"seed{seed}", one, shares)
+    assert overview([run, tmp_path / "sampled"]).splitlines() == [
+        "|  | boards | sampled |",
+        "| --- | --- | --- |",
+        "| start | 20.0 | 50.0 / 10.0 |",
+        "| wd1 | **+30.0** |  |",
+        "| SPG | +10.0 | +0.0 / **+80.0** |",
+        "| judged decisions | **+40.0** |  |",
+    ]
 
 
 def test_how_answers_compare_with_the_authors_own(tmp_path: Path) -> None:

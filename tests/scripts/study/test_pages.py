@@ -9,8 +9,8 @@ import pytest
 from scripts.propagation.report import write_report as write_propagation
 from scripts.raro.report import by_number, supervised, supervised_table
 from scripts.raro.report import told as raro_tables
+from scripts.referee.report import overview, tried
 from scripts.referee.report import told as referee_tables
-from scripts.referee.report import tried
 from scripts.signs.report import read_results, table
 from scripts.smollm2.compare import Chat
 from scripts.study.config import load_study
@@ -22,8 +22,11 @@ from sudoku_dllm.trials.trial_report import table as trial_table
 
 ROOT = Path(__file__).parents[3]
 DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
-REFEREE_RUNS = ("boards", "boards_lower", "boards_passes", "boards_divergence", "countdown", "published")
-REFEREE_RATES = ("boards_rates", "countdown_rates", "published_rates")
+REFEREE_TASKS = ("boards", "published", "countdown", "countdown_form", "unique", "unique_9x9")
+REFEREE_NUMBERS = ("boards_1", "boards_2", "boards_4", "boards_9")
+REFEREE_LONGER = ("boards_longer", "boards_longer_lower", "boards_longer_passes")
+REFEREE_RUNS = (*REFEREE_TASKS, "boards_lower", "boards_longer", "boards_passes", "boards_divergence")
+REFEREE_RATES = tuple(f"{task}_rates" for task in REFEREE_TASKS)
 RARO_CHANGES = ("", ", one change each", ", no reasoning", ", a critic without reasoning")
 RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in RARO_CHANGES)
 
@@ -89,8 +92,10 @@ def test_what_all_starts_of_raro_on_signed_digits_have_together() -> None:
 def test_the_tables_of_the_referee_follow_from_its_results() -> None:
     page, folder = (DOCS / "referee.md").read_text("utf-8"), STUDIES / "referee"
     blocks = referee_tables([folder / name for name in REFEREE_RUNS]).strip().split("\n\n")
-    for block in [*blocks, *(tried(Records(folder / name)) for name in REFEREE_RATES)]:
-        assert block.strip() in page
+    blocks += [tried(Records(folder / name)) for name in REFEREE_RATES]
+    briefly = (REFEREE_TASKS, REFEREE_NUMBERS, REFEREE_LONGER)
+    blocks += [overview([folder / name for name in names]) for names in briefly]
+    assert all(block.strip() in page for block in blocks)
 
 
 def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
@@ -105,7 +110,7 @@ def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
         "propagation",
         *(f"raro_digits/{run}" for run in raro_runs),
         "rates",
-        *(f"referee/{name}" for name in (*REFEREE_RUNS, *REFEREE_RATES)),
+        *(f"referee/{name}" for name in {*REFEREE_RUNS, *REFEREE_NUMBERS, *REFEREE_LONGER, *REFEREE_RATES}),
         *several,
         "signs",
         "smollm2",
