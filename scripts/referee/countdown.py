@@ -27,6 +27,7 @@ from dllm_rl import LladaConfig, LladaForMaskedLM, UnmaskBatch, UnmaskTask
 from llm_rl.core._checks import check_choice
 from scripts.referee.compare import Referee, RefereeArguments, Start, figures, run, taught
 from scripts.signs.task import is_held_out
+from sudoku_dllm.trials.rates import rates_help
 from sudoku_dllm.trials.trial import short_training
 
 NUMBERS, LARGEST, TARGETS = 4, 9, range(1, 61)
@@ -170,6 +171,14 @@ class CountdownArguments(RefereeArguments):
     """The puzzles, the model and its start."""
 
     POSITIONS: ClassVar[tuple[int, ...]] = (1, 2, 3, 4, 7)
+    RATES: ClassVar[Mapping[str, float]] = RefereeArguments.RATES | {
+        "coupled_grpo": 1e-5,
+        "spg": 1e-5,
+        "cj_grpo": 1e-5,
+        "just_grpo": 3e-5,
+        "upo": 1e-4,
+        "judged": 3e-4,
+    }
 
     start: Start = field(
         default="rules", metadata={"help": "rules: taught right expressions; form: without heed to the target."}
@@ -182,6 +191,7 @@ class CountdownArguments(RefereeArguments):
     num_mini_batches: int = field(default=4, metadata={"help": "Updates of judged decisions on a roll-out."})
     puzzles: int = field(default=4000, metadata={"help": "Puzzles to train on, others for each seed."})
     test_puzzles: int = field(default=400, metadata={"help": "Held-out puzzles."})
+    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
     output_dir: str = field(default="runs/referee_countdown", metadata={"help": "Run folder."})
 
     def __post_init__(self) -> None:

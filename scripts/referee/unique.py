@@ -2,10 +2,10 @@
 
 6×6 puzzles with 10 to 13 clues, fewer than the shipped model was made for, or 9×9 ones. Grids to train on are those of
 the train split, held out are puzzles of the test split, by canonical form. The rest is as on boards with several
-answers (`scripts.referee.boards`).
+answers (`scripts.referee.boards`), but for six cells a pass, as the shipped models fill four rightly.
 
-    python -m scripts.referee.unique [METHOD …] [--seeds 0 1 2 3 4 --cpu_seconds 120]
-    python -m scripts.referee.unique [METHOD …] --model llada-sudoku9x9 --size 9 --clues 22 30
+    python -m scripts.referee.unique [METHOD …] [--seeds 0 1 2 3 4 --cpu_seconds 40]
+    python -m scripts.referee.unique [METHOD …] --model llada-sudoku9x9 --size 9 --clues 22 26 --tokens_per_step 9
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,9 +32,15 @@ OF_A_SPLIT = 8
 class UniqueArguments(BoardsArguments):
     """The puzzles."""
 
-    RATES: ClassVar[Mapping[str, float]] = RefereeArguments.RATES
+    RATES: ClassVar[Mapping[str, float]] = dict.fromkeys(RefereeArguments.RATES, 1e-5) | {
+        "cj_grpo": 3e-5,
+        "just_grpo": 3e-5,
+        "upo": 1e-4,
+        "judged": 3e-5,
+    }
 
     clues: list[int] = field(default_factory=lambda: [10, 13], metadata={"help": "Fewest and most clues of a puzzle."})
+    tokens_per_step: int = field(default=6, metadata={"help": "Cells that a pass of the sampler fills."})
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
     output_dir: str = field(default="runs/referee_unique", metadata={"help": "Run folder."})
 

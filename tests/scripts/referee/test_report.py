@@ -1,13 +1,21 @@
 """The table of a comparison against one worked out by hand."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from scripts.referee.boards import BoardsArguments
+from scripts.referee.compare import RefereeArguments
+from scripts.referee.countdown import CountdownArguments
+from scripts.referee.published import PublishedArguments
 from scripts.referee.report import overview, read, table, told, tried
+from scripts.referee.unique import UniqueArguments
 from sudoku_dllm.trials import Records, write_job
+from sudoku_dllm.trials.rates import chosen_rates
 
+STUDIES = Path(__file__).parents[3] / "data" / "study" / "referee"
 SETTINGS = {"tokens_per_step": 2, "cpu_seconds": 30.0, "reward": "passes"}
 SHARES = {"start": (5, 2), "spg": (6, 3), "judged": (8, 6), "wd1": (7, 5)}
 """How many of ten problems are right at one and at two positions a pass."""
@@ -97,3 +105,21 @@ def test_the_rates_that_were_tried(tmp_path: Path) -> None:
             write_job(tmp_path / rate / arm / "seed7", {"arm": arm, "seed": 7, "settings": settings}, right)
     assert tried(Records(tmp_path)).splitlines()[0] == "|  | 1e-4 | 1e-3 |"
     assert tried(Records(tmp_path)).splitlines()[2:] == ["| SPG | 70.0 / 50.0 | 90.0 / 40.0 |"]
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments"),
+    [
+        ("boards", BoardsArguments),
+        ("countdown", CountdownArguments),
+        ("published", PublishedArguments),
+        ("unique", UniqueArguments),
+    ],
+)
+def test_a_task_is_run_as_its_table_was(task: str, arguments: type[RefereeArguments]) -> None:
+    results = [one for one in Records(STUDIES / task).results().values() if one["arm"] != "start"]
+    assert {one["arm"] for one in results} == set(arguments.RATES)
+    for one in results:
+        assert chosen_rates(arguments.RATES, one["settings"]["rates"])[one["arm"]] == arguments.RATES[one["arm"]]
+    steps = next(each.default for each in fields(arguments) if each.name == "tokens_per_step")
+    assert {one["settings"]["tokens_per_step"] for one in results} == {steps}
