@@ -171,7 +171,7 @@ class CountdownArguments(RefereeArguments):
     """The puzzles, the model and its start."""
 
     POSITIONS: ClassVar[tuple[int, ...]] = (1, 2, 3, 4, 7)
-    RATES: ClassVar[Mapping[str, float]] = RefereeArguments.RATES | {
+    RATES: ClassVar[Mapping[str, float]] = dict(RefereeArguments.RATES) | {
         "coupled_grpo": 1e-5,
         "spg": 1e-5,
         "cj_grpo": 1e-5,
