@@ -16,7 +16,7 @@ from scripts.referee.compare import Referee
 from scripts.referee.published import COMPARED
 from scripts.study.tables import markdown_table
 from sudoku_dllm.trials import Records, estimate
-from sudoku_dllm.trials.trial_report import START, lead
+from sudoku_dllm.trials.trial_report import START, lead, points
 
 RIGHT = "right/"
 TOLD = {"sampled": "right when sampled"} | COMPARED
@@ -76,7 +76,7 @@ def read(records: Records) -> dict[str, Found]:
         outcomes = [records.outcomes(job) for job, _ in of_seeds]
         numbers = sorted(int(name.removeprefix(RIGHT)) for name in outcomes[0] if name.startswith(RIGHT))
         right = {k: np.array([one[f"{RIGHT}{k}"] for one in outcomes], dtype=bool) for k in numbers}
-        sampled = int(of_seeds[0][1]["settings"]["tokens_per_step"])
+        sampled = of_seeds[0][1]["settings"]["tokens_per_step"]
         compared = {
             name: np.array([one[f"{name}/{sampled}"] for one in outcomes], dtype=float)
             for name in TOLD
@@ -122,14 +122,10 @@ def overview(runs: Sequence[Path]) -> str:
         row = [Referee.ARMS.get(arm, arm)]
         for found in columns:
             both = zip(found[arm].as_trained, found[START].as_trained, strict=True) if arm in found else ()
-            row.append(" / ".join(f"{100 * one.mean():.1f}" if arm == START else points(one - of) for one, of in both))
+            cells = [f"{100 * one.mean():.1f}" if arm == START else points(estimate(one - of)) for one, of in both]
+            row.append(" / ".join(cells))
         rows.append(row)
     return markdown_table(["", *(folder.name for folder in runs)], [row for row in rows if any(row[1:])])
-
-
-def points(difference: NDArray[np.float64]) -> str:
-    """A lead, float64 `(S, N)`, in points without its intervals."""
-    return lead(estimate(difference)).partition(" ")[0]
 
 
 def tried(records: Records) -> str:

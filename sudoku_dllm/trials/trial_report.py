@@ -88,6 +88,11 @@ def table(records: Records, trial: Titled, only: Collection[str] | None = None) 
 def lead(found: Estimate) -> str:
     """A difference in points with its intervals over problems and seeds; bold where neither holds 0."""
     intervals = [found.puzzles] if found.seeds is None else [found.puzzles, found.seeds]
-    mark = "**" if found.excludes_zero else ""
     ends = " ".join(f"[{100 * low:+.1f}, {100 * high:+.1f}]" for low, high in intervals)
-    return f"{mark}{100 * found.mean:+.1f}{mark} {ends}"
+    return f"{points(found)} {ends}"
+
+
+def points(found: Estimate) -> str:
+    """A difference in points; bold where neither interval holds 0."""
+    mark = "**" if found.excludes_zero else ""
+    return f"{mark}{100 * found.mean:+.1f}{mark}"
