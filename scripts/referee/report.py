@@ -1,6 +1,6 @@
-"""The table of a comparison of objectives: what held-out problems each answers rightly, its leads, and its cost.
+"""The tables of comparisons of objectives: what held-out problems each answers rightly, its leads, and its cost.
 
-python -m scripts.referee.report runs/referee_boards runs/referee_countdown [--tried runs/rates]
+python -m scripts.referee.report runs/referee_boards runs/referee_countdown [--tried runs/rates] [--overview]
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,8 @@ from sudoku_dllm.trials.trial_report import START, lead, points
 RIGHT = "right/"
 TOLD = {"sampled": "right when sampled"} | COMPARED
 """What else is told of answers, by name."""
+
+REWARDS = {"final": "a right answer is rewarded", "passes": "passes before an error are rewarded"}
 
 
 @dataclass(frozen=True)
@@ -149,17 +151,19 @@ def tried(records: Records) -> str:
     return markdown_table(["", *titles], rows)
 
 
-def told(runs: Sequence[Path]) -> str:
-    """A table for each run, with what it was run with."""
-    texts = []
+def pages(runs: Sequence[Path], rates: Sequence[Path] = ()) -> str:
+    """A section for each run: what it was run with, and its table; and one for the rates that were tried in each."""
+    sections = []
     for records in map(Records, runs):
-        text = table(records)
+        told = table(records)
         settings = next(iter(records.results().values()))["settings"]
-        reward = {"final": "a right answer is rewarded", "passes": "passes before an error are rewarded"}
-        about = f"{settings['cpu_seconds']:g} CPU s, {settings['tokens_per_step']} a pass, {reward[settings['reward']]}"
-        held = ", with a divergence from the start" if settings.get("divergence") else ""
-        texts.append(f"{records.folder.name}, {about}{held}:\n\n{text}")
-    return "\n".join(texts)
+        about = [f"{settings['cpu_seconds']:g} CPU s", f"{settings['tokens_per_step']} a pass"]
+        about.append(REWARDS[settings["reward"]])
+        about += ["with a divergence from the start"] * settings.get("divergence", False)
+        sections.append((records.folder.name, ", ".join(about), told))
+    for records in map(Records, rates):
+        sections.append((records.folder.name, "Right % at one position a pass / as trained, by rate", tried(records)))
+    return "\n".join(f"## {name}\n\n{about}:\n\n{told}" for name, about, told in sections)
 
 
 @dataclass
@@ -170,14 +174,16 @@ class Arguments:
     overview: bool = field(default=False, metadata={"help": "One table of all runs: the leads of methods in each."})
     tried: list[Path] = field(default_factory=list, metadata={"help": "Folders of runs with other rates, to be told."})
 
+    def __post_init__(self) -> None:
+        if self.overview and self.tried:
+            raise ValueError("rates that were tried have no place in the overview; leave out --tried or --overview")
+
 
 def main() -> None:
     """The command line."""
     (chosen,) = parse(Arguments, description=__doc__, places=("runs",))
     with user_errors(OSError, ValueError):
-        print((overview if chosen.overview else told)(chosen.runs), end="")
-        for folder in chosen.tried:
-            print(f"\n{folder.name}:\n\n{tried(Records(folder))}", end="")
+        print(overview(chosen.runs) if chosen.overview else pages(chosen.runs, chosen.tried), end="")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from scripts.referee.boards import BoardsArguments
 from scripts.referee.compare import RefereeArguments
 from scripts.referee.countdown import CountdownArguments
 from scripts.referee.published import PublishedArguments
-from scripts.referee.report import overview, read, table, told, tried
+from scripts.referee.report import overview, pages, read, table, tried
 from scripts.referee.unique import UniqueArguments
 from sudoku_dllm.trials import Records, write_job
 from sudoku_dllm.trials.rates import chosen_rates
@@ -59,7 +59,8 @@ def test_the_table_by_hand(run: Path) -> None:
     ]
     assert cells["SPG"][:3] == ["65.0", "30.0", "30.0, 30.0"] and cells["SPG"][3].startswith("+10.0 [")
     assert cells["start"][:4] == ["55.0", "20.0", "20.0, 20.0", ""] and cells["start"][-2:] == ["", ""]
-    assert "boards, 30 CPU s, 2 a pass, passes before an error are rewarded:" in told([run])
+    title = "## boards\n\n30 CPU s, 2 a pass, passes before an error are rewarded:\n\n"
+    assert pages([run]) == title + table(Records(run))
 
 
 def test_the_overview_by_hand(run: Path, tmp_path: Path) -> None:
@@ -105,6 +106,7 @@ def test_the_rates_that_were_tried(tmp_path: Path) -> None:
             write_job(tmp_path / rate / arm / "seed7", {"arm": arm, "seed": 7, "settings": settings}, right)
     assert tried(Records(tmp_path)).splitlines()[0] == "|  | 1e-4 | 1e-3 |"
     assert tried(Records(tmp_path)).splitlines()[2:] == ["| SPG | 70.0 / 50.0 | 90.0 / 40.0 |"]
+    assert pages([], [tmp_path]).endswith(f"by rate:\n\n{tried(Records(tmp_path))}")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from scripts.propagation.report import write_report as write_propagation
 from scripts.raro.report import by_number, supervised, supervised_table
 from scripts.raro.report import told as raro_tables
-from scripts.referee.report import overview, tried
-from scripts.referee.report import told as referee_tables
+from scripts.referee.report import overview, pages
+from scripts.referee.report import table as referee_table
 from scripts.signs.report import read_results, table
 from scripts.smollm2.compare import Chat
 from scripts.study.config import load_study
@@ -24,9 +24,10 @@ ROOT = Path(__file__).parents[3]
 DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
 REFEREE_TASKS = ("boards", "published", "countdown", "countdown_form", "unique", "unique_9x9")
 REFEREE_NUMBERS = ("boards_1", "boards_2", "boards_4", "boards_9")
-REFEREE_LONGER = ("boards_longer", "boards_longer_lower", "boards_longer_passes")
-REFEREE_RUNS = (*REFEREE_TASKS, "boards_lower", "boards_longer", "boards_passes", "boards_divergence")
-REFEREE_RATES = tuple(f"{task}_rates" for task in REFEREE_TASKS)
+REFEREE_NINETY = ("boards", "boards_lower", "boards_passes", "boards_divergence")
+REFEREE_LONGER = ("boards_longer", "boards_longer_first", "boards_longer_passes")
+REFEREE_RUNS = (*REFEREE_TASKS, *REFEREE_NINETY[1:], *REFEREE_NUMBERS, *REFEREE_LONGER)
+REFEREE_RATES = tuple(f"{task}_rates" for task in (*REFEREE_TASKS, "boards_longer"))
 RARO_CHANGES = ("", ", one change each", ", no reasoning", ", a critic without reasoning")
 RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in RARO_CHANGES)
 
@@ -91,16 +92,17 @@ def test_what_all_starts_of_raro_on_signed_digits_have_together() -> None:
 
 def test_the_tables_of_the_referee_follow_from_its_results() -> None:
     page, folder = (DOCS / "referee.md").read_text("utf-8"), STUDIES / "referee"
-    blocks = referee_tables([folder / name for name in REFEREE_RUNS]).strip().split("\n\n")
-    blocks += [tried(Records(folder / name)) for name in REFEREE_RATES]
-    briefly = (REFEREE_TASKS, REFEREE_NUMBERS, REFEREE_LONGER)
+    blocks = [referee_table(Records(folder / name)) for name in ("boards", "boards_longer")]
+    briefly = (REFEREE_TASKS, REFEREE_NINETY, REFEREE_NUMBERS, REFEREE_LONGER)
     blocks += [overview([folder / name for name in names]) for names in briefly]
-    assert all(block.strip() in page for block in blocks)
+    assert all(block in page for block in blocks)
+    runs, rates = ([folder / name for name in names] for names in (REFEREE_RUNS, REFEREE_RATES))
+    assert (folder / "trained.md").read_text("utf-8").endswith(f"\n{pages(runs, rates)}")
 
 
 def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path.relative_to(STUDIES).as_posix() for path in STUDIES.rglob("*") if path.name != "report.html"}
-    kept = {path for path in kept if not path.endswith(("/tables.md", ".png", "/images"))}
+    kept = {path for path in kept if not path.endswith(("/tables.md", "/trained.md", ".png", "/images"))}
     raro_runs = ["again", *(f"answers{number}" for number in (16, 64, 256, 1024))]
     raro_runs += ["longer", "no_reasoning", "silent_critic", "supervised"]
     several = ["several_answers", "several_tokens", "whole_decisions"]
@@ -110,7 +112,7 @@ def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
         "propagation",
         *(f"raro_digits/{run}" for run in raro_runs),
         "rates",
-        *(f"referee/{name}" for name in {*REFEREE_RUNS, *REFEREE_NUMBERS, *REFEREE_LONGER, *REFEREE_RATES}),
+        *(f"referee/{name}" for name in (*REFEREE_RUNS, *REFEREE_RATES)),
         *several,
         "signs",
         "smollm2",
