@@ -149,6 +149,7 @@ class LladaTransformer(nn.Module):
         self.ln_f = LladaRMSNorm(config.d_model, config.rms_norm_eps)
         self.ff_out = LladaHead(config.d_model, config.embedding_size, bias=False)
         self.head_dim, self.rope_theta = config.d_model // config.n_heads, config.rope_theta
+        self.n_loops = config.n_loops
 
     def forward(
         self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, at: Tensor | None = None
@@ -165,9 +166,10 @@ class LladaTransformer(nn.Module):
         x = self.wte(input_ids)
         exact = torch.promote_types(x.dtype, torch.float32)
         cos, sin = rotary_angles(position_ids, self.head_dim, self.rope_theta, exact)
-        for block in self.blocks[:-1]:
+        *before, last = [*self.blocks] * self.n_loops
+        for block in before:
             x = block(x, cos, sin, keep)
-        return self.ln_f(self.blocks[-1](x, cos, sin, keep, at))
+        return self.ln_f(last(x, cos, sin, keep, at))
 
 
 def chosen_positions(mask: Tensor) -> tuple[Tensor, Tensor]:

@@ -43,12 +43,14 @@ class LladaConfig(PreTrainedConfig):
         init_fn: "mitchell" (truncated normal, std 1/√fan-in, deeper blocks' outputs smaller) or "normal" (`init_std`).
         init_std: Standard deviation of the "normal" initialization.
         mask_token_id: The id that stands for a masked position.
+        n_loops: How often a pass goes through the blocks, from the first to the last each time (the looped or universal
+            transformer, Dehghani et al. 2019, arXiv:1807.03819); 1 is the published models'.
         **kwargs: Further keys. Published keys whose value would change the architecture in a way that is not
             implemented here (for instance `alibi=True`) raise; null means the value that is. `auto_map`, the published
             pointer to remote code, is dropped.
 
     Raises:
-        ValueError: An unsupported architecture key, or sizes that do not divide.
+        ValueError: An unsupported architecture key, sizes that do not divide, or no loop.
     """
 
     model_type = "llada"
@@ -69,6 +71,7 @@ class LladaConfig(PreTrainedConfig):
         init_fn: str = "mitchell",
         init_std: float = 0.02,
         mask_token_id: int | None = 126336,
+        n_loops: int = 1,
         **kwargs: object,
     ) -> None:
         kwargs.pop("auto_map", None)
@@ -86,8 +89,11 @@ class LladaConfig(PreTrainedConfig):
             raise ValueError(f"LladaConfig: n_heads={n_heads} is not a multiple of n_kv_heads={n_kv_heads}")
         if init_fn not in ("mitchell", "normal"):
             raise ValueError(f"LladaConfig: init_fn={init_fn!r} is not supported; use 'mitchell' or 'normal'")
+        if n_loops < 1:
+            raise ValueError(f"LladaConfig: n_loops={n_loops} must be at least 1")
         self.d_model = d_model
         self.n_layers = n_layers
+        self.n_loops = n_loops
         self.n_heads = n_heads
         self.n_kv_heads = n_kv_heads or n_heads
         self.mlp_hidden_size = mlp_hidden_size or mlp_ratio * d_model

@@ -68,6 +68,7 @@ LEARNERS = {
     "top": Learner("top", HARD),
     "ordered": Learner("ordered", HARD),
     "harder": Learner("ordered", HARD, singles=0.1),
+    "again": Learner("ordered", HARD, singles=0.1, loops=2),
     "scratch": Learner(blocks=6),
     "looped2": Learner(blocks=3, loops=2),
     "looped3": Learner(blocks=2, loops=3),
@@ -94,13 +95,11 @@ class Arguments:
 
 def model_of(learner: Learner, start: LladaForMaskedLM) -> LladaForMaskedLM:
     """The model that a learner begins with."""
-    if learner.blocks is None:
-        return start
     config = copy.deepcopy(start.config)
-    config.n_layers = learner.blocks
+    config.n_layers, config.n_loops = learner.blocks or config.n_layers, learner.loops
     model = LladaForMaskedLM(config)
-    body = model.model.transformer
-    body.blocks = nn.ModuleList(list(body.blocks) * learner.loops)
+    if learner.blocks is None:
+        model.load_state_dict(start.state_dict())
     return model
 
 

@@ -103,6 +103,7 @@ class PretrainArguments:
     tail: int = field(default=3, metadata={"help": "Response positions after the map."})
     d_model: int = field(default=64, metadata={"help": "Width."})
     n_layers: int = field(default=4, metadata={"help": "Blocks."})
+    n_loops: int = field(default=1, metadata={"help": "How often a pass goes through the blocks."})
     n_heads: int = field(default=2, metadata={"help": "Attention heads."})
     mlp_hidden_size: int = field(default=128, metadata={"help": "Width of the MLP."})
     rope_theta: float = field(default=100.0, metadata={"help": "Base of the rotary frequencies; sequences are short."})
@@ -234,6 +235,7 @@ with user_errors(ValueError):
 config = LladaConfig(
     d_model=args.d_model,
     n_layers=args.n_layers,
+    n_loops=args.n_loops,
     n_heads=args.n_heads,
     mlp_hidden_size=args.mlp_hidden_size,
     rope_theta=args.rope_theta,
@@ -293,7 +295,10 @@ sets = {
     "transfer": prepare(12 * args.eval_puzzles, hard_clues, "validation", args.seed + 3)[: args.eval_puzzles],
 }
 output = run_folder.open(asdict(args))
-model = LladaForMaskedLM(config) if args.start is None else LladaForMaskedLM.from_pretrained(args.start).float()
+if args.start is None:
+    model = LladaForMaskedLM(config)
+else:
+    model = LladaForMaskedLM.from_pretrained(args.start, n_loops=args.n_loops).float()
 known = f"{len(training):,} training puzzles" if args.puzzles else "training puzzles without an end"
 print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {known}")
 callbacks = [CurveCallback(sets, args, plan), MetricsWriter(output / "training_log.jsonl")]

@@ -142,7 +142,7 @@ def describe(name: str, folder: Path, tail: int) -> tuple[dict[str, Any], bytes]
     weights = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
     layout = puzzle_layout(tokenizer, tail)
     example = next(each["puzzle"] for each in examples() if each["size"] == layout["size"])
-    keys = ("d_model", "n_layers", "n_heads", "n_kv_heads", "mlp_hidden_size", "embedding_size")
+    keys = ("d_model", "n_layers", "n_loops", "n_heads", "n_kv_heads", "mlp_hidden_size", "embedding_size")
     described = {
         "name": name,
         "parameters": sum(tensor.numel() for tensor in weights.values()),

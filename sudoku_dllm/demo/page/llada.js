@@ -41,9 +41,11 @@ export class Llada {
     ids.forEach((id, row) => x.set(this.embedding.subarray(id * width, (id + 1) * width), row * width));
 
     const rotary = rotaryTable(length, width / this.config.n_heads, this.config.rope_theta);
-    for (const block of this.blocks) {
-      add(x, this.#attention(rmsNorm(x, block.attn_norm, eps), block, rotary, length));
-      add(x, this.#gatedMlp(rmsNorm(x, block.ff_norm, eps), block, length));
+    for (let loop = 0; loop < this.config.n_loops; loop++) {
+      for (const block of this.blocks) {
+        add(x, this.#attention(rmsNorm(x, block.attn_norm, eps), block, rotary, length));
+        add(x, this.#gatedMlp(rmsNorm(x, block.ff_norm, eps), block, length));
+      }
     }
 
     const hidden = new Float64Array(positions.length * width); // (M, d_model)

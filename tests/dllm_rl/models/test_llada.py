@@ -1,4 +1,5 @@
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +288,29 @@ def test_normal_initialization() -> None:
     block: Any = model.model.transformer.blocks[1]
     for weight in (model.get_input_embeddings().weight, block.ff_out.weight, block.q_proj.weight):
         assert spread(weight) == pytest.approx(0.98658 * 0.05, rel=0.03)
+
+
+def test_loops_are_a_deeper_model_whose_blocks_share_their_weights() -> None:
+    looped, deep = make_model(n_layers=2, n_loops=3), make_model(n_layers=6)
+    deep.load_state_dict(
+        {
+            key: looped.state_dict()[re.sub(r"blocks\.(\d)", lambda block: f"blocks.{int(block[1]) % 2}", key)]
+            for key in deep.state_dict()
+        }
+    )
+    inputs, some = ids(2, 8), torch.arange(16).view(2, 8) % 3 == 0
+    assert torch.equal(looped(inputs).logits, deep(inputs).logits)
+    for model in (looped, deep):
+        model(inputs, logits_mask=some).logits.square().sum().backward()
+    bodies: list[Any] = [model.model.transformer for model in (looped, deep)]
+    for index, block in enumerate(bodies[0].blocks):
+        of_deep = [each.q_proj.weight.grad for each in bodies[1].blocks[index::2]]
+        torch.testing.assert_close(block.q_proj.weight.grad, sum(of_deep))
+
+
+def test_no_loop_is_refused() -> None:
+    with pytest.raises(ValueError, match="n_loops=0 must be at least 1"):
+        make_model(n_loops=0)
 
 
 def test_embeddings_can_be_replaced() -> None:

@@ -62,13 +62,20 @@ def test_what_is_left_open_is_what_the_model_is_least_sure_of(
             assert sure[left].mean() < sure[maskable & ~left].mean()
 
 
-def test_looped_blocks_share_their_weights(start: LladaForMaskedLM) -> None:
+def test_what_a_learner_begins_with(start: LladaForMaskedLM) -> None:
     looped = model_of(LEARNERS["looped2"], start)
-    blocks = looped.model.transformer.blocks
-    assert len(blocks) == 6 and blocks[0] is blocks[3]
-    once = model_of(Learner(blocks=3), start)
-    assert looped.num_parameters() == once.num_parameters()
-    assert model_of(LEARNERS["plain"], start) is start
+    assert looped.config.n_layers == 3 and looped.config.n_loops == 2
+    assert looped.num_parameters() == model_of(Learner(blocks=3), start).num_parameters()
+    for name, loops in (("plain", 1), ("again", 2)):
+        model = model_of(LEARNERS[name], start)
+        assert model.config.n_loops == loops and start.config.n_loops == 1
+        assert all(torch.equal(value, start.state_dict()[key]) for key, value in model.state_dict().items())
+
+
+def test_learners_cost_the_same() -> None:
+    updates = {name: learner.updates(96_000) for name, learner in LEARNERS.items()}
+    assert updates["plain"] == updates["scratch"] == updates["looped2"] == updates["looped3"] == 6000
+    assert updates["ordered"] == 4500 and updates["again"] == 2250
 
 
 @pytest.mark.slow
