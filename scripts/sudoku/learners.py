@@ -8,6 +8,7 @@ masked. Prints a line a learner and adds it to `learners.jsonl`.
 
     python -m scripts.sudoku.learners --learners plain top ordered harder --sequences 32000 [--start data/base9x9]
     python -m scripts.sudoku.learners --learners scratch looped2 looped3 --sequences 80000
+    python -m scripts.sudoku.learners --learners harder again --sequences 48000 --start data/models/llada-sudoku9x9
 """
 
 import copy

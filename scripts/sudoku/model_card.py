@@ -15,7 +15,7 @@ CARD = """# {name}
 A LLaDA (masked-diffusion language model) of {parameters:,} parameters that completes {size}×{size} Sudoku, weights in
 {dtype}, with its word-level tokenizer. It knows {wording} and this size only.
 
-- **Architecture**: {n_layers} blocks, width {d_model}, {n_heads} heads, MLP {mlp_hidden_size}, vocabulary {vocabulary},
+- **Architecture**: {n_layers} blocks{looped}, width {d_model}, {n_heads} heads, MLP {mlp_hidden_size}, vocabulary {vocabulary},
   rotary positions (base {rope_theta:g}); keys and names of the published LLaDA checkpoints.
 - **Data**: {training:,} {source} with {clues_low} to {clues_high} clues and one solution, {rule}; grids of the
   train split only.
@@ -70,6 +70,7 @@ def write_card(
         **run,
         "name": arguments["name"] or f"llada-sudoku{arguments['size']}x{arguments['size']}",
         "rule": rule,
+        "looped": f", gone through {arguments['n_loops']} times a pass" if arguments["n_loops"] > 1 else "",
         "beginning": f"From the weights of `{arguments['start']}`, " if arguments["start"] else "",
         "wording": wording,
         "masked": MASKED[arguments["masks"]],

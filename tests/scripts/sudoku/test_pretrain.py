@@ -55,13 +55,15 @@ def test_a_run_begins_with_the_weights_of_a_model(
 ) -> None:
     run_here(monkeypatch, "sudoku/pretrain.py", **TINY, output_dir=tmp_path / "first")
     start = tmp_path / "first" / "annealed"
-    options = {**TINY, "start": start, "seed": 1, "output_dir": tmp_path / "second"}
+    options = {**TINY, "start": start, "seed": 1, "n_loops": 2, "output_dir": tmp_path / "second"}
     run_here(
         monkeypatch, "sudoku/pretrain.py", **options, learning_rate=0.0
     )  # what it begins with is what it ends with
     weights, again = (load_file(run / "model.safetensors") for run in (start, tmp_path / "second" / "annealed"))
     assert all(torch.equal(weights[key], again[key]) for key in weights)
-    assert f"From the weights of `{start}`, 3 updates" in (tmp_path / "second" / "annealed" / "README.md").read_text()
+    card = (tmp_path / "second" / "annealed" / "README.md").read_text()
+    assert f"From the weights of `{start}`, 3 updates" in card and "1 blocks, gone through 2 times a pass, width" in card
+    assert [load(run)[0].config.n_loops for run in (start, tmp_path / "second" / "annealed")] == [1, 2]
     with pytest.raises(SystemExit):
         run_here(monkeypatch, "sudoku/pretrain.py", **{**options, "d_model": 32, "output_dir": tmp_path / "wide"})
     assert "has the sizes {'d_model': 16," in (message := capsys.readouterr().err) and "'d_model': 32" in message

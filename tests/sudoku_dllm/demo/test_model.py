@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from dllm_rl import Decoding, EntropyBound, PolicyConfig, Threshold, get_strategy
+from dllm_rl import Decoding, EntropyBound, LladaForMaskedLM, PolicyConfig, Threshold, get_strategy
 from dllm_rl.decoding.loop import draw_uniforms
 from dllm_rl.decoding.trajectories import Trajectories
+from sudoku_dllm.demo.export import Arguments, export
 from tests.sudoku_dllm.demo.reference import MODELS, NINE, boards, load, of_trajectories, problems, python_steps
 
 ROOM = 2e-5
@@ -35,15 +36,30 @@ def test_puzzles_become_the_tokens_of_pre_fill(node: Callable[..., Any], name: s
 
 
 def test_logits_are_those_of_python(node: Callable[..., Any], name: str) -> None:
-    model, tokenizer = load(name)
-    batch = problems(tokenizer, 20 if name in MODELS else 4)
+    compare_logits(node, name, *load(name), count=20 if name in MODELS else 4)
+
+
+def test_blocks_are_gone_through_as_often_as_in_python(node: Callable[..., Any], tmp_path: Path) -> None:
+    _, tokenizer = load(MODELS[0])
+    looped = LladaForMaskedLM.from_pretrained(f"data/models/{MODELS[0]}", n_loops=3).eval()
+    for part in (looped, tokenizer):
+        part.save_pretrained(tmp_path / "looped")
+    page = export(Arguments(models=[str(tmp_path / "looped")], output_dir=str(tmp_path / "page")))
+    (page / "package.json").write_text('{"type": "module"}')
+    compare_logits(node, "looped", looped, tokenizer, count=2, page=str(page))
+
+
+def compare_logits(node: Callable[..., Any], name: str, model: Any, tokenizer: Any, count: int, **where: str) -> None:
+    """Fail unless the page has the logits of a model in double precision."""
+    batch = problems(tokenizer, count)
     generator = torch.Generator().manual_seed(0)
     shown = torch.rand(batch.responses.shape, generator=generator) < torch.linspace(0, 1, len(batch))[:, None]
     states = torch.where(shown, batch.answers, batch.responses)  # from the puzzle to the solution
     sequences = torch.cat([batch.prompt_ids, states], dim=1)
     with torch.no_grad():
         expected = model.double()(input_ids=sequences).logits.flatten(1)  # without roundings of their own
-    found = node("logits", name=name, sequences=sequences.tolist(), positions=list(range(sequences.shape[1])))
+    asked = {"sequences": sequences.tolist(), "positions": list(range(sequences.shape[1]))}
+    found = node("logits", name=name, **asked, **where)
     torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), expected, atol=1e-4, rtol=0)
 
 
