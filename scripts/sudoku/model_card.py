@@ -15,8 +15,8 @@ CARD = """# {name}
 A LLaDA (masked-diffusion language model) of {parameters:,} parameters that completes {size}×{size} Sudoku, weights in
 {dtype}, with its word-level tokenizer. It knows {wording} and this size only.
 
-- **Architecture**: {n_layers} blocks{looped}, width {d_model}, {n_heads} heads, MLP {mlp_hidden_size}, vocabulary {vocabulary},
-  rotary positions (base {rope_theta:g}); keys and names of the published LLaDA checkpoints.
+- **Architecture**: {n_layers} blocks{looped}, width {d_model}, {n_heads} heads, MLP {mlp_hidden_size}, vocabulary
+  {vocabulary}, rotary positions (base {rope_theta:g}); keys and names of the published LLaDA checkpoints.
 - **Data**: {training:,} {source} with {clues_low} to {clues_high} clues and one solution, {rule}; grids of the
   train split only.
 - **Training**: masked-diffusion SFT ({masked}; only positions that pre-filling leaves open are

@@ -62,7 +62,7 @@ def test_a_run_begins_with_the_weights_of_a_model(
     weights, again = (load_file(run / "model.safetensors") for run in (start, tmp_path / "second" / "annealed"))
     assert all(torch.equal(weights[key], again[key]) for key in weights)
     card = (tmp_path / "second" / "annealed" / "README.md").read_text()
-    assert f"From the weights of `{start}`, 3 updates" in card and "1 blocks, gone through 2 times a pass, width" in card
+    assert f"From the weights of `{start}`, 3 updates" in card and "1 blocks, gone through 2 times a pass" in card
     assert [load(run)[0].config.n_loops for run in (start, tmp_path / "second" / "annealed")] == [1, 2]
     with pytest.raises(SystemExit):
         run_here(monkeypatch, "sudoku/pretrain.py", **{**options, "d_model": 32, "output_dir": tmp_path / "wide"})
