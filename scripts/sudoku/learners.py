@@ -8,7 +8,7 @@ masked. Prints a line a learner and adds it to `learners.jsonl`.
 
     python -m scripts.sudoku.learners --learners plain top ordered harder --sequences 32000 [--start data/base9x9]
     python -m scripts.sudoku.learners --learners scratch looped2 looped3 --sequences 80000
-    python -m scripts.sudoku.learners --learners harder again --sequences 48000 --start data/models/llada-sudoku9x9
+    python -m scripts.sudoku.learners --learners harder thrice --sequences 48000 --start data/models/llada-sudoku9x9
 """
 
 import copy
@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dllm_rl import Decoding, LladaForMaskedLM, SftDataset, SudokuTask, evaluate, load
+from dllm_rl import Decoding, LladaConfig, LladaForMaskedLM, SftDataset, SudokuTask, evaluate, load
 from dllm_rl.sft import collate
 from llm_rl.training import parse
 from scripts.sudoku.endless import EndlessPuzzles
@@ -49,19 +49,14 @@ class Learner:
         clues: Clues of the puzzles.
         singles: The share that is kept of the puzzles which singles solve.
         blocks: Blocks of a body from random weights; None: begin with the weights that are there.
-        loops: How often the blocks are gone through.
+        loops: How often the blocks are gone through; None: as often as in the model to begin with.
     """
 
     masks: MaskKind = "random"
     clues: tuple[int, int] = (22, 40)
     singles: float = 1.0
     blocks: int | None = None
-    loops: int = 1
-
-    def updates(self, sequences: int) -> int:
-        """Updates for so many sequences; a pass without a gradient costs a third of one with it."""
-        thirds = 4 if self.masks == "ordered" else 3
-        return sequences * BLOCKS * 3 // (ROWS * self.loops * (self.blocks or BLOCKS) * thirds)
+    loops: int | None = None
 
 
 LEARNERS = {
@@ -70,7 +65,8 @@ LEARNERS = {
     "ordered": Learner("ordered", HARD),
     "harder": Learner("ordered", HARD, singles=0.1),
     "again": Learner("ordered", HARD, singles=0.1, loops=2),
-    "scratch": Learner(blocks=6),
+    "thrice": Learner("ordered", HARD, singles=0.1, loops=3),
+    "scratch": Learner(blocks=6, loops=1),
     "looped2": Learner(blocks=3, loops=2),
     "looped3": Learner(blocks=2, loops=3),
 }
@@ -97,11 +93,17 @@ class Arguments:
 def model_of(learner: Learner, start: LladaForMaskedLM) -> LladaForMaskedLM:
     """The model that a learner begins with."""
     config = copy.deepcopy(start.config)
-    config.n_layers, config.n_loops = learner.blocks or config.n_layers, learner.loops
+    config.n_layers, config.n_loops = learner.blocks or config.n_layers, learner.loops or config.n_loops
     model = LladaForMaskedLM(config)
     if learner.blocks is None:
         model.load_state_dict(start.state_dict())
     return model
+
+
+def updates_for(sequences: int, learner: Learner, config: LladaConfig) -> int:
+    """Updates that cost as much as so many sequences through six blocks; a pass without a gradient is a third."""
+    thirds = 4 if learner.masks == "ordered" else 3
+    return sequences * BLOCKS * 3 // (ROWS * config.n_loops * config.n_layers * thirds)
 
 
 def validation(count: int) -> Board:
@@ -112,7 +114,7 @@ def validation(count: int) -> Board:
 
 def train(learner: Learner, model: LladaForMaskedLM, args: Arguments, fill: Any, task: SudokuTask) -> None:
     """Train for the budget."""
-    updates = learner.updates(args.sequences)
+    updates = updates_for(args.sequences, learner, model.config)
     puzzles = EndlessPuzzles(
         fill, task, size=9, clues=learner.clues, rule=None, seed=args.seed + 1, singles=learner.singles
     )

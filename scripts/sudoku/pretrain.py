@@ -103,7 +103,10 @@ class PretrainArguments:
     tail: int = field(default=3, metadata={"help": "Response positions after the map."})
     d_model: int = field(default=64, metadata={"help": "Width."})
     n_layers: int = field(default=4, metadata={"help": "Blocks."})
-    n_loops: int = field(default=1, metadata={"help": "How often a pass goes through the blocks."})
+    n_loops: int | None = field(
+        default=None,
+        metadata={"help": "How often a pass goes through the blocks; by default as in the start, or once."},
+    )
     n_heads: int = field(default=2, metadata={"help": "Attention heads."})
     mlp_hidden_size: int = field(default=128, metadata={"help": "Width of the MLP."})
     rope_theta: float = field(default=100.0, metadata={"help": "Base of the rotary frequencies; sequences are short."})
@@ -235,7 +238,7 @@ with user_errors(ValueError):
 config = LladaConfig(
     d_model=args.d_model,
     n_layers=args.n_layers,
-    n_loops=args.n_loops,
+    n_loops=1 if args.n_loops is None else args.n_loops,
     n_heads=args.n_heads,
     mlp_hidden_size=args.mlp_hidden_size,
     rope_theta=args.rope_theta,
@@ -253,6 +256,9 @@ if args.start is not None:
     wanted = {name: getattr(config, name) for name in SIZES}
     if wanted != (found := {name: getattr(begun, name) for name in SIZES}):
         fail(f"--start {args.start} has the sizes {found}, but the recipe has {wanted}")
+    if args.n_loops is None:
+        config.n_loops = begun.n_loops
+args.n_loops = config.n_loops
 run_folder = RunFolder(args, inputs=[] if args.start is None else [args.start])
 set_seed(args.seed)
 task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
@@ -298,7 +304,7 @@ output = run_folder.open(asdict(args))
 if args.start is None:
     model = LladaForMaskedLM(config)
 else:
-    model = LladaForMaskedLM.from_pretrained(args.start, n_loops=args.n_loops).float()
+    model = LladaForMaskedLM.from_pretrained(args.start, n_loops=config.n_loops).float()
 known = f"{len(training):,} training puzzles" if args.puzzles else "training puzzles without an end"
 print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {known}")
 callbacks = [CurveCallback(sets, args, plan), MetricsWriter(output / "training_log.jsonl")]

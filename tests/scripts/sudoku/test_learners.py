@@ -8,7 +8,7 @@ import torch
 
 from dllm_rl import LladaForMaskedLM, SudokuTask, load
 from dllm_rl.sft import SftDataset, collate, masked_diffusion_loss
-from scripts.sudoku.learners import LEARNERS, Learner, model_of, validation
+from scripts.sudoku.learners import LEARNERS, Learner, model_of, updates_for, validation
 from scripts.sudoku.masks import left_open, masked_loss, top_ratios
 from scripts.sudoku.solving import filled
 from tests.helpers.warm_process import run_script
@@ -66,16 +66,19 @@ def test_what_a_learner_begins_with(start: LladaForMaskedLM) -> None:
     looped = model_of(LEARNERS["looped2"], start)
     assert looped.config.n_layers == 3 and looped.config.n_loops == 2
     assert looped.num_parameters() == model_of(Learner(blocks=3), start).num_parameters()
-    for name, loops in (("plain", 1), ("again", 2)):
-        model = model_of(LEARNERS[name], start)
+    again = model_of(LEARNERS["again"], start)
+    for name, begin, loops in (("plain", start, 1), ("again", start, 2), ("plain", again, 2), ("thrice", again, 3)):
+        model = model_of(LEARNERS[name], begin)
         assert model.config.n_loops == loops and start.config.n_loops == 1
         assert all(torch.equal(value, start.state_dict()[key]) for key, value in model.state_dict().items())
 
 
-def test_learners_cost_the_same() -> None:
-    updates = {name: learner.updates(96_000) for name, learner in LEARNERS.items()}
+def test_learners_cost_the_same(start: LladaForMaskedLM) -> None:
+    updates = {
+        name: updates_for(96_000, learner, model_of(learner, start).config) for name, learner in LEARNERS.items()
+    }
     assert updates["plain"] == updates["scratch"] == updates["looped2"] == updates["looped3"] == 6000
-    assert updates["ordered"] == 4500 and updates["again"] == 2250
+    assert updates["ordered"] == 4500 and updates["again"] == 2250 and updates["thrice"] == 1500
 
 
 @pytest.mark.slow

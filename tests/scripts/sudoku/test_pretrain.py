@@ -63,7 +63,10 @@ def test_a_run_begins_with_the_weights_of_a_model(
     assert all(torch.equal(weights[key], again[key]) for key in weights)
     card = (tmp_path / "second" / "annealed" / "README.md").read_text()
     assert f"From the weights of `{start}`, 3 updates" in card and "1 blocks, gone through 2 times a pass" in card
-    assert [load(run)[0].config.n_loops for run in (start, tmp_path / "second" / "annealed")] == [1, 2]
+    looped = tmp_path / "second" / "annealed"
+    run_here(monkeypatch, "sudoku/pretrain.py", **TINY, start=looped, seed=2, output_dir=tmp_path / "third")
+    folders = (start, looped, tmp_path / "third" / "annealed")
+    assert [load(folder)[0].config.n_loops for folder in folders] == [1, 2, 2]
     with pytest.raises(SystemExit):
         run_here(monkeypatch, "sudoku/pretrain.py", **{**options, "d_model": 32, "output_dir": tmp_path / "wide"})
     assert "has the sizes {'d_model': 16," in (message := capsys.readouterr().err) and "'d_model': 32" in message
