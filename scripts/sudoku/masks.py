@@ -17,9 +17,9 @@ MaskKind = Literal["random", "top", "ordered"]
 """Any share of the blanks, as LLaDA has it; half of them or more (top); of these the last that the model would fill."""
 
 
-def top_ratios(rows: int) -> Tensor:
+def top_ratios(rows: int, device: torch.device | str = "cpu") -> Tensor:
     """The share t of the blanks that is masked in each puzzle of a batch, `(rows, 1)` in [1/2, 1), spread evenly."""
-    drawn = (torch.rand(1, 1) + torch.arange(rows)[:, None] / rows) % 1
+    drawn = (torch.rand(1, 1, device=device) + torch.arange(rows, device=device)[:, None] / rows) % 1
     return MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * (1 + drawn) / 2
 
 
@@ -36,8 +36,9 @@ def left_open(model: nn.Module, inputs: Tensor, maskable: Tensor, open_: Tensor,
     """
     logits = model(input_ids=inputs.masked_fill(maskable, mask_id), logits_mask=maskable).logits
     best = logits.log_softmax(-1).topk(2).values
-    margins = torch.full(inputs.shape, torch.inf)
-    margins[maskable] = best[:, 0] - best[:, 1] - torch.rand(len(best)).log().neg().log()  # a Gumbel draw
+    margins = torch.full(inputs.shape, torch.inf, device=inputs.device)
+    gumbel = -torch.rand(len(best), device=inputs.device).log().neg().log()
+    margins[maskable] = best[:, 0] - best[:, 1] + gumbel
     rank = margins.argsort(1).argsort(1)
     return (rank < open_[:, None]) & maskable
 
@@ -54,7 +55,8 @@ def masked_loss(model: nn.Module, batch: Mapping[str, Any], kind: MaskKind, mask
     inputs, maskable = batch["input_ids"].long(), batch["maskable"]
     if kind == "random":
         return masked_diffusion_loss(model, inputs, maskable, mask_id)
-    masked = (torch.rand(inputs.shape) < top_ratios(len(inputs))) & maskable
+    drawn = torch.rand(inputs.shape, device=inputs.device)
+    masked = (drawn < top_ratios(len(inputs), inputs.device)) & maskable
     if kind == "ordered":
         masked = left_open(model, inputs, maskable, masked.sum(1), mask_id)
     logits = model(input_ids=inputs.masked_fill(masked, mask_id), logits_mask=masked).logits
