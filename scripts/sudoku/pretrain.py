@@ -304,7 +304,7 @@ output = run_folder.open(asdict(args))
 if args.start is None:
     model = LladaForMaskedLM(config)
 else:
-    model = LladaForMaskedLM.from_pretrained(args.start, n_loops=config.n_loops).float()
+    model = LladaForMaskedLM.from_pretrained(args.start, n_loops=args.n_loops).float()
 known = f"{len(training):,} training puzzles" if args.puzzles else "training puzzles without an end"
 print(f"{sum(p.numel() for p in model.parameters()):,} parameters, {known}")
 callbacks = [CurveCallback(sets, args, plan), MetricsWriter(output / "training_log.jsonl")]
