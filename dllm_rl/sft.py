@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 from transformers import TrainingArguments
 
 from dllm_rl.batch_check import check_batch
+from dllm_rl.decoding.noise import puzzle_noise
 from dllm_rl.task import Learned, UnmaskBatch
 from llm_rl.core._checks import check_choice
 from llm_rl.training.arguments import RunArguments
@@ -25,6 +26,7 @@ def mask_tokens(
     maskable: Tensor,
     mask_id: int,
     generator: torch.Generator | None = None,
+    uniforms: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Corrupt sequences: a mask ratio t for each, then every maskable position is masked with probability t.
 
@@ -33,14 +35,16 @@ def mask_tokens(
         maskable: bool `(B, L)`, the positions that may be masked.
         mask_id: The mask token.
         generator: Source of randomness on the tensors' device; None is the global one.
+        uniforms: `(B, 1 + L)` in [0, 1), for t and for each position, in place of the generator's.
 
     Returns:
         The corrupted ids `(B, L)`, which positions were masked, bool `(B, L)`, and t `(B, 1)` in [0.001, 1).
     """
-    shape = input_ids.shape
-    ratio = torch.rand(shape[0], 1, generator=generator, device=input_ids.device)
-    ratio = MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * ratio
-    masked = (torch.rand(shape, generator=generator, device=input_ids.device) < ratio) & maskable
+    if uniforms is None:
+        rows, length = input_ids.shape
+        uniforms = torch.rand(rows, 1 + length, generator=generator, device=input_ids.device)
+    ratio = MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * uniforms[:, :1]
+    masked = (uniforms[:, 1:] < ratio) & maskable
     return input_ids.masked_fill(masked, mask_id), masked, ratio
 
 
@@ -64,6 +68,7 @@ def masked_diffusion_loss(
     *,
     attention_mask: Tensor | None = None,
     generator: torch.Generator | None = None,
+    uniforms: Tensor | None = None,
     learned: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Masked-diffusion SFT loss of a batch, an upper bound on the negative log-likelihood per maskable position.
@@ -75,10 +80,11 @@ def masked_diffusion_loss(
         mask_id: The mask token.
         attention_mask: `(B, L)`, or None without padding.
         generator: Source of randomness; None is the global one.
+        uniforms: `(B, 1 + L)`, see `mask_tokens`.
         learned: Given the corrupted ids `(B, L)` and the masked positions, bool `(B, L)`, those that the loss counts;
             None is all, and with fewer the loss bounds nothing.
     """
-    corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, generator)
+    corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, generator, uniforms)
     if learned is not None:
         masked = learned(corrupted, masked)
     logits = model(input_ids=corrupted, attention_mask=attention_mask, logits_mask=masked).logits
@@ -150,6 +156,10 @@ def collate(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 class SftTrainer(ExactTrainer):
     """An `ExactTrainer` with the masked-diffusion loss, for a `SftDataset`.
 
+    An optimizer step takes the mean over the sequences of its global batch, each masked by uniforms of its own, which
+    depend on the seed, the step and its number in the global batch alone, however these are dealt to micro-batches and
+    processes. (Several processes take as many sequences each: accelerate fills up an epoch's last batch.)
+
     Args:
         args: `SftArguments`, or any `TrainingArguments` for a loss that counts all masked positions.
         kwargs: The other arguments of `transformers.Trainer`.
@@ -178,6 +188,23 @@ class SftTrainer(ExactTrainer):
                     "make them with the model's own tokenizer"
                 )
 
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[dict[str, Any]], Any]:
+        """The micro-batches of an optimizer step, with the number of each sequence and what a micro-batch weighs."""
+        batches, items = super().get_batch_samples(*args, **kwargs)
+        sizes, world = [len(batch["input_ids"]) for batch in batches], self.args.world_size
+        for slot, (batch, size) in enumerate(zip(batches, sizes, strict=True)):
+            first = (slot * world + self.args.process_index) * self.args.train_batch_size
+            # The trainer takes the mean over micro-batches, of which an epoch's last may be short.
+            batch.update(numbers=torch.arange(first, first + size), share=size * len(sizes) / sum(sizes))
+        return batches, items
+
+    def uniforms(self, inputs: dict[str, Any]) -> Tensor:
+        """What the sequences of a batch are masked by, float64 `(B, 1 + L)` in [0, 1)."""
+        rows, length = inputs["input_ids"].shape
+        numbers = inputs.get("numbers", torch.arange(rows)).tolist()
+        drawn = puzzle_noise(self.args.seed, self.state.global_step, numbers, 1, length // 2 + 1)  # (B, 1 + L//2, 2)
+        return drawn.flatten(1)[:, : 1 + length].to(inputs["input_ids"].device)
+
     def compute_loss(
         self,
         model: nn.Module,
@@ -185,7 +212,7 @@ class SftTrainer(ExactTrainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
-        """The loss of a batch, `masked_diffusion_loss`.
+        """The loss of a micro-batch, `masked_diffusion_loss`, by what it weighs in its optimizer step.
 
         Raises:
             ValueError: The model's outputs are asked for, which this loss does not keep.
@@ -193,14 +220,16 @@ class SftTrainer(ExactTrainer):
         if return_outputs:
             raise ValueError("the masked-diffusion loss keeps no outputs; evaluate with dllm_rl.evaluate instead")
         attention_mask = inputs["attention_mask"]
-        return masked_diffusion_loss(
+        loss = masked_diffusion_loss(
             model,
             inputs["input_ids"].long(),
             inputs["maskable"],
             self.accelerator.unwrap_model(model).config.mask_token_id,
             attention_mask=None if bool(attention_mask.all()) else attention_mask,
+            uniforms=self.uniforms(inputs),
             learned=None if self.ce_on == "masked" else partial(_learned, inputs["problems"], self.ce_on),
         )
+        return loss * inputs.get("share", 1.0)
 
 
 def _learned(problems: UnmaskBatch, on: Learned, corrupted: Tensor, masked: Tensor) -> Tensor:

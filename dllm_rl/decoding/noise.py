@@ -6,6 +6,7 @@ the inverse of a cumulative distribution at a uniform: the same one whatever els
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -38,6 +39,48 @@ def puzzle_noise(seed: int, step: int, numbers: Sequence[int], num_generations: 
         source = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, step, number))))
         parts.append(source.random((decisions, num_generations, 2)).transpose(1, 0, 2))
     return torch.from_numpy(np.concatenate(parts))
+
+
+@dataclass(frozen=True)
+class StateNoise:
+    """Uniforms of an update for the states of a roll-out, made on the CPU so that devices agree.
+
+    Those of a state are a function of the key, its problem's number in the global batch and its place among the
+    problem's states alone, however problems are dealt to processes, micro-batches and passes.
+
+    Attributes:
+        key: Whole numbers, 0 or greater, such as the seed and the optimizer step.
+        first: The number of the roll-out's first problem in the global batch.
+    """
+
+    key: tuple[int, ...]
+    first: int = 0
+
+    @classmethod
+    def drawn(cls, generator: torch.Generator | None = None) -> "StateNoise":
+        """With a key that is drawn, by default from torch's global generator."""
+        device = None if generator is None else generator.device
+        return cls((int(torch.randint(2**62, (), generator=generator, device=device)),))
+
+    def of_states(self, problem_of: Tensor, use: int, shape: tuple[int, ...] = ()) -> Tensor:
+        """Uniforms for D states, float64 `(D, *shape)` in [0, 1) on their device.
+
+        Args:
+            problem_of: int64 `(D,)`, the problem of each state of the roll-out; a problem's states keep their order.
+            use: What they are for; other uses have others.
+            shape: How many a state needs.
+        """
+        counts = problem_of.bincount().tolist()
+        parts = [self.source(use, self.first + row).random((count, *shape)) for row, count in enumerate(counts)]
+        by_problem = torch.from_numpy(np.concatenate(parts) if parts else np.empty((0, *shape)))
+        found = torch.empty_like(by_problem)
+        found[problem_of.argsort(stable=True).cpu()] = by_problem
+        return found.to(problem_of.device)
+
+    def source(self, use: int, number: int = 0) -> np.random.Generator:
+        """A stream for a use, of a problem by its number in the global batch."""
+        key = (*self.key, number, 0, 1 + use)  # longer than the keys of `puzzle_noise`
+        return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
 
 
 def fresh_uniforms(shape: tuple[int, ...], generator: torch.Generator | None, device: torch.device) -> Tensor:

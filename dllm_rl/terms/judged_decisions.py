@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from dllm_rl.decoding.decisions import draw_decisions, right_decisions
-from dllm_rl.decoding.noise import fresh_uniforms
+from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import action_logprobs
 from dllm_rl.task import unmask_rewards
@@ -29,6 +29,8 @@ from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice
 
 DecisionReward = Literal["completable", "definite"]
+JUDGED = 0
+"""The use of `StateNoise` for the decisions that are drawn."""
 
 
 @dataclass
@@ -100,21 +102,21 @@ class JudgedDecisions(Term):
 
     Args:
         config: Parameters of the term.
-        generator: Source of randomness; None is torch's global one.
+        noise: Where draws come from; None: a key from torch's global generator at each roll-out.
         lam: λ, what a position that is not judged earns with `judged_reward="definite"`.
     """
 
     name: ClassVar[str] = "judged"
     at_rl_rate: ClassVar[bool] = True
 
-    def __init__(self, config: JudgedDecisionsConfig, generator: torch.Generator | None = None, *, lam: float) -> None:
-        self.config, self.generator, self.lam = config, generator, lam
+    def __init__(self, config: JudgedDecisionsConfig, noise: StateNoise | None = None, *, lam: float) -> None:
+        self.config, self.noise, self.lam = config, noise, lam
 
     def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
         """Decisions fill as many positions as those of the roll-out; see `Term.over`."""
         config, device = self.config, rollout.responses.device
-        shape = (len(rollout.responses), config.judged_draws, rollout.positions.shape[2], 2)
-        uniforms = fresh_uniforms(shape, self.generator, device)  # of all states, however they are cut into passes
+        shape = (config.judged_draws, rollout.positions.shape[2], 2)
+        uniforms = (self.noise or StateNoise.drawn()).of_states(rollout.problem_of, JUDGED, shape)  # (D, M, k, 2)
 
         def value(visited: VisitedStates) -> TermValue:
             states = visited.states

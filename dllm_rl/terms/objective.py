@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-import torch
-
+from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.terms.cross_entropy import CrossEntropy, CrossEntropyConfig
 from dllm_rl.terms.expected_reward import ExpectedReward, ExpectedRewardConfig
 from dllm_rl.terms.judged_decisions import JudgedDecisions, JudgedDecisionsConfig
@@ -47,11 +46,11 @@ class ObjectiveConfig(JudgedDecisionsConfig, CrossEntropyConfig, ExpectedRewardC
                 "no term of the objective has a weight; set policy_weight, f_weight, ce_weight or judged_weight"
             )
 
-    def terms(self, generator: torch.Generator | None = None) -> list[Term]:
+    def terms(self, noise: StateNoise | None = None) -> list[Term]:
         """The terms that have a weight.
 
         Args:
-            generator: Source of randomness of judged decisions; None is torch's global one.
+            noise: Where judged decisions come from; None: a key from torch's global generator at each roll-out.
         """
         found: list[Term] = []
         if self.policy_weight:
@@ -61,5 +60,5 @@ class ObjectiveConfig(JudgedDecisionsConfig, CrossEntropyConfig, ExpectedRewardC
         if self.ce_weight:
             found.append(CrossEntropy(self))
         if self.judged_weight:
-            found.append(JudgedDecisions(self, generator, lam=self.lam))
+            found.append(JudgedDecisions(self, noise, lam=self.lam))
         return found

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dllm_rl.batch_check import check_batch
 from dllm_rl.decoding import Decoding
-from dllm_rl.decoding.noise import puzzle_noise
+from dllm_rl.decoding.noise import StateNoise, puzzle_noise
 from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.task import UnmaskBatch, UnmaskTask
@@ -145,7 +144,7 @@ class UnmaskTrainer(BufferedTrainer):
             config=self.objective,
             max_tokens=self.args.max_tokens_per_pass,
             max_masked=self.args.max_masked_per_pass,
-            generator=self._generator(self.state.global_step, slot),
+            noise=self._noise(self.state.global_step, slot),
             mini_batch=self._mini_batch(slot),
         )
         self._record_update(current, result, self._is_fresh)
@@ -155,8 +154,8 @@ class UnmaskTrainer(BufferedTrainer):
         """The roll-out of the micro-batch that failed; None where making it did."""
         return self._buffered_inputs[self._slot] if self._slot < len(self._buffered_inputs) else None
 
-    def _generator(self, step: int, slot: int) -> torch.Generator:
-        return torch.Generator().manual_seed(self._seed(step, slot, 0))
+    def _noise(self, step: int, slot: int) -> StateNoise:
+        return StateNoise((self.args.seed, step), self._first_number(slot))
 
     def _mini_batch(self, slot: int) -> MiniBatch | None:
         """The part of the states that this step takes; they are dealt out anew in each pass over the roll-out."""
@@ -164,12 +163,11 @@ class UnmaskTrainer(BufferedTrainer):
         if count == 1:
             return None
         number = self.state.global_step % count
-        return MiniBatch(number, count, self._seed(self.state.global_step - number, slot, 1))
+        return MiniBatch(number, count, self._noise(self.state.global_step - number, slot))
 
-    def _seed(self, step: int, slot: int, of: int) -> int:
-        number = slot * self.args.world_size + self.args.process_index  # of the micro-batch, whoever has it
-        key = (self.args.seed, step, number, 0, of)  # one number more than those of `puzzle_noise`
-        return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
+    def _first_number(self, slot: int) -> int:
+        """The number in the global batch of the first problem of a micro-batch, whoever has it."""
+        return (slot * self.args.world_size + self.args.process_index) * self.args.train_batch_size
 
     def _two_rates(self) -> TwoRateOptimizer | None:
         optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
@@ -218,7 +216,7 @@ class UnmaskTrainer(BufferedTrainer):
 
     def _make_rollout(self, model: nn.Module, inputs: dict[str, UnmaskBatch]) -> list[Rollout]:
         problems = inputs["problems"].to(self.args.device)
-        first = (self._slot * self.args.world_size + self.args.process_index) * len(problems)
+        first = self._first_number(self._slot)
         noise = puzzle_noise(
             self.args.seed,
             self.state.global_step,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.decoding.trajectories import micro_batches
 from dllm_rl.policy import action_logprobs, score_states
@@ -24,6 +25,8 @@ from llm_rl.core.aggregate import loss_weights
 from llm_rl.core.surrogate import importance_ratio
 
 Backward = Callable[[Tensor, Tensor], None]
+DRAWN, DEALT = 1, 2
+"""Uses of `StateNoise`, beside those of the terms: the states that are drawn, and the parts that they are dealt to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +58,28 @@ class MiniBatch:
     Attributes:
         number: Which one, from 0.
         count: How many there are.
-        seed: Random seed of the dealing, the same for all of them.
+        noise: What they are dealt out by, the same for all of them.
     """
 
     number: int
     count: int
-    seed: int
+    noise: StateNoise
 
-    def of_states(self, states: Tensor) -> Tensor:
-        """Its part of states `(D,)`, in their order; all parts have as many of them, up to one."""
-        order = torch.randperm(len(states), generator=torch.Generator().manual_seed(self.seed))
-        return states[order[self.number :: self.count].sort().values.to(states.device)]
+    def has(self, problem_of: Tensor) -> Tensor:
+        """Which of D states are its own, bool `(D,)`; all parts have as many of a problem's, up to one.
+
+        Args:
+            problem_of: int64 `(D,)`, the problem of each state.
+        """
+        order = (problem_of + self.noise.of_states(problem_of, DEALT)).argsort()  # problem by problem, each shuffled
+        counts = problem_of.bincount()
+        before = (counts.cumsum(0) - counts)[problem_of[order]]
+        place = torch.arange(len(order), device=order.device) - before  # among the problem's
+        # Problems begin at parts one behind the other, from a random one on, so that parts are about as large.
+        begin = self.noise.first + int(self.noise.source(DEALT).integers(self.count))
+        part = torch.empty_like(order)
+        part[order] = (place + problem_of[order] + begin) % self.count
+        return part == self.number
 
 
 def objective_pass(
@@ -76,7 +90,7 @@ def objective_pass(
     config: ObjectiveConfig,
     max_tokens: int = 65536,
     max_masked: int | None = None,
-    generator: torch.Generator | None = None,
+    noise: StateNoise | None = None,
     mini_batch: MiniBatch | None = None,
 ) -> UpdateResult:
     """Evaluate J over a roll-out and hand the terms of each micro-batch to `backward`.
@@ -90,22 +104,24 @@ def objective_pass(
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions, i.e. rows of full-vocabulary logits, in one forward pass; None
             is no bound but `max_tokens`. With a large vocabulary it is this that bounds memory.
-        generator: Source of randomness of `state_fraction` and of judged decisions; None is torch's global one. Ratios
-            of decisions whose state is not drawn count as 1, as they are on a fresh roll-out alone.
+        noise: Where the draws of `state_fraction` and judged decisions come from; None: a key from torch's global
+            generator. Ratios of decisions whose state is not drawn count as 1, as they are on a fresh roll-out alone.
         mini_batch: The part of the states to take, whose mean stands for that of all; None takes all.
 
     Raises:
         ValueError: A budget does not hold one state.
     """
-    terms = config.terms(generator)
+    noise = noise or StateNoise.drawn()
+    terms = config.terms(noise)
     valued = [(term, term.over(rollout)) for term in terms]
     totals = dict.fromkeys((term.name for term in terms), 0.0)
     shares: dict[str, tuple[float, float]] = {}
     logprobs, evaluated = torch.zeros_like(rollout.old_logprobs), torch.zeros_like(rollout.live)  # (T, K) each
-    drawn = _draw_states(rollout, config.state_fraction, generator)  # (D,)
+    drawn = _draw_states(rollout, config.state_fraction, noise)  # (D,)
     fraction = config.state_fraction
     if mini_batch is not None:
-        drawn, fraction = mini_batch.of_states(drawn), fraction / mini_batch.count
+        drawn = drawn[mini_batch.has(rollout.problem_of[drawn])]
+        fraction = fraction / mini_batch.count
     with_gradient = any(term.of_decisions for term in terms)
     for visited in visited_states(
         model, rollout, drawn, fraction, config, max_tokens, max_masked, with_gradient=with_gradient
@@ -219,11 +235,8 @@ class _Decisions(NamedTuple):
         return (self.trajectory[begin:end], self.step[begin:end]), self.slot[begin:end] - first
 
 
-def _draw_states(rollout: Rollout, fraction: float, generator: torch.Generator | None) -> Tensor:
+def _draw_states(rollout: Rollout, fraction: float, noise: StateNoise) -> Tensor:
     """States drawn with probability `fraction` each, int64 `(D,)` in their order."""
-    count, device = len(rollout.responses), rollout.responses.device
-    drawn = torch.arange(count, device=device)
     if fraction == 1:
-        return drawn
-    source = device if generator is None else generator.device
-    return drawn[(torch.rand(count, generator=generator, device=source) < fraction).to(device)]
+        return torch.arange(len(rollout.responses), device=rollout.responses.device)
+    return (noise.of_states(rollout.problem_of, DRAWN) < fraction).nonzero().squeeze(1)

@@ -1,9 +1,11 @@
 """A trainer that stops at numbers that are not finite, and keeps what led to them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
@@ -37,7 +39,8 @@ class CheckedTrainer(Trainer):
                 weights, see `llm_rl.training.failure.load_failure`.
         """
         try:
-            loss = self.forward_backward(model, inputs, num_items_in_batch)
+            with self._own_noise():
+                loss = self.forward_backward(model, inputs, num_items_in_batch)
             # What is not finite stays so while gradients add up. A scaler leaves out steps that overflow by itself.
             steps_next = self.accelerator.sync_gradients and self.accelerator.scaler is None
             finite = self.everywhere(bool(torch.isfinite(loss)))
@@ -55,6 +58,18 @@ class CheckedTrainer(Trainer):
     def forward_backward(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One forward and one backward pass; the loss, detached."""
         return super().training_step(model, inputs, num_items_in_batch)
+
+    @contextmanager
+    def _own_noise(self) -> Iterator[None]:
+        """A section in which what torch draws (dropout, masks) is this process's own: all began with the same seed."""
+        if self.args.world_size == 1:
+            yield
+            return
+        key = (int(torch.randint(2**62, ())), self.args.process_index)
+        devices = [] if self.args.device.type == "cpu" else [self.args.device]
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]))
+            yield
 
     def everywhere(self, value: bool) -> bool:
         """Whether a thing is so in all processes that stop together."""

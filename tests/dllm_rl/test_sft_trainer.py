@@ -8,7 +8,16 @@ from transformers import AutoModelForMaskedLM, TrainingArguments
 from dllm_rl.decoding import evaluate
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, collate, mask_tokens, masked_diffusion_loss
 from sudoku_env.prompts.tokens import detect_definite
-from tests.dllm_rl.helpers.tiny_training import logged, new_model, puzzles, sudoku_task, tokenizer
+from tests.dllm_rl.helpers.tiny_training import (
+    KeepGradients,
+    logged,
+    new_model,
+    puzzles,
+    sudoku_task,
+    tokenizer,
+    warm_model,
+)
+from tests.dllm_rl.helpers.tiny_training import sft_trainer as small
 from tests.helpers.drawn import first_with
 
 TASK = sudoku_task(with_tail=True)
@@ -60,17 +69,33 @@ def test_loss_of_a_batch_with_padding(tmp_path):
     batch = collate([data[row] for row in range(4)])
     assert not batch["attention_mask"].all()
     trainer = sft_trainer(tmp_path, data)
-    torch.manual_seed(0)
     loss = trainer.compute_loss(trainer.model, batch)
-    torch.manual_seed(0)
     expected = masked_diffusion_loss(
         trainer.model,
         batch["input_ids"].long(),
         batch["maskable"],
         tokenizer().mask_token_id,
         attention_mask=batch["attention_mask"],
+        uniforms=trainer.uniforms(batch),
     )
     assert loss == expected
+
+
+@pytest.mark.parametrize("cut", [(4, 2), (2, 4), (1, 8)])
+@pytest.mark.parametrize("count", [16, 6])
+def test_a_step_is_the_mean_over_its_problems_however_they_are_cut(tmp_path, cut, count):
+    """Six of them are a global batch that the end of the epoch leaves short: 4 + 2, 2 + 2 + 2, 1 + … + 1."""
+    settings = {"count": count, "max_steps": 3, "optim": "sgd", "max_grad_norm": 0.0}
+    whole, parts = KeepGradients(), KeepGradients()
+    size, accumulated = cut
+    one = small(tmp_path, warm_model().double(), callbacks=[whole], per_device_train_batch_size=8, **settings)
+    one.train()
+    dealt = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulated}
+    other = small(tmp_path, warm_model().double(), callbacks=[parts], **dealt, **settings)
+    other.train()
+    for name, gradient in whole.tensors().items():
+        assert (parts.tensors()[name] - gradient).abs().max() <= 1e-9 * max(1.0, float(gradient.abs().max()))
+    assert logged(other, "loss") == pytest.approx(logged(one, "loss"), rel=1e-6)
 
 
 def test_the_loss_on_definite_cells_alone_by_loops(tmp_path):
@@ -87,11 +112,10 @@ def counted(trainer, given, seed):
     """Hold the loss of masks that are drawn from a seed to loops; how many positions count and are masked, by row."""
     data = trainer.train_dataset
     batch = collate([data[row] for row in (5, 0, 3, 4)])
-    torch.manual_seed(seed)
+    trainer.args.seed = seed
     loss = trainer.compute_loss(trainer.model, batch)
-    torch.manual_seed(seed)
     ids, maskable, mask_id = batch["input_ids"].long(), batch["maskable"], tokenizer().mask_token_id
-    corrupted, masked, ratio = mask_tokens(ids, maskable, mask_id)
+    corrupted, masked, ratio = mask_tokens(ids, maskable, mask_id, uniforms=trainer.uniforms(batch))
     expected, counts = 0.0, []
     for row, number in enumerate((5, 0, 3, 4)):
         layout, size = given[number].layout, ids.shape[1] - given[number].layout.response_length

@@ -1,4 +1,7 @@
-"""Started by torchrun: trains in float64 for each set of arguments; writes down this process's gradients and logs."""
+"""Started by torchrun: trains in float64 for each set of arguments; writes down this process's gradients and logs.
+
+Arguments with a `kind` of "sft" are those of masked-diffusion fine-tuning.
+"""
 
 import json
 import sys
@@ -7,13 +10,14 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from tests.dllm_rl.helpers.tiny_training import KeepGradients, trainer, warm_model
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, sft_trainer, trainer, warm_model
 
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
 for index, changes in enumerate(json.loads(sys.argv[2])):
     kept = KeepGradients()
-    run = trainer(folder / str(index), warm_model().double(), callbacks=[kept], **changes)
+    make = sft_trainer if changes.pop("kind", None) == "sft" else trainer
+    run = make(folder / str(index), warm_model().double(), callbacks=[kept], **changes)
     run.train()
     stem = folder / f"{index}-rank{run.args.process_index}"
     save_file(kept.tensors(), stem.with_suffix(".safetensors"))

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast, TrainerCallback
 
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
-from dllm_rl.sft import SftDataset, masked_diffusion_loss
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, masked_diffusion_loss
 from dllm_rl.sudoku import SudokuTask
 from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.trainer import UnmaskTrainer
@@ -123,6 +123,33 @@ def trainer(
     )
 
 
+def sft_trainer(
+    folder: Path,
+    model: LladaForMaskedLM | None = None,
+    *,
+    callbacks: list[TrainerCallback] | None = None,
+    count: int = 16,
+    **changes: Any,
+) -> SftTrainer:
+    chosen: dict[str, Any] = {
+        "output_dir": str(folder),
+        "learning_rate": 1e-3,
+        "lr_scheduler_type": "constant",
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 7,
+    }
+    return SftTrainer(
+        model=new_model() if model is None else model,
+        args=SftArguments(**{**chosen, **changes}),
+        train_dataset=SftDataset(sudoku_task(with_tail=True).batch(puzzles(count))),
+        callbacks=callbacks,
+    )
+
+
 def logged(of: UnmaskTrainer, name: str) -> list[float]:
     return [line[name] for line in of.state.log_history if name in line]
 
@@ -140,7 +167,7 @@ class KeepGradients(TrainerCallback):
         self.second: list[list[torch.Tensor]] = []
 
     def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):  # type: ignore[no-untyped-def]
-        self.first.append([param.grad.clone() for param in model.parameters()])
+        self.first.append([param.grad.clone() for param in model.parameters() if param.grad is not None])
         inner = getattr(optimizer, "optimizer", optimizer)
         if isinstance(inner, TwoRateOptimizer):
             self.second.append([gradient.clone() for gradient in inner.second_gradients if gradient is not None])

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from dllm_rl.decoding import Decoding
+from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
@@ -171,9 +172,8 @@ def test_judged_decisions_reach_adapters_by_the_chain_rule(tmp_path: Path) -> No
     how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0), on_error="redraw")
     record = rollout(whole, batch, how, generator=torch.Generator().manual_seed(0))
     for each in (model, whole):
-        generator = torch.Generator().manual_seed(1)
-        config = ObjectiveConfig(judged_draws=8, **weights)
-        objective_pass(each, record, lambda one, other: (one + other).backward(), config=config, generator=generator)
+        config, noise = ObjectiveConfig(judged_draws=8, **weights), StateNoise((1,))
+        objective_pass(each, record, lambda one, other: (one + other).backward(), config=config, noise=noise)
     for name, matrix in whole.named_parameters():
         if (layer := "base_model.model." + name.removesuffix(".weight")) + ".lora_A.default.weight" in trained(model):
             factors = [trained(model)[f"{layer}.lora_{factor}.default.weight"] for factor in "AB"]

@@ -1,15 +1,21 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from dllm_rl.training.trainer import UnmaskTrainer
+from llm_rl.training.checked import CheckedTrainer
 from llm_rl.training.processes import check_processes
 from tests.dllm_rl.helpers.tiny_training import (
     KeepGradients,
     arguments,
     puzzles,
+    sft_trainer,
     sudoku_task,
     trainer,
     untimed,
@@ -47,11 +53,16 @@ JUDGED = {
 """A step on half of the states of four puzzles in each process."""
 
 
+SFT = {"kind": "sft", "max_steps": 3, "count": 16, "learning_rate": 3e-3, "optim": "sgd", "max_grad_norm": 0.0}
+"""Masked-diffusion fine-tuning, two of eight puzzles at a time in each process."""
+
+
 @pytest.fixture(scope="module")
 def dealt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes did with all of `CHANGES`, and then with `JUDGED`."""
+    """What two processes did with all of `CHANGES`, then with `JUDGED`, then with `SFT`."""
     folder = tmp_path_factory.mktemp("dealt")
-    runs = json.dumps([*({**DEALT, **changes} for changes in CHANGES), JUDGED])
+    cut = {**SFT, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
+    runs = json.dumps([*({**DEALT, **changes} for changes in CHANGES), JUDGED, cut])
     done = run_in_two_processes(HELPERS / "one_of_several.py", [folder, runs])
     assert done.returncode == 0, done.stderr[-4000:]
     return folder
@@ -86,14 +97,40 @@ def test_two_processes_take_the_steps_of_one(tmp_path: Path, dealt: Path) -> Non
             assert_close(logs, run.state.log_history)
 
 
-def test_judged_decisions_of_two_processes_are_those_of_two_accumulated_batches(tmp_path: Path, dealt: Path) -> None:
-    """What is drawn at the states of a micro-batch, and into what parts they are dealt, is a matter of its number."""
+def test_judged_decisions_of_two_processes_are_those_of_one(tmp_path: Path, dealt: Path) -> None:
+    """What is drawn at a state, and into what part it is dealt, is a matter of its problem and its place there."""
     kept = KeepGradients()
-    options = {**JUDGED, "gradient_accumulation_steps": 2}
+    options = {**JUDGED, "per_device_train_batch_size": 8}
     trainer(tmp_path, warm_model().double(), callbacks=[kept], **options).train()
     assert len(kept.first) == JUDGED["max_steps"]
     assert all(any(bool(gradient.any()) for gradient in step) for step in kept.first)
     assert_same_gradients(dealt, len(CHANGES), kept)
+
+
+def test_two_processes_mask_as_one_does(tmp_path: Path, dealt: Path) -> None:
+    """A puzzle's mask is a matter of the seed, the step and its number in the global batch."""
+    kept = KeepGradients()
+    options = {**SFT, "per_device_train_batch_size": 8}
+    del options["kind"]
+    sft_trainer(tmp_path, warm_model().double(), callbacks=[kept], **options).train()
+    assert_same_gradients(dealt, len(CHANGES) + 1, kept)
+
+
+def test_what_torch_draws_in_a_pass_is_each_processs_own() -> None:
+    """Dropout, say: all processes begin with one seed, and go on alike."""
+
+    def drawn(rank: int, world_size: int = 2) -> tuple[Tensor, Tensor]:
+        torch.manual_seed(0)
+        args = SimpleNamespace(world_size=world_size, process_index=rank, device=torch.device("cpu"))
+        with CheckedTrainer._own_noise(SimpleNamespace(args=args)):  # type: ignore[arg-type]
+            inside = torch.rand(4)
+        return inside, torch.rand(4)
+
+    (one, after_one), (other, after_other) = drawn(0), drawn(1)
+    assert not torch.equal(one, other) and torch.equal(after_one, after_other)
+    assert torch.equal(one, drawn(0)[0])
+    torch.manual_seed(0)
+    assert torch.equal(torch.cat(drawn(0, 1)), torch.rand(8, generator=torch.Generator().manual_seed(0)))
 
 
 @pytest.mark.parametrize(
@@ -103,11 +140,15 @@ def test_judged_decisions_of_two_processes_are_those_of_two_accumulated_batches(
         {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8, "max_tokens_per_pass": 150},
     ],
 )
-def test_accumulation_and_passes_change_nothing(tmp_path: Path, dealt: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "changes", [{}, {"state_fraction": 0.5}, JUDGED], ids=["all states", "drawn states", "judged decisions"]
+)
+def test_accumulation_and_passes_change_nothing(tmp_path: Path, dealt: dict[str, int], changes: dict[str, Any]) -> None:
     whole, parts = KeepGradients(), KeepGradients()
-    one = trainer(tmp_path, warm_model().double(), callbacks=[whole], max_grad_norm=0.0, **WHOLE)
+    options = {**changes, "max_grad_norm": 0.0, "per_device_train_batch_size": 8}
+    one = trainer(tmp_path, warm_model().double(), callbacks=[whole], **{**WHOLE, **options})
     one.train()
-    other = trainer(tmp_path, warm_model().double(), callbacks=[parts], max_grad_norm=0.0, **{**WHOLE, **dealt})
+    other = trainer(tmp_path, warm_model().double(), callbacks=[parts], **{**WHOLE, **options, **dealt})
     other.train()
     for step, other_step in zip(whole.first, parts.first, strict=True):
         for theirs, ours in zip(step, other_step, strict=True):

@@ -14,12 +14,12 @@ import pytest
 import torch
 from transformers import TrainerCallback
 
-from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.sft import SftDataset
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.identity import fingerprint
 from llm_rl.training.run_folder import run_lock
-from tests.dllm_rl.helpers.tiny_training import new_model, puzzles, sudoku_task, trainer, untimed
+from tests.dllm_rl.helpers.tiny_training import puzzles, sft_trainer, sudoku_task, trainer, untimed
 
 SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2}
 
@@ -39,15 +39,6 @@ def run_folder(saved: Path, tmp_path: Path) -> Path:
 
 def no_step(*args: Any, **kwargs: Any) -> None:
     raise AssertionError("a step was taken")
-
-
-def sft_trainer(folder: Path, **changes: Any) -> SftTrainer:
-    settings = {"learning_rate": 1e-3, "report_to": "none", "use_cpu": True, "disable_tqdm": True, "logging_steps": 2}
-    return SftTrainer(
-        model=new_model(),
-        args=SftArguments(str(folder), **{**settings, **SAVING, **changes}),
-        train_dataset=SftDataset(sudoku_task(with_tail=True).batch(puzzles(16))),
-    )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.decoding import OnError
+from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.sudoku import PuzzleBatch, Tail
@@ -185,7 +186,7 @@ def test_drawn_states_enumerated_give_the_full_gradient(
     mean, value = [torch.zeros_like(part) for part in expected], 0.0
     for draw in itertools.product((True, False), repeat=count):
         kept = torch.tensor(draw)
-        monkeypatch.setattr(torch, "rand", lambda *args, kept=kept, **kwargs: torch.where(kept, 0.1, 0.9))
+        monkeypatch.setattr(StateNoise, "of_states", lambda *args, kept=kept: torch.where(kept, 0.1, 0.9))
         result, got = run(model, record, replace(ALL, state_fraction=fraction))
         monkeypatch.undo()
         assert torch.equal(result.evaluated, record.live & kept[record.state_of.clamp_min(0)])
@@ -196,17 +197,15 @@ def test_drawn_states_enumerated_give_the_full_gradient(
     assert value == near(whole.objective)
 
 
-def test_states_are_drawn_with_the_given_probability_and_from_the_generator(
-    model: LladaForMaskedLM, record: Rollout
-) -> None:
+def test_states_are_drawn_with_the_given_probability_and_by_the_key(model: LladaForMaskedLM, record: Rollout) -> None:
     config = ObjectiveConfig(state_fraction=0.5)
     record = record.select(torch.tensor([0]))
     visits = torch.zeros(len(record.responses))
     for seed in range(60):
-        result, _ = run(model, record, config, generator=torch.Generator().manual_seed(seed))
+        result, _ = run(model, record, config, noise=StateNoise((seed,)))
         visits[record.state_of[result.evaluated].unique()] += 1
     assert float(visits.mean()) / 60 == pytest.approx(0.5, abs=4 * 0.5 / (60 * len(visits)) ** 0.5)
-    again, _ = run(model, record, config, generator=torch.Generator().manual_seed(seed))
+    again, _ = run(model, record, config, noise=StateNoise((seed,)))
     assert torch.equal(again.evaluated, result.evaluated)
     assert result.shares["masked_frac"][1] == int(result.evaluated.sum())
     assert bool((result.logprobs[~result.evaluated] == 0).all())
@@ -218,20 +217,39 @@ def test_the_whole_gradient_is_the_mean_over_mini_batches(model: LladaForMaskedL
     moved(model, 0.02)
     config = replace(ALL, policy_weight=0.0, f_weight=0.0)
     whole, expected = run(model, record, config)
-    parts = [run(model, record, config, mini_batch=MiniBatch(number, count, seed=3)) for number in range(count)]
+    parts = [
+        run(model, record, config, mini_batch=MiniBatch(number, count, StateNoise((3,)))) for number in range(count)
+    ]
     assert_same([sum(column) / count for column in zip(*(each for _, each in parts), strict=True)], expected)  # type: ignore[misc]
     assert sum(result.objective for result, _ in parts) / count == near(whole.objective)
     seen = torch.stack([result.evaluated for result, _ in parts]).sum(0)
     assert torch.equal(seen, record.live.long())
 
 
-def test_mini_batches_are_alike_and_follow_the_seed() -> None:
-    states = torch.arange(50, 73)
+def test_mini_batches_are_alike_problem_by_problem_and_follow_the_key() -> None:
+    problem_of = torch.arange(4).repeat(8)  # eight states of each, as the steps of a roll-out bring them
     for seed in range(3):
-        parts = [MiniBatch(number, 4, seed).of_states(states) for number in range(4)]
-        assert sorted(map(len, parts)) == [5, 6, 6, 6] and torch.equal(torch.cat(parts).sort().values, states)
-        assert all(torch.equal(part, part.sort().values) for part in parts)
-    assert not torch.equal(MiniBatch(0, 4, 0).of_states(states), MiniBatch(0, 4, 1).of_states(states))
+        parts = torch.stack([MiniBatch(number, 3, StateNoise((seed,))).has(problem_of) for number in range(3)])
+        assert bool((parts.sum(0) == 1).all())
+        sizes = torch.stack([(parts & (problem_of == problem)).sum(1) for problem in range(4)])
+        assert all(sorted(row) == [2, 3, 3] for row in sizes.tolist())
+    assert not torch.equal(*(MiniBatch(0, 3, StateNoise((seed,))).has(problem_of) for seed in (0, 1)))
+
+
+def test_each_state_lands_in_each_mini_batch_as_often() -> None:
+    problem_of = torch.tensor([0, 1, 0, 0, 1])
+    found = torch.stack([MiniBatch(0, 2, StateNoise((seed,))).has(problem_of) for seed in range(1000)]).float()
+    assert float((found.mean(0) - 0.5).abs().max()) < 5 * 0.5 / 1000**0.5
+
+
+def test_noise_of_a_state_is_a_matter_of_its_problem_and_place_alone() -> None:
+    """Problems 3 and 4 of the global batch by themselves, and among others."""
+    noise, problem_of = StateNoise((7, 2)), torch.tensor([4, 0, 3, 4, 3, 3, 1])
+    chosen = problem_of >= 3
+    alone = replace(noise, first=3).of_states(problem_of[chosen] - 3, 0, (2, 5))
+    assert torch.equal(noise.of_states(problem_of, 0, (2, 5))[chosen], alone)
+    draws = [noise.of_states(problem_of, use) for use in (0, 1)] + [StateNoise((7, 3)).of_states(problem_of, 0)]
+    assert len(torch.cat(draws).unique()) == 3 * len(problem_of)
 
 
 # Parts of a roll-out.
