@@ -199,11 +199,11 @@ class SftTrainer(ExactTrainer):
         return batches, items
 
     def uniforms(self, inputs: dict[str, Any]) -> Tensor:
-        """What the sequences of a batch are masked by, float64 `(B, 1 + L)` in [0, 1)."""
+        """What the sequences of a batch are masked by, fp32 `(B, 1 + L)` in [0, 1]."""
         rows, length = inputs["input_ids"].shape
         numbers = inputs.get("numbers", torch.arange(rows)).tolist()
         drawn = puzzle_noise(self.args.seed, self.state.global_step, numbers, 1, length // 2 + 1)  # (B, 1 + L//2, 2)
-        return drawn.flatten(1)[:, : 1 + length].to(inputs["input_ids"].device)
+        return drawn.flatten(1)[:, : 1 + length].float().to(inputs["input_ids"].device)
 
     def compute_loss(
         self,

@@ -73,11 +73,12 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
         RunArguments.__post_init__(self)
         for name in ("rl_learning_rate", "sft_learning_rate"):
             check_rate(name, getattr(self, name))
-        if self.shard and self.rates[0] != self.rates[1]:
-            raise ValueError(
-                f"learning rates {self.rates[0]} and {self.rates[1]} differ, which takes two backward passes a forward "
-                "pass and is not supported with shard; give one rate to both terms, or leave out shard"
-            )
+        for name in ("shard", "fp16"):
+            if getattr(self, name) and self.rates[0] != self.rates[1]:
+                raise ValueError(
+                    f"learning rates {self.rates[0]} and {self.rates[1]} differ, which takes two backward passes a "
+                    f"forward pass and is not supported with {name}; give one rate to both terms, or leave out {name}"
+                )
         # The trainer's batches are puzzles, not model inputs, and a loss that is not finite must be seen.
         self.remove_unused_columns = False
         self.logging_nan_inf_filter = False

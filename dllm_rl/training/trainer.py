@@ -21,6 +21,7 @@ from llm_rl.core.advantages import groups_without_spread, return_after_action
 from llm_rl.core.kl import approx_kl
 from llm_rl.core.monitors import record_monitors
 from llm_rl.training.buffered import BufferedTrainer
+from llm_rl.training.finite import gradient_norm
 from llm_rl.training.identity import LENGTH
 from llm_rl.training.passes import Shards
 from llm_rl.training.processes import mean_over_processes
@@ -68,6 +69,7 @@ class UnmaskTrainer(BufferedTrainer):
         start = task.batch(problems[: args.train_batch_size])
         check_batch(start, task=task, model=model)
         super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)}, **kwargs)
+        self._of_terms: dict[str, float] = {}
         self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
         self.policy = args.policy_config()
         self.objective = args.objective_config()
@@ -172,6 +174,36 @@ class UnmaskTrainer(BufferedTrainer):
     def _two_rates(self) -> TwoRateOptimizer | None:
         optimizer = getattr(self.optimizer, "optimizer", self.optimizer)
         return optimizer if isinstance(optimizer, TwoRateOptimizer) else None
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        before = self._norm_of_both(model)  # the first term's is clipped here, the second's by its optimizer
+        clipped = super()._clip_grad_norm(model)
+        return clipped if before is None else before
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        return super()._get_grad_norm(model, self._norm_of_both(model) if grad_norm is None else grad_norm)
+
+    def _norm_of_both(self, model: nn.Module) -> Tensor | None:
+        """The norm of both terms' gradients added up, and for the log each one's and its rate; None of one rate."""
+        if (optimizer := self._two_rates()) is None:
+            return None
+        first, second = [parameter.grad for parameter in optimizer.parameters], optimizer.second_gradients
+        groups = self.optimizer.param_groups
+        self._of_terms = {
+            "rl_grad_norm": float(gradient_norm(first)),
+            "sft_grad_norm": float(gradient_norm(second)),
+            "rl_learning_rate": groups[0]["lr"],
+            "sft_learning_rate": groups[-1]["lr"],
+        }
+        sums = (
+            one if other is None else other if one is None else one + other
+            for one, other in zip(first, second, strict=True)
+        )
+        return gradient_norm(sums)
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Log, where the terms' rates differ with each one's rate and last norm before clipping."""
+        super().log({**logs, **(self._of_terms if "grad_norm" in logs else {})}, *args, **kwargs)
 
     def _average_gradients(self, model: nn.Module) -> None:
         super()._average_gradients(model)

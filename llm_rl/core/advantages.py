@@ -194,6 +194,7 @@ def group_relative_advantage(
         together = None if mask is None else mask.flatten(0, 1).unsqueeze(0)
         _, std, size = group_statistics(returns.flatten(0, 1).unsqueeze(0), together)
     if scale != "none":
-        divisor = std * (size / (size - correction).clamp(min=1)).sqrt()
+        members = size.to(std.dtype)  # a quotient of whole numbers would be float32
+        divisor = std * (members / (members - correction).clamp(min=1)).sqrt()
         advantages = (advantages / (divisor + std_eps)).masked_fill(std < min_std, 0.0)
     return advantages if mask is None else advantages.masked_fill(~mask, 0.0)

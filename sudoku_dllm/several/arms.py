@@ -6,12 +6,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import nn
 from transformers import PreTrainedModel, Trainer, set_seed
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decoding import Decoding, decode
+from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.models.shipped import load
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
@@ -67,9 +67,9 @@ class ObjectiveInPart(ObjectiveConfig):
 
     part: str = "positions"
 
-    def terms(self, generator: torch.Generator | None = None) -> list[Term]:
+    def terms(self, noise: StateNoise | None = None) -> list[Term]:
         """The one term; see `ObjectiveConfig.terms`."""
-        term = JudgedInPart(self, generator, lam=self.lam)
+        term = JudgedInPart(self, noise, lam=self.lam)
         term.part = self.part
         return [term]
 

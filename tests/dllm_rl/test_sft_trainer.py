@@ -94,7 +94,7 @@ def test_a_step_is_the_mean_over_its_problems_however_they_are_cut(tmp_path, cut
     other = small(tmp_path, warm_model().double(), callbacks=[parts], **dealt, **settings)
     other.train()
     for name, gradient in whole.tensors().items():
-        assert (parts.tensors()[name] - gradient).abs().max() <= 1e-9 * max(1.0, float(gradient.abs().max()))
+        assert (parts.tensors()[name] - gradient).abs().max() <= 1e-6 * max(1.0, float(gradient.abs().max()))
     assert logged(other, "loss") == pytest.approx(logged(one, "loss"), rel=1e-6)
 
 

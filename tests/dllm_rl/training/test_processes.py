@@ -74,13 +74,13 @@ def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -
         assert one == pytest.approx(other, abs=1e-9, rel=1e-6)
 
 
-def assert_same_gradients(folder: Path, index: int, kept: KeepGradients) -> None:
-    """Both processes applied these gradients, within roundings of float64."""
+def assert_same_gradients(folder: Path, index: int, kept: KeepGradients, tolerance: float = 1e-9) -> None:
+    """Both processes applied these gradients, within roundings of float64, or of a loss that counts in fp32."""
     for rank in (0, 1):
         gradients = load_file(folder / f"{index}-rank{rank}.safetensors")
         assert gradients.keys() == kept.tensors().keys()
         for name, gradient in kept.tensors().items():
-            assert (gradients[name] - gradient).abs().max() <= 1e-9 * max(1.0, float(gradient.abs().max()))
+            assert (gradients[name] - gradient).abs().max() <= tolerance * max(1.0, float(gradient.abs().max()))
 
 
 def test_two_processes_take_the_steps_of_one(tmp_path: Path, dealt: Path) -> None:
@@ -113,7 +113,7 @@ def test_two_processes_mask_as_one_does(tmp_path: Path, dealt: Path) -> None:
     options = {**SFT, "per_device_train_batch_size": 8}
     del options["kind"]
     sft_trainer(tmp_path, warm_model().double(), callbacks=[kept], **options).train()
-    assert_same_gradients(dealt, len(CHANGES) + 1, kept)
+    assert_same_gradients(dealt, len(CHANGES) + 1, kept, 1e-6)
 
 
 def test_what_torch_draws_in_a_pass_is_each_processs_own() -> None:

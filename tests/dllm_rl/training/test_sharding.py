@@ -232,9 +232,10 @@ def test_what_accelerate_launches_is_refused(tmp_path: Path, monkeypatch: pytest
         UnmaskTrainer(new_model(), args, puzzles(8), sudoku_task())
 
 
-def test_two_rates_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is not supported with shard; give one rate to both terms"):
-        arguments(tmp_path, shard=True, rl_learning_rate=1e-3, sft_learning_rate=1e-4)
+@pytest.mark.parametrize("name", ["shard", "fp16"])  # a scaler would divide each gradient twice
+def test_two_rates_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=f"is not supported with {name}; give one rate to both terms"):
+        arguments(tmp_path, rl_learning_rate=1e-3, sft_learning_rate=1e-4, **{name: True})
 
 
 def test_fp16_is_refused(tmp_path: Path) -> None:

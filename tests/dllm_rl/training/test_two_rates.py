@@ -11,7 +11,7 @@ import dllm_rl.training.trainer
 from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.training.two_rates import TwoRateOptimizer
 from dllm_rl.training.update import objective_pass
-from tests.dllm_rl.helpers.tiny_training import logged, trainer, warm_model
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, trainer, warm_model
 from tests.helpers.drawn import first_with
 
 RATES = (0.3, 0.05)
@@ -152,6 +152,29 @@ def keep_rollouts(monkeypatch):
 
     monkeypatch.setattr(dllm_rl.training.trainer, "rollout", recording)
     return kept
+
+
+@pytest.mark.parametrize("max_grad_norm", [0.0, 1e-3])
+def test_the_log_tells_the_norm_of_both_gradients_together_and_each_ones(tmp_path, max_grad_norm):
+    """Before clipping; their sum has the norm that one rate for both would log, as the roll-out is the same."""
+    options = {"optim": "sgd", "max_grad_norm": max_grad_norm, "seed": 3}
+    one = trainer(tmp_path / "one", warm_model().double(), learning_rate=RATES[0], **options)
+    one.train()
+    kept = KeepGradients()
+    unclipped = trainer(tmp_path / "kept", warm_model().double(), callbacks=[kept], rl_learning_rate=RATES[0],
+                        sft_learning_rate=RATES[1], **{**options, "max_grad_norm": 0.0})  # fmt: skip
+    unclipped.train()
+    both = trainer(
+        tmp_path / "both", warm_model().double(), rl_learning_rate=RATES[0], sft_learning_rate=RATES[1], **options
+    )
+    both.train()
+    line = both.state.log_history[0]
+    assert line["grad_norm"] == pytest.approx(logged(one, "grad_norm")[0], rel=1e-6)
+    for name, gradients in (("rl", kept.first[0]), ("sft", kept.second[0])):
+        norm = float(torch.cat([gradient.flatten() for gradient in gradients]).norm())
+        assert line[f"{name}_grad_norm"] == pytest.approx(norm, rel=1e-6) and norm > 0
+    assert (line["rl_learning_rate"], line["sft_learning_rate"]) == RATES
+    assert not {"rl_grad_norm", "sft_learning_rate"} & set(one.state.log_history[0])
 
 
 @pytest.mark.parametrize("accumulated", [1, 2])

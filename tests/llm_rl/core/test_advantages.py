@@ -212,6 +212,13 @@ def test_batch_std_divides_all_groups_by_one_number() -> None:
     assert torch.allclose(masked, ((GROUPS - center) / GROUPS[mask].std(correction=0)).masked_fill(~mask, 0.0))
 
 
+def test_the_factor_of_a_samples_deviation_is_as_exact_as_the_returns() -> None:
+    returns = torch.tensor([[0.1, 0.7, 0.4], [1.0, 3.0, 2.5]], dtype=torch.float64)
+    advantages = group_relative_advantage(returns, std_eps=0.0, correction=1)
+    expected = (returns - returns.mean(1, keepdim=True)) / returns.std(1, keepdim=True)
+    torch.testing.assert_close(advantages, expected, rtol=1e-13, atol=1e-13)
+
+
 def test_batch_std_step_by_step_with_leave_one_out() -> None:
     returns = torch.randn(3, 4, 5, dtype=torch.float64)
     advantages = group_relative_advantage(returns, baseline="leave_one_out", scale="batch_std")
