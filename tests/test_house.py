@@ -1,7 +1,10 @@
 """The house as CONTRIBUTING.md draws it: which room builds on which, no circle, and who may know Sudoku."""
 
+import json
+
 import pytest
 
+from tests.helpers.ceilings import CEILINGS, SLACK, counts, floors
 from tests.helpers.house import PACKAGES, ROOT, arrows, between_packages, circle, diagram, needed, within
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -37,3 +40,16 @@ def test_circles_and_what_is_needed_by_hand() -> None:
     chain = {("a", "b"), ("b", "c"), ("a", "c")}
     assert circle(chain) == [] and needed(chain) == {("a", "b"), ("b", "c")}
     assert circle({*chain, ("c", "b"), ("d", "a")}) == ["a", "b", "c", "d"]
+
+
+def test_nothing_outgrows_its_ceiling_and_no_ceiling_hangs_high() -> None:
+    allowed, found = json.loads(CEILINGS.read_text(encoding="utf-8")), counts()
+    assert found.keys() == allowed.keys()
+    above = {name: (count, allowed[name]) for name, count in found.items() if count > allowed[name]}
+    assert not above, f"above the ceiling (found, allowed): {above}; say what leaves for it, or take lines away"
+    low = {name: count for name, count in found.items() if count < (1 - SLACK) * allowed[name]}
+    assert not low, f"far below the ceiling: {low}; lower these in {CEILINGS.name}"
+
+
+def test_floors_by_hand() -> None:
+    assert (floors(set()), floors({("a", "b")}), floors({("a", "b"), ("b", "c"), ("a", "d")})) == (1, 2, 3)
