@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from llm_rl.raro.labels import escape_answer, parse_label, quoted_spans
-from llm_rl.raro.prompts import extract_answer
+from llm_rl.raro.prompts import Prompts, extract_answer
 from llm_rl.raro.special_tokens import break_tokens
 from llm_rl.rollout.spans import find_tagged_text, incremental_offsets
 from scripts.smollm2.word_problems import result_reward
@@ -46,6 +46,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "escape_answer": escape_answer,
     "quoted_spans": quoted_spans,
     "extract_answer": extract_answer,
+    "for_critic": lambda text: Prompts().for_critic(text, "e", "p", True, ("<|im_end|>", "<s>", "|")),
     "break_tokens": lambda text: break_tokens(text, ("<|im_end|>", "<s>", "|")),
     "find_tagged_text": lambda text: find_tagged_text(text, "<REASONING>", "</REASONING>"),
 }

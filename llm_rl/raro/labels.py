@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from itertools import pairwise
 
+from llm_rl.raro.delimiters import edited, seen
+
 
 class Label(StrEnum):
     """Whose answer a critique takes for the expert's."""
@@ -23,8 +25,9 @@ class Label(StrEnum):
 _CORE = r"(?:(?ai:answer)[\s:#_*-]*[12]|(?ai:tie))"
 _LABEL = re.compile(rf"\[[\s*_]*{_CORE}[\s*_.]*\]")
 _LABEL_START = re.compile(rf"\[(?=[\s*_]*{_CORE})")
-_LABEL_END = re.compile(rf"({_CORE}[\s*_.]*)\]")
-_SECTION_TAG = re.compile(r"<(\s*(?:/\s*)?(?ai:answer)_[12]\s*)>")
+_LABEL_END = re.compile(rf"{_CORE}[\s*_.]*\]")
+_SECTION = re.compile(r"</?answer_[12]")
+_SECTION_TAG = re.compile(r"</?answer_[12]/?>")
 _BESIDE = re.compile(
     r"(?:[\s*_,;/|&+•·‣◦–—-]|[0-9]+[.)]|(?:and|or|nor|versus|vs|with|to|against|over|than)\b\.?)*", re.IGNORECASE
 )
@@ -37,9 +40,13 @@ def escape_answer(answer: str) -> str:
     """An answer as a critic is shown it: neither it nor a part of it is a label, or ends its section of the prompt.
 
     `[Answer 1]` becomes `(Answer 1)`, for the expert's answer and the policy's alike, as do half of one and the tags of
-    the default critic template; all else stays as it is. A bracket more on one side of a copy makes no label.
+    the default critic template, however they are written (`llm_rl.raro.delimiters.seen`); all else stays as it is. A
+    bracket more on one side of a copy makes no label.
     """
-    return _SECTION_TAG.sub(r"(\1)", _LABEL_END.sub(r"\1)", _LABEL_START.sub("(", answer)))
+    shown, indices = seen(answer)
+    opening = {indices[found.start()]: "(" for one in (_LABEL_START, _SECTION) for found in one.finditer(shown)}
+    closing = {indices[found.end() - 1]: ")" for one in (_LABEL_END, _SECTION_TAG) for found in one.finditer(shown)}
+    return edited(answer, opening | closing)
 
 
 def parse_label(text: str, expert_first: bool, answers: Sequence[str] = ()) -> Label | None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from torch.utils.data import IterableDataset
 
+from llm_rl.raro.delimiters import break_delimiters, delimiters
 from llm_rl.raro.labels import escape_answer
 from llm_rl.raro.special_tokens import break_tokens
 
@@ -110,13 +111,22 @@ class Prompts:
             expert_answer: The expert's answer.
             policy_answer: The policy's answer.
             expert_first: Whether the expert's answer is Answer 1.
-            control_tokens: Those of the critic's tokenizer, from `control_tokens`. They are broken, and labels
-                escaped, by `break_tokens` and `escape_answer`.
+            control_tokens: Those of the critic's tokenizer, from `control_tokens`. They are broken by `break_tokens`,
+                the template's delimiters by `break_delimiters`, and labels escaped by `escape_answer`.
         """
-        shown = (break_tokens(escape_answer(text), control_tokens) for text in (question, expert_answer, policy_answer))
+        shown = (self._shown(text, control_tokens) for text in (question, expert_answer, policy_answer))
         asked, expert, policy = shown
         first, second = (expert, policy) if expert_first else (policy, expert)
         return self.critic.format(self.kind, question=asked, answer_1=first, answer_2=second)
+
+    def _shown(self, text: str, control_tokens: Sequence[str]) -> str:
+        """A text with nothing left to escape: where a control token goes, what stood beside it may make a label."""
+        parts, before = delimiters(self.critic.user), None
+        while text != before:
+            before = text
+            text = break_delimiters(escape_answer(text), parts, control_tokens)
+            text = break_tokens(text, control_tokens)
+        return text
 
 
 def extract_answer(text: str, tags: Sequence[str] = REASONING_TAGS) -> str | None:

@@ -23,7 +23,7 @@ def control_tokens(tokenizer: Any) -> tuple[str, ...]:
 
 def break_tokens(text: str, tokens: Sequence[str]) -> str:
     """The text without any of the tokens: `<|im_end|>` becomes `< |im_end|>`, a token of one character a space."""
-    there = [token for token in tokens if token in text]
+    there = [token.strip() for token in tokens if token in text]
     for token in there:
         if len(token) == 1:
             text = text.replace(token, " ")
