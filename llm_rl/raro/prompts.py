@@ -1,8 +1,10 @@
 """What each role is asked, and what a critic is shown of an answer. See docs/raro.md."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from torch.utils.data import IterableDataset
@@ -190,3 +192,26 @@ def check_question_row(row: Any, tags: Sequence[str] = REASONING_TAGS) -> Mappin
             f"the expert's answer {row['answer'][:80]!r} has nothing after its hidden reasoning ({tags[0]} … {tags[1]})"
         )
     return row
+
+
+def read_questions(path: str | Path, tags: Sequence[str] = REASONING_TAGS) -> list[Mapping[str, Any]]:
+    """Rows of questions and expert answers from a file of JSON lines in UTF-8; empty lines are passed over.
+
+    Args:
+        path: The file.
+        tags: As in `PolicyRows`.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It has no row, or a line is none of RARO's rows; the message names the line.
+    """
+    rows = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), start=1):
+        if line.strip():
+            try:
+                rows.append(check_question_row(json.loads(line), tags))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from error
+    if not rows:
+        raise ValueError(f'{path} has no row; write one a line, as {{"question": "…", "answer": "…"}}')
+    return rows

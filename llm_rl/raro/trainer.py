@@ -59,7 +59,8 @@ class RAROTrainer(RolloutTrainer):
         optimizers: Optimizer and scheduler, as in `transformers.Trainer`.
 
     Raises:
-        ValueError: A row is none of RARO's, or one of the reasons of `RolloutTrainer`.
+        ValueError: A row is none of RARO's, the tokenizer lacks a chat template that the prompts go through, or one of
+            the reasons of `RolloutTrainer`.
         RuntimeError: For the reasons of `RolloutTrainer`.
     """
 
@@ -82,6 +83,8 @@ class RAROTrainer(RolloutTrainer):
         callbacks: list[Any] | None = None,
         optimizers: tuple[Any, Any] = (None, None),
     ) -> None:
+        if args.prompt_format == "chat" and not processing_class.chat_template:
+            raise ValueError("prompt_format='chat', but the tokenizer has no chat template; choose 'text', or set one")
         self.matrix = args.reward_matrix
         verifiers = list(verifiers) if isinstance(verifiers, Sequence) else [verifiers]
         super().__init__(

@@ -3,12 +3,12 @@
 Input are JSON lines with "question" and "answer", an expert's, such as `make_data.py --kind questions` writes.
 """
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from llm_rl import PolicyRows, Prompts
 from llm_rl.integrations.verl.rows import both_roles, write_parquet
+from llm_rl.raro.prompts import read_questions
 from llm_rl.training import fail, need_file, need_writable, parse
 
 
@@ -29,9 +29,8 @@ need_writable("output_dir", args.output_dir)
 for split in ("train", "validation"):
     file, path = Path(getattr(args, split)), Path(args.output_dir) / f"{split}.parquet"
     try:
-        lines = file.read_text("utf-8").splitlines()
-        rows = both_roles(PolicyRows([json.loads(line) for line in lines], Prompts()), split, args.seed)
+        rows = both_roles(PolicyRows(read_questions(file), Prompts()), split, args.seed)
         write_parquet(path, rows)
     except (OSError, ValueError) as error:
-        fail(f"{file}: {error}")
+        fail(str(error))
     print(f"{path} ({len(rows):,} rows)")

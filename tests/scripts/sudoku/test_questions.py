@@ -64,4 +64,4 @@ def test_rows_for_verl(data, tmp_path):
         assert sorted(asked) == sorted(row["question"] for row in lines(file) for _ in range(2))
         assert {row["extra_info"]["split"] for row in rows} == {split}
     _, errors = spoiled.communicate(timeout=300)
-    assert spoiled.returncode == 2 and "word_problems.sha256: " in errors and not (tmp_path / "no").exists()
+    assert spoiled.returncode == 2 and "word_problems.sha256, line 1: " in errors and not (tmp_path / "no").exists()
