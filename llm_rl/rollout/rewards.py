@@ -198,15 +198,14 @@ def _checked(name: str, output: Any, arguments: Mapping[str, Sequence[Any]]) -> 
     if not isinstance(values, (list, tuple)):
         raise RewardError(f"reward function {name!r} returned a {type(output).__name__}; it must return a list")
     if len(values) != count:
-        first = min(len(values), count - 1)
         raise RewardError(
-            f"reward function {name!r} returned {len(values)} rewards for {count} samples; the first one without a "
-            f"partner is {_describe(arguments, first)}"
+            f"reward function {name!r} returned {len(values)} rewards for {count} completions; return one for each, in "
+            "their order, and None where it does not apply"
         )
     result = []
     for index, value in enumerate(values):
         try:
-            number = math.nan if value is None else float(value)
+            number = math.nan if value is None else math.inf if isinstance(value, (str, bytes)) else float(value)
         except (TypeError, ValueError):
             number = math.inf
         if value is not None and not abs(number) <= MAX_REWARD:

@@ -18,6 +18,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from sudoku_env.envs.episodes import as_integers
 from sudoku_env.envs.response_state import Responses
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
@@ -204,7 +205,8 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             gymnasium.error.ResetNeeded: The episode is over, or none has begun.
             gymnasium.error.InvalidAction: The action is outside the action space.
         """
-        obs, reward, terminated, truncated, info = self.env.step(self.actions.decode(action))
+        number = as_integers(action, (), "the number of one pair")
+        obs, reward, terminated, truncated, info = self.env.step(self.actions.decode(number))
         return self._observe(obs), reward, terminated, truncated, self._extend(info)
 
     def _observe(self, obs: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -263,7 +265,8 @@ class FlatUnmaskVector(VectorWrapper):
 
     def step(self, actions: NDArray[np.int64]) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Write one token in each environment, as `SudokuUnmaskVectorEnv` does."""
-        obs, rewards, terminated, truncated, infos = self.env.step(self.actions.decode(actions))
+        numbers = as_integers(actions, (self.num_envs,), "one for each environment")
+        obs, rewards, terminated, truncated, infos = self.env.step(self.actions.decode(numbers))
         return self._observe(obs), rewards, terminated, truncated, self._extend(infos)
 
     def _observe(self, obs: NDArray[np.int64]) -> NDArray[np.int64]:

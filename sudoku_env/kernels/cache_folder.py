@@ -38,7 +38,7 @@ def cache_folder() -> Path | None:
 
     Taken is the first of these that can be written, and in it a folder named after `sources_key`:
 
-    - numba's `NUMBA_CACHE_DIR`, where it is set;
+    - numba's `NUMBA_CACHE_DIR`, where it is set; with a warning where that cannot be written;
     - `__pycache__` beside the kernels;
     - the user's cache folder;
     - the folder for temporary files, in a folder of the user's own that nobody else can write, with a warning: code
@@ -55,13 +55,16 @@ def cache_folder() -> Path | None:
             os.utime(folder)
             if is_new:
                 _remove_stale(folder)
-        except OSError:
+        except OSError as error:
+            if root == Path(getattr(config, "CACHE_DIR", "")):
+                _warn(f"NUMBA_CACHE_DIR is {root}, where no compiled kernels can be kept ({error}); others are tried")
             continue
         return folder
+    nowhere = "no folder for compiled kernels can be written, neither beside sudoku_env nor in the user's cache"
     if (temporary := _temporary_folder()) is not None:
-        _warn(f"they are kept in {temporary}")
+        _warn(f"{nowhere}; they are kept in {temporary}")
         return temporary
-    _warn("each process compiles them anew, which takes half a minute")
+    _warn(f"{nowhere}; each process compiles them anew, which takes half a minute")
     return None
 
 
@@ -97,10 +100,5 @@ def _remove_stale(folder: Path) -> None:
             shutil.rmtree(stale, ignore_errors=True)
 
 
-def _warn(consequence: str) -> None:
-    warnings.warn(
-        f"no folder for sudoku_env's compiled kernels can be written, neither beside the package nor in the user's "
-        f"cache; {consequence}. Set NUMBA_CACHE_DIR to a folder that can be written",
-        RuntimeWarning,
-        stacklevel=3,
-    )
+def _warn(said: str) -> None:
+    warnings.warn(f"{said}. Set NUMBA_CACHE_DIR to a folder that can be written", RuntimeWarning, stacklevel=3)

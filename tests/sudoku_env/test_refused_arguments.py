@@ -93,6 +93,18 @@ def test_flat_environments_take_numbers_of_their_table_alone(action):
             flat.step(action)
 
 
+def test_flat_environments_name_the_shape_that_they_were_given():
+    env, envs = gymnasium.make(UNMASK, source=fixed_pool(4)), gymnasium.make_vec(UNMASK, 2, source=fixed_pool(4))
+    for flat, action, shapes in (
+        (FlatUnmask(env), [1, 2, 3], r"\(\), .* with shape \(3,\): action \[1, 2, 3\]"),
+        (FlatUnmaskVector(envs), 1, r"\(2,\), .* with shape \(\): action 1"),
+        (FlatUnmaskVector(envs), [[1, 2]], r"\(2,\), .* with shape \(1, 2\): action \[\[1, 2\]\]"),
+    ):
+        flat.reset(seed=0)
+        with pytest.raises(INVALID, match=f"expected integers of shape {shapes}$"):
+            flat.step(action)
+
+
 @pytest.mark.parametrize("lam", [*BAD_NUMBERS, -0.5])
 def test_a_lambda_that_is_no_finite_number_or_negative_is_refused(lam):
     for make in (

@@ -100,12 +100,13 @@ def test_an_exception_of_the_batch_alone_says_so() -> None:
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        ([1.0, 2.0], r"returned 2 rewards for 3 samples; .* sample 2 \(prompt …'p2'"),
-        ([1.0] * 4, "returned 4 rewards for 3 samples"),
+        ([1.0, 2.0], "'given' returned 2 rewards for 3 completions"),
+        ([1.0] * 4, "'given' returned 4 rewards for 3 completions; return one for each"),
         ([1.0, math.nan, 2.0], r"returned nan for sample 1 \(prompt …'p1'"),
         ([1.0, 2.0, math.inf], "returned inf for sample 2"),
         ([1.0, -2e15, 3.0], r"returned -2000000000000000.0 for sample 1 .* at most 1e\+15 in magnitude"),
         ([1.0, "good", 2.0], "returned 'good' for sample 1"),
+        ([1.0, "1", 2.0], "returned '1' for sample 1 .* return a finite number"),
         (3.0, "returned a float; it must return a list"),
         ([1.0, None, 2.0], r"no reward function of \['given'\] applies to sample 1"),
     ],

@@ -147,6 +147,13 @@ def test_a_read_only_install_without_a_home_keeps_kernels_in_a_temporary_folder_
     assert output == ["42", "0"] and "each process compiles them anew" in errors
 
 
+def test_a_folder_that_numba_is_told_and_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(numba.core.config, "CACHE_DIR", str(tmp_path / "file"))
+    with pytest.warns(RuntimeWarning, match=r"NUMBA_CACHE_DIR is .*file, .* Set NUMBA_CACHE_DIR to a folder"):
+        assert not str(folders.cache_folder.__wrapped__()).startswith(str(tmp_path))
+
+
 def test_the_whole_package_can_be_imported_from_a_read_only_install_without_a_home(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "sudoku_env", ignore=shutil.ignore_patterns("__pycache__"))
     close(tmp_path)
