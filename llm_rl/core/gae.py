@@ -32,8 +32,9 @@ def generalized_advantage(
     gamma: float,
     lam: float,
     mask: Tensor | None = None,
+    last_values: Tensor | None = None,
 ) -> GaeOutput:
-    """Â_k = Σ_{j≥k} (γλ)^{j−k} δ_j with δ_j = r_j + γ V(s_{j+1}) − V(s_j), and V = 0 after the last step.
+    """Â_k = Σ_{j≥k} (γλ)^{j−k} δ_j with δ_j = r_j + γ V(s_{j+1}) − V(s_j), and `last_values` after the last step.
 
     λ = 0 is the one-step error δ; λ = 1 the discounted return minus the value.
 
@@ -44,6 +45,8 @@ def generalized_advantage(
         lam: λ in [0, 1].
         mask: bool `(…, K)`, the steps that exist. None: all. A step outside it is passed over: the one before it is
             followed by the one after it (padding at the end; text between two actions that is not the policy's).
+        last_values: `(…)`, V of the state after the last step, where an episode was cut off there (bootstrapping); 0
+            where it ended. None: all ended.
 
     Returns:
         Advantages and returns, float32 (float64 where an input is). They are not whitened.
@@ -61,7 +64,9 @@ def generalized_advantage(
     mask = torch.ones_like(rewards, dtype=torch.bool) if mask is None else mask
     check_mask(mask, "rewards", rewards)
     rewards, values = promote(rewards).masked_fill(~mask, 0.0), promote(values).masked_fill(~mask, 0.0)
-    advantage, next_value = torch.zeros_like(values[..., 0]), torch.zeros_like(values[..., 0])
+    next_value = torch.zeros_like(values[..., 0]) if last_values is None else promote(last_values)
+    check_same_shape("last_values", next_value, "values[..., 0]", values[..., 0])
+    advantage = torch.zeros_like(next_value)
     advantages = []
     for k in reversed(range(rewards.shape[-1])):
         exists = mask[..., k]

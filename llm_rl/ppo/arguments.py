@@ -38,6 +38,10 @@ class PPOArguments(EpisodeArguments, ClipConfig):
         default="head",
         metadata={"help": "A head on the policy's last hidden state, or a model of its own with a head."},
     )
+    bootstrap_cut_off: bool = field(
+        default=False,
+        metadata={"help": "What was cut off (length, turns, room) goes on with the value there; off: it ended."},
+    )
     kl_in: KLIn = field(default="reward", metadata={"help": "Divergence in the reward of each token, or in the loss."})
 
     def __post_init__(self) -> None:

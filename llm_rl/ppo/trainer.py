@@ -35,6 +35,7 @@ from llm_rl.ppo.value_function import (
     trunk_of,
 )
 from llm_rl.rollout.data import RolloutBatch, Sample
+from llm_rl.rollout.scoring import causal_model
 from llm_rl.tools.trainer import EpisodeTrainer
 from llm_rl.training.checkpoint import named_damage
 from llm_rl.training.modes import evaluation_mode
@@ -131,6 +132,31 @@ class PPOTrainer(EpisodeTrainer):
                 statistics, batch.old_values = self._policy_and_values(self.model, batch)
                 batch.old_per_token_logps = statistics.logprobs
 
+    def _prepare_batch_inputs(self, samples: Sequence[Sample]) -> list[RolloutBatch]:
+        """Adds the values behind what was cut off, where these are asked for."""
+        micro_batches: list[Any] = super()._prepare_batch_inputs(samples)
+        if self.args.bootstrap_cut_off:
+            size = self.args.per_device_train_batch_size
+            for number, batch in enumerate(micro_batches):
+                batch.last_values = self._last_values(samples[number * size : (number + 1) * size])
+        return micro_batches
+
+    @torch.no_grad()
+    def _last_values(self, samples: Sequence[Sample]) -> Tensor:
+        """V of the state behind each sample that was cut off, what answers its last turn included; else 0, `(B,)`."""
+        values = torch.zeros(len(samples), dtype=self.value_function.head.weight.dtype, device=self.args.device)
+        cut = [index for index, sample in enumerate(samples) if sample.cut_off]
+        if cut:
+            room = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
+            states = [
+                [*sample.prompt_ids, *sample.completion_ids, *(sample.unread or [])][:room]
+                for sample in map(samples.__getitem__, cut)
+            ]
+            batch = self._collate([Sample({}, state, [], truncated=True) for state in states])
+            with evaluation_mode(self.model):
+                values[cut] = self._policy_and_values(self.model, batch)[1][:, 0]
+        return values
+
     def _policy_and_values(self, model: Any, inputs: PPOBatch) -> tuple[TokenStatistics, Tensor]:
         """Log-probabilities and entropies of the completion tokens, and V of the states before them, `(B, T)` each."""
         with self.accelerator.autocast():
@@ -153,6 +179,7 @@ class PPOTrainer(EpisodeTrainer):
                 gamma=self.args.gamma,
                 lam=self.args.lam,
                 mask=batch.sampled_mask,
+                last_values=batch.last_values,
             )
             batch.token_advantages, batch.returns = estimate
 

@@ -24,6 +24,7 @@ class Sample:
         earlier: The model's turns before this one in a conversation, each with what stood before it.
         given: Which tokens of the completion were not sampled, but given in answer to a turn; None: none of them.
         episode: What is known of the tools' side of a conversation (`llm_rl.tools.episodes.Episode`); None without.
+        unread: What answers the last turn of a conversation that has no turn or no room left to read it; else None.
     """
 
     row: Mapping[str, Any]
@@ -35,6 +36,12 @@ class Sample:
     earlier: "tuple[Sample, ...]" = ()
     given: list[bool] | None = None
     episode: Any = field(default=None, compare=False)
+    unread: list[int] | None = None
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether it ended for want of length, turns or room, and not by itself."""
+        return self.truncated or self.unread is not None
 
 
 def check_row(row: Any) -> Mapping[str, Any]:

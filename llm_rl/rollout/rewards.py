@@ -7,8 +7,9 @@ be a coroutine function:
         return [-float(len(text)) for text in completions]
 
 It gets `prompts`, `completions`, `completion_ids` and every other column of the data set, lists of equal length. Where
-it takes them (by name or `**kwargs`) it gets `trainer_state`, transformers' `TrainerState`, and `log_metric(name,
-value)`, which adds a number to the next log line, averaged over calls.
+it takes them (by name or `**kwargs`) it gets `cut_off`, for each completion whether it ended for want of length, turns
+or room; `trainer_state`, transformers' `TrainerState`; and `log_metric(name, value)`, which adds a number to the next
+log line, averaged over calls.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from torch import Tensor
 
 logger = logging.getLogger(__name__)
 RewardFunction = Callable[..., Any]
-RESERVED = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric")
+RESERVED = ("prompts", "completions", "completion_ids", "cut_off", "trainer_state", "log_metric")
 MAX_REWARD = 1e15
 """Largest magnitude: squares of rewards still add up in float32, for the standard deviation of a group."""
 
@@ -74,6 +75,7 @@ class RewardFunctions:
         completion_ids: Sequence[list[int]],
         columns: Mapping[str, Sequence[Any]],
         extras: Mapping[str, Any] | None = None,
+        offered: Mapping[str, Sequence[Any]] | None = None,
     ) -> Tensor:
         """What each function says of each sample.
 
@@ -83,6 +85,7 @@ class RewardFunctions:
             completion_ids: N lists of sampled ids.
             columns: N values for each other column of the data set.
             extras: Further arguments, which a function gets that takes them.
+            offered: N values for each further column, which a function gets that takes it.
 
         Returns:
             float64 `(N, F)`; NaN where a function returned None.
@@ -97,11 +100,12 @@ class RewardFunctions:
                 raise ValueError(f"the data set has a column {name!r}, which reward functions get already; rename it")
         arguments = {"prompts": prompts, "completions": completions, "completion_ids": completion_ids, **columns}
         given = [_taken(function, extras or {}) for function in self.functions]
-        outputs = _call_all(self.functions, arguments, given)
+        columns_of = [arguments | _taken(function, offered or {}) for function in self.functions]
+        outputs = _call_all(self.functions, columns_of, given)
         rewards = torch.empty(len(prompts), len(self.functions), dtype=torch.float64)
         for column, (name, output) in enumerate(zip(self.names, outputs, strict=True)):
             if isinstance(output, Exception):
-                index = self._failing_sample(self.functions[column], arguments, given[column])
+                index = self._failing_sample(self.functions[column], columns_of[column], given[column])
                 where = "the batch, though on no sample alone" if index is None else _describe(arguments, index)
                 raise RewardError(
                     f"reward function {name!r} raised {type(output).__name__}: {output} on {where}"
@@ -133,7 +137,7 @@ class RewardFunctions:
         """The first sample on which the function fails alone."""
         for index in range(len(arguments["prompts"])):
             alone = {name: values[index : index + 1] for name, values in arguments.items()}
-            if isinstance(_call_all([function], alone, [extras])[0], Exception):
+            if isinstance(_call_all([function], [alone], [extras])[0], Exception):
                 return index
         return None
 
@@ -166,13 +170,13 @@ def _taken(function: RewardFunction, extras: Mapping[str, Any]) -> dict[str, Any
 
 
 def _call_all(
-    functions: Sequence[RewardFunction], arguments: Mapping[str, Any], extras: Sequence[Mapping[str, Any]]
+    functions: Sequence[RewardFunction], arguments: Sequence[Mapping[str, Any]], extras: Sequence[Mapping[str, Any]]
 ) -> list[Any]:
     """What each function returned or raised; those that wait do so together, the others run one after the other."""
     outputs: list[Any] = []
-    for function, further in zip(functions, extras, strict=True):
+    for function, columns, further in zip(functions, arguments, extras, strict=True):
         try:
-            outputs.append(function(**arguments, **further))
+            outputs.append(function(**columns, **further))
         except Exception as error:
             outputs.append(error)
     waiting = [index for index, output in enumerate(outputs) if inspect.isawaitable(output)]

@@ -119,6 +119,7 @@ def score_samples(
         [sample.completion_ids for sample in samples],
         {name: [sample.row[name] for sample in samples] for name in names} | {**(further or {})},
         extras,
+        {"cut_off": [sample.cut_off for sample in samples]},
     )
 
 

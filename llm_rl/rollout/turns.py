@@ -29,7 +29,7 @@ class Partner(Protocol):
     def answer(self, index: int, sample: Sample) -> Sequence[int] | None:
         """The tokens that stand behind the last turn of conversation `index`, or None where it ends.
 
-        Asked once for each turn that has an end, but for the last of `max_turns`.
+        Asked once for each turn that has an end, of the last one too: what no turn reads says that it was cut off.
         """
 
 
@@ -101,8 +101,8 @@ def play_turns(
 ) -> list[Sample]:
     """Goes on with conversations after the model's first turn.
 
-    A conversation ends where the partner says so, after `max_turns`, at a turn without end token, and where the model
-    has no room for a longest turn.
+    A conversation ends where the partner says so. It is cut off (`Sample.cut_off`) after `max_turns`, at a turn without
+    end token, and where the model has no room for a longest turn.
 
     Args:
         samples: First turns.
@@ -119,14 +119,18 @@ def play_turns(
         ValueError: The engine broke its contract.
     """
     conversations, active = [partner.cut(sample) for sample in samples], set(range(len(samples)))
-    for _ in range(max_turns - 1):
+    for number in range(1, max_turns + 1):
         asked: list[tuple[int, list[int]]] = []
         for index in sorted(active):
             sample = conversations[index]
             added = None if sample.truncated else partner.answer(index, sample)
-            ids = [*sample.prompt_ids, *sample.completion_ids, *(added or [])]
-            if added is not None and (room is None or len(ids) + params.max_new_tokens <= room):
+            if added is None:
+                continue
+            ids = [*sample.prompt_ids, *sample.completion_ids, *added]
+            if number < max_turns and (room is None or len(ids) + params.max_new_tokens <= room):
                 asked.append((index, ids))
+            else:
+                conversations[index] = replace(sample, unread=list(added))
         active = {index for index, _ in asked}
         if not asked:
             break

@@ -22,7 +22,7 @@ class Episode:
     Attributes:
         environment: What the tools are methods of; None where they are functions.
         functions: The tools by name; None where they are those of all episodes.
-        results: What was answered to each turn, a text a call; none for a final answer.
+        results: What was answered to each turn that has an end, a text a call; none for a final answer.
         outcomes: How often each outcome of a call occurred, and "unparsed".
         made_up: Turns that were cut for a result that the model wrote itself.
         cut_results: Results that were cut to `max_result_tokens`.
@@ -92,19 +92,6 @@ class EpisodePartner:
         if not results or episode.over:
             return None
         return self._frame.between(encoded, sample.completion_ids[-1])
-
-    def finish(self, samples: Sequence[Sample]) -> None:
-        """Calls the tools of last turns, whose results no turn reads any more.
-
-        Args:
-            samples: The last turns, as `turns.play_turns` returns them.
-        """
-        for index, sample in enumerate(samples):
-            if len(self.episodes[index].results) < len(turns_of(sample)):
-                if sample.truncated:
-                    self.episodes[index].results.append([])
-                else:
-                    self.answer(index, sample)
 
     def _text(self, sample: Sample) -> str:
         """What the model wrote in a turn, with tags that are special tokens."""

@@ -153,7 +153,6 @@ class EpisodeTrainer(RolloutTrainer):
         samples = self._sample(begun, 1, params)
         with self.accelerator.autocast():
             samples = play_turns(samples, talking, self.args.max_turns, self.engine, params, room)
-        talking.finish(samples)
         return [replace(sample, episode=episode) for sample, episode in zip(samples, episodes, strict=True)]
 
     def _new_episode(self) -> Episode:

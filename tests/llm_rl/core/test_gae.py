@@ -15,16 +15,24 @@ def test_by_hand() -> None:
     assert not output.advantages.requires_grad and not output.returns.requires_grad
 
 
+def test_what_was_cut_off_goes_on_with_the_last_value() -> None:
+    # As above with V = 6 behind the last step: δ_2 = 4 + 6/2 − 3 = 4, and γλ δ_2 more in each step before.
+    rewards, values = torch.tensor([[1.0, 0.0, 4.0]] * 2), torch.tensor([[1.0, 2.0, 3.0]] * 2)
+    output = generalized_advantage(rewards, values, gamma=0.5, lam=0.5, last_values=torch.tensor([6.0, 0.0]))
+    assert output.advantages.tolist() == [[1 - 0.5 / 4 + 4 / 16, -0.5 + 4 / 4, 4.0], [0.9375, -0.25, 1.0]]
+
+
 @given(st.integers(0, 2**31), st.integers(1, 7), st.floats(0, 1), st.floats(0, 1))
 def test_against_the_double_sum(seed: int, steps: int, gamma: float, lam: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     rewards, values = torch.randn(2, 3, steps, generator=generator, dtype=torch.float64)
     mask = torch.rand(3, steps, generator=generator) < 0.6
     spoiled = [x.masked_fill(~mask, torch.nan) for x in (rewards, values)]
-    output = generalized_advantage(*spoiled, gamma=gamma, lam=lam, mask=mask)
+    last = torch.randn(3, generator=generator, dtype=torch.float64)
+    output = generalized_advantage(*spoiled, gamma=gamma, lam=lam, mask=mask, last_values=last)
     for i in range(3):
         steps_there = [k for k in range(steps) if mask[i, k]]
-        v = [values[i, k].item() for k in steps_there] + [0.0]
+        v = [values[i, k].item() for k in steps_there] + [last[i].item()]
         deltas = [rewards[i, k].item() + gamma * v[n + 1] - v[n] for n, k in enumerate(steps_there)]
         for n, k in enumerate(steps_there):
             expected = sum((gamma * lam) ** (m - n) * deltas[m] for m in range(n, len(deltas)))
@@ -46,6 +54,7 @@ def test_lambda_one_is_the_return_minus_the_value() -> None:
         ({"gamma": 1.1}, "gamma is 1.1"),
         ({"lam": -0.1}, "lam is -0.1"),
         ({"mask": torch.ones(2, 4)}, "torch.bool"),
+        ({"last_values": torch.zeros(2, 1)}, "last_values has shape"),
         ({"rewards": torch.zeros(2, 0), "values": torch.zeros(2, 0)}, "no step"),
     ],
 )

@@ -61,7 +61,8 @@ def slow_roll_out(
             gaps = [now - then for then, now in zip(old[i], ref[i], strict=True)]
             pays = [-args.kl_weight * (float(torch.tensor(gap).exp()) - gap - 1) for gap in gaps]
         pays[-1] += rewards[i]
-        own = slow_advantages(pays, [*values[i][:-1], 0.0], args)
+        last = values[i][-1] if args.bootstrap_cut_off and sample.truncated else 0.0
+        own = slow_advantages(pays, [*values[i][:-1], last], args)
         advantages.append(own)
         returns.append([a + v for a, v in zip(own, values[i], strict=False)])
     return whitened(advantages), returns

@@ -46,6 +46,8 @@ class EndingEngine(TransformersEngine):
         {"gamma": 0.8, "clip_high": 0.3, "cliprange_value": 0.01},
         {"kl_weight": 0.2, "temperature": 0.7},
         {"kl_weight": 0.2, "kl_in": "loss", "clip_low": 0.05, "vf_coef": 0.5},
+        {"bootstrap_cut_off": True, "gamma": 0.9},
+        {"bootstrap_cut_off": True, "padding_free": True},
     ],
     ids=lambda changes: "-".join(changes) or "defaults",
 )

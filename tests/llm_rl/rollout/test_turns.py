@@ -89,6 +89,37 @@ def test_conversations_end_where_there_is_no_room(tmp_path: Path) -> None:
     for sample in run._generate_completions(distinct_rows(2), 4):
         assert len(sample.prompt_ids) + 6 <= 128
         assert sample.truncated or len(sample.earlier) > 2
+        assert sample.cut_off and (sample.unread is None) == sample.truncated
+
+
+def test_reward_functions_that_ask_are_told_what_was_cut_off(tmp_path: Path) -> None:
+    """A conversation that ends itself in its last turn is not cut off; one whose partner would go on is."""
+    told: dict[str, list[bool]] = {}
+
+    def asks(turns: list[list[str]], cut_off: list[bool], **kwargs: Any) -> list[float]:
+        told["turns"], told["cut"] = [len(texts) for texts in turns], cut_off
+        return [float(cut) for cut in cut_off]
+
+    def does_not(
+        prompts: Any, completions: list[str], completion_ids: Any, wanted: Any = None, turns: Any = None
+    ) -> list[float]:
+        return [0.0] * len(completions)
+
+    given = {
+        "engine": FixedEngine(),
+        "next_turn": lambda row, turns: " two" if len(turns) < int(row["wanted"]) else None,
+    }
+    data = [{"prompt": "red", "wanted": 3}, {"prompt": "sea sun", "wanted": 4}]
+    run = trainer(tmp_path, data=data, reward_funcs=[asks, does_not], given=given, **SETTINGS)
+    samples = run._generate_completions(data, 8)
+    scores = run._compute_rewards_per_func(samples)
+    ended = [not sample.truncated for sample in samples]
+    assert {turns for turns, end in zip(told["turns"], ended, strict=True) if end} == {3}
+    assert told["cut"] == [not end for end in ended[:8]] + [True] * 8 and scores[:, 0].tolist() == told["cut"]
+    with pytest.raises(ValueError, match="column 'cut_off'"):
+        trainer(
+            tmp_path, data=[{**row, "cut_off": 1} for row in data], reward_funcs=asks, given=given, **SETTINGS
+        ).train()
 
 
 def test_what_several_turns_need(tmp_path: Path) -> None:

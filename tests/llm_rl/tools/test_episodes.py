@@ -165,7 +165,7 @@ def test_a_tool_that_does_not_come_back_ends_the_episode_of_an_environment(tmp_p
 def test_a_turn_without_end_token_calls_nothing(tmp_path: Path) -> None:
     run = trainer(tmp_path, ScriptedEngine([up(1).removesuffix(END)] * 2))
     for sample in run._generate_completions(ROWS, 2):
-        assert sample.truncated and sample.episode.results == [[]] and sample.episode.environment.count == 0
+        assert sample.truncated and sample.episode.results == [] and sample.episode.environment.count == 0
 
 
 def test_what_tools_need(tmp_path: Path) -> None:

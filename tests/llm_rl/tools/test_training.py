@@ -93,11 +93,15 @@ def test_grpo_trains_on_what_was_sampled_and_reads_the_results(tmp_path: Path, c
     assert line["reward_mean"] == pytest.approx(0.5625) and line["turns"] == 2 and line["masked_frac"] == 0
 
 
-def test_ppo_passes_over_results(tmp_path: Path) -> None:
-    """The one-step error of a turn's last token has the value before the first token of the next turn in it."""
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_ppo_passes_over_results(tmp_path: Path, bootstrap: bool) -> None:
+    """The one-step error of a turn's last token has the value before the first token of the next turn in it.
+
+    The first conversation has no turn left: bootstrapped, it goes on with the value behind the result of its last call.
+    """
     start, kept = chat_model(), KeepGradients()
     chosen = {**SETTINGS, "per_device_train_batch_size": 4, "num_generations": 4, "num_ppo_epochs": 1, "gamma": 0.9}
-    chosen |= {"lam": 0.8, "cliprange_value": None}
+    chosen |= {"lam": 0.8, "cliprange_value": None, "bootstrap_cut_off": bootstrap}
     args = PPOArguments(**settings(tmp_path, **chosen))
     offered: dict[str, Any] = {"environment_factory": Count, "callbacks": [kept]}
     run = PPOTrainer(chat_model(), None, args, ROWS, chat_tokenizer(), engine=engine(), **offered)
@@ -105,6 +109,8 @@ def test_ppo_passes_over_results(tmp_path: Path) -> None:
     head = {name: value.clone() for name, value in run.value_function.head.state_dict().items()}
     samples = keep_samples(run)
     run.train()
+    assert [sample.cut_off for sample in samples] == [True, False, False, False]
+    assert chat_tokenizer().decode(samples[0].unread).strip().startswith("<|im_start|>tool\n<tool_response>\n\nb4")
 
     own_head = torch.nn.Linear(16, 1, dtype=torch.float64)
     own_head.load_state_dict(head)
@@ -113,8 +119,11 @@ def test_ppo_passes_over_results(tmp_path: Path) -> None:
         turns = turns_of(sample)
         logps = [logp for turn in turns for logp in token_logps(start, turn, 1.0)]
         values = [value for turn in turns for value in slow_values(start, own_head, turn)[:-1]]
-        pays = [0.0] * (len(logps) - 1) + [total]
-        found.append((logps, values, slow_gae(pays, [*(float(value.detach()) for value in values), 0.0], args)))
+        pays, last = [0.0] * (len(logps) - 1) + [total], 0.0
+        if bootstrap and sample is samples[0]:
+            state = Sample({}, [*sample.prompt_ids, *sample.completion_ids, *(sample.unread or [])], [], truncated=True)
+            last = float(slow_values(start, own_head, state)[0].detach())
+        found.append((logps, values, slow_gae(pays, [*(float(value.detach()) for value in values), last], args)))
 
     loss, count = torch.zeros((), dtype=torch.float64), sum(len(logps) for logps, _, _ in found)
     for (logps, values, gained), white in zip(found, whitened([gained for _, _, gained in found]), strict=True):
