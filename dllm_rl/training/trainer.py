@@ -25,6 +25,15 @@ from llm_rl.training.finite import gradient_norm
 from llm_rl.training.identity import LENGTH
 from llm_rl.training.passes import Shards
 from llm_rl.training.processes import mean_over_processes
+from llm_rl.training.symptoms import Symptom, everywhere
+
+NO_SPREAD = Symptom(
+    "groups_without_spread",
+    everywhere,
+    "all trajectories of each problem returned the same at each step, so that the policy gradient was 0",
+    "raise num_generations or position_temperature, take harder or easier problems, or leave the term out by "
+    "policy_weight=0",
+)
 
 
 class UnmaskTrainer(BufferedTrainer):
@@ -96,6 +105,9 @@ class UnmaskTrainer(BufferedTrainer):
     @property
     def _batches_per_rollout(self) -> int:
         return self.args.gradient_accumulation_steps
+
+    def _symptoms(self) -> tuple[Symptom, ...]:
+        return (NO_SPREAD,) if self.args.policy_weight else ()
 
     @property
     def _slot(self) -> int:

@@ -11,6 +11,7 @@ from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.pairs import PairBatch, PairDataset
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out
+from llm_rl.rollout.symptoms import warn_of_text_prompts
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.passes import Shards
@@ -69,6 +70,7 @@ class DPOTrainer(BufferedTrainer):
             callbacks=callbacks,
             optimizers=optimizers,
         )
+        warn_of_text_prompts(train_dataset, processing_class, template)
         self.model_accepts_loss_kwargs = False
         self.pad_id: int = (
             processing_class.eos_token_id if processing_class.pad_token_id is None else processing_class.pad_token_id

@@ -36,9 +36,11 @@ from llm_rl.ppo.value_function import (
 )
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.symptoms import CUT_OFF, NO_SPREAD
 from llm_rl.tools.trainer import EpisodeTrainer
 from llm_rl.training.checkpoint import named_damage
 from llm_rl.training.modes import evaluation_mode
+from llm_rl.training.symptoms import Symptom
 
 
 class PPOTrainer(EpisodeTrainer):
@@ -91,6 +93,10 @@ class PPOTrainer(EpisodeTrainer):
         self.model = self.model_wrapped = PolicyWithValue(self.model, self.value_function)
 
     # A roll-out
+
+    def _symptoms(self) -> tuple[Symptom, ...]:
+        says = "all completions of each roll-out earned the same, so that their rewards said nothing of what to write"
+        return (CUT_OFF, NO_SPREAD._replace(says=says)) if self.args.completions_per_rollout > 1 else (CUT_OFF,)
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> PPOBatch:
         """The next micro-batch of the buffer; what is known of the whole roll-out is logged at each optimizer step."""
@@ -148,11 +154,8 @@ class PPOTrainer(EpisodeTrainer):
         cut = [index for index, sample in enumerate(samples) if sample.cut_off]
         if cut:
             room = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
-            states = [
-                [*sample.prompt_ids, *sample.completion_ids, *(sample.unread or [])][:room]
-                for sample in map(samples.__getitem__, cut)
-            ]
-            batch = self._collate([Sample({}, state, [], truncated=True) for state in states])
+            states = [Sample({}, samples[index].state_behind[:room], [], truncated=True) for index in cut]
+            batch = self._collate(states)
             with evaluation_mode(self.model):
                 values[cut] = self._policy_and_values(self.model, batch)[1][:, 0]
         return values

@@ -4,16 +4,10 @@ Shares are exact over micro-batches and processes. Accuracy is among labels that
 however many ties there are.
 """
 
-import logging
-from collections import deque
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
-
 from torch import Tensor
 
 from llm_rl.core import MetricAccumulator, group_statistics, groups_without_spread, masked_sum
-
-logger = logging.getLogger(__name__)
+from llm_rl.training.symptoms import Symptom, everywhere
 
 
 def record_groups(metrics: MetricAccumulator, role: str, rewards: Tensor, valid: Tensor) -> None:
@@ -33,23 +27,6 @@ def record_groups(metrics: MetricAccumulator, role: str, rewards: Tensor, valid:
         metrics.add_ratio(f"{role}/groups_without_spread", flat.sum(), flat.numel())
 
 
-class Symptom(NamedTuple):
-    """Something wrong that log lines show.
-
-    Attributes:
-        metric: Name of the metric in a line.
-        is_wrong: Whether its mean over several lines is.
-        says: What that means.
-        remedy: What to do.
-    """
-
-    metric: str
-    is_wrong: Callable[[float], bool]
-    says: str
-    remedy: str
-
-
-POSITION_GAP, REWARD_GAP = "critic/position_gap", "policy/reward_gap"
 SYMPTOMS = (
     Symptom(
         "critic/tie_rate",
@@ -91,48 +68,24 @@ SYMPTOMS = (
         "the same, so compare what verifiers say",
     ),
     Symptom(
-        POSITION_GAP,
+        "critic/accuracy_expert_first",
         lambda value: abs(value) >= 0.4,
         "the critic goes by the position of the answers",
         "set judge_both_orders=True, or raise critic_pairs",
+        minus="critic/accuracy_expert_second",
     ),
     Symptom(
-        REWARD_GAP,
+        "policy/reward_equal",
         lambda value: value <= 0,
         "answers that differ from the expert's earn no less than those that equal it",
         "let the critic learn first (critic_warmup=0.7), raise lambda_crit or critic_pairs, or raise tau_pol, "
         "which an equal answer gets for a tie; where equal is not the same as right, compare what verifiers say",
+        minus="policy/reward_distinct",
+    ),
+    Symptom(
+        "policy/groups_without_spread",
+        everywhere,
+        "the critic judged all answers of each question alike, so that the policy's advantages were 0",
+        "raise num_generations or policy_judgements, or look whether the answers still differ",
     ),
 )
-
-
-class CriticWarnings:
-    """Warns once of each symptom that the mean of the latest log lines has, for a line alone is noisy.
-
-    Args:
-        patience: How many lines; those without the metric are not counted.
-    """
-
-    def __init__(self, patience: int = 10) -> None:
-        self.patience = patience
-        self._latest: dict[str, deque[float]] = {one.metric: deque(maxlen=patience) for one in SYMPTOMS}
-        self._told: set[Symptom] = set()
-
-    def check(self, line: Mapping[str, float]) -> None:
-        """Look at a log line."""
-        both = [line.get(f"critic/accuracy_expert_{position}") for position in ("first", "second")]
-        if both[0] is not None and both[1] is not None:
-            line = {**line, POSITION_GAP: both[0] - both[1]}
-        if {"policy/reward_equal", "policy/reward_distinct"} <= line.keys():
-            line = {**line, REWARD_GAP: line["policy/reward_equal"] - line["policy/reward_distinct"]}
-        for metric, latest in self._latest.items():
-            if metric in line:
-                latest.append(line[metric])
-        for symptom in SYMPTOMS:
-            latest = self._latest[symptom.metric]
-            if symptom in self._told or len(latest) < self.patience:
-                continue
-            if symptom.is_wrong(mean := sum(latest) / self.patience):
-                self._told.add(symptom)
-                message = "%s (%s = %.3g, the mean of %d log lines); %s"
-                logger.warning(message, symptom.says, symptom.metric, mean, self.patience, symptom.remedy)

@@ -25,7 +25,7 @@ from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.batches import RoleBatch, RoleSample, Room, TokenBudgetEngine, role_batches
 from llm_rl.raro.critic import REPLAY, TRAIN, CriticPass, Critique, Request, labels_of, told_apart
 from llm_rl.raro.labels import Label
-from llm_rl.raro.monitors import CriticWarnings, record_groups
+from llm_rl.raro.monitors import SYMPTOMS, record_groups
 from llm_rl.raro.objective import joint_loss, role_advantages
 from llm_rl.raro.prompts import extract_answer
 from llm_rl.raro.replay import Pair, ReplayBuffer, question_key
@@ -36,6 +36,7 @@ from llm_rl.rollout.generation import GenerationEngine
 from llm_rl.rollout.rewards import RewardFunction
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.training.symptoms import Symptom
 
 
 class RAROTrainer(RolloutTrainer):
@@ -109,7 +110,6 @@ class RAROTrainer(RolloutTrainer):
         )
         self.replay = ReplayBuffer(args.replay_capacity, args.replay_mode, args.seed)
         self.warm_up = CriticWarmUp(args.critic_warmup)
-        self._warnings = CriticWarnings()
 
     def answered(self, completions: Sequence[Any], **columns: Any) -> list[float]:
         """1 for each completion that has an answer beyond its hidden reasoning, else 0."""
@@ -351,11 +351,8 @@ class RAROTrainer(RolloutTrainer):
         age = sum(self.state.global_step - pair.step for pair in history)
         self.metrics.add_ratio("replay/age", age, len(history))
 
-    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log, with the metrics collected since the last time; warn of what looks wrong in them."""
-        super().log(logs, *args, **kwargs)
-        if self.is_world_process_zero():
-            self._warnings.check(self.state.log_history[-1])
+    def _symptoms(self) -> tuple[Symptom, ...]:
+        return SYMPTOMS
 
     # Evaluation
 

@@ -24,7 +24,6 @@ class Sample:
         earlier: The model's turns before this one in a conversation, each with what stood before it.
         given: Which tokens of the completion were not sampled, but given in answer to a turn; None: none of them.
         episode: What is known of the tools' side of a conversation (`llm_rl.tools.episodes.Episode`); None without.
-        unread: What answers the last turn of a conversation that has no turn or no room left to read it; else None.
     """
 
     row: Mapping[str, Any]
@@ -36,12 +35,16 @@ class Sample:
     earlier: "tuple[Sample, ...]" = ()
     given: list[bool] | None = None
     episode: Any = field(default=None, compare=False)
-    unread: list[int] | None = None
 
     @property
     def cut_off(self) -> bool:
         """Whether it ended for want of length, turns or room, and not by itself."""
-        return self.truncated or self.unread is not None
+        return self.truncated
+
+    @property
+    def state_behind(self) -> list[int]:
+        """The tokens that a next one would follow."""
+        return [*self.prompt_ids, *self.completion_ids]
 
 
 def check_row(row: Any) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from transformers import TrainingArguments
 from llm_rl.rollout.data import check_row, encode_prompt, pad
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.shared_prompts import positions
+from llm_rl.rollout.symptoms import warn_of_text_prompts
 from llm_rl.training.checkpoint import ExactTrainer
 
 IGNORED = -100
@@ -40,6 +41,7 @@ class SupervisedDataset(Dataset[dict[str, list[int]]]):
         if tokenizer.eos_token_id is None:
             raise ValueError("the tokenizer has no end token; set tokenizer.eos_token")
         self.items = [self._encode(row, tokenizer, column) for row in rows]
+        warn_of_text_prompts(rows, tokenizer, {})
 
     def _encode(self, row: Mapping[str, Any], tokenizer: Any, column: str) -> dict[str, list[int]]:
         prompt = encode_prompt(check_row(row)["prompt"], tokenizer, {})

@@ -24,9 +24,11 @@ from llm_rl.rollout.loading import as_rows, load_policy
 from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
 from llm_rl.rollout.sampling import keep_scores, score_samples
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out, reference_kl
+from llm_rl.rollout.symptoms import CUT_OFF, NO_SPREAD, warn_of_text_prompts
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.passes import Shards
+from llm_rl.training.symptoms import Symptom
 
 
 class RolloutTrainer(BufferedTrainer):
@@ -104,6 +106,7 @@ class RolloutTrainer(BufferedTrainer):
         self._check_all_rows("train_dataset", train_dataset)
         if eval_dataset is not None:
             self._check_all_rows("eval_dataset", eval_dataset)
+        warn_of_text_prompts(train_dataset, processing_class, self._template_arguments)
         self._reward_metrics = self.metrics  # where reward functions log: an evaluation has its own
         self.rewards = RewardFunctions(reward_funcs, args.reward_weights, leave_out=self.leaves_out_unscored)
         self.scorer = PolicyScorer(self.model, args.temperature, args.sharing_prompts, args.padding_free)
@@ -149,6 +152,9 @@ class RolloutTrainer(BufferedTrainer):
     @property
     def _rows_per_batch(self) -> int:
         return self.args.completions_per_rollout // self.args.num_generations
+
+    def _symptoms(self) -> tuple[Symptom, ...]:
+        return (CUT_OFF, NO_SPREAD) if self.args.num_generations > 1 else (CUT_OFF,)
 
     def _make_rollout(self, model: nn.Module, rows: list[Mapping[str, Any]]) -> list[Any]:
         return [*self._roll_out(rows)]

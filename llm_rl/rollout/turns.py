@@ -6,7 +6,7 @@ of a roll-out follows from the conversations (ms-swift's `dynamic_num_samples`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from llm_rl.rollout.completions import as_samples
@@ -18,6 +18,27 @@ NextTurn = Callable[[Mapping[str, Any], list[str]], str | None]
 
 The text stands behind the last turn as it is, tags of the chat template included.
 """
+
+
+@dataclass(frozen=True)
+class UnreadSample(Sample):
+    """The last turn of a conversation that has no turn or no room left to read what answers it.
+
+    Attributes:
+        unread: The tokens of the answer.
+    """
+
+    unread: list[int] = field(default_factory=list)
+
+    @property
+    def cut_off(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def state_behind(self) -> list[int]:
+        """The tokens that a next turn would follow."""
+        return [*super().state_behind, *self.unread]
 
 
 class Partner(Protocol):
@@ -130,7 +151,7 @@ def play_turns(
             if number < max_turns and (room is None or len(ids) + params.max_new_tokens <= room):
                 asked.append((index, ids))
             else:
-                conversations[index] = replace(sample, unread=list(added))
+                conversations[index] = UnreadSample(**vars(sample), unread=list(added))
         active = {index for index, _ in asked}
         if not asked:
             break

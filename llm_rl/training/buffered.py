@@ -17,6 +17,7 @@ from llm_rl.training.passes import Shards
 from llm_rl.training.processes import check_processes, mean_over_processes
 from llm_rl.training.sampler import RepeatedBatchSampler
 from llm_rl.training.sharding import is_dealt
+from llm_rl.training.symptoms import Symptom, SymptomWarnings
 
 LAUNCHED = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
 DEALT = {"processes", "loss", "total_loss", "last_logged_step", "seconds", "metrics", "step", "buffered_inputs"}
@@ -66,6 +67,7 @@ class BufferedTrainer(ExactTrainer):
         self._check_devices()
         self._shards: Shards | None = None
         self.metrics = MetricAccumulator()
+        self._warnings = SymptomWarnings(self._symptoms())
         self._buffered_inputs: list[Any] = []
         self._step = 0  # micro-batches that the roll-out in the buffer has served
 
@@ -110,6 +112,10 @@ class BufferedTrainer(ExactTrainer):
     def _batches_per_rollout(self) -> int:
         """Batches that the buffer is filled from: one, or one for each micro-batch of an optimizer step."""
         return 1
+
+    def _symptoms(self) -> tuple[Symptom, ...]:
+        """What the log is looked through for."""
+        return ()
 
     def _make_rollout(self, model: nn.Module, inputs: Any) -> list[Any]:
         """What the buffer keeps of a batch: a fresh roll-out, or its part for this micro-batch."""
@@ -271,9 +277,12 @@ class BufferedTrainer(ExactTrainer):
         return {**records[0], "processes": size, "loss": loss, "metrics": metrics.state_dict()}
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Log, with the metrics collected since the last time."""
+        """Log, with the metrics collected since the last time; warn of what looks wrong in them."""
         self.metrics.reduce()
-        super().log({**logs, **self.metrics.compute()}, *args, **kwargs)
+        line = {**logs, **self.metrics.compute()}
+        super().log(line, *args, **kwargs)
+        if self.is_world_process_zero():
+            self._warnings.check(line)
 
     def floating_point_ops(self, inputs: Any) -> int:
         """0: the number of tokens is known only after the roll-out."""

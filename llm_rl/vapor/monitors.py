@@ -7,8 +7,17 @@ from torch import Tensor, nn
 
 from llm_rl.core import MAX_LOG_RATIO, MetricAccumulator, approx_kl, masked_mean, masked_sum
 from llm_rl.training.processes import mean_over_processes
+from llm_rl.training.symptoms import Symptom, everywhere
 from llm_rl.vapor.objective import VaporBatch, VaporLoss, VaporTerms
 from llm_rl.vapor.ratios import PreferencePair, preference_margin
+
+NOTHING_FOUND = Symptom(
+    "verifiable_failure_frac",
+    everywhere,
+    "no completion had the verifiable part, so that none had a reward",
+    "start from a model that was fine-tuned to write it, say in the prompts how, or give its tags as "
+    "verifiable_term_split",
+)
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
 from llm_rl.rollout.scoring import ReferenceModel, causal_model
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.modes import evaluation_mode
+from llm_rl.training.symptoms import Symptom
 from llm_rl.vapor.arguments import VAPORArguments
 from llm_rl.vapor.batches import (
     Response,
@@ -23,7 +24,7 @@ from llm_rl.vapor.batches import (
     find_part,
     preference_pair,
 )
-from llm_rl.vapor.monitors import GradientShares, record_preferences, record_vapor
+from llm_rl.vapor.monitors import NOTHING_FOUND, GradientShares, record_preferences, record_vapor
 from llm_rl.vapor.objective import VaporCounts, vapor_loss, vapor_terms
 from llm_rl.vapor.ratios import span_mask, vapor_advantage
 
@@ -50,6 +51,9 @@ class VAPORTrainer(RolloutTrainer):
         self._shares = GradientShares(parameters)
 
     # A roll-out
+
+    def _symptoms(self) -> tuple[Symptom, ...]:
+        return (*super()._symptoms(), NOTHING_FOUND)
 
     def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
         """Samples with their verifiable part; a row's side by side."""

@@ -371,3 +371,12 @@ def test_one_process_with_several_devices_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(type(arguments(tmp_path)), "n_gpu", property(lambda self: 2))
     with pytest.raises(ValueError, match="one process sees 2 devices"):
         trainer(tmp_path)
+
+
+@pytest.mark.parametrize(("weights", "told"), [({}, 1), ({"policy_weight": 0.0}, 0)])
+def test_groups_without_spread_are_told_where_there_is_a_policy_gradient(tmp_path, caplog, weights, told):
+    run = trainer(tmp_path, **weights)
+    for _ in range(12):
+        run.metrics.add_ratio("groups_without_spread", 5, 5)
+        run.log({})
+    assert [record.getMessage()[:31] for record in caplog.records] == ["all trajectories of each proble"] * told

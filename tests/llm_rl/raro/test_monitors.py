@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from llm_rl.core import MetricAccumulator
-from llm_rl.raro.monitors import SYMPTOMS, CriticWarnings, record_groups
+from llm_rl.raro.monitors import SYMPTOMS, record_groups
+from llm_rl.training.symptoms import SymptomWarnings
 from tests.llm_rl.helpers.tiny_raro import rows, trainer
 
 
@@ -39,6 +40,7 @@ HEALTHY = {
     "critic/accuracy_expert_second": 0.65,
     "policy/reward_equal": 0.6,
     "policy/reward_distinct": 0.3,
+    "policy/groups_without_spread": 0.9,
 }
 
 
@@ -53,12 +55,13 @@ HEALTHY = {
         ({"critic/accuracy": 0.5}, "raise critic_pairs or critic_generations"),
         ({"critic/accuracy_expert_first": 1.0, "critic/accuracy_expert_second": 0.4}, "set judge_both_orders"),
         ({"policy/reward_equal": 0.5, "policy/reward_distinct": 0.6}, "let the critic learn first"),
+        ({"policy/groups_without_spread": 1.0}, "raise num_generations or policy_judgements"),
     ],
 )
 def test_each_symptom_is_told_once_with_its_remedy(
     caplog: pytest.LogCaptureFixture, changes: dict[str, float], remedy: str
 ) -> None:
-    warnings, others = CriticWarnings(patience=3), CriticWarnings(patience=3)
+    warnings, others = SymptomWarnings(SYMPTOMS, patience=3), SymptomWarnings(SYMPTOMS, patience=3)
     with caplog.at_level(logging.WARNING):
         for line in (
             {**HEALTHY, **changes},
@@ -74,7 +77,7 @@ def test_each_symptom_is_told_once_with_its_remedy(
         for _ in range(10):
             warnings.check({**HEALTHY, **changes})
     (record,) = caplog.records
-    assert len(SYMPTOMS) == 8
+    assert len(SYMPTOMS) == 9
     assert remedy in record.getMessage()
 
 
@@ -152,8 +155,8 @@ def test_evaluation_leaves_out_what_is_too_long_to_be_judged(tmp_path: Path) -> 
 
 def test_log_lines_are_looked_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = trainer(tmp_path)
-    run._warnings = CriticWarnings(patience=2)
-    with caplog.at_level(logging.WARNING, "llm_rl.raro.monitors"):
+    run._warnings = SymptomWarnings(SYMPTOMS, patience=2)
+    with caplog.at_level(logging.WARNING, "llm_rl.training.symptoms"):
         for _ in range(2):
             assert not caplog.records
             run.metrics.add_ratio("critic/tie_rate", 99, 100)
@@ -168,9 +171,9 @@ def test_a_critic_that_guesses_is_told_from_one_that_knows_a_little(
 ) -> None:
     """64 labels a line: a line's standard deviation is 0.06, that of the mean of ten is 0.02."""
     for seed in range(20):
-        rng, warnings = np.random.default_rng(seed), CriticWarnings()
+        rng, warnings = np.random.default_rng(seed), SymptomWarnings(SYMPTOMS)
         caplog.clear()
-        with caplog.at_level(logging.WARNING, "llm_rl.raro.monitors"):
+        with caplog.at_level(logging.WARNING, "llm_rl.training.symptoms"):
             for right in rng.binomial(64, accuracy, size=60):
                 warnings.check({"critic/accuracy": right / 64})
         assert [record.getMessage()[:31] for record in caplog.records] == ["the critic's accuracy stays at "] * warned

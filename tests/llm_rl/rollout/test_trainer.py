@@ -174,6 +174,7 @@ def wanted_only(prompts: list[str], completion_ids: list[list[int]], **kwargs: A
 
 def test_groups_without_spread_are_replaced_by_other_prompts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = trainer(tmp_path, reward_funcs=wanted_only, dynamic_sampling_attempts=20)
+    caplog.clear()
     with caplog.at_level(logging.WARNING):
         (batch,) = run._roll_out([{"prompt": "red", "wanted": 1}, rows()[1]])
     assert batch.rewards is not None and (batch.rewards.view(2, 4).std(1) > 0).all()

@@ -110,7 +110,13 @@ def test_ppo_passes_over_results(tmp_path: Path, bootstrap: bool) -> None:
     samples = keep_samples(run)
     run.train()
     assert [sample.cut_off for sample in samples] == [True, False, False, False]
-    assert chat_tokenizer().decode(samples[0].unread).strip().startswith("<|im_start|>tool\n<tool_response>\n\nb4")
+    assert (
+        chat_tokenizer()
+        .decode(samples[0].state_behind)
+        .endswith(
+            f"{up(2)}\n<|im_start|>tool\n<tool_response>\n\nb4\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+        )
+    )
 
     own_head = torch.nn.Linear(16, 1, dtype=torch.float64)
     own_head.load_state_dict(head)
@@ -121,7 +127,7 @@ def test_ppo_passes_over_results(tmp_path: Path, bootstrap: bool) -> None:
         values = [value for turn in turns for value in slow_values(start, own_head, turn)[:-1]]
         pays, last = [0.0] * (len(logps) - 1) + [total], 0.0
         if bootstrap and sample is samples[0]:
-            state = Sample({}, [*sample.prompt_ids, *sample.completion_ids, *(sample.unread or [])], [], truncated=True)
+            state = Sample({}, sample.state_behind, [], truncated=True)
             last = float(slow_values(start, own_head, state)[0].detach())
         found.append((logps, values, slow_gae(pays, [*(float(value.detach()) for value in values), last], args)))
 

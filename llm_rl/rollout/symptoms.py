@@ -1,0 +1,50 @@
+"""What roll-outs show that teach nothing, and prompts that are not what the model was trained on."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llm_rl.training.processes import is_first
+from llm_rl.training.symptoms import Symptom, everywhere
+
+logger = logging.getLogger(__name__)
+CUT_OFF = Symptom(
+    "truncated_frac",
+    everywhere,
+    "every completion was cut off before an end token",
+    "raise max_completion_length, or start from a model that was fine-tuned to end with one of its end tokens "
+    "(tokenizer.eos_token, model.generation_config.eos_token_id)",
+)
+NO_SPREAD = Symptom(
+    "groups_without_spread",
+    everywhere,
+    "the rewards of no group differed, so that all advantages were 0",
+    "take harder or easier prompts, raise num_generations, or have the reward functions tell completions apart "
+    "(log_completions=True shows both); where all is solved, there is no more to learn",
+)
+MARK = "a mark between"
+
+
+def warn_of_text_prompts(rows: Sequence[Mapping[str, Any]], tokenizer: Any, template: Mapping[str, Any]) -> None:
+    """Warns where the first prompt is a text that lacks what the tokenizer's chat template puts behind a message.
+
+    Args:
+        rows: Rows with a "prompt".
+        tokenizer: The tokenizer.
+        template: Arguments of the chat template.
+    """
+    prompt = rows[0]["prompt"]
+    if not (isinstance(prompt, str) and getattr(tokenizer, "chat_template", None) and is_first()):
+        return
+    message = {"role": "user", "content": MARK}
+    try:
+        written = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True, **template)
+    except Exception:  # a template for messages of another kind: what it writes is not known
+        return
+    if written.partition(MARK)[2].strip() not in prompt:
+        logger.warning(
+            "prompts are texts, such as %r, and the model reads them as they are, though its tokenizer has a chat "
+            "template; give messages, [{'role': 'user', 'content': …}] (of RARO prompt_format='chat'), or if the "
+            "model was not trained on the template, leave it out by tokenizer.chat_template = None",
+            prompt[:80],
+        )
