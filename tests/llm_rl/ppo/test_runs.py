@@ -40,6 +40,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, adapters: 
 def test_a_run_goes_on_within_a_roll_out(tmp_path: Path) -> None:
     """Of the value function a checkpoint holds the weights, of the roll-out values and advantages."""
     settings: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3, "num_ppo_epochs": 2}
+    settings["bootstrap_cut_off"] = True
     whole = trainer(tmp_path / "whole", **settings)
     whole.train()
     shutil.copytree(tmp_path / "whole" / "checkpoint-1", tmp_path / "again" / "checkpoint-1")

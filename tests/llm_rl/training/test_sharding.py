@@ -45,7 +45,15 @@ RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         HALVES,
     ),
     "ppo": (
-        {"kind": "ppo", **COMMON, "num_ppo_epochs": 2, "kl_weight": 0.1, "gamma": 0.9, "max_grad_norm": 0.05},
+        {
+            "kind": "ppo",
+            **COMMON,
+            "num_ppo_epochs": 2,
+            "kl_weight": 0.1,
+            "gamma": 0.9,
+            "max_grad_norm": 0.05,
+            "bootstrap_cut_off": True,
+        },
         {"per_device_train_batch_size": 8},
         {**HALVES, "per_device_train_batch_size": 2},
     ),
