@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from llm_rl.rollout.data import RolloutBatch, Sample, check_data_set, check_row, encode_prompt, is_conversation
+from llm_rl.rollout.data import (
+    RolloutBatch,
+    Sample,
+    check_data_set,
+    check_row,
+    encode_answer,
+    encode_prompt,
+    is_conversation,
+    text_messages,
+)
 
 
 class PairDataset(Dataset[dict[str, Any]]):
@@ -78,10 +87,10 @@ def encode_pair(row: Any, tokenizer: Any, chat_template_kwargs: Mapping[str, Any
     for name in ("chosen", "rejected"):
         value = row.get(name)
         if isinstance(value, str):
-            ids = [*tokenizer(value, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+            ids = encode_answer(value, tokenizer, tokenizer.eos_token_id)
         elif is_conversation(value) and is_conversation(prompt):
             whole = tokenizer.apply_chat_template(
-                [*prompt, *value], tokenize=True, return_dict=False, **chat_template_kwargs
+                text_messages([*prompt, *value]), tokenize=True, return_dict=False, **chat_template_kwargs
             )
             if list(whole[: len(prompt_ids)]) != prompt_ids:
                 raise ValueError(

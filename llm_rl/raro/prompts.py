@@ -11,7 +11,7 @@ from torch.utils.data import IterableDataset
 
 from llm_rl.raro.delimiters import break_delimiters, delimiters
 from llm_rl.raro.labels import escape_answer
-from llm_rl.raro.special_tokens import break_tokens
+from llm_rl.rollout.special_tokens import break_tokens
 
 PromptFormat = Literal["chat", "text"]
 REASONING_TAGS = ("<REASONING>", "</REASONING>")

@@ -4,11 +4,11 @@ An answer is to make no turn of a chat, so `break_tokens` takes control tokens o
 reasoning and the critic's labels may be special tokens too, and `CompletionDecoder` does not drop those.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from llm_rl.raro.labels import parse_label
+from llm_rl.rollout.special_tokens import special_tokens
 
 
 def control_tokens(tokenizer: Any) -> tuple[str, ...]:
@@ -17,18 +17,8 @@ def control_tokens(tokenizer: Any) -> tuple[str, ...]:
     These are its special tokens and those added ones that its chat template names.
     """
     template = str(tokenizer.chat_template or "")
-    added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special or str(token) in template]
-    return tuple(token for token in dict.fromkeys([*tokenizer.all_special_tokens, *added]) if token.strip())
-
-
-def break_tokens(text: str, tokens: Sequence[str]) -> str:
-    """The text without any of the tokens: `<|im_end|>` becomes `< |im_end|>`, a token of one character a space."""
-    there = [token.strip() for token in tokens if token in text]
-    for token in there:
-        if len(token) == 1:
-            text = text.replace(token, " ")
-    longer = "|".join(re.escape(token) for token in there if len(token) > 1)
-    return re.sub(rf"(?={longer}).", r"\g<0> ", text, flags=re.DOTALL) if longer else text
+    added = [text for text in map(str, tokenizer.added_tokens_decoder.values()) if text.strip() and text in template]
+    return tuple(dict.fromkeys([*special_tokens(tokenizer), *added]))
 
 
 class CompletionDecoder:

@@ -82,7 +82,8 @@ def check_rows(rows: Sequence[Any]) -> list[Mapping[str, Any]]:
 def encode_prompt(prompt: Any, processing_class: Any, chat_template_kwargs: Mapping[str, Any]) -> list[int]:
     """The tokens of a prompt: text as the tokenizer encodes it, messages through the chat template.
 
-    After messages that end with the assistant's the template continues that message, else it opens a new one.
+    An end token that the tokenizer puts behind a text is cut, as the completion stands there. After messages that end
+    with the assistant's the template continues that message, else it opens a new one.
 
     Args:
         prompt: A text, or messages `{"role": …, "content": …}`.
@@ -90,25 +91,79 @@ def encode_prompt(prompt: Any, processing_class: Any, chat_template_kwargs: Mapp
         chat_template_kwargs: Passed to the template.
 
     Raises:
-        ValueError: The prompt is neither, or has no token.
+        ValueError: The prompt is neither, has no token or two begin tokens in front, or one of the reasons of
+            `text_messages`; or the template leaves its system message out.
     """
     if isinstance(prompt, str):
-        ids = processing_class(prompt)["input_ids"]
+        ids = list(processing_class(prompt)["input_ids"])
+        if len(ids) > 1 and ids[-1] == processing_class.eos_token_id:
+            own = list(processing_class(prompt, add_special_tokens=False)["input_ids"])
+            ids = ids[:-1] if ids[-1 - len(own) : -1] == own else ids
     elif is_conversation(prompt):
-        goes_on = prompt[-1]["role"] == "assistant"
-        ids = processing_class.apply_chat_template(
-            list(prompt),
+        messages = text_messages(prompt)
+        ids = _template_ids(messages, processing_class, chat_template_kwargs)
+        first, *others = messages
+        if first["role"] == "system" and (text := first.get("content")):
+            # What a template writes shows where it is written twice.
+            twice = {**first, "content": f"{text} {text}"}
+            if ids == _template_ids([twice, *others], processing_class, chat_template_kwargs):
+                raise ValueError(
+                    f"the chat template leaves out the system message {text[:80]!r}; put it into the user's message, "
+                    "or set another processing_class.chat_template"
+                )
+    else:
+        raise ValueError(f"prompt is {prompt!r}; it must be a text or a list of messages with 'role' and 'content'")
+    if not ids:
+        raise ValueError(f"prompt {prompt!r} has no token; a completion needs at least one before it")
+    begin = getattr(processing_class, "bos_token_id", None)
+    if begin is not None and ids[:2] == [begin, begin]:
+        raise ValueError(
+            f"prompt {str(prompt)[:80]!r} has two begin tokens in front, as tokenizer or chat template puts one there "
+            f"already; pass it without its {processing_class.bos_token!r}, or a rendered chat as its messages"
+        )
+    return [int(token) for token in ids]
+
+
+def _template_ids(messages: list[Any], processing_class: Any, chat_template_kwargs: Mapping[str, Any]) -> list[int]:
+    goes_on = messages[-1]["role"] == "assistant"
+    return list(
+        processing_class.apply_chat_template(
+            messages,
             add_generation_prompt=not goes_on,
             continue_final_message=goes_on,
             tokenize=True,
             return_dict=False,
             **chat_template_kwargs,
         )
-    else:
-        raise ValueError(f"prompt is {prompt!r}; it must be a text or a list of messages with 'role' and 'content'")
-    if not ids:
-        raise ValueError(f"prompt {prompt!r} has no token; a completion needs at least one before it")
-    return [int(token) for token in ids]
+    )
+
+
+def text_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages whose contents are texts, as every chat template takes them: parts that are texts are joined.
+
+    Raises:
+        ValueError: A content is something else, such as parts with an image; only a message with calls needs none.
+    """
+    made = []
+    for message in messages:
+        content = message.get("content")
+        if isinstance(content, (list, tuple)):
+            of_text = [part for part in content if isinstance(part, Mapping) and part.get("type", "text") == "text"]
+            texts = [text for part in of_text if isinstance(text := part.get("text"), str)]
+            content = "".join(texts) if len(texts) == len(content) else content
+        if not isinstance(content, str) and (content is not None or not message.get("tool_calls")):
+            raise ValueError(
+                f"the content of a message is {str(content)[:200]}, which is no text; give a text, or a list of parts "
+                '{"type": "text", "text": …}: images and the like are not supported'
+            )
+        made.append({**message, **({} if content is None else {"content": content})})
+    return made
+
+
+def encode_answer(text: str, tokenizer: Any, end_token: int) -> list[int]:
+    """The tokens of an answer to learn from, and one end token, also where the text ends with that itself."""
+    ids = [int(token) for token in tokenizer(text, add_special_tokens=False)["input_ids"]]
+    return ids if ids[-1:] == [end_token] else [*ids, end_token]
 
 
 def is_conversation(prompt: Any) -> bool:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import Dataset
 from transformers import TrainingArguments
 
-from llm_rl.rollout.data import check_row, encode_prompt, pad
+from llm_rl.rollout.data import check_row, encode_answer, encode_prompt, pad
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.shared_prompts import positions
 from llm_rl.rollout.symptoms import warn_of_text_prompts
@@ -48,7 +48,7 @@ class SupervisedDataset(Dataset[dict[str, list[int]]]):
         answer = row.get(column)
         if not isinstance(answer, str):
             raise ValueError(f"{column!r} of a row is {answer!r}; it must be a text, the answer to its prompt")
-        answer_ids = [*tokenizer(answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        answer_ids = encode_answer(answer, tokenizer, tokenizer.eos_token_id)
         return {"input_ids": prompt + answer_ids, "labels": [IGNORED] * len(prompt) + answer_ids}
 
     def __len__(self) -> int:

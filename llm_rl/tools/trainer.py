@@ -9,9 +9,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from llm_rl.core import MetricAccumulator
-from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
+from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation, text_messages
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.special_tokens import break_tokens, special_tokens
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.rollout.turns import NextTurn, TextPartner, joined, play_turns, texts_of, turns_of
 from llm_rl.tools.arguments import EpisodeArguments
@@ -37,7 +38,8 @@ class EpisodeTrainer(RolloutTrainer):
         *args: As there, with `EpisodeArguments`.
         tools: Functions that the model may call, with type hints and docstrings.
         environment_factory: Makes an environment for each completion. Its public methods are the tools; `reset(**row)`
-            is called first, if there is one, and what it returns is added to the last message of the prompt.
+            is called first, if there is one, and what it returns is added to the last message of the prompt, special
+            tokens in it broken (`<|im_end|>` is `< |im_end|>`).
         next_turn: Answers the model's turns by texts, without tools (`llm_rl.rollout.turns.NextTurn`).
         call_format: How the model writes calls. None: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`.
         **kwargs: As in `RolloutTrainer`.
@@ -168,8 +170,9 @@ class EpisodeTrainer(RolloutTrainer):
             return row
         if not isinstance(said, str):
             raise TypeError(f"reset of the environment returned a {type(said).__name__}; it must be a text or None")
-        *before, last = row["prompt"]
-        return {**row, "prompt": [*before, {**last, "content": f"{last['content']}{said}"}]}
+        *before, last = text_messages(row["prompt"])
+        said = break_tokens(said, special_tokens(self.processing_class))
+        return {**row, "prompt": [*before, {**last, "content": f"{last.get('content', '')}{said}"}]}
 
     def _with_stop_token(self, params: SamplingParams) -> SamplingParams:
         """Sampling that also ends at the token that a result begins with, where that is one token."""

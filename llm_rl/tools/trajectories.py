@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from llm_rl.rollout.data import Sample, check_row, encode_prompt
+from llm_rl.rollout.data import Sample, check_row, encode_answer, encode_prompt
 from llm_rl.rollout.sft import IGNORED, SupervisedDataset
 from llm_rl.tools.calls import CallFormat, ToolCall
 from llm_rl.tools.template import ResultFrame, check_shows_tools
@@ -44,10 +44,7 @@ def encode_trajectory(
         if spoken:
             between = frame.between(results, tokenizer.eos_token_id)
             ids, given = ids + between, given + [True] * len(between)
-        turn = [
-            *tokenizer(_text_of(message, call_format), add_special_tokens=False)["input_ids"],
-            tokenizer.eos_token_id,
-        ]
+        turn = encode_answer(_text_of(message, call_format), tokenizer, tokenizer.eos_token_id)
         ids, given = ids + turn, given + [False] * len(turn)
         results, spoken = [], True
     return Sample(row, prompt, ids, truncated=False, given=given if any(given) else None)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sudoku_env.board import Board, geometry, size_of
 from sudoku_env.errors import TokenLayoutError
-from sudoku_env.prompts.text import ANSWER_LAYOUTS, AnswerLayout
+from sudoku_env.prompts.text import ANSWER_LAYOUTS, DEFAULT_SYSTEM_PROMPT, AnswerLayout
 
 LLADA_MASK_TOKEN = "<|mdm_mask|>"
 
@@ -177,16 +177,23 @@ def encode_prompt(
     """Token ids of system prompt and prompt, through the chat template where there is one.
 
     Before a layout without a prompt they are the bos token alone, or none where there is no such token.
+
+    Raises:
+        TokenLayoutError: The template leaves out a system prompt other than the default, or two bos tokens stand in
+            front.
     """
-    if layout is not None and not layout.prompted:
-        bos_id = getattr(tokenizer, "bos_token_id", None)
-        return [] if bos_id is None else [bos_id]
-    if getattr(tokenizer, "chat_template", None):
-        return _apply_chat_template(tokenizer, prompt, system_prompt)
     bos_id = getattr(tokenizer, "bos_token_id", None)
-    text = f"{system_prompt}\n\n{prompt}\n" if system_prompt else f"{prompt}\n"
-    ids = tokenizer.encode(text, add_special_tokens=False)
-    return ids if bos_id is None else [bos_id, *ids]
+    begin = [] if bos_id is None else [bos_id]
+    if layout is not None and not layout.prompted:
+        return begin
+    if getattr(tokenizer, "chat_template", None):
+        ids = _apply_chat_template(tokenizer, prompt, system_prompt)
+    else:
+        text = f"{system_prompt}\n\n{prompt}\n" if system_prompt else f"{prompt}\n"
+        ids = [*begin, *tokenizer.encode(text, add_special_tokens=False)]
+    if begin and ids[:2] == [bos_id, bos_id]:
+        raise TokenLayoutError(f"the prompt {prompt[:40]!r} … has two bos tokens in front; pass it without one")
+    return ids
 
 
 def decode_prompt(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
@@ -205,16 +212,27 @@ def decode_prompt(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
 def _apply_chat_template(tokenizer: Any, prompt: str, system_prompt: str) -> list[int]:
     from jinja2 import TemplateError
 
-    user = {"role": "user", "content": prompt}
-    conversation = [{"role": "system", "content": system_prompt}, user] if system_prompt else [user]
-    options: dict[str, Any] = {"add_generation_prompt": True, "tokenize": True, "return_dict": False}
+    def encoded(system: str, user: str) -> list[int]:
+        opened = [{"role": "system", "content": system}] if system else []
+        conversation = [*opened, {"role": "user", "content": user}]
+        ids: list[int] = tokenizer.apply_chat_template(
+            conversation, add_generation_prompt=True, tokenize=True, return_dict=False
+        )
+        return ids
+
     try:
-        return tokenizer.apply_chat_template(conversation, **options)
+        ids = encoded(system_prompt, prompt)
     except TemplateError:
         if not system_prompt:
             raise
-    merged = {"role": "user", "content": f"{system_prompt}\n\n{prompt}"}
-    return tokenizer.apply_chat_template([merged], **options)
+        return encoded("", f"{system_prompt}\n\n{prompt}")
+    # What a template writes shows where it is written twice. The default may be left out, as our models' template does.
+    if system_prompt not in ("", DEFAULT_SYSTEM_PROMPT) and ids == encoded(f"{system_prompt} {system_prompt}", prompt):
+        raise TokenLayoutError(
+            f"the tokenizer's chat template leaves out system_prompt={system_prompt!r:.80}; write it into the prompt, "
+            "set a chat_template with a system message, or leave system_prompt out"
+        )
+    return ids
 
 
 def _fit(tokenizer: Tokenizer, layout: AnswerLayout, size: int, opening: str) -> AnswerTokens:

@@ -260,7 +260,8 @@ def pre_fill(
             in as text, after the bos token if there is one.
         max_gen_length: Number of response tokens.
         system_prompt: Put before the prompt; "" for none. A template that refuses the system role gets it as the
-            beginning of the user's message.
+            beginning of the user's message. A template may leave the default out, as that of the models in
+            `data/models` does, which never saw one; layout "bare" has no place for any.
         opening: First words of the response; white space at their end is the answer layout's to choose.
         mask_token_id: The mask token; None takes the tokenizer's, or LLaDA's `<|mdm_mask|>`.
         layout: The answer layout, a key of `ANSWER_LAYOUTS`; None takes `tokenizer.init_kwargs["answer_layout"]`, and
@@ -276,8 +277,9 @@ def pre_fill(
         PuzzleParseError: No puzzle, several, a malformed one, or one without exactly one solution, or with
             `answers="any"` without any.
         SudokuError: `answers` is unknown.
-        TokenLayoutError: No layout suits the tokenizer, the mask token is unknown or taken, or the response is longer
-            than `max_gen_length`.
+        TokenLayoutError: No layout suits the tokenizer, the mask token is unknown or taken, the response is longer
+            than `max_gen_length`, the chat template leaves out a system prompt of your own, or two bos tokens stand in
+            front.
         TypeError: An argument is of another type; the message names it.
     """
     check_types(

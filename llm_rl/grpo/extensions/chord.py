@@ -16,7 +16,7 @@ from llm_rl.core import PolicyTensors, masked_sum
 from llm_rl.core._checks import check_mask
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.completions import prompt_ids
-from llm_rl.rollout.data import RolloutBatch, Sample
+from llm_rl.rollout.data import RolloutBatch, Sample, encode_answer
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.loading import as_rows
 from llm_rl.rollout.scoring import causal_model
@@ -148,8 +148,8 @@ class ExpertAnswers:
             try:
                 text = _answer(row)
                 before = prompt_ids(row, causal, tokenizer, params, chat_template_kwargs)
-                ids = [int(token) for token in tokenizer(text, add_special_tokens=False)["input_ids"]]
-                ids.append(tokenizer.eos_token_id if tokenizer.eos_token_id is not None else params.eos_token_ids[0])
+                own_end = tokenizer.eos_token_id
+                ids = encode_answer(text, tokenizer, params.eos_token_ids[0] if own_end is None else own_end)
                 if len(before) + len(ids) > room:
                     raise ValueError(f"{len(before)} + {len(ids)} tokens exceed the model's {room} positions")
             except ValueError as error:

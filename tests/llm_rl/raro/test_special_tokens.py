@@ -11,8 +11,9 @@ from tokenizers import AddedToken
 from llm_rl.core import MetricAccumulator
 from llm_rl.raro import Pair, Prompts
 from llm_rl.raro.critic import CriticPass
-from llm_rl.raro.special_tokens import CompletionDecoder, break_tokens, control_tokens
+from llm_rl.raro.special_tokens import CompletionDecoder, control_tokens
 from llm_rl.rollout.data import Sample, encode_prompt
+from llm_rl.rollout.special_tokens import break_tokens
 from tests.llm_rl.helpers import tiny_raro
 from tests.llm_rl.helpers.tiny_raro import arguments, raro_model, trainer
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer

@@ -1,15 +1,17 @@
+import copy
 import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 from transformers import GenerationConfig
 
 from llm_rl.core import MetricAccumulator
 from llm_rl.core.mismatch import importance_weight, record_mismatch
 from llm_rl.rollout.completions import sample_completions, sampling_params
-from llm_rl.rollout.data import RolloutBatch, Sample, check_row, decode_completion, encode_prompt, pad
+from llm_rl.rollout.data import RolloutBatch, Sample, check_row, decode_completion, encode_answer, encode_prompt, pad
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.training.storage import load_record, save_record
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
@@ -70,6 +72,57 @@ def test_prompts_as_text_and_messages() -> None:
         check_row({"text": "red"})
     with pytest.raises(ValueError, match="no 'prompt' but str"):
         check_row("red")
+
+
+def with_ends(bos: str) -> Any:
+    """A tokenizer that puts a begin token before a text, and the end token behind it."""
+    names = copy.deepcopy(tokenizer())
+    names.add_special_tokens({"bos_token": bos})
+    ids = [(token, names.convert_tokens_to_ids(token)) for token in {bos, "<|end|>"}]
+    names.backend_tokenizer.post_processor = TemplateProcessing(single=f"{bos} $A <|end|>", special_tokens=ids)
+    return names
+
+
+@pytest.mark.parametrize("bos", ["<|begin|>", "<|end|>"])
+def test_begin_and_end_token_stand_once_around_prompt_and_answer(bos: str) -> None:
+    names, words = with_ends(bos), tokenizer()("red sky")["input_ids"]
+    begin, own_end = names.bos_token_id, [*words, EOS]
+    assert names("red sky")["input_ids"] == [begin, *own_end]
+    assert encode_prompt("red sky", names, {}) == [begin, *words]
+    assert encode_prompt("red sky<|end|>", names, {}) == [begin, *own_end], "the prompt's own end token stays"
+    names.chat_template = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    for prompt in (f"{bos}red", [{"role": "user", "content": f"{bos}red"}]):
+        with pytest.raises(ValueError, match=r"two begin tokens in front.*pass it without its '<\|"):
+            encode_prompt(prompt, names, {})
+    assert encode_answer("red sky", names, EOS) == encode_answer("red sky<|end|>", names, EOS) == own_end
+
+
+def test_messages_are_encoded_as_what_they_say_or_refused() -> None:
+    def said(content: Any, **others: Any) -> list[int]:
+        return encode_prompt([{"role": "user", "content": content, **others}], tokenizer(), {})
+
+    parts = [{"type": "text", "text": "red"}, {"type": "text", "text": " sky", "image": None}]
+    assert said(parts) == said("red sky")
+    assert said(None, tool_calls=[{"name": "look", "arguments": {}}]) == said("")
+    for content in ([*parts, {"type": "image"}], [{"type": "text", "text": None}], ["red"], 7, None):
+        with pytest.raises(ValueError, match=r"which is no text; give a text.*images and the like are not supported"):
+            said(content)
+
+
+def test_a_template_that_leaves_the_system_message_out_is_told() -> None:
+    names, asked = (
+        copy.deepcopy(tokenizer()),
+        [{"role": "system", "content": "one"}, {"role": "user", "content": "red"}],
+    )
+    names.chat_template = (
+        "{% if messages[1] %}{{ messages[0].content }}{% else %}one{% endif %} {{ messages[-1].content }}"
+    )
+    assert encode_prompt(asked, names, {}) == encode_prompt(asked[1:], names, {}), (
+        "the template's own, asked for by name"
+    )
+    names.chat_template = "one {{ messages[-1].content }}"
+    with pytest.raises(ValueError, match="leaves out the system message 'one'; put it into the user's message"):
+        encode_prompt(asked, names, {})
 
 
 class Scripted:

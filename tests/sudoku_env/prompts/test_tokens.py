@@ -475,6 +475,24 @@ class TestChatTemplate:
         alone = pre_fill(build_prompt(SIX, "compact"), tokenizer, 48, system_prompt="")
         assert alone.prompt_length == prefilled.prompt_length - 5
 
+    def test_a_template_that_leaves_the_system_prompt_out(self):
+        tokenizer, prompt = word_tokenizer(), build_prompt(SIX, "compact")
+        tokenizer.chat_template = self.TEMPLATE.replace("in messages", "in messages if m['role'] == 'user'")
+        assert pre_fill(prompt, tokenizer, 48).token_ids == pre_fill(prompt, tokenizer, 48, system_prompt="").token_ids
+        with pytest.raises(TokenLayoutError, match="leaves out system_prompt='A B'; write it into the prompt"):
+            pre_fill(prompt, tokenizer, 48, system_prompt="A B")
+        tokenizer.chat_template = (
+            "{% if messages[1] %}{{ messages[0]['content'] }}{% else %}A B{% endif %} {{ messages[-1]['content'] }}"
+        )
+        own, named = (pre_fill(prompt, tokenizer, 48, system_prompt=text) for text in ("", "A B"))
+        assert own.token_ids == named.token_ids, "the template's own default, asked for by name"
+
+    def test_two_bos_tokens_in_front(self):
+        tokenizer, prompt = word_tokenizer(bos_token="<eos>"), f"<eos> {build_prompt(SIX, 'compact')}"
+        for tokenizer.chat_template in (None, "<eos> {{ messages[-1]['content'] }}"):
+            with pytest.raises(TokenLayoutError, match="two bos tokens in front; pass it without one"):
+                pre_fill(prompt, tokenizer, 48, system_prompt="")
+
     def test_a_template_that_refuses_the_system_role(self):
         tokenizer = word_tokenizer()
         refuse = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
