@@ -101,12 +101,13 @@ def encode_prompt(prompt: Any, processing_class: Any, chat_template_kwargs: Mapp
             ids = ids[:-1] if ids[-1 - len(own) : -1] == own else ids
     elif is_conversation(prompt):
         messages = text_messages(prompt)
-        ids = _template_ids(messages, processing_class, chat_template_kwargs)
+        ids = list(_through_template(messages, processing_class, chat_template_kwargs))
         first, *others = messages
         if first["role"] == "system" and (text := first.get("content")):
             # What a template writes shows where it is written twice.
-            twice = {**first, "content": f"{text} {text}"}
-            if ids == _template_ids([twice, *others], processing_class, chat_template_kwargs):
+            chats = (messages, [{**first, "content": f"{text} {text}"}, *others])
+            once, twice = (_through_template(each, processing_class, chat_template_kwargs, False) for each in chats)
+            if once == twice:
                 raise ValueError(
                     f"the chat template leaves out the system message {text[:80]!r}; put it into the user's message, "
                     "or set another processing_class.chat_template"
@@ -124,17 +125,17 @@ def encode_prompt(prompt: Any, processing_class: Any, chat_template_kwargs: Mapp
     return [int(token) for token in ids]
 
 
-def _template_ids(messages: list[Any], processing_class: Any, chat_template_kwargs: Mapping[str, Any]) -> list[int]:
+def _through_template(
+    messages: list[Any], processing_class: Any, chat_template_kwargs: Mapping[str, Any], tokenize: bool = True
+) -> Any:
     goes_on = messages[-1]["role"] == "assistant"
-    return list(
-        processing_class.apply_chat_template(
-            messages,
-            add_generation_prompt=not goes_on,
-            continue_final_message=goes_on,
-            tokenize=True,
-            return_dict=False,
-            **chat_template_kwargs,
-        )
+    return processing_class.apply_chat_template(
+        messages,
+        add_generation_prompt=not goes_on,
+        continue_final_message=goes_on,
+        tokenize=tokenize,
+        return_dict=False,
+        **chat_template_kwargs,
     )
 
 
@@ -156,7 +157,7 @@ def text_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
                 f"the content of a message is {str(content)[:200]}, which is no text; give a text, or a list of parts "
                 '{"type": "text", "text": …}: images and the like are not supported'
             )
-        made.append({**message, **({} if content is None else {"content": content})})
+        made.append(dict(message) if content is None else {**message, "content": content})
     return made
 
 
