@@ -11,14 +11,15 @@ from dllm_rl.decoding.decisions import draw_decisions, right_decisions
 from dllm_rl.decoding.noise import fresh_uniforms
 from dllm_rl.decoding.settings import Decoding
 from dllm_rl.decoding.strategies import get_strategy
-from dllm_rl.decoding.taking_back import TakingBack
+from dllm_rl.decoding.taking_back import TakingBack, TakingNothingBack
 from dllm_rl.decoding.trajectories import Trajectories, micro_batches
 from dllm_rl.policy import StateScores, logits_at, scores_of
 
 Choices = tuple[Tensor, Tensor, Tensor, Tensor]
 """The trajectory, rank, position and token of each choice of a step, as `choose` returns them."""
-Told = Callable[[int, StateScores, Tensor, Tensor], Choices]
-"""Step number, scores of states, and the state and number of each of A trajectories, int64 `(A,)`, to their choices."""
+Told = Callable[[int, StateScores, Tensor, Tensor, Tensor], Choices]
+"""Step number, scores of N states, bool `(N, R)` what is definite in them, and the state and number of each of A
+trajectories, int64 `(A,)`, to their choices."""
 
 
 class Step(NamedTuple):
@@ -88,51 +89,47 @@ def decoding_steps(
     """
     if uniforms is None:
         uniforms = draw_uniforms(how, trajectories, generator)
-    taking_back = None if how.take_back is None else TakingBack(how.take_back, trajectories, generator)
-    problems, number = trajectories.problems, 0
-    peers = problems.peers() if how.exclude_peers else None
-    while len(trajectories.alive):
-        # The distinct states of the live trajectories, what follows in each, and where the model is asked.
-        alive = trajectories.alive
-        responses, of, state_of = trajectories.distinct_states()  # (N, R), (N,), (A,)
-        definite = problems.definite(responses, of)  # (N, R)
-        asked = responses == problems.mask_id if taking_back is None else trajectories.open[of]  # (N, R)
-        if taking_back is not None:
-            taking_back.begin(number)
+    told = told or _ByStrategy(how, trajectories, uniforms)
+    back = (TakingNothingBack if how.take_back is None else TakingBack)(how, trajectories, generator)
+    number = 0
+    while len(alive := trajectories.alive):
+        # Ask: the model at the states that the trajectories are in now, in as many passes as it takes.
+        for part, scores, seen, some, states in _asked(model, back, number, max_tokens, max_masked):
+            # Choose: where something is masked; all by the state before the step, so that no choice sees another.
+            filling = (scores.row_of >= 0).any(1)[states].nonzero().squeeze(1)
+            drawn = told(number, scores, part[2], states[filling], some[filling])
+            rows, ranks, positions, tokens = filling[drawn[0]], *drawn[1:]  # (B,)
+            tokens = back.drawn(scores, states[rows], some[rows], positions, tokens)
 
-        # A pass over as many states as fit, and the choices of the trajectories that are in them.
-        for begin, end in micro_batches(asked.sum(1), problems.length, max_tokens, max_masked):
-            members = ((state_of >= begin) & (state_of < end)).nonzero().squeeze(1)
-            some, states = alive[members], state_of[members] - begin
-            part = (responses[begin:end], of[begin:end], definite[begin:end])
-            masked, at = part[0] == problems.mask_id, asked[begin:end]
-            logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M, V)
-            scores = scores_of(logits if taking_back is None else logits[masked[at]], masked, how.policy)
-            filling = masked.any(1)[states].nonzero().squeeze(1)
-            ahead = None if uniforms is None else _next_uniforms(uniforms, trajectories, some[filling], how)
-            first = None if ahead is None else ahead[:, :, 0]
-            if told is None:
-                drawn = choose(how, scores, part[2], states[filling], first, peers)
-            else:
-                drawn = told(number, scores, states[filling], some[filling])
-            if how.on_error == "redraw" and ahead is not None:
-                drawn = _right_ones(how, scores, states[filling], ahead, trajectories, some[filling], drawn)
-            rows, ranks, positions, tokens = filling[drawn[0]], *drawn[1:]
-            if taking_back is not None:
-                tokens = taking_back.drawn(scores, states[rows], some[rows], positions, tokens)
-
-            # All of it is written: what is filled, and what is taken back of the tokens that stood there before.
+            # Write: what is filled, then what is taken back of the tokens that stood there before.
             choices = (some[rows], positions, tokens)
             wrong = trajectories.wrong(*choices)
             trajectories.write(*choices, wrong, how.on_error)
-            replaced = remasked = (some[:0], some[:0])
-            if taking_back is not None:
-                replaced, remasked = taking_back.revise(logits[~masked[at]], part[0], at & ~masked, some, states)
+            replaced, remasked = back.revise(seen, part[0], part[1], some, states)
             yield Step(number, *part, scores, some, states, rows, ranks, positions, tokens, wrong, replaced, remasked)
 
-        ended = trajectories.ended(how.on_error) if taking_back is None else taking_back.ended()
-        trajectories.alive = alive[~ended[alive]]
+        # End: who is complete or in error leaves the batch, once all passes of the step are done.
+        trajectories.alive = alive[~back.ended()[alive]]
         number += 1
+
+
+def _asked(
+    model: nn.Module, back: TakingNothingBack, number: int, max_tokens: int, max_masked: int | None
+) -> Iterator[tuple[tuple[Tensor, Tensor, Tensor], StateScores, Tensor, Tensor, Tensor]]:
+    """For each pass of a step `Step`'s three of states, scores, logits `(C, V)` at committed tokens, and its `(A,)`."""
+    # Many trajectories are in few distinct states, and each of those is looked at once.
+    trajectories, problems = back.trajectories, back.trajectories.problems
+    responses, of, state_of = trajectories.distinct_states()  # (S, R), (S,), (T',)
+    definite = problems.definite(responses, of)  # (S, R)
+    asked = back.asked(number, responses, of)  # (S, R)
+    for begin, end in micro_batches(asked.sum(1), problems.length, max_tokens, max_masked):
+        members = ((state_of >= begin) & (state_of < end)).nonzero().squeeze(1)
+        part = (responses[begin:end], of[begin:end], definite[begin:end])  # (N, R), (N,), (N, R)
+        masked, at = part[0] == problems.mask_id, asked[begin:end]  # (N, R)
+        logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M + C, V)
+        logits, seen = back.parted(logits, masked[at])  # (M, V), (C, V)
+        scores = scores_of(logits, masked, back.how.policy)
+        yield part, scores, seen, trajectories.alive[members], state_of[members] - begin
 
 
 def draw_uniforms(how: Decoding, trajectories: Trajectories, generator: torch.Generator | None = None) -> Tensor | None:
@@ -143,45 +140,51 @@ def draw_uniforms(how: Decoding, trajectories: Trajectories, generator: torch.Ge
     return fresh_uniforms((len(responses), trajectories.most_positions * how.tries, 2), generator, responses.device)
 
 
-def _next_uniforms(uniforms: Tensor, trajectories: Trajectories, some: Tensor, how: Decoding) -> Tensor:
-    """The uniforms `(A, C, D, 2)` of the next choices of some trajectories `(A,)`, from those of all choices."""
-    uniforms = uniforms.unflatten(1, (-1, how.tries))  # (T, M, D, 2)
-    most = uniforms.shape[1]
-    ahead = torch.arange(min(how.tokens_per_step or most, most), device=some.device)
-    places = trajectories.filled[some, None] + ahead  # (A, C)
-    return uniforms[some[:, None], places.clamp_max(most - 1)]
+class _ByStrategy:
+    """The choices of a strategy (`Told`); its uniforms are `(T, M · D, 2)`, or None where it draws nothing."""
 
+    def __init__(self, how: Decoding, trajectories: Trajectories, uniforms: Tensor | None) -> None:
+        self.how, self.trajectories = how, trajectories
+        self.uniforms = None if uniforms is None else uniforms.unflatten(1, (-1, how.tries))  # (T, M, D, 2)
+        self.peers = trajectories.problems.peers() if how.exclude_peers else None
 
-def _right_ones(
-    how: Decoding,
-    scores: StateScores,
-    states: Tensor,
-    uniforms: Tensor,
-    trajectories: Trajectories,
-    some: Tensor,
-    drawn: Choices,
-) -> Choices:
-    """The first right decision of each of some trajectories, int64 `(A,)`; the last one drawn where none is right.
+    def __call__(self, _: int, scores: StateScores, definite: Tensor, states: Tensor, some: Tensor) -> Choices:
+        if self.uniforms is None:
+            return choose(self.how, scores, definite, states, None, self.peers)
+        ahead = self._ahead(self.uniforms, some)  # (A, C, D, 2)
+        drawn = choose(self.how, scores, definite, states, ahead[:, :, 0], self.peers)
+        return self._right_ones(scores, states, ahead, some, drawn) if self.how.tries > 1 else drawn
 
-    It takes and returns what `choose` does; `drawn` is the first decision, uniforms `(A, C, D, 2)` are those of all.
-    """
-    rows, _, positions, tokens = drawn
-    wrong = torch.zeros_like(states, dtype=torch.bool)
-    wrong[rows[trajectories.wrong(some[rows], positions, tokens)]] = True  # (A,)
-    again = wrong.nonzero().squeeze(1)
-    if not len(again) or how.tries == 1:
-        return drawn
+    def _ahead(self, uniforms: Tensor, some: Tensor) -> Tensor:
+        """The uniforms `(A, C, D, 2)` of the next choices of some trajectories `(A,)`."""
+        most = uniforms.shape[1]
+        ahead = torch.arange(min(self.how.tokens_per_step or most, most), device=some.device)
+        places = self.trajectories.filled[some, None] + ahead  # (A, C)
+        return uniforms[some[:, None], places.clamp_max(most - 1)]
 
-    # All other decisions of those, judged at once.
-    count, tries = uniforms.shape[1], how.tries - 1
-    positions, tokens = draw_decisions(scores, states[again], uniforms[again, :, 1:].transpose(1, 2), how.policy)
-    states_now, of = trajectories.responses[some[again]], trajectories.problem_of[some[again]]
-    right = right_decisions(trajectories.problems, states_now, of, positions, tokens)  # (A', D - 1)
-    first = torch.where(right.any(1), right.byte().argmax(1), tries - 1)
-    at = torch.arange(len(again), device=first.device), first
-    places, ranks = (positions[at] >= 0).nonzero(as_tuple=True)
-    fresh = again[places], ranks, positions[at][places, ranks], tokens[at][places, ranks]
-    kept = ~wrong[rows]
-    joined = [torch.cat([before[kept], after]) for before, after in zip(drawn, fresh, strict=True)]
-    order = (joined[0] * count + joined[1]).argsort()
-    return joined[0][order], joined[1][order], joined[2][order], joined[3][order]
+    def _right_ones(
+        self, scores: StateScores, states: Tensor, uniforms: Tensor, some: Tensor, drawn: Choices
+    ) -> Choices:
+        """The first right decision of each trajectory, `drawn` being its first; the last one where none is right."""
+        rows, _, positions, tokens = drawn
+        trajectories = self.trajectories
+        wrong = torch.zeros_like(states, dtype=torch.bool)
+        wrong[rows[trajectories.wrong(some[rows], positions, tokens)]] = True  # (A,)
+        again = wrong.nonzero().squeeze(1)
+        if not len(again):
+            return drawn
+
+        # All other decisions of those, judged at once.
+        count, tries = uniforms.shape[1], self.how.tries - 1
+        later = uniforms[again, :, 1:].transpose(1, 2)  # (A', D - 1, C, 2)
+        positions, tokens = draw_decisions(scores, states[again], later, self.how.policy)
+        states_now, of = trajectories.responses[some[again]], trajectories.problem_of[some[again]]
+        right = right_decisions(trajectories.problems, states_now, of, positions, tokens)  # (A', D - 1)
+        first = torch.where(right.any(1), right.byte().argmax(1), tries - 1)
+        at = torch.arange(len(again), device=first.device), first
+        places, ranks = (positions[at] >= 0).nonzero(as_tuple=True)
+        fresh = again[places], ranks, positions[at][places, ranks], tokens[at][places, ranks]
+        kept = ~wrong[rows]
+        joined = [torch.cat([before[kept], after]) for before, after in zip(drawn, fresh, strict=True)]
+        order = (joined[0] * count + joined[1]).argsort()
+        return joined[0][order], joined[1][order], joined[2][order], joined[3][order]

@@ -18,68 +18,86 @@ import torch
 from torch import Tensor
 
 from dllm_rl.decoding.noise import fresh_uniforms, inverse_cdf
-from dllm_rl.decoding.settings import TakeBack
+from dllm_rl.decoding.settings import Decoding, TakeBack
 from dllm_rl.decoding.trajectories import Trajectories
 from dllm_rl.policy import StateScores
 
+Places = tuple[Tensor, Tensor]
+"""Trajectory and position, int64 `(B,)` each."""
 
-class TakingBack:
-    """The rule of `TakeBack` at work on T trajectories; what it takes back it writes into them.
 
-    Args:
-        rule: What is taken back.
-        trajectories: The trajectories, at their start.
-        generator: Source of randomness of restarts; None is torch's global one.
-    """
+class TakingNothingBack:
+    """What is written stays: the rule of a `Decoding` without `take_back`, for T trajectories at their start."""
 
-    def __init__(self, rule: TakeBack, trajectories: Trajectories, generator: torch.Generator | None) -> None:
-        self.rule, self.trajectories, self.generator = rule, trajectories, generator
+    def __init__(self, how: Decoding, trajectories: Trajectories, generator: torch.Generator | None) -> None:
+        self.how, self.trajectories, self.generator = how, trajectories, generator
+
+    def asked(self, number: int, responses: Tensor, of: Tensor) -> Tensor:
+        """bool `(N, R)`: where the step of a number asks the model, at states `(N, R)` of problems `(N,)`."""
+        return responses == self.trajectories.problems.mask_id
+
+    def parted(self, logits: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits `(M + C, V)` at masked, bool `(M + C,)`, and at committed positions."""
+        return logits, logits[:0]
+
+    def drawn(self, scores: StateScores, states: Tensor, of: Tensor, positions: Tensor, best: Tensor) -> Tensor:
+        """The tokens to fill in at positions `(B,)` of states `(B,)` of trajectories `(B,)`; `best` were chosen."""
+        return best
+
+    def revise(
+        self, logits: Tensor, states: Tensor, of: Tensor, some: Tensor, state_of: Tensor
+    ) -> tuple[Places, Places]:
+        """What was replaced and what was masked again of trajectories `(A,)`, whose masked positions have been filled.
+
+        They were in states `(A,)` of those, int64 `(N, R)` of problems `(N,)`; logits `(C, V)` are at committed tokens.
+        """
+        return (some[:0], some[:0]), (some[:0], some[:0])
+
+    def ended(self) -> Tensor:
+        """bool `(T,)`: which go on no more after this step."""
+        return self.trajectories.ended(self.how.on_error)
+
+
+class TakingBack(TakingNothingBack):
+    """The rule `TakeBack` of a `Decoding` at work; what it takes back it writes into the trajectories."""
+
+    def __init__(self, how: Decoding, trajectories: Trajectories, generator: torch.Generator | None) -> None:
+        super().__init__(how, trajectories, generator)
+        assert how.take_back is not None
+        self.rule = how.take_back
         self.last_complete = trajectories.responses.clone()  # (T, R)
         self.restarted = torch.zeros_like(trajectories.errors)  # (T,), whether tokens are drawn
         self.uniforms: Tensor | None = None  # (T, R + 1, 2), for the tokens and, of restarts, positions and the share
-        self.passes_left = rule.max_passes
+        self.passes_left = self.rule.max_passes
 
-    def begin(self, number: int) -> None:
-        """Before the pass of a number; uniforms are drawn for all trajectories, however they are cut into passes."""
+    def asked(self, number: int, responses: Tensor, of: Tensor) -> Tensor:
+        """All that is not given; uniforms are drawn for all trajectories, however they are cut into passes."""
         self.passes_left = self.rule.max_passes - number - 1  # after this one
         if self.rule.restart_share is not None:
             count, length = self.last_complete.shape
             self.uniforms = fresh_uniforms((count, length + 1, 2), self.generator, self.last_complete.device)
+        return self.trajectories.open[of]
+
+    def parted(self, logits: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
+        """Each of the two packed for itself."""
+        return logits[masked], logits[~masked]
 
     def drawn(self, scores: StateScores, states: Tensor, of: Tensor, positions: Tensor, best: Tensor) -> Tensor:
-        """The tokens to fill in, int64 `(B,)`: those given, or drawn at temperature 1 where there was a restart.
-
-        Args:
-            scores: The policy at N states.
-            states: int64 `(B,)`, the state before each choice.
-            of: int64 `(B,)`, the trajectory that makes it.
-            positions: int64 `(B,)`, the positions.
-            best: int64 `(B,)`, the most probable tokens.
-        """
+        """Those chosen, or drawn at temperature 1 where there was a restart."""
         if self.uniforms is None:
             return best
         tokens = inverse_cdf(scores.logits[scores.row_of[states, positions]], self.uniforms[of, positions, 0])
         return torch.where(self.restarted[of], tokens, best)
 
     def revise(
-        self, logits: Tensor, states: Tensor, committed: Tensor, some: Tensor, state_of: Tensor
-    ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Take back tokens of A trajectories, whose masked positions have been filled.
-
-        Args:
-            logits: fp32 `(C, V)`, at the committed positions of N states.
-            states: int64 `(N, R)`, the states before they were filled.
-            committed: bool `(N, R)`, what stood there and was not given.
-            some: int64 `(A,)`, the trajectories.
-            state_of: int64 `(A,)`, the state of each.
-
-        Returns:
-            Trajectory and position of what was replaced, int64 `(B,)` each, and of what was masked again.
-        """
+        self, logits: Tensor, states: Tensor, of: Tensor, some: Tensor, state_of: Tensor
+    ) -> tuple[Places, Places]:
+        """Replace what the model is sure is another token, mask again what it doubts and what clashes."""
         responses, mask_id = self.trajectories.responses[some], self.trajectories.problems.mask_id  # (A, R)
         room = (self.passes_left - (responses == mask_id).sum(1)).clamp_min(0)  # (A,)
 
         # What the model makes of committed tokens depends on the state alone.
+        committed = self.trajectories.open[of] & (states != mask_id)  # (N, R)
         replaced, best = (each[state_of] for each in _replaced(logits, states, committed, self.rule))  # (A, R)
         remasked = torch.zeros_like(replaced)
         if self.rule.remasks:
@@ -97,9 +115,8 @@ class TakingBack:
         return _places(some, replaced), _places(some, remasked)
 
     def ended(self) -> Tensor:
-        """bool `(T,)`: which are complete and would stay as they are, or have no pass left."""
-        responses = self.trajectories.responses
-        complete = self.trajectories.ended("continue")
+        """Those that are complete and would stay as they are, or have no pass left."""
+        responses, complete = self.trajectories.responses, super().ended()
         settled = (responses == self.last_complete).all(1)
         self.last_complete = torch.where(complete[:, None], responses, self.last_complete)
         if not self.rule.looks_back or self.passes_left <= 0:  # what is complete has been looked at
@@ -168,7 +185,7 @@ def _least(values: Tensor, candidates: Tensor, room: Tensor | int) -> Tensor:
     return candidates & (order.argsort(dim=1) < room)
 
 
-def _places(some: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+def _places(some: Tensor, chosen: Tensor) -> Places:
     """Trajectory and position of what is chosen, bool `(A, R)`, in some trajectories, int64 `(A,)`."""
     rows, positions = chosen.nonzero(as_tuple=True)
     return some[rows], positions
