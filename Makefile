@@ -167,7 +167,6 @@ docs-serve: $(STAMP_DOCS)
 bench: $(STAMP)
 	$(BIN)/python -m scripts.benchmarks.solver
 	$(BIN)/python -m scripts.benchmarks.environments
-	$(BIN)/python -m scripts.benchmarks.parts
 	$(BIN)/python -m scripts.benchmarks.roofline
 	$(BIN)/python -m scripts.benchmarks.growth --page data/study/growth/tables.md
 

@@ -29,18 +29,9 @@ def split_of(solution: BoardLike, shares: Sequence[float] = (0.6, 0.2, 0.2), *, 
         SudokuError: The shares are not three numbers that add up to 1.
         BoardError: `canonical_grid` refuses the grid.
     """
-    return split_of_key(grid_key(solution, up_to_symmetry), shares)
-
-
-def split_of_key(key: bytes, shares: Sequence[float] = (0.6, 0.2, 0.2)) -> str:
-    """The split of a grid by its `grid_key`, for who needs the key as well.
-
-    Raises:
-        SudokuError: The shares are not three numbers that add up to 1.
-    """
     if len(shares) != len(SPLITS) or min(shares) < 0 or abs(sum(shares) - 1) > 1e-9:
         raise SudokuError(f"shares {tuple(shares)} must be three non-negative numbers that add up to 1")
-    position = int.from_bytes(hashlib.sha256(key).digest()[:8], "big") / 2**64
+    position = int.from_bytes(hashlib.sha256(grid_key(solution, up_to_symmetry)).digest()[:8], "big") / 2**64
     return SPLITS[int(np.searchsorted(np.cumsum(shares)[:-1], position, side="right"))]
 
 

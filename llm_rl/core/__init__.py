@@ -20,13 +20,11 @@ from llm_rl.core.advantages import (
     group_statistics,
     groups_without_spread,
     return_after_action,
-    share_without_spread,
 )
 from llm_rl.core.aggregate import Reduction, aggregate, loss_weights, masked_mean, masked_sum
 from llm_rl.core.gae import GaeOutput, generalized_advantage
 from llm_rl.core.kl import KLEstimator, approx_kl, chunked_kl_divergence, kl_divergence, rewards_with_kl
 from llm_rl.core.logprobs import (
-    chunked_logprobs,
     entropy_from_logits,
     masked_log_softmax,
     next_token_logprobs,
@@ -48,7 +46,6 @@ from llm_rl.core.surrogate import (
 from llm_rl.core.token_statistics import (
     TokenStatistics,
     linear_token_statistics,
-    next_token_statistics,
     token_statistics,
 )
 from llm_rl.core.value_loss import ValueLoss, explained_variance, value_loss
@@ -78,7 +75,6 @@ __all__ = [
     "aggregate_loss",
     "approx_kl",
     "chunked_kl_divergence",
-    "chunked_logprobs",
     "clipped_surrogate",
     "discounted_return_to_go",
     "dpo_loss",
@@ -100,14 +96,12 @@ __all__ = [
     "masked_moments",
     "masked_sum",
     "next_token_logprobs",
-    "next_token_statistics",
     "pairwise_loss",
     "preference_margins",
     "record_monitors",
     "return_after_action",
     "rewards_with_kl",
     "selective_log_softmax",
-    "share_without_spread",
     "span_log_ratio",
     "token_log_ratio",
     "token_statistics",

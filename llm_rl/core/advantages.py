@@ -126,16 +126,6 @@ def groups_without_spread(returns: Tensor, *, mask: Tensor | None = None, min_st
     return (group_statistics(returns, mask).std < min_std).squeeze(1)
 
 
-def share_without_spread(returns: Tensor, *, mask: Tensor | None = None, min_std: float = 1e-6) -> Tensor:
-    """Share of `groups_without_spread`, which documents the arguments, among the groups in which something counts.
-
-    Returns:
-        float32 scalar in [0, 1]; NaN where nothing counts in any group.
-    """
-    flat = groups_without_spread(returns, mask=mask, min_std=min_std)
-    return flat.float().mean() if mask is None else flat[mask.any(1)].float().mean()
-
-
 @torch.no_grad()
 def group_relative_advantage(
     returns: Tensor,
@@ -151,8 +141,8 @@ def group_relative_advantage(
 
     The defaults are those of docs/objective.md; GRPO's (docs/grpo.md) are `std_eps=1e-4, correction=1`. One trajectory
     that returns 1 among zeros gets √(G−1): a positive `std_eps` or `scale="none"` bounds it. Where a
-    group has no spread (std < `min_std`, without a floor above it) a scaled advantage is 0; `share_without_spread`
-    counts such groups.
+    group has no spread (std < `min_std`, without a floor above it) a scaled advantage is 0; `groups_without_spread`
+    finds such groups.
 
     Args:
         returns: `(P, G)` (one return a sample, as in GRPO) or `(P, G, K)` (one a step, as in the unmasking

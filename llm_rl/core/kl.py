@@ -99,7 +99,7 @@ def chunked_kl_divergence(
 ) -> Tensor:
     """`kl_divergence` of softmax(head(hidden) / temperature), with at most `chunk_size` rows of logits in memory.
 
-    As in `logprobs.chunked_logprobs`, a chunk is computed again in the backward pass.
+    The logits of a chunk are computed again in the backward pass instead of being kept.
 
     Args:
         hidden_p: `(…, D)`.

@@ -3,11 +3,8 @@
 A temperature is applied after the promotion to float32: dividing bfloat16 logits would round them first.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from llm_rl.core._checks import check_index, check_mask, check_positive, check_rank, promote
 
@@ -98,49 +95,3 @@ def next_token_logprobs(logits: Tensor, input_ids: Tensor, *, temperature: float
     if input_ids.shape[1] < 2:
         raise ValueError(f"input_ids has shape {tuple(input_ids.shape)}; the next token needs at least two tokens")
     return selective_log_softmax(logits[:, :-1], input_ids[:, 1:], temperature=temperature)
-
-
-def chunked_logprobs(
-    hidden_states: Tensor,
-    index: Tensor,
-    output_head: Callable[[Tensor], Tensor],
-    *,
-    chunk_size: int,
-    temperature: float = 1.0,
-) -> Tensor:
-    """`selective_log_softmax(output_head(hidden_states), index)` with at most `chunk_size` rows of logits in memory.
-
-    The logits of a chunk are computed again in the backward pass instead of being kept, so memory does not grow with
-    rows × vocabulary. For logits that exist already pass them with the identity as `output_head`: then only the
-    float32 copy is saved.
-
-    Args:
-        hidden_states: `(…, D)`.
-        index: int64 `(…)`, the outcome whose log-probability is asked for.
-        output_head: Maps `(n, D)` to logits `(n, V)`, deterministically and row by row.
-        chunk_size: Rows at a time, ≥ 1.
-        temperature: > 0.
-
-    Returns:
-        `(…)` float32 (float64 for float64 logits). Where two results must agree to the bit, use one chunk size for
-        both.
-
-    Raises:
-        ValueError: Shapes do not fit, `hidden_states` is empty, `index` is not int64, or a number is out of range.
-    """
-    check_rank("hidden_states", hidden_states, 1, "(…, D)")
-    check_index(index, hidden_states, "hidden_states")
-    if chunk_size < 1:
-        raise ValueError(f"chunk_size is {chunk_size!r}; it must be 1 or greater")
-    if index.numel() == 0:
-        raise ValueError(f"hidden_states has shape {tuple(hidden_states.shape)}: there is no row")
-
-    def chunk_logprobs(hidden: Tensor, chosen: Tensor) -> Tensor:
-        return selective_log_softmax(output_head(hidden), chosen, temperature=temperature)
-
-    rows = hidden_states.reshape(-1, hidden_states.shape[-1])  # (N, D)
-    chunks = [
-        checkpoint(chunk_logprobs, hidden, chosen, use_reentrant=False)
-        for hidden, chosen in zip(rows.split(chunk_size), index.reshape(-1).split(chunk_size), strict=True)
-    ]
-    return torch.cat(chunks).reshape(index.shape)

@@ -2,7 +2,7 @@
 
 Rows (time) and vocabulary are walked in blocks with a running maximum (the online softmax of arXiv:1805.02867). The
 backward pass computes each block again and writes the gradient in closed form, so what is kept between the passes has
-the size of the inputs. For an output head that is more than a matrix and a bias, see `logprobs.chunked_logprobs`.
+the size of the inputs.
 """
 
 from typing import NamedTuple
@@ -109,55 +109,6 @@ def linear_token_statistics(
         rows, weight, bias, index.reshape(-1), temperature, Chunks(row_chunk, vocab_chunk)
     )
     return TokenStatistics(logprobs.reshape(index.shape), entropy.reshape(index.shape))
-
-
-def next_token_statistics(
-    hidden_states: Tensor,
-    weight: Tensor,
-    input_ids: Tensor,
-    *,
-    keep: int | None = None,
-    bias: Tensor | None = None,
-    temperature: float = 1.0,
-    row_chunk: int = ROW_CHUNK,
-    vocab_chunk: int = VOCAB_CHUNK,
-) -> TokenStatistics:
-    """Statistics of the last `keep` tokens given those before them: position t of an autoregressive model predicts t+1.
-
-    Source: docs/sources.md, 'Tools and PPO' (the alignment) and 'GRPO' (`keep`, there `logits_to_keep`).
-
-    Args:
-        hidden_states: `(B, T, D)`, see `linear_token_statistics`.
-        weight: `(V, D)`.
-        input_ids: int64 `(B, T)`, T ≥ 2, the tokens that the hidden states were computed from.
-        keep: How many tokens at the end, in 1 … T−1. None: all but the first.
-        bias: `(V,)` or None.
-        temperature: > 0.
-        row_chunk: Rows of a block, ≥ 1.
-        vocab_chunk: Outcomes of a block, ≥ 1.
-
-    Returns:
-        Tensors `(B, keep)`; column j belongs to token T − keep + j, so a token mask pairs with it as `mask[:, -keep:]`.
-
-    Raises:
-        ValueError: For the reasons of `linear_token_statistics`, or `keep` is out of range.
-    """
-    if hidden_states.ndim != 3:
-        raise ValueError(f"hidden_states has shape {tuple(hidden_states.shape)}; expected (B, T, D)")
-    check_index(input_ids, hidden_states, "hidden_states", "input_ids")
-    length = input_ids.shape[1]
-    keep = length - 1 if keep is None else keep
-    if not 1 <= keep < length:
-        raise ValueError(f"keep is {keep!r}; of {length} tokens 1 to {length - 1} have others before them")
-    return linear_token_statistics(
-        hidden_states[:, -keep - 1 : -1],
-        weight,
-        input_ids[:, -keep:],
-        bias=bias,
-        temperature=temperature,
-        row_chunk=row_chunk,
-        vocab_chunk=vocab_chunk,
-    )
 
 
 def _check(

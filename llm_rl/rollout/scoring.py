@@ -47,7 +47,7 @@ class PolicyScorer:
     """Statistics of completion tokens given what stands before them.
 
     Where the model's logits are its output head on its last hidden state, which is tried out once, the logits of all
-    tokens are never held together (`core.next_token_statistics`); a model that does more (a soft cap, a scale) is asked
+    tokens are never held together (`linear_token_statistics`); a model that does more (a soft cap, a scale) is asked
     for the logits of the completion.
 
     Args:

@@ -20,12 +20,10 @@ from llm_rl.raro import extract_answer
 from llm_rl.training import need_file, parse, user_errors, write_text_whole
 from scripts.raro.demonstration import Demonstration
 from scripts.raro.digits import Digits, DigitsArguments
-from scripts.raro.grids import Grids, GridsArguments
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.trial import MODEL
 from sudoku_dllm.trials.trial_report import START
 
-TASKS = {"digits": (Digits, DigitsArguments), "grids": (Grids, GridsArguments)}
 CRITIC = ("prompt_format", "critic_system", "critic_template", "max_critic_completion_length")
 
 
@@ -34,14 +32,11 @@ class AnswersArguments:
     """Whose answers, and how many."""
 
     run: Path = field(metadata={"help": "Run folder of a demonstration."})
-    task: str = field(default="digits", metadata={"help": f"Its task, one of {', '.join(TASKS)}."})
     arm: str = field(default=START, metadata={"help": "Whose model: the start's, or an arm's."})
     seed: int = field(default=0, metadata={"help": "Random seed of the model, and of what is sampled."})
     count: int = field(default=16, metadata={"help": "Answers to each question."})
 
     def __post_init__(self) -> None:
-        if self.task not in TASKS:
-            raise ValueError(f"task={self.task!r} is unknown; choose one of {', '.join(TASKS)}")
         if self.count < 1:
             raise ValueError(f"count={self.count} must be 1 or greater")
 
@@ -78,12 +73,11 @@ def write_answers(trial: Demonstration, folder: Path, seed: int, count: int) -> 
 def main() -> None:
     """Sample, and say how to go on."""
     (args,) = parse(AnswersArguments, description=__doc__, places=("run",))
-    task, arguments = TASKS[args.task]
     need_file("run", args.run / "arguments.json")
     folder = Job(args.arm, args.seed).folder(args.run) / MODEL
     need_file("arm", folder / "config.json")
     with user_errors(ValueError, TypeError, OSError):
-        trial = task(arguments(**json.loads((args.run / "arguments.json").read_text("utf-8"))))
+        trial = Digits(DigitsArguments(**json.loads((args.run / "arguments.json").read_text("utf-8"))))
     torch.set_num_threads(1)
     path = write_answers(trial, folder, args.seed, args.count)
     settings = trial.settings(args.seed, path.parent)

@@ -1,4 +1,4 @@
-"""What `SudokuUnmask-v0` keeps of B responses beside `dynamics.step_batch`: which actions are legal, and the boards."""
+"""What `SudokuUnmask-v0` keeps of B responses beside `dynamics.write_pairs`: legal actions, and the boards."""
 
 import numpy as np
 from numpy.typing import NDArray

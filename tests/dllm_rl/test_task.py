@@ -17,12 +17,13 @@ from dllm_rl.sft import SftDataset
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.task import unmask_rewards
 from dllm_rl.training.trainer import UnmaskTrainer
-from sudoku_env.envs.dynamics import StepBatch, step_batch
+from sudoku_env.envs.dynamics import StepBatch
 from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_sums import LENGTH, MASK, SumBatch, SumTask, sum_model
 from tests.dllm_rl.helpers.tiny_training import arguments, logged
 from tests.helpers.drawn import first_with
+from tests.helpers.one_step import step_batch
 
 RULES = ("naked_single", "singles", "locked", "pairs", "backbone")
 TAILS = ("free", "prefill", "scored")

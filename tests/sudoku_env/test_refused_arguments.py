@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sudoku_env import SudokuError, read_prompts
-from sudoku_env.envs.dynamics import check_lam, step_batch
+from sudoku_env.envs.dynamics import check_lam
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
 from sudoku_env.errors import PromptSetError
 from tests.sudoku_env.helpers.sources import fixed_pool
@@ -114,21 +114,6 @@ def test_a_lambda_that_is_no_finite_number_or_negative_is_refused(lam):
     ):
         with pytest.raises(SudokuError, match="lam must be 0 or larger and finite, got"):
             make()
-
-
-def test_one_step_refuses_such_a_lambda_too():
-    with pytest.raises(SudokuError, match="lam must be"):
-        step_batch(
-            np.array([[0]]),
-            np.array([0]),
-            np.array([1]),
-            cell_positions=np.array([], dtype=np.int64),
-            digit_ids=np.array([1]),
-            mask_id=0,
-            solutions=np.ones((1, 1), dtype=np.uint8),
-            definite=np.zeros((1, 1), dtype=bool),
-            lam=math.nan,
-        )
 
 
 @pytest.mark.parametrize("lam", [0, 1, np.float32(0.5), 2.5])

@@ -13,10 +13,10 @@ from dllm_rl.terms.expected_reward import f_term, incoming_ratio
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.policy_gradient import rollout_advantages
 from dllm_rl.training.update import step_weights
-from sudoku_env.envs.dynamics import step_batch
 from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.tokens import PreFilled, detect_definite
 from tests.dllm_rl.helpers.policy_reference import f_of, policy_at
+from tests.helpers.one_step import step_batch
 
 POLICY = PolicyConfig(position_temperature=0.7, token_temperature=0.8)
 

@@ -11,7 +11,6 @@ from llm_rl.core import (
     group_statistics,
     groups_without_spread,
     return_after_action,
-    share_without_spread,
 )
 
 REWARDS = st.integers(1, 8).flatmap(
@@ -233,22 +232,17 @@ def test_a_batch_without_spread() -> None:
     assert (group_relative_advantage(equal[:, :1], scale="std", correction=1) == 0).all()
 
 
-def test_share_of_groups_without_spread() -> None:
+def test_groups_without_spread() -> None:
     assert groups_without_spread(GROUPS).tolist() == [False, True]
-    assert share_without_spread(GROUPS).item() == 0.5
     per_step = torch.stack([GROUPS, torch.zeros_like(GROUPS)], dim=-1)
     assert groups_without_spread(per_step).tolist() == [[False, True], [True, True]]
-    assert share_without_spread(per_step).item() == 0.75
-    mask = torch.tensor([[True, True, False, False], [False] * 4])
-    assert share_without_spread(GROUPS, mask=mask).item() == 1.0  # the second group has no member and is left out
-    assert share_without_spread(GROUPS[1:], mask=mask[1:]).isnan()
 
 
 def test_groups_without_spread_are_those_whose_advantages_are_zero() -> None:
     returns = torch.randint(2, (50, 3)).float()
     zero = (group_relative_advantage(returns) == 0).all(1)
     assert torch.equal(zero, groups_without_spread(returns))
-    assert 0 < share_without_spread(returns) < 1
+    assert zero.any() and not zero.all()
 
 
 def test_bad_spread_arguments() -> None:

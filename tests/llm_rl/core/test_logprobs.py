@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from llm_rl.core import (
-    chunked_logprobs,
     entropy_from_logits,
     masked_log_softmax,
     next_token_logprobs,
@@ -101,46 +100,6 @@ def test_next_token_alignment_by_hand() -> None:
     assert logprobs[0].exp().tolist() == pytest.approx([0.75, 0.25])
 
 
-def test_chunked_equals_the_whole_with_gradients() -> None:
-    torch.manual_seed(0)
-    hidden = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(9, 4, dtype=torch.float64, requires_grad=True)
-    index = torch.randint(9, (2, 5))
-    mixing = torch.randn(2, 5, dtype=torch.float64)
-    whole = selective_log_softmax(hidden @ weight.T, index, temperature=0.6)
-    expected = torch.autograd.grad((mixing * whole).sum(), (hidden, weight))
-    rows_at_a_time = []
-
-    def output_head(rows: torch.Tensor) -> torch.Tensor:
-        rows_at_a_time.append(rows.shape[0])
-        return rows @ weight.T
-
-    for chunk_size in (1, 3, 10, 64):
-        chunked = chunked_logprobs(hidden, index, output_head, chunk_size=chunk_size, temperature=0.6)
-        assert torch.allclose(chunked, whole)
-        gradients = torch.autograd.grad((mixing * chunked).sum(), (hidden, weight))
-        assert all(torch.allclose(a, b) for a, b in zip(gradients, expected, strict=True))
-        assert max(rows_at_a_time) <= chunk_size
-        rows_at_a_time.clear()
-
-
-def test_chunked_keeps_no_logits_for_the_backward_pass() -> None:
-    hidden, weight = torch.randn(64, 2, requires_grad=True), torch.randn(1000, 2)
-    index = torch.randint(1000, (64,))
-    largest = 0
-
-    def note_size(tensor: torch.Tensor) -> torch.Tensor:
-        nonlocal largest
-        largest = max(largest, tensor.numel())
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(note_size, lambda tensor: tensor):
-        logprobs = chunked_logprobs(hidden, index, lambda rows: rows @ weight.T, chunk_size=16)
-    assert largest < 16 * 1000
-    logprobs.sum().backward()
-    assert hidden.grad is not None
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -151,8 +110,6 @@ def test_chunked_keeps_no_logits_for_the_backward_pass() -> None:
         (lambda: selective_log_softmax(torch.zeros(2, 3), torch.zeros(2)), "torch.int64"),
         (lambda: next_token_logprobs(torch.zeros(2, 3), torch.zeros(2).long()), r"\(B, T, V\)"),
         (lambda: next_token_logprobs(torch.zeros(2, 1, 3), torch.zeros(2, 1).long()), "two tokens"),
-        (lambda: chunked_logprobs(torch.zeros(0, 3), torch.zeros(0).long(), torch.relu, chunk_size=1), "no row"),
-        (lambda: chunked_logprobs(torch.zeros(2, 3), torch.zeros(2).long(), torch.relu, chunk_size=0), "chunk_size"),
     ],
 )
 def test_bad_arguments(call, message: str) -> None:

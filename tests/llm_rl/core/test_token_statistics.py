@@ -7,11 +7,8 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from llm_rl.core import (
-    chunked_logprobs,
     entropy_from_logits,
     linear_token_statistics,
-    next_token_logprobs,
-    next_token_statistics,
     selective_log_softmax,
     token_statistics,
 )
@@ -76,12 +73,12 @@ def test_gradients_by_finite_differences() -> None:
     assert torch.autograd.gradcheck(lambda w: statistics(hidden.detach(), w, None)[1], (weight,))
 
 
-def test_from_hidden_states_equals_checkpointed_chunks() -> None:
+def test_from_hidden_states_equals_the_whole() -> None:
     torch.manual_seed(0)
     hidden, weight = torch.randn(2, 6, 4, requires_grad=True), torch.randn(50, 4, requires_grad=True)
     index, mixing = torch.randint(50, (2, 6)), torch.randn(2, 6)
     ours = linear_token_statistics(hidden, weight, index, temperature=0.6, row_chunk=5, vocab_chunk=16).logprobs
-    theirs = chunked_logprobs(hidden, index, lambda rows: rows @ weight.T, chunk_size=5, temperature=0.6)
+    theirs = selective_log_softmax(hidden @ weight.T, index, temperature=0.6)
     assert torch.allclose(ours, theirs, atol=1e-5)
     for one, other in zip(
         *(torch.autograd.grad((mixing * x).sum(), (hidden, weight)) for x in (ours, theirs)), strict=True
@@ -153,18 +150,6 @@ def test_extreme_logits_stay_finite() -> None:
     assert torch.isfinite(logits.grad).all()
 
 
-def test_next_token_alignment() -> None:
-    torch.manual_seed(0)
-    hidden, weight, bias = torch.randn(2, 5, 3), torch.randn(7, 3), torch.randn(7)
-    ids = torch.randint(7, (2, 5))
-    expected = next_token_logprobs(hidden @ weight.T + bias, ids, temperature=0.5)
-    everything = next_token_statistics(hidden, weight, ids, bias=bias, temperature=0.5)
-    assert torch.allclose(everything.logprobs, expected, atol=1e-5)
-    last = next_token_statistics(hidden, weight, ids, keep=2, bias=bias, temperature=0.5)
-    assert torch.allclose(last.logprobs, expected[:, -2:], atol=1e-5)
-    assert last.entropy.shape == (2, 2)
-
-
 H, W, IDS = torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(2, dtype=torch.int64)
 
 
@@ -182,9 +167,6 @@ H, W, IDS = torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(2, dtype=torch.int
         (lambda: linear_token_statistics(H, W, IDS, bias=torch.zeros(3)), "bias has shape"),
         (lambda: linear_token_statistics(H, W.bfloat16(), IDS), "weight has dtype"),
         (lambda: linear_token_statistics(H, W, IDS, bias=torch.zeros(4).double()), "bias has dtype"),
-        (lambda: next_token_statistics(H, W, IDS), r"\(B, T, D\)"),
-        (lambda: next_token_statistics(H[None], W, IDS[None], keep=2), "keep is 2"),
-        (lambda: next_token_statistics(H[None], W, IDS), "input_ids has shape"),
     ],
 )
 def test_bad_arguments(call, message: str) -> None:  # type: ignore[no-untyped-def]

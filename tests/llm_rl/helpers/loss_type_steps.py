@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from llm_rl.core import aggregate_loss, clipped_surrogate, loss_counts, next_token_statistics
+from llm_rl.core import aggregate_loss, clipped_surrogate, linear_token_statistics, loss_counts
 
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
 ROWS, LENGTH, VOCABULARY = 8, 6, 11
@@ -23,8 +23,8 @@ class TinyPolicy(nn.Module):
         self.head = nn.Linear(5, VOCABULARY, bias=False, dtype=torch.float64)
 
     def forward(self, ids: Tensor) -> Tensor:
-        hidden = torch.tanh(self.embedding(ids))
-        return next_token_statistics(hidden, self.head.weight, ids, row_chunk=3, vocab_chunk=4).logprobs
+        hidden = torch.tanh(self.embedding(ids[:, :-1]))
+        return linear_token_statistics(hidden, self.head.weight, ids[:, 1:], row_chunk=3, vocab_chunk=4).logprobs
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:

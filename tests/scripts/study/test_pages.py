@@ -33,7 +33,7 @@ RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in RARO_CHA
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["causes", "several_tokens", "beyond_singles", "whole_decisions"])
+@pytest.mark.parametrize("name", ["causes", "several_tokens", "beyond_singles"])
 def test_the_page_of_a_study(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)  # the paths of a configuration are relative to it
     regimes, remarks = load_study(f"configs/{name}.yaml")
@@ -105,7 +105,7 @@ def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path for path in kept if not path.endswith(("/tables.md", "/trained.md", ".png", "/images"))}
     raro_runs = ["again", *(f"answers{number}" for number in (16, 64, 256, 1024))]
     raro_runs += ["longer", "no_reasoning", "silent_critic", "supervised"]
-    several = ["several_answers", "several_tokens", "whole_decisions"]
+    several = ["several_answers", "several_tokens"]
     studies = [
         "beyond_singles",
         "causes",

