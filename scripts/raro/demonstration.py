@@ -38,7 +38,7 @@ from llm_rl.training import RunArguments, read_json_lines
 from scripts.raro.judging import judge
 from scripts.taught_llama import taught_llama
 from sudoku_dllm.trials.rates import chosen_rates, rates_help
-from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
+from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, short_training
 
 RATES = {"raro": 1e-4, "more": 1e-3, "match": 1e-4, "grpo": 1e-4, "labels": 1e-3}
 """Learning rates, the better of those tried (docs/raro_digits.md); what changes one thing of RARO has RARO's."""
@@ -304,8 +304,3 @@ def curve(log: Path) -> list[dict[str, float]]:
         for line in lines
         if "critic/reward_mean" in line
     ]
-
-
-def run(task: type[Demonstration], arguments: type[DemonstrationArguments], description: str | None) -> None:
-    """The command of a demonstration."""
-    run_trial(task, arguments, description or "")

@@ -25,9 +25,10 @@ from tokenizers import AddedToken
 
 from llm_rl.raro.prompts import REASONING_TAGS
 from llm_rl.raro.start import LABELS
-from scripts.raro.demonstration import WORDS, Demonstration, DemonstrationArguments, run
+from scripts.raro.demonstration import WORDS, Demonstration, DemonstrationArguments
 from scripts.signs.task import COUNT, LARGEST, expression, puzzles, value
 from scripts.tiny_llama import word_tokenizer
+from sudoku_dllm.trials.trial import run_trial
 
 
 @dataclass
@@ -143,4 +144,4 @@ class Digits(Demonstration):
 
 
 if __name__ == "__main__":
-    run(Digits, DigitsArguments, __doc__)
+    run_trial(Digits, DigitsArguments, __doc__ or "")

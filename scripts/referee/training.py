@@ -1,7 +1,6 @@
 """A trainer for any of the objectives, on problems of which a program says whether they can still be completed."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -126,12 +125,6 @@ def completions_of(record: Decode) -> Completions:
     return Completions(tokens, steps >= 0, steps >= 0, steps)
 
 
-def on_cpu(record: Decode) -> Decode:
-    """The same decodes on the CPU."""
-    moved = {name: value.cpu() for name, value in vars(record).items() if isinstance(value, Tensor)}
-    return replace(record, problems=record.problems.to("cpu"), **moved)
-
-
 class Asked(NamedTuple):
     """The N copies of some completions at which something is scored.
 
@@ -155,13 +148,6 @@ class Asked(NamedTuple):
         for rows in every if len(self.inputs) else ():
             yield Asked(self.inputs[rows], self.masked[rows], self.scored[rows], self.tokens[rows], self.mask_id)
 
-    def to(self, device: torch.device) -> "Asked":
-        """The same on a device."""
-        inputs, masked, scored, tokens = (
-            each.to(device) for each in (self.inputs, self.masked, self.scored, self.tokens)
-        )
-        return Asked(inputs, masked, scored, tokens, self.mask_id)
-
 
 def asked_of(completions: Completions, copies: Copies, used: Tensor, mask_id: int) -> Asked:
     """The copies at which something is scored, of completions that are used, bool `(B,)`."""
@@ -172,17 +158,11 @@ def asked_of(completions: Completions, copies: Copies, used: Tensor, mask_id: in
     return Asked(inputs, copies.masked[some], scored[some], tokens, mask_id)
 
 
-def answered(logprobs: Logprobs, model: nn.Module, asked: Asked) -> Tensor:
-    """What a model says of copies, wherever it is."""
-    device = next(model.parameters()).device
-    return logprobs(model, asked.to(device)).to(asked.inputs.device)
-
-
 def told(logprobs: Logprobs, model: nn.Module, asked: Asked, scored: Tensor, max_tokens: int) -> Tensor:
     """What a model says of copies where they are scored, bool `(B, M, L)`, and 0 elsewhere: `(B, M, L)`."""
     if not len(asked.inputs):
         return torch.zeros(scored.shape)
-    found = torch.cat([answered(logprobs, model, part) for part in asked.parts(max_tokens)])
+    found = torch.cat([logprobs(model, part) for part in asked.parts(max_tokens)])
     return found.new_zeros(scored.shape).masked_scatter(scored, found)
 
 
@@ -217,9 +197,7 @@ def token_logprobs(model: nn.Module, asked: Asked) -> Tensor:
 
 
 class ObjectiveTrainer(BufferedTrainer):
-    """Trains a model by an objective on completions that it samples, in one process.
-
-    Roll-outs and copies are kept on the CPU, and go to the model's device pass by pass.
+    """Trains a model on the CPU by an objective on completions that it samples, in one process.
 
     Args:
         model: A masked language model with the interface of `LladaForMaskedLM`.
@@ -250,8 +228,7 @@ class ObjectiveTrainer(BufferedTrainer):
             raise ValueError(f"{args.world_size} processes are not supported by {type(self).__name__}; start one")
         super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)})
         self.objective, self.logprobs = objective, logprobs
-        copied = args.divergence and not hasattr(model, "disable_adapter")
-        self.reference = deepcopy(model).eval().requires_grad_(False) if copied else None
+        self.reference = deepcopy(model).eval().requires_grad_(False) if args.divergence else None
         self.how = sampling(strategy, args.tokens_per_step, args.sampler)
 
     @property
@@ -265,9 +242,9 @@ class ObjectiveTrainer(BufferedTrainer):
         problems, count = inputs["problems"], self.args.num_generations
         seed = np.random.SeedSequence((self.args.seed, self.state.global_step)).generate_state(1, np.uint64)[0]
         generator = torch.Generator().manual_seed(int(seed))
-        repeated = problems.select(torch.arange(len(problems)).repeat_interleave(count)).to(self.args.device)
+        repeated = problems.select(torch.arange(len(problems)).repeat_interleave(count))
         most = self.args.max_tokens_per_pass
-        record = on_cpu(decode(model, repeated, self.how, generator=generator, max_tokens=most))
+        record = decode(model, repeated, self.how, generator=generator, max_tokens=most)
         completions, rewards = completions_of(record), rewards_of(record, self.args.reward).reshape(-1, count)
         flat = (rewards == rewards[:, :1]).all(1)
         used = (~flat).repeat_interleave(count)
@@ -281,9 +258,8 @@ class ObjectiveTrainer(BufferedTrainer):
             with torch.no_grad():
                 if self.args.num_iterations > 1:
                     old = at_copies(self.logprobs, model, *given)
-                if self.args.divergence:
-                    with self._as_it_began(model) as before:
-                        reference = at_copies(self.logprobs, before, *given)
+                if self.reference is not None:
+                    reference = at_copies(self.logprobs, self.reference, *given)
             updates.append((copies, old, reference))
         record_monitors(self.metrics, rewards=rewards, flat_groups=flat)
         return [Sampled(completions, rewards, used, updates, problems.mask_id)]
@@ -310,15 +286,5 @@ class ObjectiveTrainer(BufferedTrainer):
         (slopes,) = torch.autograd.grad(loss, logprobs)
         of_parts = slopes[scored].split([int(part.scored.sum()) for part in parts])  # (M,), row by row
         for part, slope in zip(parts, of_parts, strict=True):
-            self.accelerator.backward((answered(self.logprobs, model, part) * slope).sum())
+            self.accelerator.backward((self.logprobs(model, part) * slope).sum())
         return loss.detach().float()
-
-    @contextmanager
-    def _as_it_began(self, model: nn.Module) -> Iterator[nn.Module]:
-        """The model that training began with: the one without its adapters, or a copy."""
-        if self.reference is not None:
-            yield self.reference
-            return
-        bare: Any = model
-        with bare.disable_adapter():
-            yield model

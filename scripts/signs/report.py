@@ -14,7 +14,7 @@ import numpy as np
 from llm_rl.training import load_pyplot, need_reports, parse, save_figure, user_errors, write_text_whole
 from scripts.signs.task import best_blind_share, puzzles, summed_over_targets
 from scripts.study.tables import difference_text, interval_text, markdown_table
-from sudoku_dllm.trials import Records, estimate, job_name, write_job
+from sudoku_dllm.trials import Records, estimate
 
 CONTROL = "more"
 TITLES = {
@@ -49,20 +49,6 @@ class Result:
 
 Results = dict[int, dict[str, Result]]
 """Seed → name of a model, the start first → its result."""
-
-
-def write_result(run: Path, name: str, seed: int, result: Result, **about: Any) -> None:
-    """Write the result of a model with a seed to its folder in the run.
-
-    Args:
-        run: The run's folder.
-        name: Name of the model.
-        seed: Its random seed.
-        result: What it solves.
-        about: What else is kept, with `settings` that name the held-out puzzles (`test_puzzles`, `test_seed`).
-    """
-    kept = {"arm": name, "seed": seed, **about, "updates": result.steps, "cpu_seconds": result.cpu_seconds}
-    write_job(run / job_name(name, seed=seed), kept, {"solved": np.array(result.solved)})
 
 
 def read_results(runs: Sequence[Path]) -> tuple[Results, list[dict[str, Any]]]:

@@ -18,7 +18,7 @@ from sudoku_env.chat.moves import GameTools, Move
 from sudoku_env.chat.rewards import Completion, completion_text
 from sudoku_env.chat.text_env import SudokuText
 from sudoku_env.errors import SudokuError
-from sudoku_env.scoring import exact_score, partial_score
+from sudoku_env.scoring import exact_score
 
 
 class SudokuTools(GameTools):
@@ -87,17 +87,6 @@ def answer_reward(completions: Sequence[Completion], puzzle: Sequence[str], **co
     Raises:
         BoardError: A puzzle has no blank, or not exactly one solution.
     """
-    return _scores(exact_score, completions, puzzle, columns)
-
-
-def partial_reward(completions: Sequence[Completion], puzzle: Sequence[str], **columns: Any) -> list[float]:
-    """`answer_reward` that pays the share of the blanks that are right (`partial_score`)."""
-    return _scores(partial_score, completions, puzzle, columns)
-
-
-def _scores(
-    score: Callable[..., float], completions: Sequence[Completion], puzzle: Sequence[str], columns: dict[str, Any]
-) -> list[float]:
     solution = columns.get("solution") or [None] * len(puzzle)
     rows = zip(completions, puzzle, solution, strict=True)
-    return [score(completion_text(completion), board, right) for completion, board, right in rows]
+    return [exact_score(completion_text(completion), board, right) for completion, board, right in rows]

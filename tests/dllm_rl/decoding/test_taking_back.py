@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import Decoding, EntropyBound, Evaluation, TakeBack, Threshold, decode, evaluate, get_strategy
+from dllm_rl.decoding import Decoding, EntropyBound, Evaluation, TakeBack, Threshold, decode, evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
@@ -18,7 +18,6 @@ from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.update_checks import beside
 from tests.helpers.drawn import first_with
 
-PROBABILITY = get_strategy("probability")
 SETTINGS = [
     TakeBack(24, remask_threshold=0.4),
     TakeBack(24, remask_count=1),

@@ -4,9 +4,10 @@ import random
 from itertools import permutations, product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from scripts.signs.report import Result, read_results, table, write_result
+from scripts.signs.report import Result, read_results, table
 from scripts.signs.task import (
     ANSWER_TOKENS,
     LARGEST,
@@ -21,7 +22,7 @@ from scripts.signs.task import (
     tokenizer,
     value,
 )
-from sudoku_dllm.trials.record import pack, write_job
+from sudoku_dllm.trials.record import job_name, pack, write_job
 from tests.helpers.warm_process import run_script
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "signs" / "compare.py"
@@ -148,7 +149,9 @@ def write(run: Path, found: dict[int, dict[str, Result]], *, test_seed: int = 5)
     settings = {"test_puzzles": 2, "test_seed": test_seed}
     for seed, by_name in found.items():
         for name, result in by_name.items():
-            write_result(run, name, seed, result, settings=settings)
+            kept = {"arm": name, "seed": seed, "settings": settings, "updates": result.steps}
+            kept |= {"cpu_seconds": result.cpu_seconds}
+            write_job(run / job_name(name, seed=seed), kept, {"solved": np.array(result.solved)})
     return run
 
 

@@ -19,7 +19,7 @@ from trl.chat_template_utils import qwen3_chat_template
 
 from sudoku_env import SudokuText, text_rows
 from sudoku_env.errors import SudokuError
-from sudoku_env.integrations.trl import answer_reward, environment_factory, partial_reward
+from sudoku_env.integrations.trl import answer_reward, environment_factory
 
 PUZZLE, SOLUTION = "123.341221434321", "1234341221434321"
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"]
@@ -87,7 +87,7 @@ def test_rows_begin_games():
 def test_rewards_of_free_answers():
     answers = ["```\n1234\n3412\n2143\n4321\n```", [{"role": "assistant", "content": "1231341221434321"}], PUZZLE, None]
     assert answer_reward(answers, puzzle=[PUZZLE] * 4, prompts=None) == [1.0, 0.0, 0.0, 0.0]
-    assert partial_reward(answers, puzzle=[PUZZLE] * 4, solution=[SOLUTION] * 4) == [1.0, 0.0, 0.0, 0.0]
+    assert answer_reward(answers, puzzle=[PUZZLE] * 4, solution=[SOLUTION] * 4) == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_grpo_trainer_plays_and_learns_from_the_games(tmp_path):
