@@ -102,43 +102,6 @@ class RefereeArguments(TrialArguments):
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
 
 
-def our_arguments(
-    arm: str, settings: Mapping[str, Any], *, num_generations: int, num_mini_batches: int, tokens_per_step: int
-) -> RecipeArguments:
-    """The arguments of an arm of `OURS`.
-
-    Args:
-        arm: Its name.
-        settings: Arguments of the run, by name.
-        num_generations: Trajectories of a problem, for the policy gradient.
-        num_mini_batches: Updates of judged decisions on a roll-out.
-        tokens_per_step: Positions that a pass of the sampler fills.
-    """
-    judged = arm == "judged"
-    recipe = RecipeArguments(
-        **settings, num_mini_batches=num_mini_batches if judged else 1, tokens_per_step=tokens_per_step
-    )
-    if not judged:
-        recipe.num_generations, recipe.on_error = num_generations, "end"
-        recipe.policy_weight, recipe.judged_weight = 1.0, 0.0
-    return recipe
-
-
-def sampled_by(arm: str, tokens_per_step: int, divergence: bool) -> dict[str, Any]:
-    """Of `ObjectiveArguments` what depends on the method; JustGRPO writes from left to right, a position a pass.
-
-    Args:
-        arm: One of `METHODS`.
-        tokens_per_step: Positions that a pass of the others' sampler fills.
-        divergence: Whether those that have a divergence get it; UPO's is of its head.
-    """
-    has_one = arm != "upo" and hasattr(METHODS[arm][1], "kl_weight")
-    order: dict[str, Any] = {"tokens_per_step": tokens_per_step, "sampler": "policy"}
-    if arm == "just_grpo":
-        order = {"tokens_per_step": 1, "sampler": "left_to_right"}
-    return {**order, "divergence": divergence and has_one}
-
-
 def taught(model: PreTrainedModel, batch: UnmaskBatch, arguments: Mapping[str, Any]) -> PreTrainedModel:
     """A model after supervised steps on problems and their answers.
 
@@ -192,21 +155,28 @@ class Referee(Trial):
         args, problems = self.args, self.training_problems(seed)
         rate = chosen_rates(args.RATES, args.rates)[arm]
         if arm in OURS:
-            recipe = our_arguments(
-                arm,
-                short_training(folder, 32 if arm == "judged" else args.prompts, seed, rate),
-                num_generations=args.num_generations,
-                num_mini_batches=args.num_mini_batches,
+            judged = arm == "judged"
+            recipe = RecipeArguments(
+                **short_training(folder, 32 if judged else args.prompts, seed, rate),
+                num_mini_batches=args.num_mini_batches if judged else 1,
                 tokens_per_step=args.tokens_per_step,
             )
+            if not judged:
+                recipe.num_generations, recipe.on_error = args.num_generations, "end"
+                recipe.policy_weight, recipe.judged_weight = 1.0, 0.0
             return UnmaskTrainer(model, recipe, problems, self.task)
+
+        # JustGRPO writes from left to right, a position a pass; UPO's divergence is of its head.
+        from_left, has_divergence = arm == "just_grpo", arm != "upo" and hasattr(METHODS[arm][1], "kl_weight")
         settings = ObjectiveArguments(
             **short_training(folder, args.prompts, seed, rate),
             lr_scheduler_type="constant",
             num_generations=args.num_generations,
             num_iterations=args.num_iterations,
             reward=args.reward,
-            **sampled_by(arm, args.tokens_per_step, args.divergence),
+            tokens_per_step=1 if from_left else args.tokens_per_step,
+            sampler="left_to_right" if from_left else "policy",
+            divergence=args.divergence and has_divergence,
         )
         given = (model, METHODS[arm][1], settings, problems, self.task)
         if arm != "upo":
