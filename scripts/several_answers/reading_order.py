@@ -29,6 +29,7 @@ from sudoku_dllm.trials.record import write_job
 from sudoku_dllm.trials.training import train_job
 
 LABEL, SHUFFLED = "sft_least", "reading_order/sft_least"
+TITLE = "The least completion, cells read in another order"
 
 
 @dataclass
