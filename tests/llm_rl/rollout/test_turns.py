@@ -105,10 +105,7 @@ def test_reward_functions_that_ask_are_told_what_was_cut_off(tmp_path: Path) -> 
     ) -> list[float]:
         return [0.0] * len(completions)
 
-    given = {
-        "engine": FixedEngine(),
-        "next_turn": lambda row, turns: " two" if len(turns) < int(row["wanted"]) else None,
-    }
+    given = {"engine": FixedEngine(), "next_turn": lambda row, turns: [None, " two"][len(turns) < row["wanted"]]}
     data = [{"prompt": "red", "wanted": 3}, {"prompt": "sea sun", "wanted": 4}]
     run = trainer(tmp_path, data=data, reward_funcs=[asks, does_not], given=given, **SETTINGS)
     samples = run._generate_completions(data, 8)
@@ -116,10 +113,9 @@ def test_reward_functions_that_ask_are_told_what_was_cut_off(tmp_path: Path) -> 
     ended = [not sample.truncated for sample in samples]
     assert {turns for turns, end in zip(told["turns"], ended, strict=True) if end} == {3}
     assert told["cut"] == [not end for end in ended[:8]] + [True] * 8 and scores[:, 0].tolist() == told["cut"]
+    named = [{**row, "cut_off": 1} for row in data]
     with pytest.raises(ValueError, match="column 'cut_off'"):
-        trainer(
-            tmp_path, data=[{**row, "cut_off": 1} for row in data], reward_funcs=asks, given=given, **SETTINGS
-        ).train()
+        trainer(tmp_path, data=named, reward_funcs=asks, given=given, **SETTINGS).train()
 
 
 def test_what_several_turns_need(tmp_path: Path) -> None:
