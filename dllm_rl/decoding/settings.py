@@ -1,7 +1,7 @@
 """How to decode, in one place: `Decoding`, and the rules that it is put together from."""
 
 from dataclasses import KW_ONLY, dataclass, field
-from math import isnan
+from math import inf, isnan
 from typing import Literal, get_args
 
 from dllm_rl.decoding.strategies import Strategy, get_strategy
@@ -43,14 +43,14 @@ class EntropyBound:
         nats: γ.
 
     Raises:
-        ValueError: γ is negative or NaN.
+        ValueError: γ is negative, infinite or NaN.
     """
 
     nats: float
 
     def __post_init__(self) -> None:
-        if not self.nats >= 0:
-            raise ValueError(f"an entropy bound of {self.nats} nats must be at least 0, e.g. 0.1")
+        if not 0 <= self.nats < inf:
+            raise ValueError(f"an entropy bound of {self.nats} nats must be at least 0 and finite, e.g. 0.1")
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,13 @@ class TakeBack:
             raise ValueError(
                 "nothing would be taken back; set remask_threshold, remask_count, edit_threshold or restart_share"
             )
+        # The model looks at tokens of earlier passes, contradictions are seen at once; filling again takes a pass.
+        least = 3 if self.restart_share is None else 2
+        if self.edit_threshold is None and self.max_passes < least:
+            raise ValueError(
+                f"max_passes={self.max_passes} leaves no pass that fills again what is masked again; give {least} or "
+                "more, or set edit_threshold"
+            )
 
     @property
     def looks_back(self) -> bool:
@@ -135,8 +142,9 @@ class Decoding:
 
     Raises:
         ValueError: The strategy or `on_error` is unknown; `tokens_per_step` is too small; a limit comes with a strategy
-            that draws positions, or with one token a step, where it decides nothing; or tokens are to be taken back
-            although the strategy draws or errors do not stay.
+            that draws positions, or is a threshold that all or none of its scores reach; a limit, `exclude_peers` or
+            `draws` decide nothing, with one token a step or without "redraw"; or tokens are to be taken back although
+            the strategy draws or errors do not stay.
         TypeError: The limit is no limit.
     """
 
@@ -161,6 +169,12 @@ class Decoding:
         if self.on_error == "redraw" and strategy.name != "policy":
             raise ValueError(
                 f"on_error='redraw' draws from the policy, not by strategy {strategy.name!r}; use 'policy'"
+            )
+        if self.on_error != "redraw" and self.draws != Decoding.draws:
+            raise ValueError(f"draws={self.draws} does nothing with on_error={self.on_error!r}; use 'redraw'")
+        if self.exclude_peers and self.tokens_per_step == 1:
+            raise ValueError(
+                "exclude_peers=True decides nothing at tokens_per_step=1; use None for no bound, or a larger number"
             )
         if self.limit is not None:
             self._check_limit(strategy)
@@ -190,4 +204,11 @@ class Decoding:
         if self.tokens_per_step == 1:
             raise ValueError(
                 f"{self.limit} decides nothing at tokens_per_step=1; use None for no bound, or a larger number"
+            )
+        least, most = strategy.bounds(self.policy)
+        if isinstance(self.limit, Threshold) and not least < self.limit.score <= most:
+            raise ValueError(
+                f"{self.limit} is reached by {'none' if self.limit.score > most else 'all'} of the scores of strategy "
+                f"{strategy.name!r}, which lie in [{least:.4g}, {most:.4g}] (the scale is {strategy.scale}); give one "
+                "within, or leave the limit out"
             )

@@ -6,14 +6,21 @@ exp(score). Tokens are the model's most probable ones, or drawn at the policy's 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf, log1p
 
 import torch
 from torch import Tensor
 
-from dllm_rl.policy import NEG_INF, StateScores
+from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores
 from llm_rl.core.logprobs import entropy_from_logits
 
 PositionScore = Callable[[StateScores, Tensor], Tensor]
+Bounds = Callable[[PolicyConfig], tuple[float, float]]
+
+
+def unbounded(policy: PolicyConfig) -> tuple[float, float]:
+    """The bounds of a score of which nothing is known."""
+    return -inf, inf
 
 
 @dataclass(frozen=True)
@@ -25,17 +32,33 @@ class Strategy:
         score: Maps scores of N states and the definite cells, bool `(N, R)`, to `(N, R)` with -inf where not masked.
         sample_position: Draw from softmax(score) rather than take the largest.
         sample_token: Draw the token at the policy's token temperature rather than take the most probable.
+        scale: What a score is, in words, for messages.
+        bounds: Maps the policy to the least and the largest score that a masked position can have.
     """
 
     name: str
     score: PositionScore
     sample_position: bool = False
     sample_token: bool = False
+    scale: str = "its own"
+    bounds: Bounds = unbounded
 
     @property
     def draws(self) -> bool:
         """Whether positions or tokens are drawn."""
         return self.sample_position or self.sample_token
+
+
+def _at_most_zero(policy: PolicyConfig) -> tuple[float, float]:
+    return -inf, 0.0
+
+
+def _of_margins(policy: PolicyConfig) -> tuple[float, float]:
+    return 0.0, log1p(1 / policy.margin_eps)
+
+
+def _of_differences(policy: PolicyConfig) -> tuple[float, float]:
+    return 0.0, 1.0
 
 
 def _policy(scores: StateScores, definite: Tensor) -> Tensor:
@@ -84,6 +107,10 @@ def _definite_first(scores: StateScores, definite: Tensor) -> Tensor:
     return scores.margins.masked_fill(~(definite | without), NEG_INF)
 
 
+LOG_PROBABILITY = "log p₁, log(0.9) for a confidence of 0.9"
+LOG_RATIO = "log p₁/p₂"
+
+
 def semi_autoregressive(block_length: int) -> Strategy:
     """Blocks of response positions from left to right, the highest probability first inside a block.
 
@@ -102,22 +129,22 @@ def semi_autoregressive(block_length: int) -> Strategy:
         current = masked.int().argmax(1, keepdim=True) // block_length
         return _probability(scores, definite).masked_fill(block != current, NEG_INF)
 
-    return Strategy("semi_autoregressive", score)
+    return Strategy("semi_autoregressive", score, scale=LOG_PROBABILITY, bounds=_at_most_zero)
 
 
 STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy
     for strategy in (
         Strategy("random", _uniform, sample_position=True),
-        Strategy("probability", _probability),
-        Strategy("margin", _margin),
-        Strategy("margin_difference", _margin_difference),
-        Strategy("entropy", _entropy),
-        Strategy("left_to_right", _left_to_right),
+        Strategy("probability", _probability, scale=LOG_PROBABILITY, bounds=_at_most_zero),
+        Strategy("margin", _margin, scale=LOG_RATIO, bounds=_of_margins),
+        Strategy("margin_difference", _margin_difference, scale="p₁ − p₂", bounds=_of_differences),
+        Strategy("entropy", _entropy, scale="minus the nats of the entropy", bounds=_at_most_zero),
+        Strategy("left_to_right", _left_to_right, scale="minus the number of the position", bounds=_at_most_zero),
         semi_autoregressive(block_length=8),
         Strategy("policy", _policy, sample_position=True, sample_token=True),
-        Strategy("policy_greedy", _policy),
-        Strategy("definite_first", _definite_first),
+        Strategy("policy_greedy", _policy, scale="log π of the position", bounds=_at_most_zero),
+        Strategy("definite_first", _definite_first, scale=LOG_RATIO, bounds=_of_margins),
     )
 }
 """By name: uniform order; highest probability ("confidence"); largest margin, as the log-ratio of docs/objective.md or

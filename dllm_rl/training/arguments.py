@@ -1,12 +1,15 @@
 """Arguments of RL training: those of a run and the hyperparameters of docs/objective.md."""
 
 from dataclasses import dataclass, field, fields
-from typing import Literal
+from typing import Any, Literal
 
 from dllm_rl.policy import PolicyConfig, annealed
 from dllm_rl.terms.objective import ObjectiveConfig
 from llm_rl.core._checks import check_choice
-from llm_rl.training.arguments import RunArguments, check_rate, part_of
+from llm_rl.training.arguments import RunArguments, check_rate, part_of, refuse_idle
+from llm_rl.training.lora import add_lora
+from llm_rl.training.unsupported import refuse_unsupported
+from llm_rl.training.wrapper import ModelWrapper
 
 RolloutOnError = Literal["end", "correct", "redraw"]
 
@@ -103,9 +106,61 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
             raise ValueError(
                 "torch_compile compiles the model again for every number of states in a pass; leave it out"
             )
+        refuse_unsupported(self, "by UnmaskTrainer")
+        if self.policy_weight and self.num_generations < 2:
+            raise ValueError(
+                f"num_generations={self.num_generations} with policy_weight={self.policy_weight}: in a group of one "
+                "every advantage is 0; give num_generations of at least 2 to compare within, or policy_weight=0"
+            )
         self.objective_config()
         for fraction in (0.0, 1.0):
             self.policy_config(fraction)
+        refuse_idle(self, self._idle())
+
+    def _idle(self) -> list[tuple[str, object, str]]:
+        # Options of a term that is on by default may stay when its weight is set to 0.
+        redraws = self.on_error == "redraw"
+        return [
+            ("lora_alpha lora_dropout lora_target_modules", self.lora_r, "without adapters; set lora_r"),
+            ("judged_reward judged_form", self.judged_weight, "while judged_weight is 0; set judged_weight"),
+            ("judged_draws", self.judged_weight or redraws, "without judged decisions; set judged_weight"),
+            ("ce_on", self.ce_weight, "while ce_weight is 0; set ce_weight"),
+            (
+                "rl_learning_rate",
+                self.policy_weight or self.judged_weight,
+                "without its terms; set policy_weight or judged_weight",
+            ),
+            ("sft_learning_rate", self.f_weight or self.ce_weight, "without its terms; set f_weight or ce_weight"),
+        ]
+
+    def adapted(self, model: Any) -> Any:
+        """A model with the adapters that `lora_r` asks for, which it gets unless it has them.
+
+        Args:
+            model: A model, changed in place where it gets adapters.
+
+        Returns:
+            The model, or PEFT's wrapper of it (`llm_rl.training.lora.add_lora`).
+
+        Raises:
+            ValueError: It has adapters of another rank, or `add_lora` refuses one of the arguments.
+        """
+        if not self.lora_r:
+            return model
+        if isinstance(model, ModelWrapper):  # adapters go on the model inside
+            model.model = self.adapted(model.model)
+            return model
+        if configs := getattr(model, "peft_config", None):
+            if self.lora_r not in (ranks := [config.r for config in configs.values()]):
+                raise ValueError(f"lora_r={self.lora_r}, but the model has adapters of rank {ranks}; leave lora_r out")
+            return model
+        return add_lora(
+            model,
+            r=self.lora_r,
+            alpha=self.lora_alpha,
+            dropout=self.lora_dropout,
+            target_modules=self.lora_target_modules,
+        )
 
     @property
     def rates(self) -> tuple[float, float]:

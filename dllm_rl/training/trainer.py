@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import set_seed
 
 from dllm_rl.batch_check import check_batch
 from dllm_rl.decoding import Decoding
@@ -49,7 +50,8 @@ class UnmaskTrainer(BufferedTrainer):
     but where weights are dealt out to them (`args.shard`), and they take all together.
 
     Args:
-        model: A masked language model with the interface of `LladaForMaskedLM`.
+        model: A masked language model with the interface of `LladaForMaskedLM`; with `args.lora_r` it gets adapters,
+            in place, unless it has them, and the trainer's own `model` is then PEFT's wrapper of it.
         args: The arguments of the run and its hyperparameters.
         problems: Problems to train on.
         task: What kind of problems they are, such as `dllm_rl.sudoku.SudokuTask`.
@@ -57,7 +59,8 @@ class UnmaskTrainer(BufferedTrainer):
 
     Raises:
         ValueError: FSDP or DeepSpeed are asked for of accelerate, or one process comes with several devices or with
-            `args.shard`; or the task's batches are not what `UnmaskBatch` says (`check_batch`).
+            `args.shard`; the task's batches are not what `UnmaskBatch` says (`check_batch`); or the model has other
+            adapters than `args.lora_r` says.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
@@ -77,6 +80,8 @@ class UnmaskTrainer(BufferedTrainer):
     ) -> None:
         start = task.batch(problems[: args.train_batch_size])
         check_batch(start, task=task, model=model)
+        set_seed(args.seed)  # before adapters are drawn, as `transformers.Trainer` does before all else
+        model = args.adapted(model)
         super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)}, **kwargs)
         self._of_terms: dict[str, float] = {}
         self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
@@ -255,7 +260,7 @@ class UnmaskTrainer(BufferedTrainer):
             tokens_per_step=self.args.tokens_per_step,
             policy=self.policy,
             on_error=self.args.on_error,
-            draws=self.args.judged_draws,
+            draws=self.args.judged_draws if self.args.on_error == "redraw" else Decoding.draws,
         )
 
     def _make_rollout(self, model: nn.Module, inputs: dict[str, UnmaskBatch]) -> list[Rollout]:

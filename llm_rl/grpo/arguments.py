@@ -51,4 +51,4 @@ class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("kl_in", self.kl_in, KLIn)
-        self._check_reference("kl_in", "loss")
+        self._check_reference("kl_in")

@@ -66,7 +66,7 @@ class PPOArguments(EpisodeArguments, ClipConfig):
         if self.shard and self.value_function == "model":
             raise ValueError("value_function='model' trains a second model, which shard does not support; take head")
         check_choice("kl_in", self.kl_in, KLIn)
-        self._check_reference("kl_in", "reward")
+        self._check_reference("kl_in")
         if self.kl_in == "loss" and self.kl_estimator == "k1":
             raise ValueError(
                 "kl_estimator='k1' in the loss has gradient 0 in expectation; choose k2, k3 or full, or kl_in='reward'"

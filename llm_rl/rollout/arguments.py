@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from transformers import TrainingArguments
 
 from llm_rl.core._checks import check_choice, check_positive
-from llm_rl.training.arguments import RunArguments
+from llm_rl.training.arguments import RunArguments, refuse_idle
 from llm_rl.training.unsupported import refuse_unsupported
 
 Divergence = Literal["k1", "k2", "k3", "full"]
@@ -103,20 +103,17 @@ class RolloutArguments(RunArguments):
         if not all(map(math.isfinite, self.reward_weights or [])):
             raise ValueError(f"reward_weights is {self.reward_weights}; weights must be finite")
         check_choice("kl_estimator", self.kl_estimator, Divergence)
-        self._check_reference("kl_estimator", "k3")
+        self._check_reference("kl_estimator")
         check_choice("adapter_reference", self.adapter_reference, AdapterReference)
-        self._check_reference("adapter_reference", "start")
+        self._check_reference("adapter_reference")
         if not isinstance(self.dynamic_sampling_attempts, int) or self.dynamic_sampling_attempts < 0:
             raise ValueError(
                 f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be a whole number, at least 0"
             )
         self._refuse()
 
-    def _check_reference(self, name: str, neutral: str) -> None:
-        """Whether there is a reference where an option has another value than its neutral one, which asks for it."""
-        if getattr(self, name) != neutral and not self.uses_reference:
-            value = getattr(self, name)
-            raise ValueError(f"{name}={value!r} does nothing while kl_weight is 0; set kl_weight or leave it out")
+    def _check_reference(self, name: str) -> None:
+        refuse_idle(self, [(name, self.uses_reference, "while kl_weight is 0; set kl_weight")])
 
     def _refuse(self) -> None:
         """What `TrainingArguments` offers and roll-outs do not support."""

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -31,6 +32,24 @@ def check_seed(name: str, value: int | None) -> None:
 def part_of(arguments: Any, kind: type[Config]) -> Config:
     """The part of a run's arguments that a formula takes: the dataclass `kind`, whose fields they inherit."""
     return kind(**{item.name: getattr(arguments, item.name) for item in fields(kind)})  # type: ignore[arg-type]
+
+
+def refuse_idle(arguments: Any, idle: Iterable[tuple[str, object, str]]) -> None:
+    """Raise for arguments that somebody set although they cannot act.
+
+    Args:
+        arguments: A data class.
+        idle: Names of its fields, separated by spaces; what makes them act, false where nothing does; and what is
+            missing then, with the remedy, as the end of a sentence.
+
+    Raises:
+        ValueError: One that cannot act has another value than its default.
+    """
+    defaults = {item.name: item.default for item in fields(arguments)}
+    for names, acts, remedy in idle:
+        for name in names.split():
+            if not acts and getattr(arguments, name) != defaults[name]:
+                raise ValueError(f"{name}={getattr(arguments, name)!r} does nothing {remedy}, or leave it out")
 
 
 @dataclass

@@ -19,14 +19,14 @@ from scripts.several_answers.outcome_tables import interval
 from scripts.study.tables import markdown_table
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import new_model, sft_trainer
+from sudoku_dllm.several.arms import sft_trainer
 from sudoku_dllm.several.judging import judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, arm_of, estimate, job_name
 from sudoku_dllm.trials.record import write_job
-from sudoku_dllm.trials.training import train_job
+from sudoku_dllm.trials.training import new_model, train_job
 
 LABEL, SHUFFLED = "sft_least", "reading_order/sft_least"
 TITLE = "The least completion, cells read in another order"
@@ -52,7 +52,8 @@ def train(setting: Setting, seed: int, updates: int, folder: Path) -> None:
     boards, _ = setting.training_boards(seed)
     order = np.random.default_rng([seed, setting.script.size]).permutation(boards.shape[1])
     problems = setting.batch(boards, least_answer(boards, order))
-    trainer = sft_trainer(setting, LABEL, seed, folder, new_model(setting, seed), problems)
+    model = new_model(setting.script, setting.args, seed)
+    trainer = sft_trainer(setting, LABEL, seed, folder, model, problems)
     spent = train_job(
         trainer,
         Budget("steps", updates),

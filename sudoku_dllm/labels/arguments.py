@@ -10,6 +10,7 @@ from dllm_rl.sudoku import Tail
 from dllm_rl.task import Learned
 from dllm_rl.terms.expected_reward import FForm
 from dllm_rl.terms.objective import Reduction
+from llm_rl.training.arguments import refuse_idle
 from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.rates import rates_help
 from sudoku_env.prompts.text import TEMPLATES
@@ -86,6 +87,14 @@ class ScriptArguments(ComparisonArguments):
         for name, bound in least.items():
             if getattr(self, name) < bound:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {bound}")
+        without_curve = "without points of the curve; set curve_points"
+        refuse_idle(
+            self,
+            [
+                ("symmetries", self.images > 1, "with one board a prompt; set images to 2 or more"),
+                ("curve_data curve_puzzles", self.curve_points, without_curve),
+            ],
+        )
         names = [Path(path).stem for path in self.eval_data]
         if len(set(names)) < len(names):
             raise ValueError(f"eval_data={self.eval_data}: tables tell the sets by the file's name; rename one")

@@ -2,7 +2,6 @@
 
 import json
 from contextlib import AbstractContextManager, nullcontext
-from copy import copy
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from transformers import PreTrainedModel, Trainer, TrainingArguments, set_seed
+from transformers import Trainer
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decoding import Decoding, Evaluation, decode, evaluate
-from dllm_rl.models.shipped import load
-from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.sft import SftDataset, SftTrainer
+from dllm_rl.task import Learned
 from dllm_rl.training.trainer import UnmaskTrainer
-from llm_rl.training.budget import UNLIMITED_STEPS, Budget
+from llm_rl.training.budget import Budget
 from llm_rl.training.buffered import BufferedTrainer
-from llm_rl.training.lora import add_lora
 from llm_rl.training.processes import is_first
 from llm_rl.training.storage import save_arrays, write_text_whole
 from sudoku_dllm.labels.arguments import UPDATES
@@ -27,26 +25,18 @@ from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.machine import machine
 from sudoku_dllm.trials.jobs import Job, Progress
 from sudoku_dllm.trials.record import OUTCOMES, RESULT
-from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, budget_in, train_job
+from sudoku_dllm.trials.training import (
+    MODEL,
+    NOTHING_SPENT,
+    arm_arguments,
+    budget_in,
+    new_model,
+    sft_arguments,
+    train_job,
+)
 from sudoku_env.envs.rendering import decode_gif
 
 GIF = "decode.gif"
-
-
-def new_model(setting: Setting, seed: int) -> PreTrainedModel:
-    """A fresh copy of the base model, with adapters that do nothing yet if LoRA is asked for."""
-    set_seed(seed)
-    script, args = setting.script, setting.args
-    model = load(script.model, dtype=script.dtype).model.to(args.device)
-    if not args.lora_r:
-        return model
-    return add_lora(
-        model,
-        r=args.lora_r,
-        alpha=args.lora_alpha,
-        dropout=args.lora_dropout,
-        target_modules=args.lora_target_modules,
-    )
 
 
 def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
@@ -59,39 +49,17 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
 
     What the loss counts decides which rate is best: where it is cells that can be learned by heart alone, a lower one.
     """
-    model = new_model(setting, seed)
+    script = setting.script
+    model = new_model(script, setting.args, seed, dtype=script.dtype)
     if arm in ("sft", "sft_definite"):
         data = SftDataset(setting.task().batch(setting.train))
-        return SftTrainer(model=model, args=sft_arguments(setting, arm, seed, folder), train_dataset=data)
-    args = copy(setting.args)
-    args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
-    args.resume_from_checkpoint, args.overwrite_output_dir = None, False
-    if arm in ("ce", "placebo"):
-        args.learning_rate = setting.script.rate(arm)
-        args.rl_learning_rate = args.sft_learning_rate = None
+        ce_on: Learned = "definite" if arm == "sft_definite" else "masked"
+        sft = sft_arguments(script, setting.args, arm, seed, folder, ce_on)
+        return SftTrainer(model=model, args=sft, train_dataset=data)
+    args = arm_arguments(setting.args, seed, folder, script.rate(arm) if arm in ("ce", "placebo") else None)
     if arm == "ce":
         args.policy_weight, args.f_weight, args.ce_on = 0.0, 0.0, "masked"
     return UnmaskTrainer(model, args, setting.train, setting.task(placebo=arm == "placebo"))
-
-
-def sft_arguments(setting: Setting, arm: str, seed: int, folder: Path) -> SftArguments:
-    """Arguments of an SFT arm; what is no matter of the loss is the recipe's."""
-    script, args = setting.script, setting.args
-    shared = [
-        "max_grad_norm", "weight_decay", "logging_steps", "save_steps", "save_total_limit", "report_to", "use_cpu",
-        "disable_tqdm", "bf16", *(item.name for item in fields(TrainingArguments) if "_checkpointing" in item.name),
-    ]  # fmt: skip
-    return SftArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=script.control_batch_size,
-        learning_rate=script.rate(arm),
-        lr_scheduler_type="constant",
-        max_steps=UNLIMITED_STEPS,
-        seed=seed,
-        ce_on="definite" if arm == "sft_definite" else "masked",
-        logging_nan_inf_filter=False,
-        **{name: getattr(args, name) for name in shared},
-    )
 
 
 def budget_of(setting: Setting, arm: str) -> Budget | None:
@@ -173,7 +141,7 @@ class Arms:
         setting, spent = self.setting, NOTHING_SPENT
         trainer: Trainer | None = None
         if (budget := budget_of(setting, job.arm)) is None:
-            model: Any = new_model(setting, job.seed)
+            model: Any = new_model(setting.script, setting.args, job.seed, dtype=setting.script.dtype)
         else:
             trainer, spent = train_arm(setting, job.arm, job.seed, folder, budget, training, resume=resume)
             model = trainer.model

@@ -1,35 +1,41 @@
 """The arms: what each is trained on and by, within its budget, and what is kept of it."""
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
 from torch import nn
-from transformers import PreTrainedModel, Trainer, set_seed
+from transformers import PreTrainedModel, Trainer
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decoding import Decoding, decode
 from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import Rollout
-from dllm_rl.models.shipped import load
-from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.sft import SftDataset, SftTrainer
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.judged_decisions import JudgedDecisions
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.arguments import part_of
-from llm_rl.training.budget import UNLIMITED_STEPS, Budget
+from llm_rl.training.budget import Budget
 from sudoku_dllm.machine import machine
-from sudoku_dllm.several.arguments import AFTER_LABEL, LABELS, UPDATES, RecipeArguments
+from sudoku_dllm.several.arguments import AFTER_LABEL, LABELS, PARTS, UPDATES, RecipeArguments
 from sudoku_dllm.several.judging import Judged, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.jobs import Job, Progress
 from sudoku_dllm.trials.record import write_job
-from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, budget_in, train_job
+from sudoku_dllm.trials.training import (
+    MODEL,
+    NOTHING_SPENT,
+    arm_arguments,
+    budget_in,
+    new_model,
+    sft_arguments,
+    train_job,
+)
 from sudoku_env.board import Board
 from sudoku_env.solver import completable
 
@@ -85,12 +91,6 @@ class ArgumentsInPart(RecipeArguments):
         return part_of(self, ObjectiveInPart)
 
 
-def new_model(setting: Setting, seed: int) -> PreTrainedModel:
-    """A fresh copy of the base model."""
-    set_seed(seed)
-    return load(setting.script.model).model.to(setting.args.device)
-
-
 def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreTrainedModel | None = None) -> Trainer:
     """The trainer of an arm, of a model or of the base; what the arms are is said here alone.
 
@@ -104,28 +104,23 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
     - "judged_after_label": judged decisions at a rate of their own, the second stage of the arm (`stages`).
     """
     boards, grids = setting.training_boards(seed)
-    model = new_model(setting, seed) if model is None else model
+    script, model = setting.script, new_model(setting.script, setting.args, seed) if model is None else model
     if arm in LABELS:
         answers = CANONICAL[arm](boards) if arm in CANONICAL else grids
         return sft_trainer(setting, arm, seed, folder, model, setting.batch(boards, answers))
     if arm == "sft_own":
-        own = own_answers(model, setting, boards[: setting.script.own_boards])
+        own = own_answers(model, setting, boards[: script.own_boards])
         return sft_trainer(setting, arm, seed, folder, model, setting.batch(*own))
-    args = copy(setting.args)
+    args = arm_arguments(setting.args, seed, folder, None if arm in PARTS else script.rate(arm))
     if arm in ("judged_positions", "judged_tokens"):
         shared = {item.name: getattr(args, item.name) for item in fields(RecipeArguments) if item.init}
         args = ArgumentsInPart(**shared, part=arm.removeprefix("judged_"))
-    args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
-    args.resume_from_checkpoint, args.overwrite_output_dir = None, False
     if arm == "ce":
-        args.ce_weight, args.judged_weight, args.learning_rate = 1.0, 0.0, setting.script.rate(arm)
-    if arm == AFTER_LABEL:
-        args.learning_rate = setting.script.rate(arm)
+        args.ce_weight, args.judged_weight = 1.0, 0.0
     if arm == "policy_gradient":
-        size = setting.script.group_size
+        size = script.group_size
         args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // size)
-        args.num_generations, args.learning_rate = size, setting.script.rate(arm)
-        args.num_mini_batches, args.on_error = 1, "end"
+        args.num_generations, args.num_mini_batches, args.on_error = size, 1, "end"
         args.policy_weight, args.judged_weight = 1.0, 0.0
     return UnmaskTrainer(model, args, setting.filled(boards), setting.task)
 
@@ -134,21 +129,7 @@ def sft_trainer(
     setting: Setting, arm: str, seed: int, folder: Path, model: PreTrainedModel, problems: PuzzleBatch
 ) -> SftTrainer:
     """SFT on problems and their answers; what is no matter of the loss is the recipe's."""
-    script, args = setting.script, setting.args
-    shared = (
-        "max_grad_norm", "weight_decay", "logging_steps", "save_steps", "save_total_limit", "report_to", "use_cpu",
-        "disable_tqdm",
-    )  # fmt: skip
-    arguments = SftArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=script.control_batch_size,
-        learning_rate=script.rate(arm),
-        lr_scheduler_type="constant",
-        max_steps=UNLIMITED_STEPS,
-        seed=seed,
-        logging_nan_inf_filter=False,
-        **{name: getattr(args, name) for name in shared},
-    )
+    arguments = sft_arguments(setting.script, setting.args, arm, seed, folder)
     return SftTrainer(model=model, args=arguments, train_dataset=SftDataset(problems.to("cpu")))
 
 
@@ -197,7 +178,7 @@ class Arms:
     def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
         """Train unless it is the base, decode the held-out boards, and write the result; see `Comparison`."""
         setting, script, spent = self.setting, self.setting.script, NOTHING_SPENT
-        to_do, model = stages(setting, job.arm), new_model(setting, job.seed)
+        to_do, model = stages(setting, job.arm), new_model(script, setting.args, job.seed)
         for number, (stage, budget) in enumerate(to_do, start=1):
             last = number == len(to_do)
             stage_folder = folder if last else folder / stage

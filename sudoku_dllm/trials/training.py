@@ -1,19 +1,27 @@
-"""Training an arm to its budget, with metrics, progress and, on the way, a curve."""
+"""An arm: its model and arguments, and its training to a budget, with metrics, progress and, on the way, a curve."""
 
 from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
-from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
+from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, Trainer, TrainerCallback, set_seed
 
-from llm_rl.training.budget import Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
+from dllm_rl.models.shipped import load
+from dllm_rl.sft import SftArguments
+from dllm_rl.task import Learned
+from llm_rl.training.arguments import RunArguments
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.output_folder import LAST
 from llm_rl.training.processes import is_first
 from sudoku_dllm.models import record_sizes
 from sudoku_dllm.trials.arguments import BASE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.jobs import Progress
+
+Recipe = TypeVar("Recipe", bound=BudgetedArguments)
 
 METRICS, CURVE, MODEL = "metrics.jsonl", "curve.jsonl", "model"
 NOTHING_SPENT: dict[str, Any] = {"updates": 0, "puzzles_seen": 0, "cpu_seconds": 0.0, "seconds": 0.0}
@@ -36,6 +44,45 @@ def budget_in(
     if script.train_seconds is None:
         return Budget("steps", max(1, round(args.max_steps * updates[arm] / updates[reference])))
     return Budget("cpu_seconds" if args.use_cpu else "seconds", script.train_seconds)
+
+
+def new_model(script: ComparisonArguments, args: BudgetedArguments, seed: int, **options: Any) -> PreTrainedModel:
+    """A fresh copy of the base model, with adapters that do nothing yet if LoRA is asked for.
+
+    Args:
+        script: What is compared.
+        args: The recipe.
+        seed: Random seed of the adapters.
+        **options: Passed on to `load`.
+    """
+    set_seed(seed)
+    return args.adapted(load(script.model, **options).model.to(args.device))
+
+
+def arm_arguments(args: Recipe, seed: int, folder: Path, rate: float | None = None) -> Recipe:
+    """The recipe of one arm, whose budget ends it.
+
+    Args:
+        args: The recipe of all.
+        seed: Random seed.
+        folder: The arm's folder.
+        rate: Its learning rate, in place of all that the recipe has.
+    """
+    args = copy(args)
+    args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
+    args.resume_from_checkpoint, args.overwrite_output_dir = None, False
+    if rate is not None:
+        args.learning_rate, args.rl_learning_rate, args.sft_learning_rate = rate, None, None
+    return args
+
+
+def sft_arguments(
+    script: ComparisonArguments, args: BudgetedArguments, arm: str, seed: int, folder: Path, ce_on: Learned = "masked"
+) -> SftArguments:
+    """Arguments of an arm of supervised training: all that any run has are the recipe's, but for rate and batch."""
+    args = arm_arguments(args, seed, folder, script.rate(arm))
+    shared = {item.name: getattr(args, item.name) for item in fields(RunArguments) if item.init}
+    return SftArguments(**{**shared, "per_device_train_batch_size": script.control_batch_size}, ce_on=ce_on)
 
 
 class ShareSpent(TrainerCallback):

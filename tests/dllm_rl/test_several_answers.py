@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dllm_rl import Decoding, UnmaskBatch, check_batch, rollout
+from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import objective_pass
@@ -115,8 +116,8 @@ def gradients(latin: ModuleType, problems: UnmaskBatch) -> list[Tensor]:
     how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0, 1.0), on_error="redraw")
     record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
     config = ObjectiveConfig(judged_weight=1.0, policy_weight=0.0, f_weight=0.0, reduction="mean")
-    generator = torch.Generator().manual_seed(1)
-    objective_pass(model, record, lambda one, other: (one + other).backward(), config=config, generator=generator)
+    noise = StateNoise((1,))
+    objective_pass(model, record, lambda one, other: (one + other).backward(), config=config, noise=noise)
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 

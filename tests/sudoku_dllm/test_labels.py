@@ -28,7 +28,6 @@ from sudoku_dllm.labels.arm import (
     budget_of,
     new_trainer,
     read_evaluations,
-    sft_arguments,
     train_arm,
     write_evaluations,
 )
@@ -220,7 +219,7 @@ def test_what_the_arms_are(tmp_path: Path) -> None:
         assert trainer.args.seed == 3 and trainer.args.policy_weight == 0
         assert trainer.args.learning_rate == (4e-3 if arm == "objective" else 1e-3)
     for arm, counted, rate in (("sft", "masked", 3e-4), ("sft_definite", "definite", 4e-3)):
-        args = sft_arguments(kept, arm, 3, tmp_path)
+        args = new_trainer(kept, arm, 3, tmp_path / arm).args
         assert (args.ce_on, args.learning_rate, args.per_device_train_batch_size, args.seed) == (counted, rate, 128, 3)
 
 

@@ -51,7 +51,7 @@ def entropy_at(policy: Policy, ell: int) -> float:
         ("margin", None, Threshold(1.5)),
         ("margin", 2, Threshold(0.5)),
         ("probability", None, Threshold(math.log(0.7))),
-        ("probability", None, Threshold(1.0)),
+        ("probability", None, Threshold(0.0)),
         ("definite_first", None, Threshold(1.5)),
         ("definite_first", None, None),
         ("margin", None, EntropyBound(0.5)),
@@ -72,7 +72,7 @@ def test_against_loops(
     def compared(seed: int) -> set[int]:
         return compare(beside(model, seed), puzzles, tokenizer, name, count, limit)
 
-    if limit in (None, Threshold(1.0)):
+    if limit in (None, Threshold(0.0)):
         sizes = compared(0)
         assert limit is None or sizes == {1}
     else:

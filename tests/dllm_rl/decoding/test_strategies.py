@@ -206,6 +206,14 @@ def test_threshold_on_the_probability_is_that_of_fast_dllm(found: StateScores, c
             r"Threshold\(score=2.0\) decides nothing at tokens_",
         ),
         ("margin", {"limit": EntropyBound(0.1), "tokens_per_step": 1}, r"EntropyBound\(nats=0.1\) decides nothing at"),
+        ("margin", {"exclude_peers": True, "tokens_per_step": 1}, "exclude_peers=True decides nothing at tokens_per"),
+        ("margin", {"draws": 8}, "draws=8 does nothing with on_error='continue'; use 'redraw'"),
+        ("probability", {"limit": Threshold(0.9)}, r"reached by none of the scores .* in \[-inf, 0\] .*log\(0.9\)"),
+        ("semi_autoregressive", {"limit": Threshold(0.9)}, r"reached by none .*log\(0.9\)"),
+        ("entropy", {"limit": Threshold(0.5)}, "reached by none .* minus the nats of the entropy"),
+        ("margin", {"limit": Threshold(25.0)}, r"reached by none .* in \[0, 20.72\]"),
+        ("margin", {"limit": Threshold(0.0)}, "reached by all of the scores"),
+        ("margin_difference", {"limit": Threshold(1.5)}, r"reached by none .* in \[0, 1\]"),
     ],
 )
 def test_a_decoding_without_meaning_is_refused(name: str, options: dict[str, Any], message: str) -> None:
@@ -214,7 +222,7 @@ def test_a_decoding_without_meaning_is_refused(name: str, options: dict[str, Any
 
 
 def test_limits_that_are_none_are_refused() -> None:
-    for nats in (-0.1, math.nan):
+    for nats in (-0.1, math.nan, math.inf):
         with pytest.raises(ValueError, match=f"an entropy bound of {nats} nats must be at least 0"):
             EntropyBound(nats)
     with pytest.raises(ValueError, match="a threshold of nan is none"):

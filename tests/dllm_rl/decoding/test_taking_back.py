@@ -127,16 +127,17 @@ def test_what_is_never_in_doubt_is_decoded_as_without_taking_back(model: LladaFo
         Decoding("definite_first"),
     ):
         plain = decode(model, batch, how)
-        for limit, more in ((100, 1), (1, 0)):
+        for limit in (100, 3):
             record = decode(model, batch, replace(how, take_back=TakeBack(limit, remask_threshold=1e-30)))
             for field in ("responses", "step_of", "definite"):
                 assert torch.equal(getattr(record, field), getattr(plain, field))
             steps = plain.greedy.shape[1]
             assert torch.equal(record.greedy[:, :steps], plain.greedy) and bool((record.greedy[:, steps:] == -1).all())
             assert torch.equal(record.greedy_definite[:, :steps], plain.greedy_definite)
+            more = (plain.forward_passes < limit).long()
             assert torch.equal(record.forward_passes, plain.forward_passes + more)
             assert not record.taken_back.any()
-            assert record.states_of(0).shape[0] == int(plain.forward_passes[0]) + more + 1
+            assert record.states_of(0).shape[0] == int((plain.forward_passes + more)[0]) + 1
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.7])
@@ -226,6 +227,7 @@ def test_states_of_a_decode_that_took_back_are_refused(model: LladaForMaskedLM, 
         ({"remask_count": 0}, "remask_count=0 must be at least 1"),
         ({"edit_threshold": 1.0}, "edit_threshold=1.0 must lie between 0 and 1"),
         ({"remask_threshold": None}, "nothing would be taken back"),
+        ({"max_passes": 2}, "max_passes=2 leaves no pass that fills again what is masked again; give 3 or more"),
     ],
 )
 def test_bad_numbers_are_refused(changes: dict[str, float | None], message: str) -> None:

@@ -13,11 +13,12 @@ from transformers import BertConfig, BertForMaskedLM, Qwen2Config, Qwen2ForCausa
 
 from dllm_rl.decoding import Decoding
 from dllm_rl.decoding.decisions import draw_decisions, right_decisions
-from dllm_rl.decoding.noise import fresh_uniforms
+from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
 from dllm_rl.policy import NEG_INF, PolicyConfig, action_logprobs, score_states, scores_of
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.terms.judged_decisions import JUDGED
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import objective_pass
 from llm_rl.training.lora import add_lora
@@ -152,12 +153,12 @@ def test_judged_decisions_of_a_wrapped_model_are_those_of_its_own_logits(
     wrapped = as_policy_model(plain, shifted=shifted)
     record = rollout(wrapped, problems, how, generator=torch.Generator().manual_seed(0))
     config = ObjectiveConfig(policy_weight=0.0, f_weight=0.0, judged_weight=1.0, judged_draws=256)
-    generator = torch.Generator().manual_seed(1)
-    objective_pass(wrapped, record, lambda one, other: (one + other).backward(), config=config, generator=generator)
+    noise = StateNoise((1,))
+    objective_pass(wrapped, record, lambda one, other: (one + other).backward(), config=config, noise=noise)
     found = [weight.grad.clone() for weight in plain.parameters()]
 
     plain.zero_grad()
-    uniforms = fresh_uniforms((len(record.responses), 256, 2, 2), torch.Generator().manual_seed(1), torch.device("cpu"))
+    uniforms = noise.of_states(record.problem_of, JUDGED, (256, 2, 2))
     visits = torch.bincount(record.state_of[record.live], minlength=len(record.responses)) / len(problems.responses)
     mixed = 0
     for number, response in enumerate(record.responses):

@@ -130,9 +130,8 @@ def test_a_wrong_decision_is_drawn_again() -> None:
     how = Decoding("policy", tokens_per_step=3, policy=PolicyConfig(1.0, 1.0), on_error="redraw", draws=16)
     generator = torch.Generator().manual_seed(3)
     record = rollout(warm_model().double(), problems, how, num_generations=8, generator=generator)
-    once = rollout(
-        warm_model().double(), problems, replace(how, on_error="end"), num_generations=8, generator=generator
-    )
+    ending = replace(how, on_error="end", draws=Decoding.draws)
+    once = rollout(warm_model().double(), problems, ending, num_generations=8, generator=generator)
     assert int(record.errors.sum()) < int(once.errors.sum())
     assert bool(problems.completable(record.responses, record.problem_of).all())
     filled = record.state_of[~record.errors]

@@ -93,6 +93,24 @@ def test_command_line(tmp_path):
     assert (args.lam, args.reduction) == (0.25, "mean")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_generations": 1}, "num_generations=1 with policy_weight=1.0: .* at least 2 .* or policy_weight=0"),
+        ({"lora_alpha": 8}, "lora_alpha=8 does nothing without adapters; set lora_r, or leave it out"),
+        ({"lora_target_modules": ["q_proj"]}, "lora_target_modules=.* does nothing without adapters"),
+        ({"judged_draws": 8}, "judged_draws=8 does nothing without judged decisions; set judged_weight"),
+        ({"judged_form": "linear"}, "judged_form='linear' does nothing while judged_weight is 0"),
+        ({"ce_on": "definite"}, "ce_on='definite' does nothing while ce_weight is 0; set ce_weight"),
+        ({"policy_weight": 0.0, "rl_learning_rate": 1e-3}, "rl_learning_rate=0.001 does nothing without its terms"),
+        ({"f_weight": 0.0, "sft_learning_rate": 1e-3}, "sft_learning_rate=0.001 does nothing without its terms"),
+    ],
+)
+def test_what_cannot_act_is_refused(make, changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(**changes)
+
+
 def test_rates(make):
     assert make(learning_rate=0.1).rates == (0.1, 0.1)
     assert make(learning_rate=0.1, rl_learning_rate=0.0).rates == (0.0, 0.1)

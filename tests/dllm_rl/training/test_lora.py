@@ -21,7 +21,7 @@ from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import objective_pass
 from llm_rl.training.lora import add_lora
 from tests.dllm_rl.helpers.tiny_llada import make_model
-from tests.dllm_rl.helpers.tiny_training import logged, puzzles, tokenizer, trainer, warm_model
+from tests.dllm_rl.helpers.tiny_training import logged, new_model, puzzles, tokenizer, trainer, warm_model
 
 
 def ids() -> Tensor:
@@ -144,9 +144,25 @@ def test_two_learning_rates_work_with_adapters(tmp_path: Path) -> None:
     for rate, moves in ((0.0, False), (1e-2, True)):
         model = adapted()
         before = {name: parameter.detach().clone() for name, parameter in trained(model).items()}
-        trainer(tmp_path, model, rl_learning_rate=1e-3, sft_learning_rate=rate, policy_weight=0.0).train()
+        trainer(tmp_path, model, learning_rate=1e-3, sft_learning_rate=rate, policy_weight=0.0).train()
         moved = any(not torch.equal(parameter, before[name]) for name, parameter in trained(model).items())
         assert moved is moves
+
+
+def test_the_trainer_adds_the_adapters_that_it_is_asked_for(tmp_path: Path) -> None:
+    """Once: a model that has them keeps its own, and other ranks than asked for are refused."""
+    model = new_model()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    run = trainer(tmp_path, model, lora_r=2, lora_target_modules=["q_proj"], max_steps=2)
+    run.train()
+    assert isinstance(run.model, PeftModel) and all(".lora_" in name for name in trained(run.model))
+    kept = run.model.get_base_model().state_dict()
+    assert all(torch.equal(weight, kept[name.replace("q_proj.", "q_proj.base_layer.")])
+               for name, weight in before.items())  # fmt: skip
+    again = trainer(tmp_path / "again", run.model, lora_r=2, lora_target_modules=["q_proj"])
+    assert again.model is run.model
+    with pytest.raises(ValueError, match=r"lora_r=4, but the model has adapters of rank \[2\]; leave lora_r out"):
+        trainer(tmp_path / "other", run.model, lora_r=4)
 
 
 def gradients(model: PeftModel) -> dict[str, Tensor]:

@@ -154,7 +154,7 @@ def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch)
     changes = {"per_device_train_batch_size": 4, "num_generations": 8, "max_steps": 2}
     run = trainer(tmp_path, state_fraction=0.5, **changes)
     run.train()
-    assert len(results) == 2 and run._generator(0, 0).initial_seed() != run._generator(1, 0).initial_seed()
+    assert len(results) == 2 and run._noise(0, 0) != run._noise(1, 0)
     for record, result in results:
         states = record.state_of[record.live].unique()
         drawn = record.state_of[result.evaluated].unique()

@@ -12,15 +12,17 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 
 from dllm_rl import Decoding, rollout
+from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.update import objective_pass
 from llm_rl.training.budget import Budget
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import Arms, ObjectiveInPart, new_model, new_trainer, own_answers, stages
+from sudoku_dllm.several.arms import Arms, ObjectiveInPart, new_trainer, own_answers, stages
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.jobs import Job
+from sudoku_dllm.trials.training import new_model
 from sudoku_env.solver import completable
 from tests.scripts.helpers.in_process import run_here
 
@@ -30,7 +32,7 @@ RUN = {**SMALL, "per_device_train_batch_size": 2, "group_size": 2, "judged_draws
 
 def setting(tmp_path: Path, **options: Any) -> Setting:
     names = {name for name in ScriptArguments.__dataclass_fields__ if name in options}
-    script = ScriptArguments(**{**SMALL, **{name: options.pop(name) for name in names}})
+    script = ScriptArguments(**{**SMALL, "arms": ARMS, **{name: options.pop(name) for name in names}})
     recipe = {"output_dir": str(tmp_path), "use_cpu": True, "report_to": "none", "disable_tqdm": True, **options}
     return Setting.load(script, RecipeArguments(**recipe))
 
@@ -106,6 +108,28 @@ def test_labels_complete_their_boards(tmp_path: Path) -> None:
         assert ((boards == 0) | (boards == answers)).all() and (answers > 0).all() and completable(answers).all()
 
 
+def test_adapters_precision_and_checkpointing_act_in_every_arm(tmp_path: Path) -> None:
+    """Of a label, of judged decisions, and of the second stage, which goes on with the first one's adapters."""
+    found = setting(tmp_path, lora_r=2, bf16=True, gradient_checkpointing=True)
+    first = new_trainer(found, "sft_least", 0, tmp_path / "first")
+    for trainer in (first, new_trainer(found, "judged", 0, tmp_path / "judged"),
+                    new_trainer(found, AFTER_LABEL, 0, tmp_path / "after", first.model)):  # fmt: skip
+        assert trainer.args.bf16 and trainer.args.gradient_checkpointing
+        names = [name for name, weight in trainer.model.named_parameters() if weight.requires_grad]
+        assert names and all(".lora_" in name for name in names)
+    run = Arms(setting(tmp_path, lora_r=2, max_steps=2, eval_tokens=[9], draws=2))
+    folder = tmp_path / "run" / "judged"
+    run.run(Job("judged", 0), folder, resume=False, training=lambda share: None, judging=lambda share: None)
+    assert (folder / "model" / "adapter_model.safetensors").is_file()
+    assert not (folder / "model" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("option", ["own_boards", "group_size"])
+def test_options_of_arms_that_are_not_trained_are_refused(option: str) -> None:
+    with pytest.raises(ValueError, match=rf"{option}=7 does nothing without the arm .*, or leave it out"):
+        ScriptArguments(**{option: 7})
+
+
 def test_labels_that_would_take_for_ever_are_refused() -> None:
     with pytest.raises(ValueError, match="size=9 is too large for the arm sft_nearest"):
         ScriptArguments(size=9, arms=["judged", "sft_nearest"])
@@ -114,7 +138,7 @@ def test_labels_that_would_take_for_ever_are_refused() -> None:
 def test_own_answers_are_valid_grids_alone(tmp_path: Path) -> None:
     found = setting(tmp_path, clues=[1, 12])
     boards, _ = found.training_boards(3)
-    kept, answers = own_answers(new_model(found, 0), found, boards)
+    kept, answers = own_answers(new_model(found.script, found.args, 0), found, boards)
     assert 0 < len(kept) <= len(boards) and completable(answers).all() and (answers > 0).all()
     assert ((kept == 0) | (kept == answers)).all()
 
@@ -122,7 +146,7 @@ def test_own_answers_are_valid_grids_alone(tmp_path: Path) -> None:
 def test_the_gradients_of_the_two_parts_add_up(tmp_path: Path) -> None:
     """log π of a decision is a sum over its positions and its tokens, so the ablations leave nothing out."""
     found = setting(tmp_path, clues=[8, 8])
-    model = new_model(found, 0)
+    model = new_model(found.script, found.args, 0)
     problems = found.batch(found.training_boards(0)[0][:3])
     how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(0.5, 1.0), on_error="redraw")
     record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
@@ -133,8 +157,8 @@ def test_the_gradients_of_the_two_parts_add_up(tmp_path: Path) -> None:
             args.objective_config() if part is None else ObjectiveInPart(**vars(args.objective_config()), part=part)
         )
         model.zero_grad()
-        generator = torch.Generator().manual_seed(1)
-        objective_pass(model, record, lambda one, two: (one + two).backward(), config=config, generator=generator)
+        noise = StateNoise((1,))
+        objective_pass(model, record, lambda one, two: (one + two).backward(), config=config, noise=noise)
         gradients.append(torch.cat([each.grad.flatten() for each in model.parameters() if each.grad is not None]))
     whole, positions, tokens = gradients
     assert positions.norm() > 0 and tokens.norm() > 0
@@ -173,7 +197,7 @@ def test_the_second_stage_begins_where_the_label_ended(tmp_path: Path) -> None:
     shares: list[float] = []
     Arms(found).run(job, folder, resume=False, training=shares.append, judging=lambda share: None)
     label, last = (load_file(path / "model" / "model.safetensors") for path in (folder / "sft_least", folder))
-    base = new_model(found, 1).state_dict()
+    base = new_model(found.script, found.args, 1).state_dict()
     assert all(torch.allclose(label[name], last[name], atol=1e-8) for name in label)
     assert any(not torch.allclose(label[name], base[name], atol=1e-6) for name in label)
     assert shares == sorted(shares) and shares[-1] == 1.0
