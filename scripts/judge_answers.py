@@ -22,7 +22,7 @@ from llm_rl.raro.prompts import extract_answer
 from llm_rl.raro.tournament import majority_vote, single_elimination, swiss
 from llm_rl.rollout.loading import load_policy
 from llm_rl.training import need_file, need_model, need_writable, parse, user_errors, write_text_whole
-from scripts.study.tables import markdown_table
+from sudoku_dllm.trials.words import markdown_table
 
 TOURNAMENTS: dict[str, Callable[..., list[int]]] = {"single_elimination": single_elimination, "swiss": swiss}
 

@@ -127,8 +127,8 @@ def _asked(
         part = (responses[begin:end], of[begin:end], definite[begin:end])  # (N, R), (N,), (N, R)
         masked, at = part[0] == problems.mask_id, asked[begin:end]  # (N, R)
         logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M + C, V)
-        open_, seen = back.parted(logits, masked[at])  # (M, V), (C, V)
-        scores = scores_of(open_, masked, back.how.policy)
+        logits, seen = back.parted(logits, masked[at])  # (M, V), (C, V)
+        scores = scores_of(logits, masked, back.how.policy)
         yield part, scores, seen, trajectories.alive[members], state_of[members] - begin
 
 

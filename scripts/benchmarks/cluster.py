@@ -23,9 +23,9 @@ from transformers.modeling_outputs import MaskedLMOutput
 
 from dllm_rl import Decoding, rollout
 from llm_rl.training import parse
-from scripts.study.tables import markdown_table
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials.words import markdown_table
 
 CARDS_OF_NODE = 8
 

@@ -23,8 +23,8 @@ from scripts.propagation.settings import (
     TRAININGS,
 )
 from scripts.study.results import checked_result
-from scripts.study.tables import markdown_table
 from sudoku_dllm.trials import Estimate, Records, arm_of, estimate
+from sudoku_dllm.trials.words import lead, markdown_table, share
 
 Results = dict[str, dict[int, dict[str, Any]]]
 """Arm → seed → result."""
@@ -140,13 +140,13 @@ def write_report(runs: Path, path: Path) -> None:
 
 
 def _solved_table(found: Comparison, arms: Sequence[str]) -> str:
-    rows = [[f"`{arm}`", *(_rate(found.solved(arm, cell)) for cell in CELLS)] for arm in arms]
+    rows = [[f"`{arm}`", *(share(found.solved(arm, cell)) for cell in CELLS)] for arm in arms]
     return markdown_table(["", *map(_title, CELLS)], rows)
 
 
 def _difference_table(found: Comparison, arms: Sequence[str]) -> str:
     rows = [
-        [f"`{first}` − `{second}`", *(_difference(found.difference(first, second, cell)) for cell in CELLS)]
+        [f"`{first}` − `{second}`", *(lead(found.difference(first, second, cell)) for cell in CELLS)]
         for first, second in COMPARED
         if first in arms and second in arms
     ]
@@ -198,15 +198,3 @@ def _title(cell: tuple[str, int]) -> str:
 
 def _mean(each: Sequence[dict[str, Any]], label: str) -> str:
     return f"{100 * np.mean([one['solved'][label] for one in each]):.1f}"
-
-
-def _rate(found: Estimate) -> str:
-    halves = [found.puzzles, *([] if found.seeds is None else [found.seeds])]
-    return f"{100 * found.mean:.1f} ± " + " / ± ".join(f"{50 * (high - low):.1f}" for low, high in halves)
-
-
-def _difference(found: Estimate) -> str:
-    halves = [found.puzzles, *([] if found.seeds is None else [found.seeds])]
-    intervals = " ".join(f"[{100 * low:+.1f}, {100 * high:+.1f}]" for low, high in halves)
-    mark = "**" if found.excludes_zero else ""
-    return f"{mark}{100 * found.mean:+.1f}{mark} {intervals}"

@@ -13,9 +13,9 @@ import numpy as np
 
 from llm_rl.training import load_pyplot, need_reports, parse, save_figure, user_errors
 from scripts.raro.demonstration import CURVES, MAIN_ARMS, Demonstration
-from scripts.study.tables import markdown_table
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.trial_report import START, table
+from sudoku_dllm.trials.words import markdown_table
 
 LEARNERS = ("raro", "more", "match")
 """Arms over the number of expert answers, from which all three learn."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from llm_rl.training import parse, user_errors
 from scripts.referee.compare import Referee
 from scripts.referee.published import COMPARED
-from scripts.study.tables import markdown_table
 from sudoku_dllm.trials import Records, estimate
-from sudoku_dllm.trials.trial_report import START, lead, points
+from sudoku_dllm.trials.trial_report import START
+from sudoku_dllm.trials.words import bold, lead, markdown_table, signed
 
 RIGHT = "right/"
 TOLD = {"sampled": "right when sampled"} | COMPARED
@@ -124,7 +124,8 @@ def overview(runs: Sequence[Path]) -> str:
         row = [Referee.ARMS.get(arm, arm)]
         for found in columns:
             both = zip(found[arm].as_trained, found[START].as_trained, strict=True) if arm in found else ()
-            cells = [f"{100 * one.mean():.1f}" if arm == START else points(estimate(one - of)) for one, of in both]
+            leads = [(one, estimate(one - of)) for one, of in both]
+            cells = [f"{100 * one.mean():.1f}" if arm == START else bold(signed(gap.mean), gap) for one, gap in leads]
             row.append(" / ".join(cells))
         rows.append(row)
     return markdown_table(["", *(folder.name for folder in runs)], [row for row in rows if any(row[1:])])

@@ -18,7 +18,7 @@ from dllm_rl import LladaConfig, LladaForMaskedLM
 from llm_rl.training import parse
 from scripts.referee.compare import METHODS
 from scripts.referee.objectives.copies import Completions, Objective
-from scripts.study.tables import markdown_table
+from sudoku_dllm.trials.words import markdown_table
 
 GB = 1e9
 ACTIVATION = 2

@@ -31,7 +31,7 @@ from scripts.referee.objectives.spg import Spg
 from scripts.referee.objectives.trace_rl import TraceRl
 from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.toy import Rule, Toy, trained
-from scripts.study.tables import markdown_table
+from sudoku_dllm.trials.words import markdown_table
 
 GROUP = 4
 METHODS: dict[str, Objective] = {

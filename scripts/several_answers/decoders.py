@@ -8,7 +8,7 @@ data/study/several_answers/tables.md has of them. What is there already is not d
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import inf, isfinite, log
+from math import log
 from pathlib import Path
 
 import numpy as np
@@ -21,15 +21,15 @@ from dllm_rl.models.shipped import load
 from dllm_rl.sudoku import PuzzleBatch
 from llm_rl.training import fail, parse
 from scripts.several_answers.further import FURTHER
-from scripts.study.tables import markdown_table
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, arm_of, job_name
 from sudoku_dllm.trials.record import write_job
-from sudoku_dllm.trials.statistics import PassesNeeded, Sweep, passes_needed
+from sudoku_dllm.trials.statistics import Sweep, passes_needed
 from sudoku_dllm.trials.training import MODEL
+from sudoku_dllm.trials.words import markdown_table, passes
 from sudoku_env.solver import completable
 
 FOLDER = "decoders"
@@ -130,21 +130,12 @@ def tables(records: Records, comparison: str = "") -> Iterator[tuple[str, str]]:
             each = sweeps(records, arm, way, comparison)
             shape = len(each), each[0].passes.shape[1]
             needed = [passes_needed(each, np.full(shape, rate)) for rate in RATES]
-            rows.append([TITLES[arm] if way == "number" else "", TITLE_OF[way], *map(passes_text, needed)])
+            rows.append([TITLES[arm] if way == "number" else "", TITLE_OF[way], *map(passes, needed)])
     head = ["trained by", "as many as by", *(f"{100 * rate:.0f} % valid" for rate in RATES)]
     yield (
         "Passes in which so many boards are completed, by what says how many cells fill at once",
         markdown_table(head, rows),
     )
-
-
-def passes_text(needed: PassesNeeded) -> str:
-    """Passes with their intervals over boards and seeds; "≤" where the cheapest setting of the sweep does."""
-    if not isfinite(needed.passes):
-        return "not reached"
-    intervals = [needed.puzzles] if needed.seeds is None else [needed.puzzles, needed.seeds]
-    ends = " ".join(f"[{low:.1f}, {'∞' if high == inf else f'{high:.1f}'}]" for low, high in intervals)
-    return f"{'≤ ' * (needed.passes <= needed.cheapest)}{needed.passes:.1f} {ends}"
 
 
 def main() -> None:

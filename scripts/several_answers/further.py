@@ -6,10 +6,10 @@ from pathlib import Path
 from textwrap import wrap
 
 from scripts.several_answers.outcome_tables import LEADERS, a_pass, controls_table, outcomes_in
-from scripts.study.tables import markdown_table
 from sudoku_dllm.several.arguments import ScriptArguments
 from sudoku_dllm.several.report import TITLES, Outcomes, ceiling_of
 from sudoku_dllm.trials.arguments import BASE
+from sudoku_dllm.trials.words import markdown_table
 
 START_4X4 = "runs/base4x4/no_answers/4x4/grids5000/updates1/start/seed0/model"
 

@@ -23,7 +23,6 @@ from dllm_rl.models.shipped import load, model_folder
 from dllm_rl.sudoku import PuzzleBatch
 from llm_rl.training import parse
 from llm_rl.training.budget import Budget
-from scripts.study.tables import markdown_table
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import new_trainer, sft_trainer
@@ -32,6 +31,7 @@ from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, arm_of, job_name
 from sudoku_dllm.trials.record import write_job
 from sudoku_dllm.trials.training import MODEL, train_job
+from sudoku_dllm.trials.words import markdown_table
 from sudoku_env.board import Board
 from sudoku_env.symmetries import symmetric_images
 

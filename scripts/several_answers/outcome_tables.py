@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from scripts.study.tables import markdown_table
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.report import SHARES, TITLES, Outcomes, ceiling_of
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, arm_of
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.statistics import Estimate
+from sudoku_dllm.trials.words import lead, markdown_table
 
 LEADERS = {"judged": "Judged decisions", AFTER_LABEL: "The least completion, then judged decisions,"}
 
@@ -37,14 +36,6 @@ def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None =
         sorted(found, key=lambda job: (order.index(job.arm), job.seed)),
         within.split("/") if within else (),
     )
-
-
-def interval(found: Estimate) -> str:
-    """A difference in points with its intervals over boards and, of several, over seeds; bold where neither holds 0."""
-    intervals = [found.puzzles] if found.seeds is None else [found.puzzles, found.seeds]
-    ends = (f"[{100 * low:+.1f}, {100 * high:+.1f}]" for low, high in intervals)
-    mark = "**" if found.excludes_zero else ""
-    return f"{mark}{100 * found.mean:+.1f}{mark} {' '.join(ends)}"
 
 
 def tables(outcomes: Outcomes) -> dict[str, str]:
@@ -94,7 +85,7 @@ def differences_table(outcomes: Outcomes, leader: str) -> str:
             each = [
                 outcomes.difference(leader, arm, cells, exclude_peers=False) for cells in outcomes.script.eval_tokens
             ]
-            rows.append([TITLES[arm], *map(interval, each)])
+            rows.append([TITLES[arm], *map(lead, each)])
     return markdown_table(["minus", *a_pass(outcomes)], rows)
 
 
@@ -106,7 +97,7 @@ def controls_table(outcomes: Outcomes, leader: str) -> str:
         ways = ((leader, False), (arm, exclude))
         passes = [f"{outcomes.column(name, cells, way, 'passes').mean():.1f}" for name, way in ways]
         share = f"{100 * outcomes.valid(arm, cells, exclude).mean():.1f}"
-        difference = interval(outcomes.difference(leader, arm, cells, exclude_peers=exclude))
+        difference = lead(outcomes.difference(leader, arm, cells, exclude_peers=exclude))
         rows.append([str(cells), f"{TITLES[arm]}{', no peers' * exclude}", share, difference, ", ".join(passes)])
     head = ["cells a pass", "best control", "valid", "minus it", "passes, of both"]
     return markdown_table(head, rows)

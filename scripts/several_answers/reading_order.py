@@ -15,8 +15,6 @@ import torch
 
 from llm_rl.training import parse
 from llm_rl.training.budget import Budget
-from scripts.several_answers.outcome_tables import interval
-from scripts.study.tables import markdown_table
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import sft_trainer
@@ -27,6 +25,7 @@ from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, arm_of, estimate, job_name
 from sudoku_dllm.trials.record import write_job
 from sudoku_dllm.trials.training import new_model, train_job
+from sudoku_dllm.trials.words import lead, markdown_table
 
 LABEL, SHUFFLED = "sft_least", "reading_order/sft_least"
 TITLE = "The least completion, cells read in another order"
@@ -88,7 +87,7 @@ def table(records: Records) -> str:
         [name, *(f"{100 * valid[arm][k].mean():.1f}" for k in tokens), str(len(seeds))]
         for arm, name in ((LABEL, TITLES[LABEL]), (SHUFFLED, "the same, cells read in a random order"))
     ]
-    rows.append(["minus", *(interval(estimate(valid[SHUFFLED][k] - valid[LABEL][k])) for k in tokens), ""])
+    rows.append(["minus", *(lead(estimate(valid[SHUFFLED][k] - valid[LABEL][k])) for k in tokens), ""])
     return markdown_table(["trained by", *(f"{k} a pass" for k in tokens), "seeds"], rows)
 
 

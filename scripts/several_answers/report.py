@@ -9,7 +9,7 @@ import numpy as np
 from llm_rl.training import load_pyplot, save_figure, write_text_whole
 from scripts.several_answers.ideal import TOKENS
 from scripts.several_answers.rows import CELLS, MAIN, ORDERS, Row
-from scripts.study.tables import markdown_table
+from sudoku_dllm.trials.words import markdown_table
 
 CLUES = (0, 2, 4, 6, 8, 10)
 PICTURE = "ceilings.png"

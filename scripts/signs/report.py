@@ -13,8 +13,8 @@ import numpy as np
 
 from llm_rl.training import load_pyplot, need_reports, parse, save_figure, user_errors, write_text_whole
 from scripts.signs.task import best_blind_share, puzzles, summed_over_targets
-from scripts.study.tables import difference_text, interval_text, markdown_table
 from sudoku_dllm.trials import Records, estimate
+from sudoku_dllm.trials.words import interval, markdown_table, signed
 
 CONTROL = "more"
 TITLES = {
@@ -103,8 +103,8 @@ def table(results: Results, rows: Sequence[dict[str, Any]]) -> str:
         row = [TITLES.get(name, name), f"{100 * solved[name].mean():.1f}", each]
         for other in others:
             found = estimate(solved[name] - solved[other])
-            lead = f"{difference_text(found)} {interval_text(found.seeds)}"
-            row.append("" if name == other else lead)
+            told = f"{signed(found.mean)} {interval(found.puzzles)} {interval(found.seeds)}"
+            row.append("" if name == other else told)
         steps, seconds = (
             np.mean([getattr(found[name], what) for found in results.values()]) for what in ("steps", "cpu_seconds")
         )

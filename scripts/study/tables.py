@@ -1,11 +1,11 @@
 """The tables of a study in Markdown: one that leads, and the details."""
 
-import math
 from collections.abc import Sequence
 
 from scripts.study.config import Decoding
 from scripts.study.results import RegimeResults, by_tokens, sweeps
-from sudoku_dllm.trials import Estimate, PassesNeeded
+from sudoku_dllm.trials import Estimate
+from sudoku_dllm.trials.words import bold, interval, markdown_table, passes, percent, share, signed
 
 COSTS = ("cpu_seconds", "updates", "puzzles_seen")
 
@@ -20,10 +20,10 @@ def lead_table(results: RegimeResults, sets: Sequence[str]) -> str:
     for arm in results.results:
         row = [arm]
         for puzzles, how in columns:
-            cell = _percent(results.solved(arm, puzzles, how.label).mean)
+            cell = percent(results.solved(arm, puzzles, how.label).mean)
             if results.reference not in (None, arm) and results.seeds(arm, results.reference):
                 found = results.difference(arm, results.reference, puzzles, (how.label, how.label))
-                cell += f"<br>{_marked(found)} {interval_text(found.seeds)}"
+                cell += f"<br>{bold(_over_puzzles(found), found)} {interval(found.seeds)}"
             row.append(cell)
         rows.append(row)
     return markdown_table(
@@ -35,7 +35,7 @@ def passes_table(results: RegimeResults, sets: Sequence[str], target: Decoding) 
     """The passes in which each arm solves what the reference does by `target`, for each set and sweep."""
     columns = [(puzzles, name, each) for puzzles in sets for name, each in sweeps(results.regime).items()]
     rows = [
-        [arm, *(_passes(results.passes_needed(arm, puzzles, decodings, target)) for puzzles, _, decodings in columns)]
+        [arm, *(passes(results.passes_needed(arm, puzzles, decodings, target)) for puzzles, _, decodings in columns)]
         for arm in results.results
     ]
     return markdown_table(["", *(f"{puzzles.replace('_', ' ')}, {name}" for puzzles, name, _ in columns)], rows)
@@ -49,9 +49,9 @@ def room_table(results: RegimeResults, puzzles: str) -> str:
         rows.append(
             [
                 margin,
-                _rate(results.solved("base", puzzles, margin)),
-                _rate(results.solved("base", puzzles, oracle)),
-                difference_text(results.difference("base", "base", puzzles, (oracle, margin))),
+                share(results.solved("base", puzzles, margin)),
+                share(results.solved("base", puzzles, oracle)),
+                _over_puzzles(results.difference("base", "base", puzzles, (oracle, margin))),
                 *(f"{results.mean('base', puzzles, label, 'forward_passes'):.1f}" for label in (margin, oracle)),
             ]
         )
@@ -61,7 +61,7 @@ def room_table(results: RegimeResults, puzzles: str) -> str:
 
 def solved_table(results: RegimeResults, puzzles: str, labels: Sequence[str]) -> str:
     """Solve rates of all arms by each decoding."""
-    rows = [[arm, *(_rate(results.solved(arm, puzzles, label)) for label in labels)] for arm in results.results]
+    rows = [[arm, *(share(results.solved(arm, puzzles, label)) for label in labels)] for arm in results.results]
     return markdown_table(["", *labels], rows)
 
 
@@ -71,15 +71,15 @@ def order_table(results: RegimeResults, puzzles: str) -> str:
     rows = []
     for arm in results.results:
         floor = next(iter(results.results[arm].values()))["sets"][puzzles]["greedy_definite_floor"]
-        row = [arm, f"{_percent(results.mean(arm, puzzles, labels[0], 'greedy_definite'))} ({_percent(floor)})"]
+        row = [arm, f"{percent(results.mean(arm, puzzles, labels[0], 'greedy_definite'))} ({percent(floor)})"]
         row.append(f"{results.mean(arm, puzzles, labels[0], 'rank_correlation'):.3f}")
         row.append(f"{results.mean(arm, puzzles, labels[0], 'steps_before_error'):.1f}")
         for label in labels:
-            definite, chance, passes = (
+            definite, chance, steps = (
                 results.mean(arm, puzzles, label, name)
                 for name in ("chosen_definite", "random_floor", "forward_passes")
             )
-            row.append(f"{_percent(definite)} ({_percent(chance)}), {passes:.1f}")
+            row.append(f"{percent(definite)} ({percent(chance)}), {steps:.1f}")
         rows.append(row)
     columns = [f"`{label}`: chosen_definite (random), passes" for label in labels]
     return markdown_table(["", "greedy_definite (random)", "rank correlation", "steps before error", *columns], rows)
@@ -92,8 +92,8 @@ def difference_table(results: RegimeResults, puzzles: str, labels: Sequence[str]
         each = {label: results.difference(first, second, puzzles, (label, label)) for label in labels}
         each[f"`greedy_definite`, {labels[0]}"] = results.order_difference(first, second, puzzles, labels[0])
         for name, found in each.items():
-            by_seed = ", ".join(f"{100 * value:+.1f}" for value in found.per_seed)
-            rows.append([f"{first} − {second}", name, _marked(found), interval_text(found.seeds), by_seed])
+            told = [bold(_over_puzzles(found), found), interval(found.seeds), ", ".join(map(signed, found.per_seed))]
+            rows.append([f"{first} − {second}", name, *told])
     return markdown_table(["", "decoding", "difference, over puzzles", "over seeds", "each seed"], rows)
 
 
@@ -102,12 +102,12 @@ def sweep_table(results: RegimeResults, puzzles: str) -> str:
     rows = []
     for name, decodings in sweeps(results.regime).items():
         for first, second in results.pairs():
-            for passes, found in results.sweep_differences(first, second, puzzles, decodings):
-                if isinstance(passes, tuple):
-                    at = f"{passes[0]:.1f} to {passes[1]:.1f}"
+            for at_passes, found in results.sweep_differences(first, second, puzzles, decodings):
+                if isinstance(at_passes, tuple):
+                    at = f"{at_passes[0]:.1f} to {at_passes[1]:.1f}"
                 else:
-                    at = "none in common" if passes is None else f"{passes:g}"
-                text = "not reached" if found is None else f"{100 * found[0]:+.1f} {interval_text(found[1])}"
+                    at = "none in common" if at_passes is None else f"{at_passes:g}"
+                text = "not reached" if found is None else f"{signed(found[0])} {interval(found[1])}"
                 rows.append([name, f"{first} − {second}", at, text])
     return markdown_table(["sweep", "", "forward passes", "difference, over puzzles (bootstrap)"], rows)
 
@@ -124,44 +124,5 @@ def cost_table(results: RegimeResults) -> str:
     return markdown_table(["", "seeds", "CPU seconds", "updates", "puzzles seen", "distinct / visited states"], rows)
 
 
-def _passes(found: PassesNeeded | None) -> str:
-    if found is None:
-        return "–"
-    if math.isinf(found.puzzles[0]):
-        return "not reached"
-    mean = "not reached" if math.isinf(found.passes) else f"{found.passes:.1f}"
-    at_most = "≤ " if found.passes <= found.cheapest else ""
-    ends = ["–" if each is None else f"[{each[0]:.1f}, {each[1]:.1f}]" for each in (found.puzzles, found.seeds)]
-    return f"{at_most}{mean} {' '.join(ends)}".replace("inf", "∞")
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, ending with a line break."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _percent(share: float) -> str:
-    return "–" if math.isnan(share) else f"{100 * share:.1f}"
-
-
-def _rate(found: Estimate) -> str:
-    halves = [found.puzzles, found.seeds]
-    return f"{100 * found.mean:.1f} ± " + " / ± ".join(
-        f"{50 * (interval[1] - interval[0]):.1f}" for interval in halves if interval is not None
-    )
-
-
-def interval_text(interval: tuple[float, float] | None) -> str:
-    """An interval of a difference of shares, in points."""
-    return "–" if interval is None else f"[{100 * interval[0]:+.1f}, {100 * interval[1]:+.1f}]"
-
-
-def difference_text(found: Estimate) -> str:
-    """A difference of shares, in points, with its interval over puzzles."""
-    return f"{100 * found.mean:+.1f} {interval_text(found.puzzles)}"
-
-
-def _marked(found: Estimate) -> str:
-    mark = "**" if found.excludes_zero else ""
-    return f"{mark}{difference_text(found)}{mark}"
+def _over_puzzles(found: Estimate) -> str:
+    return f"{signed(found.mean)} {interval(found.puzzles)}"

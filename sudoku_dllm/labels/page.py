@@ -18,6 +18,7 @@ from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.statistics import estimate
 from sudoku_dllm.trials.training import METRICS, MODEL
+from sudoku_dllm.trials.words import points, share
 
 
 def write_page(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> Path:
@@ -58,7 +59,7 @@ def _tables(outcomes: Outcomes, name: str) -> list[Table]:
     solved = [
         [
             arm,
-            *(estimate(outcomes.solved(arm, (name, how, k))).points(sign=False) for k in steps),
+            *(share(estimate(outcomes.solved(arm, (name, how, k)))) for k in steps),
             f"{100 * outcomes.order(arm, name):.1f}",
         ]
         for arm in outcomes.arms
@@ -74,7 +75,7 @@ def _tables(outcomes: Outcomes, name: str) -> list[Table]:
         rows = [
             [
                 f"{outcomes.leader} − {arm}",
-                *(outcomes.difference(outcomes.leader, arm, (name, how, k)).points() for k in steps),
+                *(points(outcomes.difference(outcomes.leader, arm, (name, how, k))) for k in steps),
             ]
             for arm in outcomes.others
         ]

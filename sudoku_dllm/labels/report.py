@@ -20,6 +20,7 @@ from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import RESULT
 from sudoku_dllm.trials.reporting import UNITS
 from sudoku_dllm.trials.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
+from sudoku_dllm.trials.words import fewest, half_widths, points, text_table
 from sudoku_env.order import random_order_floor
 
 SECONDS_A_PASS = 4e-9
@@ -231,10 +232,10 @@ def closing_text(outcomes: Outcomes) -> str:
             parts.append(f"{name}, {leader} minus …, in points (95 % over puzzles; with several seeds also over seeds)")
         for other in others:
             each = [
-                f"{k}: {outcomes.difference(leader, other, (name, script.strategies[0], k)).points()}"
+                f"{k}: {points(outcomes.difference(leader, other, (name, script.strategies[0], k)))}"
                 for k in script.eval_tokens
             ]
-            order = outcomes.order_difference(leader, other, name).points()
+            order = points(outcomes.order_difference(leader, other, name))
             parts.append(f"  {other.ljust(width)}  " + "   ".join(each) + f"   greedy_definite {order}")
         if len(script.eval_tokens) > 1 and others:
             parts.append(_passes_text(outcomes, name, "sft" if "sft" in others else others[0]))
@@ -247,31 +248,19 @@ def _solved_text(outcomes: Outcomes, name: str, how: str) -> str:
     count = len(outcomes.setting.tests[name])
     head = [f"{k} token{'s' * (k > 1)}" for k in script.eval_tokens]
     seconds = "CPU s" if outcomes.setting.args.use_cpu else "seconds"
-    lines = [
-        f"{name}: per cent of {count:,} puzzles solved, decoded by {how} at so many tokens a step",
-        f"{'':14}"
-        + "".join(f"{text:>10}" for text in head)
-        + f"{seconds:>10}"
-        + f"{'greedy_definite':>16} (random order {100 * outcomes.floors[name]:.1f})",
-    ]
+    rows = [["", *head, seconds, "greedy_definite"]]
     for arm in outcomes.arms:
-        rates = [100 * outcomes.solved(arm, (name, how, k)).mean() for k in script.eval_tokens]
-        lines.append(
-            f"{arm:14}"
-            + "".join(f"{rate:10.1f}" for rate in rates)
-            + f"{outcomes.spent(arm):10.0f}"
-            + f"{100 * outcomes.order(arm, name):16.1f}"
-        )
-    return "\n".join(lines) + "\n"
+        rates = [f"{100 * outcomes.solved(arm, (name, how, k)).mean():.1f}" for k in script.eval_tokens]
+        rows.append([arm, *rates, f"{outcomes.spent(arm):.0f}", f"{100 * outcomes.order(arm, name):.1f}"])
+    heads, *lines = text_table([14, *[10] * len(head), 10, 16], rows)
+    title = f"{name}: per cent of {count:,} puzzles solved, decoded by {how} at so many tokens a step"
+    heads += f" (random order {100 * outcomes.floors[name]:.1f})"
+    return "\n".join([title, heads, *lines]) + "\n"
 
 
 def _passes_text(outcomes: Outcomes, name: str, reference: str) -> str:
     k = min(outcomes.setting.script.eval_tokens)
-    words = []
-    for arm in outcomes.arms:
-        needed = outcomes.passes_needed(arm, reference, name)
-        bound = "≤ " if needed.passes <= needed.cheapest else ""
-        words.append(f"{arm} {bound}{needed.passes:.1f}" if math.isfinite(needed.passes) else f"{arm} not reached")
+    words = [f"{arm} {fewest(outcomes.passes_needed(arm, reference, name))}" for arm in outcomes.arms]
     return (
         f"  forward passes a puzzle for what {reference} solves at {k} token{'s' * (k > 1)} a step: {', '.join(words)}"
     )
@@ -297,7 +286,7 @@ def draw(outcomes: Outcomes, path: Path) -> None:
             found = [estimate(table) for table in tables]
             x = np.arange(len(tables)) + (place - (len(outcomes.arms) - 1) / 2) * width
             heights = [100 * each.mean for each in found]
-            half = [50 * (each.puzzles[1] - each.puzzles[0]) for each in found]
+            half = [half_widths(each)[0] for each in found]
             axis.bar(x, heights, width * 0.92, yerr=half, color=COLORS[arm], label=TITLES[arm], error_kw=THIN)
             for one, height, above in zip(x, heights, half, strict=True):
                 axis.annotate(f"{height:.0f}", (one, height + above), ha="center", va="bottom", fontsize=8)

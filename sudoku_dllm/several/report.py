@@ -27,6 +27,7 @@ from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import Records, job_name
 from sudoku_dllm.trials.reporting import UNITS
 from sudoku_dllm.trials.statistics import Estimate, estimate, ratio_contributions
+from sudoku_dllm.trials.words import half_widths, points, text_table
 
 TITLES = {
     "base": "start",
@@ -241,14 +242,14 @@ def closing_text(outcomes: Outcomes) -> str:
                 f"{leader} minus …, in points by cells a pass (95 % over boards; with several seeds also over seeds)"
             )
         for arm in others:
-            each = [f"{k}: {outcomes.difference(leader, arm, k, exclude_peers=False).points()}" for k in steps]
+            each = [f"{k}: {points(outcomes.difference(leader, arm, k, exclude_peers=False))}" for k in steps]
             parts.append(f"  {arm.ljust(width)}  " + "   ".join(each))
         if outcomes.controls:
             parts.append(f"{leader} minus the best control, each control decoded the better way of the two")
             for k in steps:
                 arm, exclude = outcomes.best_control(k)
                 found = outcomes.difference(leader, arm, k, exclude_peers=exclude)
-                parts.append(f"  {k}: {found.points()}  ({arm}{', no peers' * exclude})")
+                parts.append(f"  {k}: {points(found)}  ({arm}{', no peers' * exclude})")
         parts.append("")
     return "\n".join([*parts, _passes_text(outcomes)])
 
@@ -257,18 +258,14 @@ def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
     script = outcomes.script
     seconds = "CPU s" if outcomes.args.use_cpu else "seconds"
     way = ", never two cells of one row, column or box (passes are more)" if exclude_peers else ""
-    lines = [
-        f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass{way}",
-        f"{'':{WIDTH}}" + "".join(f"{k:>8}" for k in script.eval_tokens) + f"{seconds:>9}" * (not exclude_peers),
-    ]
+    rows = [["", *map(str, script.eval_tokens), *[seconds] * (not exclude_peers)]]
     for arm in outcomes.arms:
-        rates = [100 * outcomes.valid(arm, k, exclude_peers).mean() for k in script.eval_tokens]
-        spent = f"{outcomes.spent(arm):9.0f}" * (not exclude_peers)
-        lines.append(f"{arm:{WIDTH}}" + "".join(f"{rate:8.1f}" for rate in rates) + spent)
+        rates = [f"{100 * outcomes.valid(arm, k, exclude_peers).mean():.1f}" for k in script.eval_tokens]
+        rows.append([arm, *rates, *[f"{outcomes.spent(arm):.0f}"] * (not exclude_peers)])
     if found := ceiling_of(script, "no peers" if exclude_peers else "free"):
-        known = (f"{found[k]:8.1f}" if k in found else f"{'':8}" for k in script.eval_tokens)
-        lines.append(f"{'ceiling':{WIDTH}}" + "".join(known))
-    return "\n".join(lines) + "\n"
+        rows.append(["ceiling", *(f"{found[k]:.1f}" if k in found else "" for k in script.eval_tokens)])
+    title = f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass{way}"
+    return "\n".join([title, *text_table([WIDTH, *[8] * len(script.eval_tokens), 9], rows)]) + "\n"
 
 
 def ceiling_of(script: ScriptArguments, way: str) -> dict[int, float] | None:
@@ -281,22 +278,16 @@ def _passes_text(outcomes: Outcomes) -> str:
     script, k = outcomes.script, outcomes.args.tokens_per_step
     if k not in script.eval_tokens:
         return ""
-    lines = [
-        f"Passes of {k} cells from boards that can be completed, per cent, and {script.draws} drawn decodes of the "
-        "empty board",
-        f"{'':{WIDTH}}{'joint':>8}{'peers':>8}{'(random)':>10}{'definite':>10}{'(random)':>10}{'valid':>8}{'distinct':>10}",
-    ]
+    rows = [["", "joint", "peers", "(random)", "definite", "(random)", "valid", "distinct"]]
     for arm in outcomes.arms:
-        joint, peers, peers_floor, definite, definite_floor = (
-            100 * outcomes.pooled(arm, k, *names).mean for names in SHARES
-        )
-        lines.append(
-            f"{arm:{WIDTH}}{joint:8.1f}{peers:8.1f}{peers_floor:10.1f}{definite:10.1f}{definite_floor:10.1f}"
-            f"{100 * outcomes.empty_board(arm, 'valid'):8.1f}{outcomes.empty_board(arm, 'distinct'):10.1f}"
-        )
+        shares = [100 * outcomes.pooled(arm, k, *names).mean for names in SHARES]
+        grids = [100 * outcomes.empty_board(arm, "valid"), outcomes.empty_board(arm, "distinct")]
+        rows.append([arm, *(f"{value:.1f}" for value in (*shares, *grids))])
     return "\n".join(
         [
-            *lines,
+            f"Passes of {k} cells from boards that can be completed, per cent, and {script.draws} drawn decodes of the "
+            "empty board",
+            *text_table([WIDTH, 8, 8, 10, 10, 10, 8, 10], rows),
             "joint: the cells of a pass agree, so that a completion is left; peers: pairs of one row, column or box;",
             "definite: the digit was the same in all completions when it was filled; (random): cells drawn at random.",
             "",
@@ -321,7 +312,7 @@ def draw(outcomes: Outcomes, path: Path) -> None:
             axis.errorbar(
                 script.eval_tokens,
                 [100 * each.mean for each in found],
-                yerr=[50 * (each.puzzles[1] - each.puzzles[0]) for each in found],
+                yerr=[half_widths(each)[0] for each in found],
                 color=COLORS[arm],
                 linewidth=2.4 if arm in outcomes.leaders else 1.4,
                 marker="o",

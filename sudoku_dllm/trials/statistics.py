@@ -40,12 +40,6 @@ class Estimate:
         """Whether both intervals lie on one side of zero; false with one seed."""
         return self.seeds is not None and all(low > 0 or high < 0 for low, high in (self.puzzles, self.seeds))
 
-    def points(self, *, sign: bool = True) -> str:
-        """A share or a difference in points, with half of its interval over puzzles and, where known, over seeds."""
-        low, high = self.puzzles
-        text = f"{100 * self.mean:{'+' * sign}.1f} ± {50 * (high - low):.1f}"
-        return text if self.seeds is None else f"{text} / ± {50 * (self.seeds[1] - self.seeds[0]):.1f}"
-
 
 def estimate(values: NDArray[np.floating | np.bool_]) -> Estimate:
     """Mean and intervals of outcomes; of their difference for a paired comparison.

@@ -9,7 +9,8 @@ import numpy as np
 from llm_rl.training.command_line import fail
 from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.trials.record import Records
-from sudoku_dllm.trials.statistics import Estimate, estimate
+from sudoku_dllm.trials.statistics import estimate
+from sudoku_dllm.trials.words import lead, markdown_table
 
 START, SOLVED = "start", "solved"
 
@@ -81,18 +82,4 @@ def table(records: Records, trial: Titled, only: Collection[str] | None = None) 
             each = f"{np.mean(values):.3g} ({', '.join(f'{value:.3g}' for value in values)})"
             row.append("–" if np.isnan(values).all() else each)
         row += [f"{np.mean([one[cost] for one in results[name]]):,.0f}" for cost in ("updates", "cpu_seconds")]
-    lines = [head, ["---"] * len(head), *([title, *row] for title, row in columns.items())]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def lead(found: Estimate) -> str:
-    """A difference in points with its intervals over problems and seeds; bold where neither holds 0."""
-    intervals = [found.puzzles] if found.seeds is None else [found.puzzles, found.seeds]
-    ends = " ".join(f"[{100 * low:+.1f}, {100 * high:+.1f}]" for low, high in intervals)
-    return f"{points(found)} {ends}"
-
-
-def points(found: Estimate) -> str:
-    """A difference in points; bold where neither interval holds 0."""
-    mark = "**" if found.excludes_zero else ""
-    return f"{mark}{100 * found.mean:+.1f}{mark}"
+    return markdown_table(head, [[title, *row] for title, row in columns.items()])

@@ -1,18 +1,16 @@
 """Other decoders of the study's models: what a shipped model completes, and the tables."""
 
-import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dllm_rl.models.shipped import load
-from scripts.several_answers.decoders import FOLDER, WAYS, outcomes_of, passes_text, tables
+from scripts.several_answers.decoders import FOLDER, WAYS, outcomes_of, tables
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.judging import judge
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, write_job
-from sudoku_dllm.trials.statistics import PassesNeeded
 from tests.helpers.warm_process import run_script
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "several_answers" / "decoders.py"
@@ -54,12 +52,6 @@ def test_tables_by_hand(tmp_path: Path) -> None:
     assert len(many.splitlines()) == 3 and next(iter(tables(Records(tmp_path))))[1] == many
     (_, other), _ = tables(Records(tmp_path), "9x9")
     assert other.splitlines()[2] == "| SFT on random grids | 50.0 | 0.0 |"
-
-
-def test_passes_with_their_intervals() -> None:
-    assert passes_text(PassesNeeded(math.inf, (1, math.inf), None, 2.0)) == "not reached"
-    assert passes_text(PassesNeeded(4.0, (3.0, math.inf), None, 2.0)) == "4.0 [3.0, ∞]"
-    assert passes_text(PassesNeeded(2.0, (2.0, 2.5), (1.5, 2.5), 2.0)) == "≤ 2.0 [2.0, 2.5] [1.5, 2.5]"
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:

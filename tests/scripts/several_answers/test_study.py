@@ -8,12 +8,11 @@ import pytest
 from scripts.several_answers.decoders import tables as decoder_tables
 from scripts.several_answers.further import command_of, sections
 from scripts.several_answers.no_answers import table as few_answers
-from scripts.several_answers.outcome_tables import interval, outcomes_in, tables
+from scripts.several_answers.outcome_tables import outcomes_in, tables
 from scripts.several_answers.rows import exact_rows
 from scripts.several_answers.study import SHOWN
 from sudoku_dllm.several.report import CEILINGS
 from sudoku_dllm.trials import Records
-from sudoku_dllm.trials.statistics import Estimate
 from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]
@@ -50,13 +49,6 @@ def test_ceilings_are_those_of_their_page() -> None:
         (row,) = (line for line in table.splitlines() if line.startswith(f"| {order} | most probable |"))
         shown = [float(cell.split()[0]) for cell in row.split("|")[3:-1]]
         assert shown == [*CEILINGS[6, 1, 8][name].values()]
-
-
-def test_intervals_by_hand() -> None:
-    both = Estimate(0.1, (0.05, 0.15), (0.02, 0.18), (0.1, 0.1))
-    assert interval(both) == "**+10.0** [+5.0, +15.0] [+2.0, +18.0]"
-    assert interval(Estimate(0.1, (0.05, 0.15), None, (0.1,))) == "+10.0 [+5.0, +15.0]"
-    assert interval(Estimate(0.1, (0.05, 0.15), (-0.02, 0.22), (0.1, 0.1))) == "+10.0 [+5.0, +15.0] [-2.0, +22.0]"
 
 
 def test_commands_say_what_was_run() -> None:

@@ -20,7 +20,6 @@ from scripts.study.arm import ArmRun
 from scripts.study.config import BASE, EVERY_CELL, Regime, StudyConfigError, load_study
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults, by_tokens, checked_result, jobs, sweeps
-from scripts.study.tables import markdown_table
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.trials.record import Records, job_name
 from sudoku_dllm.trials.statistics import estimate, passes_needed
@@ -256,10 +255,6 @@ def test_held_out_grids_in_training_are_refused(folder: Path) -> None:
 def test_an_arm_needs_its_budget(folder: Path, tiny: Regime) -> None:
     with pytest.raises(ValueError, match="'rl' with budget None: the base has none, all other arms need one"):
         ArmRun(tiny, "rl", 0, folder / "none").run(None, machine="")
-
-
-def test_markdown_table_by_hand() -> None:
-    assert markdown_table(["", "a"], [["x", "1"], ["y", "2"]]) == "|  | a |\n| --- | --- |\n| x | 1 |\n| y | 2 |\n"
 
 
 def test_images_of_the_prompts_are_trained_on_and_are_part_of_the_settings(folder: Path, tiny: Regime) -> None:

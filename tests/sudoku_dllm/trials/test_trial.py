@@ -10,9 +10,8 @@ import pytest
 from safetensors.torch import load_file
 
 from sudoku_dllm.trials import Records, write_job
-from sudoku_dllm.trials.statistics import Estimate
 from sudoku_dllm.trials.trial import TrialArguments
-from sudoku_dllm.trials.trial_report import lead, table
+from sudoku_dllm.trials.trial_report import table
 from tests.helpers.warm_process import run_script
 
 ROOT = Path(__file__).parents[3]
@@ -128,12 +127,6 @@ def test_without_outcomes_figures_alone_are_shown(tmp_path: Path) -> None:
     write_job(folder, {"arm": "mine", "seed": 0, "updates": 1, "cpu_seconds": 1, "length": 4.0}, {})
     assert json.loads((folder / "result.json").read_text())["length"] == 4.0
     assert table(Records(tmp_path), TITLES).splitlines()[0] == "|  | length | updates | CPU s |"
-
-
-def test_a_lead_is_bold_where_neither_interval_holds_zero() -> None:
-    assert lead(Estimate(0.1, (0.05, 0.15), (0.02, 0.18), (0.1, 0.1))) == "**+10.0** [+5.0, +15.0] [+2.0, +18.0]"
-    assert lead(Estimate(0.1, (0.05, 0.15), (-0.02, 0.22), (0.1, 0.1))) == "+10.0 [+5.0, +15.0] [-2.0, +22.0]"
-    assert lead(Estimate(0.1, (0.05, 0.15), None, (0.1,))) == "+10.0 [+5.0, +15.0]"
 
 
 def test_the_example_is_as_short_as_its_page_says() -> None:
