@@ -2,10 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from llm_rl.training import load_pyplot, save_figure, write_text_whole
 from scripts.propagation.settings import (
@@ -23,11 +19,10 @@ from scripts.propagation.settings import (
     TRAININGS,
 )
 from scripts.study.results import checked_result
-from sudoku_dllm.trials import Estimate, Records, arm_of, estimate
-from sudoku_dllm.trials.words import lead, markdown_table, share
+from sudoku_dllm.trials import Records, job_name
+from sudoku_dllm.trials.results import Results
+from sudoku_dllm.trials.words import lead, markdown_table, percent, share
 
-Results = dict[str, dict[int, dict[str, Any]]]
-"""Arm → seed → result."""
 CELLS = [(kind, tokens) for kind in GIVEN for tokens in TOKENS_PER_STEP]
 COMPARED = (
     ("sft_definite", "sft"),
@@ -65,46 +60,17 @@ are 95 %: first over traces, then over seeds; differences are paired, and bold w
 """
 
 
-def load(runs: Path) -> tuple[Results, dict[str, dict[int, dict[str, NDArray[np.bool_]]]]]:
-    """The results that are there, and whether each test trace was solved: arm → seed → "set/tokens" → `(N,)`.
+def load(runs: Path) -> Results:
+    """The results that are there, with whether each test trace was solved by "set/tokens".
 
     Raises:
         StudyConfigError: A result was made with other settings.
     """
-    results: Results = {}
-    outcomes: dict[str, dict[int, dict[str, NDArray[np.bool_]]]] = {}
     records = Records(runs)
-    jobs = records.jobs()
-    for name, training in TRAININGS.items():
-        for job in jobs:
-            if arm_of(job) == name and (result := checked_result(records, job, training.settings)) is not None:
-                results.setdefault(name, {})[result["seed"]] = result
-                outcomes.setdefault(name, {})[result["seed"]] = records.outcomes(job)
-    return results, outcomes
-
-
-class Comparison:
-    """Solve rates and their differences.
-
-    Args:
-        outcomes: Arm → seed → "set/tokens" → bool `(N,)`.
-    """
-
-    def __init__(self, outcomes: dict[str, dict[int, dict[str, NDArray[np.bool_]]]]) -> None:
-        self.outcomes = outcomes
-
-    def solved(self, arm: str, cell: tuple[str, int]) -> Estimate:
-        """Solve rate of an arm on a set at so many tokens a step."""
-        return estimate(self._table(arm, cell, sorted(self.outcomes[arm])))
-
-    def difference(self, first: str, second: str, cell: tuple[str, int]) -> Estimate:
-        """Difference of solve rates, first - second, paired by trace and by seed."""
-        seeds = sorted({*self.outcomes[first]} & {*self.outcomes[second]})
-        return estimate(self._table(first, cell, seeds) - self._table(second, cell, seeds))
-
-    def _table(self, arm: str, cell: tuple[str, int], seeds: Sequence[int]) -> NDArray[np.float64]:
-        kind, tokens = cell
-        return np.stack([self.outcomes[arm][seed][f"{kind}/{tokens}"] for seed in seeds]).astype(float)
+    results = Results(records, TRAININGS)
+    for job in results.results:
+        checked_result(records, job_name(job.arm, seed=job.seed), TRAININGS[job.arm].settings)
+    return results
 
 
 def write_report(runs: Path, path: Path) -> None:
@@ -117,69 +83,67 @@ def write_report(runs: Path, path: Path) -> None:
     Raises:
         StudyConfigError: A result was made with other settings.
     """
-    results, outcomes = load(runs)
-    found, main = Comparison(outcomes), [name for name in MAIN if name in results]
+    found = load(runs)
+    main = [name for name in MAIN if name in found.arms]
     parts = [HEADER]
     if main:
-        machines = sorted({result["machine"] for by_seed in results.values() for result in by_seed.values()})
+        machines = sorted({result["machine"] for result in found.results.values()})
         (path.parent / "images").mkdir(parents=True, exist_ok=True)
         _draw(found, main, path.parent / "images" / PICTURE)
-        seeds = sorted({seed for name in main for seed in results[name]})
+        seeds = sorted({job.seed for job in found.results if job.arm in main})
         parts += [
             f"Seeds {seeds}. {'; '.join(machines)}.\n",
             f"## Solved\n\n{_solved_table(found, main)}",
             f"![Solved test traces by arm](images/{PICTURE})\n",
-            f"## Differences\n\n{_difference_table(found, list(results))}",
-            f"## Training\n\nOne token a step; means over seeds.\n\n{_training_table(results, main)}",
+            f"## Differences\n\n{_difference_table(found)}",
+            f"## Training\n\nOne token a step; means over seeds.\n\n{_training_table(found, main)}",
             f"## Rates\n\n{RATE_CHOICE}\n",
         ]
-    if controls := [name for name in CONTROLS if name in results]:
+    if controls := [name for name in CONTROLS if name in found.arms]:
         parts.append(f"## Controls\n\nFor {EXAMPLES} traces and one budget where not said.\n")
-        parts.append(_control_table(results, controls))
+        parts.append(_control_table(found, controls))
     write_text_whole(path, "\n".join(parts))
 
 
-def _solved_table(found: Comparison, arms: Sequence[str]) -> str:
-    rows = [[f"`{arm}`", *(share(found.solved(arm, cell)) for cell in CELLS)] for arm in arms]
+def _solved_table(found: Results, arms: Sequence[str]) -> str:
+    rows = [[f"`{arm}`", *(share(found.rate(arm, _name(cell))) for cell in CELLS)] for arm in arms]
     return markdown_table(["", *map(_title, CELLS)], rows)
 
 
-def _difference_table(found: Comparison, arms: Sequence[str]) -> str:
+def _difference_table(found: Results) -> str:
     rows = [
-        [f"`{first}` − `{second}`", *(lead(found.difference(first, second, cell)) for cell in CELLS)]
+        [f"`{first}` − `{second}`", *(lead(found.difference(first, second, _name(cell))) for cell in CELLS)]
         for first, second in COMPARED
-        if first in arms and second in arms
+        if first in found.arms and second in found.arms
     ]
     return markdown_table(["", *map(_title, CELLS)], rows)
 
 
-def _training_table(results: Results, arms: Sequence[str]) -> str:
+def _training_table(found: Results, arms: Sequence[str]) -> str:
     rows = []
     for arm in arms:
-        each = list(results[arm].values())
-        shares = [_mean(each, f"{kind}") for kind in ("train/1", "test/1", "test/greedy_definite")]
-        cost = [f"{each[0]['updates']:,.0f}", f"{np.mean([one['cpu_seconds'] for one in each]):.0f}"]
+        shares = [_mean(found, arm, name) for name in ("train/1", "test/1", "test/greedy_definite")]
+        cost = [f"{found.each(arm)[0]['updates']:,.0f}", f"{found.mean(arm, 'cpu_seconds'):.0f}"]
         rows.append([f"`{arm}`", *cost, *shares])
     head = ["", "updates", "CPU seconds", "solved of the examples", "of the tests", "surest position definite"]
     return markdown_table(head, rows)
 
 
-def _control_table(results: Results, controls: Sequence[str]) -> str:
+def _control_table(found: Results, controls: Sequence[str]) -> str:
     rows = []
     for name in controls:
-        each = list(results[name].values())
-        cells = [_mean(each, f"{kind}/{tokens}") for kind, tokens in CELLS]
-        rows.append([f"`{name}`", str(len(each)), *cells, _mean(each, "train/1")])
+        cells = [_mean(found, name, _name(cell)) for cell in CELLS]
+        rows.append([f"`{name}`", str(len(found.each(name))), *cells, _mean(found, name, "train/1")])
     return markdown_table(["", "seeds", *map(_title, CELLS), "of the examples"], rows)
 
 
-def _draw(found: Comparison, arms: Sequence[str], path: Path) -> None:
+def _draw(found: Results, arms: Sequence[str], path: Path) -> None:
     """Bars of what each arm solves of `test`, with both intervals, and a dot for each seed."""
     plt = load_pyplot()
     figure, axes = plt.subplots(1, len(TOKENS_PER_STEP), figsize=(11, 4), sharey=True, constrained_layout=True)
     for axis, tokens in zip(axes, TOKENS_PER_STEP, strict=True):
         for place, arm in enumerate(arms):
-            rate = found.solved(arm, ("test", tokens))
+            rate = found.rate(arm, f"test/{tokens}")
             low, high = rate.seeds or rate.puzzles
             bars = [[100 * (rate.mean - low)], [100 * (high - rate.mean)]]
             axis.bar(place, 100 * rate.mean, yerr=bars, capsize=4, color="C7" if arm in UNLABELLED else "C0")
@@ -196,5 +160,9 @@ def _title(cell: tuple[str, int]) -> str:
     return f"{cell[0].replace('_', ' ')}, {cell[1]} a step"
 
 
-def _mean(each: Sequence[dict[str, Any]], label: str) -> str:
-    return f"{100 * np.mean([one['solved'][label] for one in each]):.1f}"
+def _name(cell: tuple[str, int]) -> str:
+    return f"{cell[0]}/{cell[1]}"
+
+
+def _mean(found: Results, arm: str, name: str) -> str:
+    return percent(found.mean(arm, "solved", name))

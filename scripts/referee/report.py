@@ -6,17 +6,14 @@ python -m scripts.referee.report runs/referee_boards runs/referee_countdown [--t
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from llm_rl.training import parse, user_errors
 from scripts.referee.compare import Referee
 from scripts.referee.published import COMPARED
-from sudoku_dllm.trials import Records, estimate
+from sudoku_dllm.trials import Records
+from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.trial_report import START
-from sudoku_dllm.trials.words import bold, lead, markdown_table, signed
+from sudoku_dllm.trials.words import bold, lead, markdown_table, percent, signed
 
 RIGHT = "right/"
 TOLD = {"sampled": "right when sampled"} | COMPARED
@@ -25,91 +22,59 @@ TOLD = {"sampled": "right when sampled"} | COMPARED
 REWARDS = {"final": "a right answer is rewarded", "passes": "passes before an error are rewarded"}
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a method's models are worth, of S seeds on N held-out problems.
+class Found(Results):
+    """What methods are worth, the start first.
+
+    Args:
+        records: Folder of a comparison.
 
     Attributes:
-        right: bool `(S, N)` for each number of positions a pass.
-        compared: What else is told of answers, float64 `(S, N)` by name, at the number that was trained.
-        results: What each training wrote.
-    """
-
-    right: dict[int, NDArray[np.bool_]]
-    compared: dict[str, NDArray[np.float64]]
-    results: list[dict[str, Any]]
-
-    @property
-    def tokens_per_step(self) -> int:
-        """The number of positions a pass that was trained."""
-        return int(self.results[0]["settings"]["tokens_per_step"])
-
-    @property
-    def as_trained(self) -> list[NDArray[np.float64]]:
-        """What is right at that number, greedily and, if it was judged, sampled, each float64 `(S, N)`."""
-        sampled = [self.compared["sampled"]] if "sampled" in self.compared else []
-        return [self.right[self.tokens_per_step].astype(float), *sampled]
-
-    @property
-    def milliseconds(self) -> float:
-        """CPU milliseconds of an update."""
-        spent, updates = (sum(one[name] for one in self.results) for name in ("cpu_seconds", "updates"))
-        return 1000 * spent / updates
-
-
-def read(records: Records) -> dict[str, Found]:
-    """What was found of each method, the start first.
+        trained: The number of positions a pass that was trained.
+        right: Numbers of positions a pass, and the outcome that says what is right.
+        told: What else is told of answers, by name, and its outcome at the number that was trained.
 
     Raises:
         FileNotFoundError: There is no result.
         ValueError: Methods were not trained with the same seeds.
     """
-    results: dict[str, dict[int, tuple[str, dict[str, Any]]]] = {}
-    for job, one in records.results().items():
-        results.setdefault(one["arm"], {})[one["seed"]] = job, one
-    if START not in results:
-        raise FileNotFoundError(f"{records.folder} holds no results; give the folder of a finished run")
-    found = {}
-    for arm in [START, *(name for name in Referee.ARMS if name in results)]:
-        seeds, of_start = sorted(results[arm]), sorted(results[START])
-        if seeds != of_start:
-            raise ValueError(f"{arm} has seeds {seeds}, the start {of_start}; run the rest")
-        of_seeds = [results[arm][seed] for seed in seeds]
-        outcomes = [records.outcomes(job) for job, _ in of_seeds]
-        numbers = sorted(int(name.removeprefix(RIGHT)) for name in outcomes[0] if name.startswith(RIGHT))
-        right = {k: np.array([one[f"{RIGHT}{k}"] for one in outcomes], dtype=bool) for k in numbers}
-        sampled = of_seeds[0][1]["settings"]["tokens_per_step"]
-        compared = {
-            name: np.array([one[f"{name}/{sampled}"] for one in outcomes], dtype=float)
-            for name in TOLD
-            if f"{name}/{sampled}" in outcomes[0]
-        }
-        found[arm] = Found(right, compared, [one for _, one in of_seeds])
-    return found
+
+    def __init__(self, records: Records) -> None:
+        super().__init__(records, [START, *Referee.ARMS])
+        if START not in self.arms:
+            raise FileNotFoundError(f"{records.folder} holds no results; give the folder of a finished run")
+        self.whole()
+        self.trained = int(self.each(START)[0]["settings"]["tokens_per_step"])
+        names = next(iter(self.outcomes.values()))
+        numbers = sorted(int(name.removeprefix(RIGHT)) for name in names if name.startswith(RIGHT))
+        self.right = {k: f"{RIGHT}{k}" for k in numbers}
+        self.told = {name: at for name in TOLD if (at := f"{name}/{self.trained}") in names}
+
+    @property
+    def as_trained(self) -> list[str]:
+        """What is right at the number that was trained, greedily and, if it was judged, sampled."""
+        return [self.right[self.trained], *(at for name, at in self.told.items() if name == "sampled")]
 
 
 def table(records: Records) -> str:
     """A line for each method in Markdown, the best first; leads have intervals over problems and over seeds."""
-    found = read(records)
-    sampled = found[START].tokens_per_step
-    against = [other for other in (START, Referee.CONTROL) if other in found]
-    order = [START, *sorted((arm for arm in found if arm != START), key=lambda arm: -found[arm].right[sampled].mean())]
-    head = ["", *(f"right % at {k}" for k in found[START].right)]
-    head += [*(f"{TOLD[name]}, % at {sampled}" for name in found[START].compared), f"each seed at {sampled}"]
-    head += [f"at {sampled}, minus {Referee.ARMS.get(other, other)}" for other in against]
-    head += ["sampled, minus start"] * ("sampled" in found[START].compared)
+    found = Found(records)
+    trained, best = found.trained, found.right[found.trained]
+    against = [other for other in (START, Referee.CONTROL) if other in found.arms]
+    order = [START, *sorted(found.arms[1:], key=lambda arm: -found.column(arm, best).mean())]
+    head = ["", *(f"right % at {k}" for k in found.right)]
+    head += [*(f"{TOLD[name]}, % at {trained}" for name in found.told), f"each seed at {trained}"]
+    head += [f"at {trained}, minus {Referee.ARMS.get(other, other)}" for other in against]
+    head += ["sampled, minus start"] * ("sampled" in found.told)
     rows = []
     for arm in order:
-        one = found[arm]
-        ours = one.right[sampled].astype(float)
-        row = [Referee.ARMS.get(arm, arm), *(f"{100 * right.mean():.1f}" for right in one.right.values())]
-        row += [f"{100 * values.mean():.1f}" for values in one.compared.values()]
-        row.append(", ".join(f"{100 * share:.1f}" for share in ours.mean(1)))
-        row += ["" if arm == other else lead(estimate(ours - found[other].right[sampled])) for other in against]
-        if (drawn := one.compared.get("sampled")) is not None:
-            row.append("" if arm == START else lead(estimate(drawn - found[START].compared["sampled"])))
-        updates = np.mean([result["updates"] for result in one.results])
-        rows.append([*row, *(["", ""] if arm == START else [f"{updates:,.0f}", f"{one.milliseconds:,.0f}"])])
+        shares = [percent(found.column(arm, name).mean()) for name in (*found.right.values(), *found.told.values())]
+        row = [Referee.ARMS.get(arm, arm), *shares, ", ".join(map(percent, found.rate(arm, best).per_seed))]
+        row += ["" if arm == other else lead(found.difference(arm, other, best)) for other in against]
+        if drawn := found.told.get("sampled"):
+            row.append("" if arm == START else lead(found.difference(arm, START, drawn)))
+        spent, updates = (sum(one[name] for one in found.each(arm)) for name in ("cpu_seconds", "updates"))
+        cost = [f"{found.mean(arm, 'updates'):,.0f}", f"{1000 * spent / updates:,.0f}"] if arm != START else ["", ""]
+        rows.append([*row, *cost])
     return markdown_table([*head, "updates", "CPU ms an update"], rows)
 
 
@@ -118,14 +83,16 @@ def overview(runs: Sequence[Path]) -> str:
 
     Both greedily and, where that was judged, sampled; leads are bold where neither interval holds 0.
     """
-    columns = [read(Records(folder)) for folder in runs]
+    columns = [Found(Records(folder)) for folder in runs]
     rows = []
     for arm in (START, *Referee.ARMS):
         row = [Referee.ARMS.get(arm, arm)]
         for found in columns:
-            both = zip(found[arm].as_trained, found[START].as_trained, strict=True) if arm in found else ()
-            leads = [(one, estimate(one - of)) for one, of in both]
-            cells = [f"{100 * one.mean():.1f}" if arm == START else bold(signed(gap.mean), gap) for one, gap in leads]
+            cells = []
+            for name in found.as_trained if arm in found.arms else []:
+                gap = found.difference(arm, START, name)
+                share = percent(found.column(arm, name).mean())
+                cells.append(share if arm == START else bold(signed(gap.mean), gap))
             row.append(" / ".join(cells))
         rows.append(row)
     return markdown_table(["", *(folder.name for folder in runs)], [row for row in rows if any(row[1:])])
@@ -142,7 +109,7 @@ def tried(records: Records) -> str:
         rates = dict(word.split("=") for word in one["settings"]["rates"])
         if one["arm"] in rates:
             k, outcomes = one["settings"]["tokens_per_step"], records.outcomes(job)
-            shares = [f"{100 * outcomes[f'{RIGHT}{number}'].mean():.1f}" for number in (1, k)]
+            shares = [percent(outcomes[f"{RIGHT}{number}"].mean()) for number in (1, k)]
             cells.setdefault(one["arm"], {})[float(rates[one["arm"]])] = " / ".join(shares)
     columns = sorted({rate for row in cells.values() for rate in row})
     rows = [

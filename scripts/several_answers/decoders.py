@@ -25,11 +25,11 @@ from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials import Records, arm_of, job_name
+from sudoku_dllm.trials import Records, job_name
 from sudoku_dllm.trials.record import write_job
-from sudoku_dllm.trials.statistics import Sweep, passes_needed
+from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.training import MODEL
-from sudoku_dllm.trials.words import markdown_table, passes
+from sudoku_dllm.trials.words import markdown_table, passes, percent
 from sudoku_env.solver import completable
 
 FOLDER = "decoders"
@@ -92,44 +92,29 @@ def outcomes_of(model: nn.Module, tests: PuzzleBatch) -> dict[str, NDArray[np.ge
     return found
 
 
-def sweeps(records: Records, arm: str, way: str, comparison: str = "") -> list[Sweep]:
-    """A sweep for each seed of an arm."""
-    found = []
-    for job in records.jobs():
-        if arm_of(job) == place(comparison, arm):
-            outcomes = records.outcomes(job)
-            columns = (
-                np.stack([outcomes[f"{way}/{value}/{name}"] for value in WAYS[way]]) for name in ("passes", "valid")
-            )
-            found.append(Sweep(*(column.astype(float) for column in columns)))
-    return found
-
-
-def place(comparison: str, arm: str) -> str:
-    """The name of an arm's decodes in the study."""
-    return "/".join(filter(None, (comparison, FOLDER, arm)))
+def place(comparison: str) -> str:
+    """Where the decodes of arms lie in the study."""
+    return f"{comparison}/{FOLDER}" if comparison else FOLDER
 
 
 def tables(records: Records, comparison: str = "") -> Iterator[tuple[str, str]]:
     """Titles and tables of a study's folder: many cells a pass, and the passes in which a share is completed."""
-    there = {arm_of(job) for job in records.jobs()}
-    arms, rows = [arm for arm in ARMS if place(comparison, arm) in there], []
-    if not arms:
+    found = Results(records, ARMS, within=place(comparison))
+    if not found.arms:
         return
-    for arm in arms:
-        rates = np.mean([sweep.solved.mean(1) for sweep in sweeps(records, arm, "number", comparison)], 0)
-        at = dict(zip(WAYS["number"], 100 * rates, strict=True))
-        rows.append([TITLES[arm], *(f"{at[k]:.1f}" for k in LARGE)])
+    swept = {way: [f"{way}/{value}" for value in values] for way, values in WAYS.items()}
+    rows = []
+    for arm in found.arms:
+        rates = (np.mean(found.rate(arm, f"number/{k}/valid").per_seed) for k in LARGE)
+        rows.append([TITLES[arm], *map(percent, rates)])
     yield (
         "Valid grids at more cells a pass, the order free",
         markdown_table(["trained by", *(f"{k} a pass" for k in LARGE)], rows),
     )
     rows = []
-    for arm in arms:
-        for way in WAYS:
-            each = sweeps(records, arm, way, comparison)
-            shape = len(each), each[0].passes.shape[1]
-            needed = [passes_needed(each, np.full(shape, rate)) for rate in RATES]
+    for arm in found.arms:
+        for way, values in swept.items():
+            needed = (found.passes_needed(arm, values, rate, ("passes", "valid")) for rate in RATES)
             rows.append([TITLES[arm] if way == "number" else "", TITLE_OF[way], *map(passes, needed)])
     head = ["trained by", "as many as by", *(f"{100 * rate:.0f} % valid" for rate in RATES)]
     yield (
@@ -146,7 +131,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for arm in args.arms:
         for seed in args.seeds:
-            job = job_name(place(args.comparison, arm), seed=seed)
+            job = job_name(place(args.comparison), arm, seed=seed)
             if records.result(job):
                 continue
             folder = run / job_name(arm, seed=seed) / MODEL

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 
-from scripts.several_answers.outcome_tables import LEADERS, a_pass, controls_table, outcomes_in
+from scripts.several_answers.outcome_tables import LEADERS, a_pass, controls_table, cost, outcomes_in
 from sudoku_dllm.several.arguments import ScriptArguments
 from sudoku_dllm.several.report import TITLES, Outcomes, ceiling_of
 from sudoku_dllm.trials.arguments import BASE
@@ -115,9 +115,7 @@ def valid_both_ways(outcomes: Outcomes) -> str:
         for cells in script.eval_tokens:
             both = [f"{100 * outcomes.valid(arm, cells, way).mean():.1f}" for way in (False, True)]
             rates.append(" / ".join(both[: 1 + (cells > 1)]))
-        updates = {f"{result['updates']:,}" for job, result in outcomes.results.items() if job.arm == arm}
-        seeds = sum(job.arm == arm for job in outcomes.results)
-        rows.append([TITLES[arm], *rates, ", ".join(sorted(updates)), f"{outcomes.spent(arm):.0f}", str(seeds)])
+        rows.append([TITLES[arm], *rates, *cost(outcomes, arm)])
     if free := ceiling_of(script, "free"):
         no_peers = ceiling_of(script, "no peers") or {}
         known = [f"{free[k]:.1f}" + f" / {no_peers[k]:.1f}" * (k > 1) if k in free else "" for k in script.eval_tokens]

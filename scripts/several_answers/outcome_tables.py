@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.report import SHARES, TITLES, Outcomes, ceiling_of
+from sudoku_dllm.several.judging import way
+from sudoku_dllm.several.report import TITLES, Outcomes, ceiling_of, valid
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials import Records, arm_of
 from sudoku_dllm.trials.arguments import BASE
-from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.words import lead, markdown_table
 
 LEADERS = {"judged": "Judged decisions", AFTER_LABEL: "The least completion, then judged decisions,"}
@@ -23,19 +22,8 @@ def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None =
         script: Its arguments; None is those of the default boards.
         **recipe: What it changes in the recipe.
     """
-    found = []
-    for name in Records(folder).jobs():
-        comparison, _, arm = arm_of(name).rpartition("/")
-        if comparison == within:
-            found.append(Job(arm, int(name.rpartition("seed")[2])))
-    order = (BASE, *ARMS)
-    return Outcomes(
-        script or ScriptArguments(),
-        RecipeArguments(report_to="none", use_cpu=True, **recipe),
-        folder,
-        sorted(found, key=lambda job: (order.index(job.arm), job.seed)),
-        within.split("/") if within else (),
-    )
+    args = RecipeArguments(report_to="none", use_cpu=True, **recipe)
+    return Outcomes(script or ScriptArguments(), args, folder, (BASE, *ARMS), within=within)
 
 
 def tables(outcomes: Outcomes) -> dict[str, str]:
@@ -62,15 +50,19 @@ def a_pass(outcomes: Outcomes) -> list[str]:
     return [f"{cells} a pass" for cells in outcomes.script.eval_tokens]
 
 
+def cost(outcomes: Outcomes, arm: str) -> list[str]:
+    """Updates, CPU seconds and seeds of an arm."""
+    each = outcomes.each(arm)
+    updates = {f"{result['updates']:,}" for result in each}
+    return [", ".join(sorted(updates)), f"{outcomes.spent(arm, use_cpu=True):.0f}", str(len(each))]
+
+
 def valid_table(outcomes: Outcomes, *, exclude_peers: bool) -> str:
     """Per cent valid by arm and cells a pass, seeds together, with the ceiling."""
     script, rows = outcomes.script, []
     for arm in outcomes.arms:
         rates = [100 * outcomes.valid(arm, cells, exclude_peers).mean() for cells in script.eval_tokens]
-        updates = {f"{result['updates']:,}" for job, result in outcomes.results.items() if job.arm == arm}
-        seeds = sum(job.arm == arm for job in outcomes.results)
-        cost = [", ".join(sorted(updates)), f"{outcomes.spent(arm):.0f}", str(seeds)]
-        rows.append([TITLES[arm], *(f"{rate:.1f}" for rate in rates), *cost])
+        rows.append([TITLES[arm], *(f"{rate:.1f}" for rate in rates), *cost(outcomes, arm)])
     ceiling = ceiling_of(script, "no peers" if exclude_peers else "free") or {}
     told = [f"{ceiling[cells]:.1f}" if cells in ceiling else "" for cells in script.eval_tokens]
     rows.append(["ceiling: the marginals of random grids", *told, "", "", ""])
@@ -82,9 +74,7 @@ def differences_table(outcomes: Outcomes, leader: str) -> str:
     rows = []
     for arm in outcomes.arms:
         if arm != leader:
-            each = [
-                outcomes.difference(leader, arm, cells, exclude_peers=False) for cells in outcomes.script.eval_tokens
-            ]
+            each = (outcomes.difference(leader, arm, valid(cells)) for cells in outcomes.script.eval_tokens)
             rows.append([TITLES[arm], *map(lead, each)])
     return markdown_table(["minus", *a_pass(outcomes)], rows)
 
@@ -94,10 +84,10 @@ def controls_table(outcomes: Outcomes, leader: str) -> str:
     rows = []
     for cells in outcomes.script.eval_tokens:
         arm, exclude = outcomes.best_control(cells)
-        ways = ((leader, False), (arm, exclude))
-        passes = [f"{outcomes.column(name, cells, way, 'passes').mean():.1f}" for name, way in ways]
+        ways = ((leader, way(cells)), (arm, way(cells, exclude)))
+        passes = [f"{outcomes.column(name, f'{at}/passes').mean():.1f}" for name, at in ways]
         share = f"{100 * outcomes.valid(arm, cells, exclude).mean():.1f}"
-        difference = lead(outcomes.difference(leader, arm, cells, exclude_peers=exclude))
+        difference = lead(outcomes.difference(leader, arm, valid(cells), valid(cells, exclude)))
         rows.append([str(cells), f"{TITLES[arm]}{', no peers' * exclude}", share, difference, ", ".join(passes)])
     head = ["cells a pass", "best control", "valid", "minus it", "passes, of both"]
     return markdown_table(head, rows)
@@ -110,8 +100,8 @@ def clues_table(outcomes: Outcomes, k: int) -> str:
     ranges = [(first, min(first + 1, high)) for first in range(low, high + 1, 2)]
     rows = []
     for arm in outcomes.arms:
-        valid = outcomes.valid(arm, k)  # (S, N)
-        rates = (100 * valid[:, (clues >= first) & (clues <= last)].mean() for first, last in ranges)
+        found = outcomes.valid(arm, k)  # (S, N)
+        rates = (100 * found[:, (clues >= first) & (clues <= last)].mean() for first, last in ranges)
         rows.append([TITLES[arm], *(f"{rate:.1f}" for rate in rates)])
     return markdown_table(["trained by", *(f"{first} or {last} clues" for first, last in ranges)], rows)
 
@@ -120,7 +110,7 @@ def passes_table(outcomes: Outcomes, k: int) -> str:
     """What passes are like, with what cells drawn at random would give, and how many grids are left."""
     rows = []
     for arm in outcomes.arms:
-        joint, *shares = (100 * outcomes.pooled(arm, k, *names).mean for names in SHARES)
+        joint, *shares = outcomes.passes_like(arm, k)
         told = [f"{share:.1f} ({floor:.1f})" for share, floor in zip(shares[::2], shares[1::2], strict=True)]
         grids = [f"{outcomes.empty_board(arm, name):.1f}" for name in ("distinct", "patterns")]
         rows.append([TITLES[arm], f"{joint:.1f}", *told, f"{100 * outcomes.empty_board(arm, 'valid'):.1f}", *grids])

@@ -20,12 +20,13 @@ from sudoku_dllm.several.arguments import UPDATES, RecipeArguments, ScriptArgume
 from sudoku_dllm.several.arms import sft_trainer
 from sudoku_dllm.several.judging import judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer
-from sudoku_dllm.several.report import TITLES
+from sudoku_dllm.several.report import TITLES, valid
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials import Records, arm_of, estimate, job_name
+from sudoku_dllm.trials import Records, job_name
 from sudoku_dllm.trials.record import write_job
+from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.training import new_model, train_job
-from sudoku_dllm.trials.words import lead, markdown_table
+from sudoku_dllm.trials.words import lead, markdown_table, percent
 
 LABEL, SHUFFLED = "sft_least", "reading_order/sft_least"
 TITLE = "The least completion, cells read in another order"
@@ -70,25 +71,16 @@ def train(setting: Setting, seed: int, updates: int, folder: Path) -> None:
 
 def table(records: Records) -> str:
     """Per cent valid of both orders, and their difference, of the seeds that both have; empty where there are none."""
-    ways: dict[str, dict[str, str]] = {arm: {} for arm in (LABEL, SHUFFLED)}
-    for job in records.jobs():
-        if (arm := arm_of(job)) in ways:
-            ways[arm][job.rpartition("seed")[2]] = job
-    seeds = sorted(ways[LABEL].keys() & ways[SHUFFLED].keys(), key=int)
-    if not seeds:
+    found = Results(records, (LABEL, SHUFFLED))
+    if not (seeds := found.seeds(LABEL, SHUFFLED)):
         return ""
-    tokens = ScriptArguments().eval_tokens
-    by_seed = {arm: [records.outcomes(ways[arm][seed]) for seed in seeds] for arm in ways}
-    valid = {
-        arm: {k: np.stack([one[f"{k}/free/valid"] for one in each]).astype(float) for k in tokens}  # (S, N)
-        for arm, each in by_seed.items()
-    }
+    columns = [valid(k) for k in ScriptArguments().eval_tokens]
     rows = [
-        [name, *(f"{100 * valid[arm][k].mean():.1f}" for k in tokens), str(len(seeds))]
+        [name, *(percent(found.column(arm, column, seeds).mean()) for column in columns), str(len(seeds))]
         for arm, name in ((LABEL, TITLES[LABEL]), (SHUFFLED, "the same, cells read in a random order"))
     ]
-    rows.append(["minus", *(lead(estimate(valid[SHUFFLED][k] - valid[LABEL][k])) for k in tokens), ""])
-    return markdown_table(["trained by", *(f"{k} a pass" for k in tokens), "seeds"], rows)
+    rows.append(["minus", *(lead(found.difference(SHUFFLED, LABEL, column)) for column in columns), ""])
+    return markdown_table(["trained by", *(f"{k} a pass" for k in ScriptArguments().eval_tokens), "seeds"], rows)
 
 
 def main() -> None:

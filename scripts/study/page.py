@@ -27,7 +27,7 @@ def write_page(found: Sequence[RegimeResults], runs: Path, command: str) -> Path
         Its path.
     """
     there = [results for results in found if results.results]
-    every = [one for results in there for by_seed in results.results.values() for one in by_seed.values()]
+    every = [one for results in there for one in results.results.values()]
     return Page(
         title=f"{runs.name}: a study",
         facts={
@@ -37,7 +37,7 @@ def write_page(found: Sequence[RegimeResults], runs: Path, command: str) -> Path
             "machine": "; ".join(sorted({one["machine"] for one in every})),
             "versions": f"{versions()} (of this page)",
         },
-        arguments={results.name: {arm: results.regime.settings(arm) for arm in results.results} for results in there},
+        arguments={results.name: {arm: results.regime.settings(arm) for arm in results.arms} for results in there},
         tables=[table for results in there for table in _tables(results)],
         curves=[_loss(results, runs) for results in there],
         replays=[replay for results in there for replay in _replays(results, runs)],
@@ -45,7 +45,7 @@ def write_page(found: Sequence[RegimeResults], runs: Path, command: str) -> Path
 
 
 def _tables(results: RegimeResults) -> list[Table]:
-    sets = list(next(iter(next(iter(results.results.values())).values()))["sets"])
+    sets = list(next(iter(results.results.values()))["sets"])
     reference = results.reference
     below = f"; then the difference to {reference}, with the intervals over puzzles and over seeds" if reference else ""
     tables = [Table.from_markdown(f"{results.name}: solved", lead_table(results, sets), f"Per cent{below}.")]
@@ -59,18 +59,19 @@ def _tables(results: RegimeResults) -> list[Table]:
 
 def _loss(results: RegimeResults, runs: Path) -> Curve:
     """The loss of each arm with its first seed."""
-    logs = {
-        arm: runs / job_name(results.name, arm, seed=min(by_seed)) / METRICS for arm, by_seed in results.results.items()
-    }
-    curve = loss_curve(logs)
+    curve = loss_curve({arm: _first(results, runs, arm) / METRICS for arm in results.arms})
     return replace(curve, title=f"{results.name}: {curve.title.lower()}")
 
 
 def _replays(results: RegimeResults, runs: Path) -> list[Replay]:
     """The decodes that the last arm kept; none from a folder of results alone."""
-    arm, by_seed = list(results.results.items())[-1]
-    path = runs / job_name(results.name, arm, seed=min(by_seed)) / REPLAYS
+    path = _first(results, runs, results.arms[-1]) / REPLAYS
     if not path.is_file():
         return []
     kept = replays_of_json(json.loads(path.read_text(encoding="utf-8")))
     return [replace(each, title=f"{results.name}, {each.title}") for each in kept]
+
+
+def _first(results: RegimeResults, runs: Path, arm: str) -> Path:
+    """The folder of an arm with its first seed."""
+    return runs / job_name(results.name, arm, seed=min(results.seeds(arm)))

@@ -7,7 +7,7 @@ import numpy as np
 
 from llm_rl.training import load_pyplot, save_figure
 from scripts.study.config import BASE
-from scripts.study.results import RegimeResults, sweeps
+from scripts.study.results import RegimeResults, order, solved, sweeps, ways
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,7 @@ def plot_regime(results: RegimeResults, path: str | Path) -> None:
         raise ValueError(f"regime {results.name!r} has no result to draw; run it first")
     plt = load_pyplot()
     arms, labels, found = (
-        list(results.results),
+        results.arms,
         [one.label for one in results.regime.evaluation],
         sweeps(results.regime),
     )
@@ -42,14 +42,14 @@ def plot_regime(results: RegimeResults, path: str | Path) -> None:
     if pairs:
         _draw_order(results, pairs, labels[0], axes[0, 1])
     for number, arm in enumerate(arms):
-        each = [results.solved(arm, "test", label) for label in labels]
+        each = [results.rate(arm, solved("test", label)) for label in labels]
         middle = np.array([100 * one.mean for one in each])
         ends = np.array([[100 * end for end in one.puzzles] for one in each])
         places = np.arange(len(labels)) + (number - (len(arms) - 1) / 2) * 0.8 / len(arms)
         bars.bar(places, middle, 0.8 / len(arms), yerr=np.abs(ends.T - middle), capsize=2, label=arm)
         for axis, decodings in zip(curves, found.values(), strict=True):
-            passes, solved = results.sweep(arm, "test", decodings, results.seeds(arm)).points()
-            axis.plot(passes, 100 * solved, marker="o", label=arm)
+            passes, rates = results.sweep(arm, ways("test", decodings)).points()
+            axis.plot(passes, 100 * rates, marker="o", label=arm)
     bars.set(title=f"{results.name}: test puzzles solved", ylabel="%", xticks=range(len(labels)))
     bars.set_xticklabels(labels, rotation=30, ha="right")
     bars.set_ylim(bottom=0)
@@ -66,7 +66,7 @@ def plot_regime(results: RegimeResults, path: str | Path) -> None:
 def _draw_order(results: RegimeResults, pairs: list[tuple[str, str]], label: str, axis: "Axes") -> None:
     """Differences of `greedy_definite` in points, arm minus control, one line each."""
     for place, (arm, control) in enumerate(reversed(pairs)):
-        found = results.order_difference(arm, control, "test", label)
+        found = results.difference(arm, control, order("test", label))
         for interval, width in ((found.puzzles, 4), (found.seeds, 1)):
             if interval is not None:
                 axis.plot([100 * end for end in interval], [place, place], color="C0", linewidth=width)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from llm_rl.training import write_text_whole
+from scripts.study.config import BASE
 from scripts.study.plots import plot_regime
 from scripts.study.results import RegimeResults, by_tokens, sweeps
 from scripts.study.tables import (
@@ -51,7 +52,7 @@ def write_report(found: Sequence[RegimeResults], path: Path, *, remarks: str, co
         if not results.results:
             parts.append("Not run yet.\n")
             continue
-        every = [result for by_seed in results.results.values() for result in by_seed.values()]
+        every = list(results.results.values())
         sizes = {name: result["puzzles"] for name, result in every[0]["sets"].items()}
         parts.append(
             f"{', '.join(f'{name}: {count} puzzles' for name, count in sizes.items())}; seeds "
@@ -76,7 +77,7 @@ def _lead(results: RegimeResults, sets: Sequence[str]) -> list[str]:
     if reference and target and sweeps(results.regime):
         known = []
         for puzzles in sets:
-            rate, passes = (results.mean(reference, puzzles, target.label, of) for of in ("solved", "forward_passes"))
+            rate, passes = (results.figure(reference, puzzles, target.label, of) for of in ("solved", "forward_passes"))
             known.append(f"{100 * rate:.1f} % ({puzzles.replace('_', ' ')}) in {passes:.1f} forward passes a puzzle")
         parts.append(
             f"### Passes for the solve rate of {reference} at one token a step\n\nBy `{target.label}` it solves "
@@ -94,7 +95,7 @@ def _details(results: RegimeResults, sizes: Mapping[str, int]) -> list[str]:
     parts = ["### Details\n\n<details>\n<summary>Every decoding, order, all pairs of arms, cost</summary>\n"]
     for puzzles in sizes:
         of = _of(puzzles)
-        if "base" in results.results:
+        if BASE in results.arms:
             parts.append(f"#### Room for order{of}\n\n{room_table(results, puzzles)}")
         parts.append(
             f"#### Solved by each decoding{of}\n\nMean ± over puzzles / ± over seeds.\n\n"

@@ -1,25 +1,16 @@
 """The results of a study's regime, and the comparisons between its arms."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scripts.study.config import BASE, Decoding, Regime, StudyConfigError
-from sudoku_dllm.trials import (
-    Estimate,
-    PassesNeeded,
-    Records,
-    Sweep,
-    estimate,
-    job_name,
-    passes_needed,
-    ratio_contributions,
-    sweep_difference,
-)
+from sudoku_dllm.trials import Records, job_name, sweep_difference
+from sudoku_dllm.trials.results import Results
 from sudoku_env import parse_puzzle, read_prompts
 from sudoku_env.order import ladder_rounds
 
@@ -45,38 +36,24 @@ def checked_result(records: Records, job: str, settings: Mapping[str, Any]) -> d
 Passes = float | tuple[float, float] | None
 
 
-@dataclass(frozen=True, eq=False)
-class RegimeResults:
-    """What is there of a regime.
+class RegimeResults(Results):
+    """What is there of a regime; the base first, with one seed.
 
-    Attributes:
+    Args:
+        records: Folder of the study.
         name: Name of the regime.
         regime: Configuration of the regime.
-        results: Arm → seed → result; the base first, with one seed. Arms without a result are left out.
-        outcomes: Arm → seed → "set/decoding/field" → `(N,)`.
+
+    Raises:
+        StudyConfigError: A result was made with other settings.
     """
 
-    name: str
-    regime: Regime
-    results: dict[str, dict[int, dict[str, Any]]]
-    outcomes: dict[str, dict[int, dict[str, NDArray[Any]]]]
-
-    @classmethod
-    def load(cls, records: Records, name: str, regime: Regime) -> "RegimeResults":
-        """Read what is there.
-
-        Raises:
-            StudyConfigError: A result was made with other settings.
-        """
-        results: dict[str, dict[int, dict[str, Any]]] = {}
-        outcomes: dict[str, dict[int, dict[str, NDArray[Any]]]] = {}
-        for arm, seed in jobs(regime):
-            job = job_name(name, arm, seed=seed)
-            result = checked_result(records, job, regime.settings(arm))
-            if result is not None:
-                results.setdefault(arm, {})[seed] = result
-                outcomes.setdefault(arm, {})[seed] = records.outcomes(job)
-        return cls(name, regime, results, outcomes)
+    def __init__(self, records: Records, name: str, regime: Regime) -> None:
+        arms = dict.fromkeys(arm for arm, _ in jobs(regime))
+        super().__init__(records, arms, within=name, seeds=regime.seeds)
+        self.name, self.regime = name, regime
+        for job in self.results:
+            checked_result(records, job_name(name, job.arm, seed=job.seed), regime.settings(job.arm))
 
     def hardest(self, share: float) -> tuple["RegimeResults", int]:
         """The outcomes on those test puzzles alone that have most rounds of the rule ladder, the earlier of equals.
@@ -90,67 +67,30 @@ class RegimeResults:
         boards = np.stack([parse_puzzle(prompt) for prompt in read_prompts(self.regime.test)])
         rounds = np.nanmax(ladder_rounds(boards[: self.regime.test_puzzles or None]), axis=1) + 1
         rows = np.sort(np.argsort(-rounds, kind="stable")[: round(share * len(rounds))])
-        outcomes = {
-            arm: {
-                seed: {key: values[rows] for key, values in found.items() if key.startswith("test/")}
-                for seed, found in by_seed.items()
-            }
-            for arm, by_seed in self.outcomes.items()
+        hard = copy(self)
+        hard.outcomes = {
+            job: {key: values[rows] for key, values in found.items() if key.startswith("test/")}
+            for job, found in self.outcomes.items()
         }
-        return replace(self, outcomes=outcomes), int(rounds[rows].min())
+        return hard, int(rounds[rows].min())
 
-    def seeds(self, *arms: str) -> list[int]:
-        """The seeds that all of these arms have; the base has any."""
-        found = [set(self.results[arm]) for arm in arms if arm != BASE]
-        return sorted(set.intersection(*found)) if found else [self.regime.seeds[0]]
-
-    def table(self, arm: str, puzzles: str, label: str, field: str, seeds: list[int]) -> NDArray[np.float64]:
-        """Outcomes float64 `(S, N)`: one row a seed."""
-        by_seed = self.outcomes[arm]
-        rows = [by_seed[self.regime.seeds[0] if arm == BASE else seed] for seed in seeds]
-        return np.stack([row[f"{puzzles}/{label}/{field}"] for row in rows]).astype(float)
-
-    def mean(self, arm: str, puzzles: str, label: str, name: str) -> float:
+    def figure(self, arm: str, puzzles: str, label: str, name: str) -> float:
         """A figure of the summary, averaged over seeds; NaN where it is missing in all."""
-        found = [result["sets"][puzzles]["decodings"][label][name] for result in self.results[arm].values()]
-        return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
-
-    def solved(self, arm: str, puzzles: str, label: str) -> Estimate:
-        """Solve rate of an arm."""
-        return estimate(self.table(arm, puzzles, label, "solved", self.seeds(arm)))
-
-    def difference(self, first: str, second: str, puzzles: str, labels: tuple[str, str]) -> Estimate:
-        """Difference of solve rates, first - second, each arm by its own decoding; paired by puzzle and by seed."""
-        seeds = self.seeds(first, second)
-        one, other = (
-            self.table(arm, puzzles, label, "solved", seeds) for arm, label in zip((first, second), labels, strict=True)
-        )
-        return estimate(one - other)
-
-    def order_difference(self, first: str, second: str, puzzles: str, label: str) -> Estimate:
-        """Difference of `greedy_definite`, first - second, over all live states together; paired likewise."""
-        seeds = self.seeds(first, second)
-        one, other = (
-            ratio_contributions(
-                *(self.table(arm, puzzles, label, field, seeds) for field in ("greedy_definite", "greedy_cells"))
-            )
-            for arm in (first, second)
-        )
-        return estimate(one - other)
+        return self.mean(arm, "sets", puzzles, "decodings", label, name)
 
     @property
     def reference(self) -> str | None:
         """The arm that the others are compared with; None without a result of it."""
         name = self.regime.reference_arm
-        return name if name in self.results else None
+        return name if name in self.arms else None
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """The comparisons: each arm with each control, the reference and the base; each control with the latter two.
 
         No pair comes twice, so a control is not compared with a reference that is no control itself.
         """
-        trained = [arm for arm in self.results if arm != BASE]
-        bases = [arm for arm in self.results if arm == BASE]
+        trained = [arm for arm in self.arms if arm != BASE]
+        bases = [arm for arm in self.arms if arm == BASE]
         controls = [arm for arm in trained if self.regime.arms[arm].control]
         references = [arm for arm in trained if arm == self.reference]
         for arm in trained:
@@ -158,21 +98,6 @@ class RegimeResults:
             for other in dict.fromkeys([*others, *bases]):
                 if other != arm and self.seeds(arm, other):
                     yield arm, other
-
-    def sweep(self, arm: str, puzzles: str, decodings: list[Decoding], seeds: list[int]) -> Sweep:
-        """Outcomes of an arm over several settings, averaged over seeds."""
-        passes, solved = (
-            np.stack([self.table(arm, puzzles, how.label, field, seeds).mean(0) for how in decodings])
-            for field in ("forward_passes", "solved")
-        )
-        return Sweep(passes, solved)
-
-    def passes_needed(self, arm: str, puzzles: str, decodings: list[Decoding], target: Decoding) -> PassesNeeded | None:
-        """The passes in which an arm solves what the reference does by `target`; None without a seed in common."""
-        if self.reference is None or not (seeds := self.seeds(arm, self.reference)):
-            return None
-        reference = self.table(self.reference, puzzles, target.label, "solved", seeds)
-        return passes_needed([self.sweep(arm, puzzles, decodings, [seed]) for seed in seeds], reference)
 
     def sweep_differences(
         self, first: str, second: str, puzzles: str, decodings: list[Decoding]
@@ -184,12 +109,27 @@ class RegimeResults:
             where the sweeps do not both reach the passes.
         """
         seeds = self.seeds(first, second)
-        one, other = (self.sweep(arm, puzzles, decodings, seeds) for arm in (first, second))
+        one, other = (self.sweep(arm, ways(puzzles, decodings), seeds) for arm in (first, second))
         common = one.common_range(other)
         yield common, sweep_difference(one, other, common) if common else None
         for passes in self.regime.passes:
             reached = common is not None and common[0] <= passes <= common[1]
             yield passes, sweep_difference(one, other, passes) if reached else None
+
+
+def solved(puzzles: str, label: str) -> str:
+    """The outcome that says what is solved."""
+    return f"{puzzles}/{label}/solved"
+
+
+def order(puzzles: str, label: str) -> tuple[str, str]:
+    """The outcomes whose ratio is `greedy_definite`, over all live states together."""
+    return f"{puzzles}/{label}/greedy_definite", f"{puzzles}/{label}/greedy_cells"
+
+
+def ways(puzzles: str, decodings: Sequence[Decoding]) -> list[str]:
+    """What stands before the outcomes of several decodings."""
+    return [f"{puzzles}/{how.label}" for how in decodings]
 
 
 def jobs(regime: Regime) -> Iterator[tuple[str, int]]:

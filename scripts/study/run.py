@@ -99,7 +99,7 @@ def run_all(wanted: list[Job], regimes: dict[str, Regime], args: Arguments) -> l
     for job in first:
         name, _, arm = job.arm.rpartition("/")
         if arm == BASE and job not in failed:
-            print(room_table(RegimeResults.load(records, name, regimes[name]), "test"), flush=True)
+            print(room_table(RegimeResults(records, name, regimes[name]), "test"), flush=True)
     second = []
     for job in waiting:
         if lender := study.lender(job):
@@ -133,7 +133,7 @@ def main() -> None:
     command = shlex.join(["python", "-m", "scripts.study.run", args.config])
     with user_errors(StudyConfigError):
         records = Records(Path(args.output_dir))
-        found = [RegimeResults.load(records, name, regime) for name, regime in regimes.items()]
+        found = [RegimeResults(records, name, regime) for name, regime in regimes.items()]
     write_report(found, Path(args.report), remarks=remarks, command=command)
     print(f"{args.report} written.")
     if any(results.results for results in found):

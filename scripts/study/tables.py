@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from scripts.study.config import Decoding
-from scripts.study.results import RegimeResults, by_tokens, sweeps
+from scripts.study.config import BASE, Decoding
+from scripts.study.results import RegimeResults, by_tokens, order, solved, sweeps, ways
 from sudoku_dllm.trials import Estimate
 from sudoku_dllm.trials.words import bold, interval, markdown_table, passes, percent, share, signed
 
@@ -17,12 +17,12 @@ def lead_table(results: RegimeResults, sets: Sequence[str]) -> str:
     """
     columns = [(puzzles, how) for puzzles in sets for how in by_tokens(results.regime)]
     rows = []
-    for arm in results.results:
+    for arm in results.arms:
         row = [arm]
         for puzzles, how in columns:
-            cell = percent(results.solved(arm, puzzles, how.label).mean)
+            cell = percent(results.rate(arm, solved(puzzles, how.label)).mean)
             if results.reference not in (None, arm) and results.seeds(arm, results.reference):
-                found = results.difference(arm, results.reference, puzzles, (how.label, how.label))
+                found = results.difference(arm, results.reference, solved(puzzles, how.label))
                 cell += f"<br>{bold(_over_puzzles(found), found)} {interval(found.seeds)}"
             row.append(cell)
         rows.append(row)
@@ -34,10 +34,14 @@ def lead_table(results: RegimeResults, sets: Sequence[str]) -> str:
 def passes_table(results: RegimeResults, sets: Sequence[str], target: Decoding) -> str:
     """The passes in which each arm solves what the reference does by `target`, for each set and sweep."""
     columns = [(puzzles, name, each) for puzzles in sets for name, each in sweeps(results.regime).items()]
-    rows = [
-        [arm, *(passes(results.passes_needed(arm, puzzles, decodings, target)) for puzzles, _, decodings in columns)]
-        for arm in results.results
-    ]
+    assert results.reference is not None
+    rows = []
+    for arm in results.arms:
+        row = [arm]
+        for puzzles, _, decodings in columns:
+            goal = results.reference, solved(puzzles, target.label)
+            row.append(passes(results.passes_needed(arm, ways(puzzles, decodings), goal)))
+        rows.append(row)
     return markdown_table(["", *(f"{puzzles.replace('_', ' ')}, {name}" for puzzles, name, _ in columns)], rows)
 
 
@@ -49,10 +53,10 @@ def room_table(results: RegimeResults, puzzles: str) -> str:
         rows.append(
             [
                 margin,
-                share(results.solved("base", puzzles, margin)),
-                share(results.solved("base", puzzles, oracle)),
-                _over_puzzles(results.difference("base", "base", puzzles, (oracle, margin))),
-                *(f"{results.mean('base', puzzles, label, 'forward_passes'):.1f}" for label in (margin, oracle)),
+                share(results.rate(BASE, solved(puzzles, margin))),
+                share(results.rate(BASE, solved(puzzles, oracle))),
+                _over_puzzles(results.difference(BASE, BASE, solved(puzzles, oracle), solved(puzzles, margin))),
+                *(f"{results.figure(BASE, puzzles, label, 'forward_passes'):.1f}" for label in (margin, oracle)),
             ]
         )
     head = ["", "margin", "definite first", "difference, over puzzles", "passes, margin", "passes, definite first"]
@@ -61,7 +65,7 @@ def room_table(results: RegimeResults, puzzles: str) -> str:
 
 def solved_table(results: RegimeResults, puzzles: str, labels: Sequence[str]) -> str:
     """Solve rates of all arms by each decoding."""
-    rows = [[arm, *(share(results.solved(arm, puzzles, label)) for label in labels)] for arm in results.results]
+    rows = [[arm, *(share(results.rate(arm, solved(puzzles, label))) for label in labels)] for arm in results.arms]
     return markdown_table(["", *labels], rows)
 
 
@@ -69,14 +73,14 @@ def order_table(results: RegimeResults, puzzles: str) -> str:
     """How far the order of all arms follows logic, by each decoding."""
     labels = [one.label for one in results.regime.evaluation]
     rows = []
-    for arm in results.results:
-        floor = next(iter(results.results[arm].values()))["sets"][puzzles]["greedy_definite_floor"]
-        row = [arm, f"{percent(results.mean(arm, puzzles, labels[0], 'greedy_definite'))} ({percent(floor)})"]
-        row.append(f"{results.mean(arm, puzzles, labels[0], 'rank_correlation'):.3f}")
-        row.append(f"{results.mean(arm, puzzles, labels[0], 'steps_before_error'):.1f}")
+    for arm in results.arms:
+        floor = results.each(arm)[0]["sets"][puzzles]["greedy_definite_floor"]
+        row = [arm, f"{percent(results.figure(arm, puzzles, labels[0], 'greedy_definite'))} ({percent(floor)})"]
+        row.append(f"{results.figure(arm, puzzles, labels[0], 'rank_correlation'):.3f}")
+        row.append(f"{results.figure(arm, puzzles, labels[0], 'steps_before_error'):.1f}")
         for label in labels:
             definite, chance, steps = (
-                results.mean(arm, puzzles, label, name)
+                results.figure(arm, puzzles, label, name)
                 for name in ("chosen_definite", "random_floor", "forward_passes")
             )
             row.append(f"{percent(definite)} ({percent(chance)}), {steps:.1f}")
@@ -89,8 +93,8 @@ def difference_table(results: RegimeResults, puzzles: str, labels: Sequence[str]
     """Differences of solve rates and of order between all pairs of arms that are compared."""
     rows = []
     for first, second in results.pairs():
-        each = {label: results.difference(first, second, puzzles, (label, label)) for label in labels}
-        each[f"`greedy_definite`, {labels[0]}"] = results.order_difference(first, second, puzzles, labels[0])
+        each = {label: results.difference(first, second, solved(puzzles, label)) for label in labels}
+        each[f"`greedy_definite`, {labels[0]}"] = results.difference(first, second, order(puzzles, labels[0]))
         for name, found in each.items():
             told = [bold(_over_puzzles(found), found), interval(found.seeds), ", ".join(map(signed, found.per_seed))]
             rows.append([f"{first} − {second}", name, *told])
@@ -115,9 +119,9 @@ def sweep_table(results: RegimeResults, puzzles: str) -> str:
 def cost_table(results: RegimeResults) -> str:
     """What the arms spent."""
     rows = []
-    for arm, by_seed in results.results.items():
-        each = list(by_seed.values())
-        figures = [sum(result[name] for result in each) / len(each) for name in COSTS]
+    for arm in results.arms:
+        each = results.each(arm)
+        figures = [results.mean(arm, name) for name in COSTS]
         ratios = [result["distinct_states"] for result in each if result.get("distinct_states") is not None]
         ratio = f"{sum(ratios) / len(ratios):.2f}" if ratios else "–"
         rows.append([arm, str(len(each)), *(f"{value:,.0f}" for value in figures), ratio])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.model_card import Figure, card_head
-from sudoku_dllm.several.report import TITLES, Outcomes
+from sudoku_dllm.several.report import TITLES, Outcomes, valid
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.training import MODEL
@@ -37,9 +37,9 @@ def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
     """
     if job.arm == BASE:
         return
-    script, result, judged = outcomes.script, outcomes.results[job], outcomes.judged[job]
+    script, result, found = outcomes.script, outcomes.results[job], outcomes.outcomes[job]
     base, steps = Path(script.model).name, script.eval_tokens
-    rates = {way: 100 * float(found.valid.mean()) for way, found in judged.items()}
+    free, apart = ([100 * float(found[valid(k, way)].mean()) for k in steps] for way in (False, True))
     name, boards = f"{base}-{job.arm}", f"{script.size}x{script.size}, {script.clues[0]} to {script.clues[1]} clues"
     text = CARD.format(
         name=name,
@@ -57,8 +57,8 @@ def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
         boards=script.test_boards,
         columns=" | ".join(map(str, steps)),
         dashes="---|" * len(steps),
-        free=" | ".join(f"{rates[k, False]:.1f}" for k in steps),
-        apart=" | ".join(f"{rates[k, True]:.1f}" for k in steps),
+        free=" | ".join(f"{rate:.1f}" for rate in free),
+        apart=" | ".join(f"{rate:.1f}" for rate in apart),
     )
-    figures = [Figure(boards, f"valid by margin, {k} cells a pass", rates[k, False]) for k in steps]
+    figures = [Figure(boards, f"valid by margin, {k} cells a pass", rate) for k, rate in zip(steps, free, strict=True)]
     write_text_whole(job.folder(run) / MODEL / "README.md", card_head(name, figures) + text)

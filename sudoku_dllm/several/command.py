@@ -24,6 +24,7 @@ from sudoku_dllm.several.arms import Arms
 from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan
 from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.command import compare
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.reporting import closing_line, write_table
@@ -45,7 +46,8 @@ def main() -> None:
 
 def report(setting: Setting, run: Path, jobs: list[Job]) -> None:
     """Tables and picture."""
-    outcomes = Outcomes(setting.script, setting.args, run, jobs)
+    script, args = setting.script, setting.args
+    outcomes = Outcomes(script, args, run, [BASE, *script.arms], script.seeds or [args.seed])
     write_table(outcomes, run / "table.csv")
     print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
     draw(outcomes, run / "valid.png")

@@ -149,21 +149,13 @@ def relabeled(grid: Board) -> Board:
     return (1 + np.argsort(np.argsort(first))).astype(np.uint8)[places]
 
 
+def way(cells: int, exclude_peers: bool = False) -> str:
+    """What stands before the outcomes of decodes with so many cells a pass."""
+    return f"{cells}/{'no_peers' if exclude_peers else 'free'}"
+
+
 def outcomes_of(found: Mapping[tuple[int, bool], Judged]) -> dict[str, NDArray[Any]]:
     """What was judged, by cells a pass and whether peers were excluded, as the outcomes of a job (`write_job`)."""
     return {
-        f"{cells}/{'no_peers' if exclude_peers else 'free'}/{item.name}": getattr(each, item.name)
-        for (cells, exclude_peers), each in found.items()
-        for item in fields(Judged)
-    }
-
-
-def judged_in(arrays: Mapping[str, NDArray[Any]]) -> dict[tuple[int, bool], Judged]:
-    """What `outcomes_of` gave, as `Records.outcomes` reads it."""
-    keys = dict.fromkeys(tuple(name.split("/")[:2]) for name in arrays)
-    return {
-        (int(cells), way == "no_peers"): Judged(
-            **{item.name: arrays[f"{cells}/{way}/{item.name}"] for item in fields(Judged)}
-        )
-        for cells, way in keys
+        f"{way(*key)}/{item.name}": getattr(each, item.name) for key, each in found.items() for item in fields(Judged)
     }

@@ -1,7 +1,8 @@
 """What the comparison prints and draws: the plan, the tables, comparisons, one picture."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,13 @@ from sudoku_dllm.several.arguments import (
     ScriptArguments,
 )
 from sudoku_dllm.several.arms import stages
-from sudoku_dllm.several.judging import Judged, judged_in
+from sudoku_dllm.several.judging import way
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.record import Records, job_name
+from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.reporting import UNITS
-from sudoku_dllm.trials.statistics import Estimate, estimate, ratio_contributions
+from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.words import half_widths, points, text_table
 
 TITLES = {
@@ -88,14 +89,20 @@ SHARES = (
 Table = NDArray[np.float64]
 
 
-class Outcomes:
+def valid(cells: int, exclude_peers: bool = False) -> str:
+    """The outcome that says whether boards were completed validly."""
+    return f"{way(cells, exclude_peers)}/valid"
+
+
+class Outcomes(Results):
     """The results of the arms, read from the run folder, or from one that `scripts.study.pack` made of it.
 
     Args:
         script: What was trained, and how it was judged.
         args: The recipe of judged decisions.
         run: The folder.
-        jobs: Arms with their seeds; all have a result.
+        arms: See `Results`, as `seeds` and `within` are.
+        seeds: Seeds of training.
         within: Names that stand before the arms in the folder.
     """
 
@@ -104,58 +111,29 @@ class Outcomes:
         script: ScriptArguments,
         args: RecipeArguments,
         run: Path,
-        jobs: Sequence[Job],
-        within: Sequence[str] = (),
+        arms: Iterable[str],
+        seeds: Sequence[int] | None = None,
+        within: str = "",
     ) -> None:
+        super().__init__(Records(run), arms, within=within, seeds=seeds)
         self.script, self.args = script, args
-        self.results: dict[Job, dict[str, Any]] = {}
-        self.judged: dict[Job, dict[tuple[int, bool], Judged]] = {}
-        records = Records(run)
-        for job in jobs:
-            name = job_name(*within, job.arm, seed=job.seed)
-            result = records.result(name)
-            assert result is not None, f"{name} has no result in {run}"
-            self.results[job], self.judged[job] = result, judged_in(records.outcomes(name))
-        self.arms = list(dict.fromkeys(job.arm for job in jobs))
-
-    def column(self, arm: str, cells: int, exclude_peers: bool, name: str) -> Table:
-        """A column of `Judged`, float64 `(S, N)`, a row for each seed."""
-        rows = [getattr(ways[cells, exclude_peers], name) for job, ways in self.judged.items() if job.arm == arm]
-        return np.stack(rows).astype(float)
 
     def valid(self, arm: str, cells: int, exclude_peers: bool = False) -> Table:
         """Whether each board was completed validly, float64 `(S, N)`."""
-        return self.column(arm, cells, exclude_peers, "valid")
+        return self.column(arm, valid(cells, exclude_peers))
 
     def better_way(self, arm: str, cells: int) -> bool:
         """Whether an arm completes more boards where peers are excluded."""
         return bool(self.valid(arm, cells, True).mean() > self.valid(arm, cells).mean())
 
-    def difference(self, first: str, second: str, cells: int, *, exclude_peers: bool) -> Estimate:
-        """First, decoded freely, minus second, paired by board and by the seeds that both have; the base has all."""
-        one, other = self.valid(first, cells), self.valid(second, cells, exclude_peers)
-        if BASE not in (first, second):
-            seeds, others = ([job.seed for job in self.judged if job.arm == arm] for arm in (first, second))
-            both = [seed for seed in seeds if seed in others]
-            one, other = one[[seeds.index(seed) for seed in both]], other[[others.index(seed) for seed in both]]
-        return estimate(one - other)
-
-    def pooled(self, arm: str, cells: int, count: str, total: str, *, exclude_peers: bool = False) -> Estimate:
-        """A ratio of two columns over all boards together, by the delta method."""
-        return estimate(
-            ratio_contributions(
-                self.column(arm, cells, exclude_peers, count), self.column(arm, cells, exclude_peers, total)
-            )
-        )
-
-    def spent(self, arm: str) -> float:
-        """Seconds that an arm trained for, mean over seeds: of the CPU, or of the clock on an accelerator."""
-        clock = "cpu_seconds" if self.args.use_cpu else "seconds"
-        return float(np.mean([result[clock] for job, result in self.results.items() if job.arm == arm]))
+    def passes_like(self, arm: str, cells: int) -> list[float]:
+        """`SHARES` of an arm, decoded freely, in per cent."""
+        at = way(cells)
+        return [100 * self.rate(arm, (f"{at}/{count}", f"{at}/{total}")).mean for count, total in SHARES]
 
     def empty_board(self, arm: str, name: str) -> float:
         """What the drawn decodes of the empty board came to, mean over seeds."""
-        return float(np.mean([each["empty_board"][name] for job, each in self.results.items() if job.arm == arm]))
+        return self.mean(arm, "empty_board", name)
 
     @property
     def leaders(self) -> list[str]:
@@ -170,21 +148,22 @@ class Outcomes:
     def best_control(self, cells: int) -> tuple[str, bool]:
         """The control that completes most boards, and whether it does so with peers excluded."""
         ways = [(arm, self.better_way(arm, cells)) for arm in self.controls]
-        return max(ways, key=lambda way: self.valid(way[0], cells, way[1]).mean())
+        return max(ways, key=lambda one: self.valid(one[0], cells, one[1]).mean())
 
     def long_table(self) -> Any:
         """One row for each arm, seed, number of cells a pass and way, as `table.csv` has it; shares, not per cent."""
         rows = []
         for job, result in self.results.items():
-            for (cells, exclude_peers), found in self.judged[job].items():
+            for exclude_peers, cells in product((False, True), self.script.eval_tokens):
+                found, at = self.outcomes[job], way(cells, exclude_peers)
                 row = {
                     "arm": job.arm,
                     "seed": job.seed,
                     "cells_a_pass": cells,
                     "exclude_peers": exclude_peers,
-                    "valid": float(found.valid.mean()),
-                    "boards": len(found.valid),
-                    "forward_passes": float(found.passes.mean()),
+                    "valid": float(found[f"{at}/valid"].mean()),
+                    "boards": len(found[f"{at}/valid"]),
+                    "forward_passes": float(found[f"{at}/passes"].mean()),
                 }
                 spent = {name: result[name] for name in ("updates", "puzzles_seen", "cpu_seconds")}
                 rows.append({**row, **spent})
@@ -242,13 +221,13 @@ def closing_text(outcomes: Outcomes) -> str:
                 f"{leader} minus …, in points by cells a pass (95 % over boards; with several seeds also over seeds)"
             )
         for arm in others:
-            each = [f"{k}: {points(outcomes.difference(leader, arm, k, exclude_peers=False))}" for k in steps]
+            each = [f"{k}: {points(outcomes.difference(leader, arm, valid(k)))}" for k in steps]
             parts.append(f"  {arm.ljust(width)}  " + "   ".join(each))
         if outcomes.controls:
             parts.append(f"{leader} minus the best control, each control decoded the better way of the two")
             for k in steps:
                 arm, exclude = outcomes.best_control(k)
-                found = outcomes.difference(leader, arm, k, exclude_peers=exclude)
+                found = outcomes.difference(leader, arm, valid(k), valid(k, exclude))
                 parts.append(f"  {k}: {points(found)}  ({arm}{', no peers' * exclude})")
         parts.append("")
     return "\n".join([*parts, _passes_text(outcomes)])
@@ -257,14 +236,14 @@ def closing_text(outcomes: Outcomes) -> str:
 def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
     script = outcomes.script
     seconds = "CPU s" if outcomes.args.use_cpu else "seconds"
-    way = ", never two cells of one row, column or box (passes are more)" if exclude_peers else ""
+    apart = ", never two cells of one row, column or box (passes are more)" if exclude_peers else ""
     rows = [["", *map(str, script.eval_tokens), *[seconds] * (not exclude_peers)]]
     for arm in outcomes.arms:
         rates = [f"{100 * outcomes.valid(arm, k, exclude_peers).mean():.1f}" for k in script.eval_tokens]
-        rows.append([arm, *rates, *[f"{outcomes.spent(arm):.0f}"] * (not exclude_peers)])
+        rows.append([arm, *rates, *[f"{outcomes.spent(arm, use_cpu=outcomes.args.use_cpu):.0f}"] * (not exclude_peers)])
     if found := ceiling_of(script, "no peers" if exclude_peers else "free"):
         rows.append(["ceiling", *(f"{found[k]:.1f}" if k in found else "" for k in script.eval_tokens)])
-    title = f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass{way}"
+    title = f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass{apart}"
     return "\n".join([title, *text_table([WIDTH, *[8] * len(script.eval_tokens), 9], rows)]) + "\n"
 
 
@@ -280,7 +259,7 @@ def _passes_text(outcomes: Outcomes) -> str:
         return ""
     rows = [["", "joint", "peers", "(random)", "definite", "(random)", "valid", "distinct"]]
     for arm in outcomes.arms:
-        shares = [100 * outcomes.pooled(arm, k, *names).mean for names in SHARES]
+        shares = outcomes.passes_like(arm, k)
         grids = [100 * outcomes.empty_board(arm, "valid"), outcomes.empty_board(arm, "distinct")]
         rows.append([arm, *(f"{value:.1f}" for value in (*shares, *grids))])
     return "\n".join(
@@ -308,7 +287,7 @@ def draw(outcomes: Outcomes, path: Path) -> None:
     titles = {False: "the order is free", True: "no two cells of a row, column or box in a pass"}
     for axis, (exclude_peers, title) in zip(axes, titles.items(), strict=True):
         for arm in outcomes.arms:
-            found = [estimate(outcomes.valid(arm, k, exclude_peers)) for k in script.eval_tokens]
+            found = [outcomes.rate(arm, valid(k, exclude_peers)) for k in script.eval_tokens]
             axis.errorbar(
                 script.eval_tokens,
                 [100 * each.mean for each in found],

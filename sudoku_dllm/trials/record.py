@@ -39,7 +39,7 @@ def job_name(*names: str, seed: int) -> str:
 
 def arm_of(job: str) -> str:
     """The name of a job without its seed."""
-    return _arm_and_seed(job)[0]
+    return arm_and_seed(job)[0]
 
 
 def write_job(folder: Path, result: Mapping[str, Any], outcomes: Mapping[str, NDArray[Any]]) -> None:
@@ -74,7 +74,7 @@ class Records:
     def jobs(self) -> list[str]:
         """The jobs that are there now, by arm and seed."""
         folders = [path.parent.relative_to(self.folder).as_posix() for path in self.folder.rglob(RESULT)]
-        return sorted({*self._packed, *filter(JOB.fullmatch, folders)}, key=_arm_and_seed)
+        return sorted({*self._packed, *filter(JOB.fullmatch, folders)}, key=arm_and_seed)
 
     def result(self, job: str) -> dict[str, Any] | None:
         """The result of a job; None as long as there is none."""
@@ -147,7 +147,8 @@ def pack(study: Path, target: Path) -> int:
     return len(jobs)
 
 
-def _arm_and_seed(job: str) -> tuple[str, int]:
+def arm_and_seed(job: str) -> tuple[str, int]:
+    """The name of a job without its seed, and its seed."""
     found = JOB.fullmatch(job)
     assert found is not None, f"{job} does not end in a seed, as in arm/seed0"
     return found[1], int(found[2])

@@ -9,8 +9,8 @@ import numpy as np
 from llm_rl.training.command_line import fail
 from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.trials.record import Records
-from sudoku_dllm.trials.statistics import estimate
-from sudoku_dllm.trials.words import lead, markdown_table
+from sudoku_dllm.trials.results import Results
+from sudoku_dllm.trials.words import lead, markdown_table, percent
 
 START, SOLVED = "start", "solved"
 
@@ -51,35 +51,30 @@ def table(records: Records, trial: Titled, only: Collection[str] | None = None) 
     Raises:
         ValueError: Seeds have different models.
     """
-    found = {(one["arm"], one["seed"]): (one, records.outcomes(job)) for job, one in records.results().items()}
-    names = [name for name in (START, *trial.ARMS) if any(arm == name for arm, _ in found)]
-    seeds = sorted({seed for _, seed in found})
-    if only is not None:
-        names = [name for name in names if name == START or name in only]
-        seeds = [seed for seed in seeds if all((name, seed) in found for name in names)]
-        found = {key: one for key, one in found.items() if key[0] in names and key[1] in seeds}
-    if missing := [f"{name} with seed {seed}" for seed in seeds for name in names if (name, seed) not in found]:
-        raise ValueError(f"there is no result of {', '.join(missing)}; run those first")
-    results = {name: [found[name, seed][0] for seed in seeds] for name in names}
+    results = Results(records, [name for name in (START, *trial.ARMS) if only is None or name in (START, *only)])
+    if only is None:
+        results.whole()
+    elif results.arms:
+        results = Results(records, results.arms, seeds=results.seeds(*results.arms))
+    names = results.arms
     columns = {trial.ARMS.get(name, name): list[str]() for name in names}
 
-    # What is solved of each problem, (S, N) for each model, and its leads.
+    # What is solved of each problem, and its leads.
     head = [""]
-    if all(SOLVED in outcomes for _, outcomes in found.values()):
-        solved = {name: np.array([found[name, seed][1][SOLVED] for seed in seeds], float) for name in names}
+    if all(SOLVED in outcomes for outcomes in results.outcomes.values()):
         others = [other for other in (START, trial.CONTROL) if other in names]
         head += ["solved %", "each seed", *(f"minus {trial.ARMS.get(other, other)}" for other in others)]
         for name, row in zip(names, columns.values(), strict=True):
-            each = ", ".join(f"{100 * share:.1f}" for share in solved[name].mean(1))
-            leads = ["" if name == other else lead(estimate(solved[name] - solved[other])) for other in others]
-            row += [f"{100 * solved[name].mean():.1f}", each, *leads]
+            rate = results.rate(name, SOLVED)
+            leads = ["" if name == other else lead(results.difference(name, other, SOLVED)) for other in others]
+            row += [percent(rate.mean), ", ".join(map(percent, rate.per_seed)), *leads]
 
     # Figures with each seed's, and the cost.
     head += [*trial.FIGURES.values(), "updates", "CPU s"]
     for name, row in zip(names, columns.values(), strict=True):
         for figure in trial.FIGURES:
-            values = [one[figure] for one in results[name]]
+            values = [one[figure] for one in results.each(name)]
             each = f"{np.mean(values):.3g} ({', '.join(f'{value:.3g}' for value in values)})"
             row.append("–" if np.isnan(values).all() else each)
-        row += [f"{np.mean([one[cost] for one in results[name]]):,.0f}" for cost in ("updates", "cpu_seconds")]
+        row += [f"{results.mean(name, cost):,.0f}" for cost in ("updates", "cpu_seconds")]
     return markdown_table(head, [[title, *row] for title, row in columns.items()])

@@ -1,6 +1,7 @@
 """A whole 4×4 study in one process: training, results, comparisons and the report."""
 
 import json
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ from llm_rl.training.budget import Budget
 from scripts.study.arm import ArmRun
 from scripts.study.config import BASE, EVERY_CELL, Regime, StudyConfigError, load_study
 from scripts.study.report import write_report
-from scripts.study.results import RegimeResults, by_tokens, checked_result, jobs, sweeps
+from scripts.study.results import RegimeResults, by_tokens, checked_result, jobs, order, sweeps, ways
 from sudoku_dllm.placebo import PlaceboTask
+from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import Records, job_name
-from sudoku_dllm.trials.statistics import estimate, passes_needed
 from sudoku_env.errors import SudokuError
 from sudoku_env.grids import canonical_grid
 from sudoku_env.order import ladder_rounds
@@ -60,19 +61,18 @@ def results(folder: Path, tiny: Regime) -> RegimeResults:
             )
             budget = spec.resolve(lent or None)
         ArmRun(tiny, arm, seed, records.folder / job_name("tiny", arm, seed=seed)).run(budget, machine="a machine")
-    return RegimeResults.load(records, "tiny", tiny)
+    return RegimeResults(records, "tiny", tiny)
 
 
 def test_budgets_are_kept(results: RegimeResults) -> None:
     for seed in (0, 1):
-        rl, ce, sft = (results.results[arm][seed] for arm in ("rl", "ce", "sft"))
+        rl, ce, sft = (results.results[Job(arm, seed)] for arm in ("rl", "ce", "sft"))
         assert rl["updates"] == 4 and rl["puzzles_seen"] == 16
         assert ce["cpu_seconds"] >= 0.2 and ce["puzzles_seen"] == -(-ce["updates"] // 2) * 4
         assert sft["budget"] == {"by": "puzzles", "amount": 16} and sft["updates"] == 2
         assert 0 < rl["distinct_states"] <= 1 and sft["distinct_states"] is None
         assert [share for share, _ in rl["validations"]] == [0.5, 1.0]
-    base = results.results["base"]
-    assert list(base) == [0] and base[0]["cpu_seconds"] == 0
+    assert results.seeds("base") == [0] and results.each("base")[0]["cpu_seconds"] == 0
 
 
 def test_outcomes_are_those_of_the_model_that_was_kept(folder: Path, results: RegimeResults) -> None:
@@ -84,13 +84,13 @@ def test_outcomes_are_those_of_the_model_that_was_kept(folder: Path, results: Re
     solved = (torch.where(batch.judged[0], record.responses, 0) == torch.where(batch.judged[0], batch.answers, 0)).all(
         1
     )
-    kept = results.outcomes["ce"][1]
+    kept = results.outcomes[Job("ce", 1)]
     np.testing.assert_array_equal(kept["hard_test/margin k=3/solved"], solved.numpy())
     np.testing.assert_array_equal(kept["hard_test/margin k=3/forward_passes"], record.forward_passes.numpy())
-    summary = results.results["ce"][1]["sets"]["hard_test"]["decodings"]["margin k=3"]
+    summary = results.results[Job("ce", 1)]["sets"]["hard_test"]["decodings"]["margin k=3"]
     assert summary["solved"] == pytest.approx(float(solved.double().mean()))
-    assert list(results.results["rl"][0]["sets"]["test"]["decodings"]) == LABELS
-    assert 0 < results.mean("base", "test", "margin", "solved") < 1
+    assert list(results.results[Job("rl", 0)]["sets"]["test"]["decodings"]) == LABELS
+    assert 0 < results.figure("base", "test", "margin", "solved") < 1
 
 
 def test_seeds_and_arms_are_different_models(folder: Path, results: RegimeResults) -> None:
@@ -108,16 +108,10 @@ def test_seeds_and_arms_are_different_models(folder: Path, results: RegimeResult
     assert json.loads(lines[-1])["step"] == 4
 
 
-def test_comparisons_pair_puzzles_and_seeds(results: RegimeResults) -> None:
+def test_arms_are_compared_with_controls_reference_and_base(results: RegimeResults) -> None:
     pairs = [("rl", "ce"), ("rl", "sft"), ("rl", "base"), ("ce", "base"), ("sft", "ce"), ("sft", "base")]
     assert results.reference == "ce" and list(results.pairs()) == pairs
-    solved = {
-        arm: np.stack([results.outcomes[arm][seed]["test/margin/solved"] for seed in seeds]).astype(float)
-        for arm, seeds in {"rl": (0, 1), "sft": (0, 1), "base": (0, 0)}.items()
-    }
-    assert results.difference("rl", "sft", "test", ("margin",) * 2) == estimate(solved["rl"] - solved["sft"])
-    assert results.difference("rl", "base", "test", ("margin",) * 2) == estimate(solved["rl"] - solved["base"])
-    assert results.solved("base", "test", "margin").seeds is None
+    assert results.rate("base", "test/margin/solved").seeds is None
     ((name, each),) = sweeps(results.regime).items()
     assert name == "margin by tokens per step" and [one.label for one in each] == ["margin", "margin k=3"]
     common, (passes, found), (beyond, nothing) = results.sweep_differences("rl", "base", "test", each)
@@ -127,42 +121,32 @@ def test_comparisons_pair_puzzles_and_seeds(results: RegimeResults) -> None:
 
 def test_every_arm_and_control_is_compared_with_the_reference_once(results: RegimeResults) -> None:
     def pairs(reference: str) -> list[tuple[str, str]]:
-        return list(replace(results, regime=replace(results.regime, reference=reference)).pairs())
+        other = copy(results)
+        other.regime = replace(results.regime, reference=reference)
+        return list(other.pairs())
 
     against_base = [("ce", "base"), ("sft", "base")]
     assert pairs("sft") == [("rl", "ce"), ("rl", "sft"), ("rl", "base"), ("ce", "sft"), *against_base]
     for reference in ("rl", "base"):
         assert pairs(reference) == [("rl", "ce"), ("rl", "sft"), ("rl", "base"), *against_base]
-    alone = replace(results, results={arm: each for arm, each in results.results.items() if arm != "ce"})
+    alone = copy(results)
+    alone.arms = [arm for arm in results.arms if arm != "ce"]
     assert alone.reference is None and list(alone.pairs()) == [("rl", "sft"), ("rl", "base"), ("sft", "base")]
-
-
-def test_passes_needed_are_those_of_the_sweeps_of_each_seed(results: RegimeResults) -> None:
-    ((_, each),) = sweeps(results.regime).items()
-    assert by_tokens(results.regime) == each
-    found = results.passes_needed("sft", "test", each, each[0])
-    seeds = [results.sweep("sft", "test", each, [seed]) for seed in (0, 1)]
-    assert found == passes_needed(seeds, results.table("ce", "test", "margin", "solved", [0, 1]))
-    own = results.passes_needed("ce", "test", each, each[0])
-    assert own is not None and own.cheapest <= own.passes <= results.mean("ce", "test", "margin", "forward_passes")
 
 
 def test_the_hard_tail_is_the_puzzles_with_most_rounds(folder: Path, results: RegimeResults) -> None:
     hard, fewest = results.hardest(0.4)
     boards = [parse_puzzle(prompt) for prompt in read_prompts(folder / "test.jsonl")]
     rounds = [int(np.nanmax(ladder_rounds(board[None]))) + 1 for board in boards]
-    every = results.outcomes["rl"][1]["test/margin/solved"]
+    every = results.outcomes[Job("rl", 1)]["test/margin/solved"]
     kept = sorted(sorted(range(len(boards)), key=lambda row: (-rounds[row], row))[: round(0.4 * len(boards))])
-    assert hard.outcomes["rl"][1]["test/margin/solved"].tolist() == every[kept].tolist()
+    assert hard.outcomes[Job("rl", 1)]["test/margin/solved"].tolist() == every[kept].tolist()
     assert fewest == min(rounds[row] for row in kept) and 0 < len(kept) < len(boards)
-    assert hard.solved("rl", "test", "margin") == estimate(
-        np.stack([results.outcomes["rl"][seed]["test/margin/solved"][kept] for seed in (0, 1)]).astype(float)
-    )
 
 
 def test_the_report(folder: Path, results: RegimeResults) -> None:
     path = folder / "docs" / "results.md"
-    empty = RegimeResults("later", results.regime, {}, {})
+    empty = RegimeResults(Records(folder / "none"), "later", results.regime)
     write_report([results, empty], path, remarks="First.", command="python study")
     text = path.read_text(encoding="utf-8")
     for part in (
@@ -186,21 +170,22 @@ def test_the_report(folder: Path, results: RegimeResults) -> None:
     assert list(lead) == ["base", "rl", "ce", "sft"] and text.index("## Solved\n") < text.index("<details>")
     # Tokens per step 1 and 3 on each of the two sets, but by margin alone and without the threshold.
     assert lead["ce"] == [
-        f"{100 * results.solved('ce', puzzles, label).mean:.1f}"
+        f"{100 * results.rate('ce', f'{puzzles}/{label}/solved').mean:.1f}"
         for puzzles in ("test", "hard_test")
         for label in ("margin", "margin k=3")
     ]
-    gap = results.difference("sft", "ce", "hard_test", ("margin k=3",) * 2)
+    gap = results.difference("sft", "ce", "hard_test/margin k=3/solved")
     solved, difference = lead["sft"][3].split("<br>")
-    assert solved == f"{100 * results.solved('sft', 'hard_test', 'margin k=3').mean:.1f}"
+    assert solved == f"{100 * results.rate('sft', 'hard_test/margin k=3/solved').mean:.1f}"
     assert gap.seeds is not None and difference.replace("*", "") == (
         f"{100 * gap.mean:+.1f} [{100 * gap.puzzles[0]:+.1f}, {100 * gap.puzzles[1]:+.1f}] "
         f"[{100 * gap.seeds[0]:+.1f}, {100 * gap.seeds[1]:+.1f}]"
     )
-    needed = results.passes_needed("ce", "test", by_tokens(results.regime), by_tokens(results.regime)[0])
+    by_k = ways("test", by_tokens(results.regime))
+    needed = results.passes_needed("ce", by_k, ("ce", "test/margin/solved"))
     at_most, *_ = (row[1] for row in rows("Passes for the solve rate of ce at one token a step") if row[0] == "ce")
     assert needed is not None and f"{needed.passes:.1f} [" in at_most
-    found = results.solved("rl", "test", "margin k=3")
+    found = results.rate("rl", "test/margin k=3/solved")
     halves = [50 * (high - low) for low, high in (found.puzzles, found.seeds or (0, 0))]
     (row,) = (row for row in rows("Solved by each decoding") if row[0] == "rl")
     assert row[3] == f"{100 * found.mean:.1f} ± {halves[0]:.1f} / ± {halves[1]:.1f}"
@@ -209,11 +194,11 @@ def test_the_report(folder: Path, results: RegimeResults) -> None:
     assert [row[0] for row in rows("Differences")][::each] == [
         "rl − ce", "rl − sft", "rl − base", "ce − base", "sft − ce", "sft − base",
     ]  # fmt: skip
-    order = results.order_difference("rl", "sft", "test", "margin")
-    pooled = [results.mean(arm, "test", "margin", "greedy_definite") for arm in ("rl", "sft")]
-    assert order.mean == pytest.approx(pooled[0] - pooled[1])
+    by_order = results.difference("rl", "sft", order("test", "margin"))
+    pooled = [results.figure(arm, "test", "margin", "greedy_definite") for arm in ("rl", "sft")]
+    assert by_order.mean == pytest.approx(pooled[0] - pooled[1])
     assert rows("Differences")[2 * each - 1][1] == "`greedy_definite`, margin"
-    assert rows("Differences")[2 * each - 1][2].strip("*").startswith(f"{100 * order.mean:+.1f} ")
+    assert rows("Differences")[2 * each - 1][2].strip("*").startswith(f"{100 * by_order.mean:+.1f} ")
     assert [row[0] for row in rows("Room for order")] == ["margin", "margin k=3", "margin ≥1"]
     assert [row[3] == "not reached" for row in rows("At equal forward passes")] == [False, False, True] * 6
     assert [row[3] for row in rows("Cost")] == ["0", "4", rows("Cost")[2][3], "2"]
@@ -225,7 +210,7 @@ def test_results_of_other_settings_are_refused(folder: Path, results: RegimeResu
     given: dict[str, Any] = {**regime(folder), "warmup_share": 0.2}
     other = load_study(write_study(folder / "other.yaml", tiny=given))[0]["tiny"]
     with pytest.raises(StudyConfigError, match=r"other settings \(warmup_share differ\); remove its folder"):
-        RegimeResults.load(Records(folder / "runs"), "tiny", other)
+        RegimeResults(Records(folder / "runs"), "tiny", other)
 
 
 def test_an_arm_trains_by_its_rule_and_is_judged_by_singles(

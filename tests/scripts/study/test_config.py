@@ -64,9 +64,9 @@ def test_the_results_of_the_repository_are_those_of_its_configuration() -> None:
     """Fields that are added to the configuration later must not change the settings of results that lack them."""
     name = "few_examples_one_rate"
     regime = load_study(CONFIGS / "causes.yaml")[0][name]
-    found = RegimeResults.load(Records(CONFIGS.parent / "data" / "study" / "causes"), name, regime)
-    assert set(found.results) == {"base", *regime.arms} and found.reference == "sft"
-    assert found.solved("sft_definite", "test", "margin").mean == pytest.approx(935 / 1500)
+    found = RegimeResults(Records(CONFIGS.parent / "data" / "study" / "causes"), name, regime)
+    assert set(found.arms) == {"base", *regime.arms} and found.reference == "sft"
+    assert found.rate("sft_definite", "test/margin/solved").mean == pytest.approx(935 / 1500)
 
 
 def test_labels_tell_all_decodings_apart() -> None:

@@ -38,7 +38,7 @@ def test_the_page_of_a_study(name: str, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(ROOT)  # the paths of a configuration are relative to it
     regimes, remarks = load_study(f"configs/{name}.yaml")
     records = Records(STUDIES / name)
-    found = [RegimeResults.load(records, regime, spec) for regime, spec in regimes.items()]
+    found = [RegimeResults(records, regime, spec) for regime, spec in regimes.items()]
     command = f"python -m scripts.study.run configs/{name}.yaml"
     write_report(found, tmp_path / f"{name}.md", remarks=remarks, command=command)
     assert (tmp_path / f"{name}.md").read_bytes() == (STUDIES / name / "tables.md").read_bytes()

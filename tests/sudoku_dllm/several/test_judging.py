@@ -1,15 +1,13 @@
 """What is counted of a decode, by hand and by a slow loop."""
 
 from itertools import combinations, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from dllm_rl import Decoding, decode
-from sudoku_dllm.several.judging import Judged, diversity, judge, judged, judged_in, outcomes_of, relabeled
-from sudoku_dllm.trials import Records, write_job
+from sudoku_dllm.several.judging import diversity, judge, judged, relabeled
 from sudoku_env.board import conflicts, geometry
 from sudoku_env.generator import generate
 from sudoku_env.logic import definite_cells
@@ -63,16 +61,6 @@ def test_peers_are_never_filled_together_where_they_are_excluded(problems) -> No
     free = judge(warm_model(), problems, 4)
     apart = judge(warm_model(), problems, 4, exclude_peers=True)
     assert free.peer_pairs.sum() > 0 == apart.peer_pairs.sum() and (apart.passes >= free.passes).all()
-
-
-def test_what_is_saved_is_read_again(problems, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    found = {(k, way): judge(warm_model(), problems, k, exclude_peers=way) for k, way in ((2, False), (4, True))}
-    write_job(tmp_path / "arm" / "seed0", {}, outcomes_of(found))
-    read = judged_in(Records(tmp_path).outcomes("arm/seed0"))
-    assert read.keys() == found.keys()
-    for key, one in found.items():
-        for name in Judged.__dataclass_fields__:
-            assert np.array_equal(getattr(read[key], name), getattr(one, name))
 
 
 def test_grids_that_differ_by_their_digits_are_one_pattern() -> None:
