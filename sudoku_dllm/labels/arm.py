@@ -172,20 +172,10 @@ def one_decode(
 
 
 def write_evaluations(folder: Path, evaluations: dict[tuple[str, str, int], Evaluation]) -> None:
-    """Write evaluations by set, strategy and tokens a step, whole or not at all; `read_evaluations` reads them."""
+    """Write evaluations by set, strategy and tokens a step, whole or not at all."""
     columns = {
         f"{name}/{how}/{k}/{item.name}": getattr(each, item.name)
         for (name, how, k), each in evaluations.items()
         for item in fields(Evaluation)
     }
     save_arrays(folder / OUTCOMES, columns)
-
-
-def read_evaluations(folder: Path) -> dict[tuple[str, str, int], Evaluation]:
-    """What `write_evaluations` wrote: (set, strategy, tokens a step) → evaluation."""
-    with np.load(folder / OUTCOMES) as arrays:
-        keys = dict.fromkeys(tuple(name.rsplit("/", 1)[0].split("/")) for name in arrays)
-        return {
-            (name, how, int(k)): Evaluation(*(arrays[f"{name}/{how}/{k}/{item.name}"] for item in fields(Evaluation)))
-            for name, how, k in keys
-        }

@@ -7,7 +7,7 @@ from safetensors import safe_open
 
 from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.labels.arm import MODEL
-from sudoku_dllm.labels.report import Outcomes
+from sudoku_dllm.labels.report import Outcomes, column
 from sudoku_dllm.model_card import Figure, card_head
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
@@ -51,7 +51,7 @@ def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
     script, base = setting.script, Path(setting.script.model).name
     name, strategy, steps = f"{base}-{job.arm}", script.strategies[0], script.eval_tokens
     solved = {
-        (puzzles, k): 100 * float(outcomes.evaluations[job][puzzles, strategy, k].solved.mean())
+        (puzzles, k): 100 * float(outcomes.outcomes[job][column((puzzles, strategy, k))].mean())
         for puzzles in setting.tests
         for k in steps
     }

@@ -9,16 +9,15 @@ from transformers import AutoModelForMaskedLM
 
 from dllm_rl.decoding import Decoding
 from llm_rl.training.output_folder import RECORD
-from sudoku_dllm.labels.report import Outcomes
+from sudoku_dllm.labels.report import Outcomes, column
 from sudoku_dllm.machine import versions
 from sudoku_dllm.run_page.curves import loss_curve
 from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replays_of
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.statistics import estimate
 from sudoku_dllm.trials.training import METRICS, MODEL
-from sudoku_dllm.trials.words import points, share
+from sudoku_dllm.trials.words import percent, points, share
 
 
 def write_page(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> Path:
@@ -59,8 +58,8 @@ def _tables(outcomes: Outcomes, name: str) -> list[Table]:
     solved = [
         [
             arm,
-            *(share(estimate(outcomes.solved(arm, (name, how, k)))) for k in steps),
-            f"{100 * outcomes.order(arm, name):.1f}",
+            *(share(outcomes.rate(arm, column((name, how, k)))) for k in steps),
+            percent(outcomes.rate(arm, outcomes.order(name)).mean),
         ]
         for arm in outcomes.arms
     ]
@@ -75,7 +74,7 @@ def _tables(outcomes: Outcomes, name: str) -> list[Table]:
         rows = [
             [
                 f"{outcomes.leader} − {arm}",
-                *(points(outcomes.difference(outcomes.leader, arm, (name, how, k))) for k in steps),
+                *(points(outcomes.difference(outcomes.leader, arm, column((name, how, k)))) for k in steps),
             ]
             for arm in outcomes.others
         ]
@@ -97,7 +96,7 @@ def _replays(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> list[Replay]
     setting = outcomes.setting
     job = next(job for job in jobs if job.arm == jobs[-1].arm)
     name, strategy, k = key = outcomes.leading(next(iter(setting.tests)))
-    rows = chosen(outcomes.evaluations[job][key].solved.tolist())
+    rows = chosen(outcomes.outcomes[job][column(key)].tolist())
     folder = setting.script.model if job.arm == BASE else job.folder(run) / MODEL
     model: Any = AutoModelForMaskedLM.from_pretrained(folder).eval()
     puzzles = [setting.tests[name][row] for row in rows]

@@ -1,6 +1,5 @@
 """What the comparison of labels prints and draws: the plan, the table, comparisons, one picture."""
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from dllm_rl.decoding import Evaluation
+from dllm_rl.decoding.evaluation import half_width
 from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure
 from sudoku_dllm.labels.arguments import REFERENCE_SECONDS, UPDATES, ScriptArguments
-from sudoku_dllm.labels.arm import budget_of, read_evaluations
+from sudoku_dllm.labels.arm import budget_of
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.record import RESULT
+from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.reporting import UNITS
-from sudoku_dllm.trials.statistics import Estimate, PassesNeeded, Sweep, estimate, passes_needed, ratio_contributions
-from sudoku_dllm.trials.words import fewest, half_widths, points, text_table
+from sudoku_dllm.trials.results import Results
+from sudoku_dllm.trials.words import fewest, half_widths, percent, points, text_table
 from sudoku_env.order import random_order_floor
 
 SECONDS_A_PASS = 4e-9
@@ -43,9 +42,21 @@ COLORS = {
 }
 THIN = {"lw": 1, "ecolor": "#404040"}
 Key = tuple[str, str, int]
+"""A set of puzzles, a strategy, tokens a step."""
+WHOLE = "whole_passes"
 
 
-class Outcomes:
+def column(key: Key, outcome: str = "solved") -> str:
+    """The name of an outcome of decodes (`Evaluation`)."""
+    return "/".join((*map(str, key), outcome))
+
+
+def definite(key: Key) -> tuple[str, str]:
+    """The outcomes whose ratio is `greedy_definite`, over all live states together."""
+    return column(key, "greedy_definite_count"), column(key, "greedy_judged")
+
+
+class Outcomes(Results):
     """The results of the arms, read from the run folder.
 
     Args:
@@ -55,14 +66,9 @@ class Outcomes:
     """
 
     def __init__(self, setting: Setting, run: Path, jobs: Sequence[Job]) -> None:
+        arms, seeds = (list(dict.fromkeys(each)) for each in zip(*((job.arm, job.seed) for job in jobs), strict=True))
+        super().__init__(Records(run), arms, seeds=seeds)
         self.setting = setting
-        self.results: dict[Job, dict[str, Any]] = {}
-        self.evaluations: dict[Job, dict[Key, Evaluation]] = {}
-        for job in jobs:
-            folder = job.folder(run)
-            self.results[job] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-            self.evaluations[job] = read_evaluations(folder)
-        self.arms = list(dict.fromkeys(job.arm for job in jobs))
         self.floors = {
             name: random_order_floor(
                 np.stack([puzzle.layout.puzzle for puzzle in puzzles]),
@@ -71,25 +77,10 @@ class Outcomes:
             )
             for name, puzzles in setting.tests.items()
         }
-
-    def of(self, arm: str, key: Key) -> list[Evaluation]:
-        """The evaluations of an arm, one a seed."""
-        return [found[key] for job, found in self.evaluations.items() if job.arm == arm]
-
-    def solved(self, arm: str, key: Key) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Whether each puzzle was solved, float64 `(S, N)`; the base has a row for each seed of the others."""
-        rows = np.stack([each.solved for each in self.of(arm, key)]).astype(float)
-        seeds = max(sum(job.arm == name for job in self.results) for name in self.arms)
-        return np.repeat(rows, seeds, axis=0) if arm == BASE and seeds > 1 else rows
-
-    def difference(self, first: str, second: str, key: Key) -> Estimate:
-        """Difference of solve rates, first − second, paired by puzzle and by seed."""
-        return estimate(self.solved(first, key) - self.solved(second, key))
-
-    def spent(self, arm: str) -> float:
-        """Seconds that an arm trained for, mean over seeds: of the CPU, or of the clock on an accelerator."""
-        clock = "cpu_seconds" if self.setting.args.use_cpu else "seconds"
-        return float(np.mean([result[clock] for job, result in self.results.items() if job.arm == arm]))
+        # A decode that is judged ends at its first error; what counts is what a whole one takes.
+        for key in self.keys():
+            for found in self.outcomes.values():
+                found[column(key, WHOLE)] = self.passes(key[0], key[2])
 
     def passes(self, name: str, k: int) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Forward passes of a whole decode of each puzzle, float64 `(N,)`, at k tokens a step."""
@@ -97,28 +88,17 @@ class Outcomes:
         masked = (self.setting.judged_as.batch(puzzles).responses == puzzles[0].layout.mask_id).sum(1).numpy()
         return np.ceil(masked / k)
 
-    def passes_needed(self, arm: str, reference: str, name: str) -> PassesNeeded:
-        """The passes in which an arm solves as many puzzles as another at the fewest tokens a step."""
+    def passes_for(self, arm: str, reference: str, name: str) -> str:
+        """The passes in which an arm solves as many puzzles as another at the fewest tokens a step, in words."""
         script = self.setting.script
-        ways = [(name, script.strategies[0], k) for k in script.eval_tokens]
-        passes = np.stack([self.passes(name, k) for k in script.eval_tokens])  # (P, N)
-        solved = np.stack([self.solved(arm, way) for way in ways], axis=1)  # (S, P, N)
-        return passes_needed([Sweep(passes, each) for each in solved], self.solved(reference, self.leading(name)))
+        ways = ["/".join((name, script.strategies[0], str(k))) for k in script.eval_tokens]
+        needed = self.passes_needed(arm, ways, (reference, column(self.leading(name))), (WHOLE, "solved"))
+        assert needed is not None, "all arms have the same seeds"
+        return fewest(needed)
 
-    def order(self, arm: str, name: str) -> float:
-        """`greedy_definite` by the first strategy at the fewest tokens a step, mean over seeds."""
-        found = self.of(arm, self.leading(name))
-        return float(np.mean([each.greedy_definite for each in found]))
-
-    def order_difference(self, first: str, second: str, name: str) -> Estimate:
-        """Difference of `greedy_definite`, over all live states together, by the delta method."""
-        one, other = (
-            np.stack(
-                [ratio_contributions(each.greedy_definite_count, each.greedy_judged) for each in self.of(arm, key)]
-            )
-            for arm, key in ((first, self.leading(name)), (second, self.leading(name)))
-        )
-        return estimate(one - other)
+    def order(self, name: str) -> tuple[str, str]:
+        """The outcomes that make `greedy_definite` by the first strategy at the fewest tokens a step."""
+        return definite(self.leading(name))
 
     def leading(self, name: str) -> Key:
         """The way of decoding a set that comes first."""
@@ -149,9 +129,9 @@ class Outcomes:
         rows = []
         for job, result in self.results.items():
             for key in self.keys():
-                found = self.evaluations[job][key]
                 name, how, k = key
-                summary = found.summary()
+                found = self.outcomes[job]
+                solved, parts = found[column(key)], [found[part].sum() for part in definite(key)]
                 rows.append(
                     {
                         "arm": job.arm,
@@ -159,11 +139,11 @@ class Outcomes:
                         "test_set": name,
                         "strategy": how,
                         "tokens_per_step": k,
-                        "solved": summary["solved"],
-                        "solved_ci95": summary["solved_ci95"],
-                        "puzzles": len(found.solved),
-                        "forward_passes": float(self.passes(name, k).mean()),
-                        "greedy_definite": summary["greedy_definite"],
+                        "solved": float(solved.mean()),
+                        "solved_ci95": half_width(solved),
+                        "puzzles": len(solved),
+                        "forward_passes": float(found[column(key, WHOLE)].mean()),
+                        "greedy_definite": parts[0] / parts[1] if parts[1] else math.nan,
                         "random_floor": self.floors[name],
                         "updates": result["updates"],
                         "puzzles_seen": result["puzzles_seen"],
@@ -232,10 +212,10 @@ def closing_text(outcomes: Outcomes) -> str:
             parts.append(f"{name}, {leader} minus …, in points (95 % over puzzles; with several seeds also over seeds)")
         for other in others:
             each = [
-                f"{k}: {points(outcomes.difference(leader, other, (name, script.strategies[0], k)))}"
+                f"{k}: {points(outcomes.difference(leader, other, column((name, script.strategies[0], k))))}"
                 for k in script.eval_tokens
             ]
-            order = points(outcomes.order_difference(leader, other, name))
+            order = points(outcomes.difference(leader, other, outcomes.order(name)))
             parts.append(f"  {other.ljust(width)}  " + "   ".join(each) + f"   greedy_definite {order}")
         if len(script.eval_tokens) > 1 and others:
             parts.append(_passes_text(outcomes, name, "sft" if "sft" in others else others[0]))
@@ -249,9 +229,11 @@ def _solved_text(outcomes: Outcomes, name: str, how: str) -> str:
     head = [f"{k} token{'s' * (k > 1)}" for k in script.eval_tokens]
     seconds = "CPU s" if outcomes.setting.args.use_cpu else "seconds"
     rows = [["", *head, seconds, "greedy_definite"]]
+    shown = [*(column((name, how, k)) for k in script.eval_tokens), outcomes.order(name)]
     for arm in outcomes.arms:
-        rates = [f"{100 * outcomes.solved(arm, (name, how, k)).mean():.1f}" for k in script.eval_tokens]
-        rows.append([arm, *rates, f"{outcomes.spent(arm):.0f}", f"{100 * outcomes.order(arm, name):.1f}"])
+        *rates, order = (percent(outcomes.rate(arm, one).mean) for one in shown)
+        spent = outcomes.spent(arm, use_cpu=outcomes.setting.args.use_cpu)
+        rows.append([arm, *rates, f"{spent:.0f}", order])
     heads, *lines = text_table([14, *[10] * len(head), 10, 16], rows)
     title = f"{name}: per cent of {count:,} puzzles solved, decoded by {how} at so many tokens a step"
     heads += f" (random order {100 * outcomes.floors[name]:.1f})"
@@ -260,7 +242,7 @@ def _solved_text(outcomes: Outcomes, name: str, how: str) -> str:
 
 def _passes_text(outcomes: Outcomes, name: str, reference: str) -> str:
     k = min(outcomes.setting.script.eval_tokens)
-    words = [f"{arm} {fewest(outcomes.passes_needed(arm, reference, name))}" for arm in outcomes.arms]
+    words = [f"{arm} {outcomes.passes_for(arm, reference, name)}" for arm in outcomes.arms]
     return (
         f"  forward passes a puzzle for what {reference} solves at {k} token{'s' * (k > 1)} a step: {', '.join(words)}"
     )
@@ -282,9 +264,8 @@ def draw(outcomes: Outcomes, path: Path) -> None:
     width = 0.8 / len(outcomes.arms)
     for axis, name in zip(axes[0], names, strict=True):
         for place, arm in enumerate(outcomes.arms):
-            tables = [outcomes.solved(arm, (name, how, k)) for k in script.eval_tokens]
-            found = [estimate(table) for table in tables]
-            x = np.arange(len(tables)) + (place - (len(outcomes.arms) - 1) / 2) * width
+            found = [outcomes.rate(arm, column((name, how, k))) for k in script.eval_tokens]
+            x = np.arange(len(found)) + (place - (len(outcomes.arms) - 1) / 2) * width
             heights = [100 * each.mean for each in found]
             half = [half_widths(each)[0] for each in found]
             axis.bar(x, heights, width * 0.92, yerr=half, color=COLORS[arm], label=TITLES[arm], error_kw=THIN)
