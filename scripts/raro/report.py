@@ -14,7 +14,8 @@ import numpy as np
 from llm_rl.training import load_pyplot, need_reports, parse, save_figure, user_errors
 from scripts.raro.demonstration import CURVES, MAIN_ARMS, Demonstration
 from sudoku_dllm.trials import Records
-from sudoku_dllm.trials.trial_report import START, table
+from sudoku_dllm.trials.results import Results
+from sudoku_dllm.trials.trial_report import SOLVED, START, table
 from sudoku_dllm.trials.words import markdown_table
 
 LEARNERS = ("raro", "more", "match")
@@ -137,8 +138,8 @@ def in_order(runs: Sequence[Path]) -> list[Records]:
 
 def solved(records: Records, arm: str) -> list[float]:
     """The share of held-out questions that each seed of an arm answers rightly, in per cent."""
-    jobs = [job for job, found in records.results().items() if found["arm"] == arm]
-    return [100 * float(records.outcomes(job)["solved"].mean()) for job in jobs]
+    found = Results(records, [arm])
+    return [100 * float(each) for each in found.column(arm, SOLVED).mean(1)] if found.arms else []
 
 
 def plot(runs: Sequence[Path], path: Path, by_time: Mapping[int, Mapping[float, Sequence[float]]]) -> None:

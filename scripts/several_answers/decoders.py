@@ -105,7 +105,7 @@ def tables(records: Records, comparison: str = "") -> Iterator[tuple[str, str]]:
     swept = {way: [f"{way}/{value}" for value in values] for way, values in WAYS.items()}
     rows = []
     for arm in found.arms:
-        rates = (np.mean(found.rate(arm, f"number/{k}/valid").per_seed) for k in LARGE)
+        rates = (float(np.mean(found.rate(arm, f"number/{k}/valid").per_seed)) for k in LARGE)
         rows.append([TITLES[arm], *map(percent, rates)])
     yield (
         "Valid grids at more cells a pass, the order free",

@@ -48,7 +48,7 @@ def main() -> None:
 def report(setting: Setting, run: Path, jobs: list[Job]) -> None:
     """Table, picture, one decode of the last arm, and the page with all of it."""
     outcomes = Outcomes(setting, run, jobs)
-    write_table(outcomes, run / "table.csv")
+    write_table(outcomes.long_table(), run / "table.csv")
     print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
     draw(outcomes, run / "solved.png")
     shutil.copyfile(jobs[-1].folder(run) / GIF, run / GIF)

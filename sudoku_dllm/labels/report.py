@@ -18,7 +18,7 @@ from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.reporting import UNITS
-from sudoku_dllm.trials.results import Results
+from sudoku_dllm.trials.results import Name, Results
 from sudoku_dllm.trials.words import fewest, half_widths, percent, points, text_table
 from sudoku_env.order import random_order_floor
 
@@ -229,7 +229,7 @@ def _solved_text(outcomes: Outcomes, name: str, how: str) -> str:
     head = [f"{k} token{'s' * (k > 1)}" for k in script.eval_tokens]
     seconds = "CPU s" if outcomes.setting.args.use_cpu else "seconds"
     rows = [["", *head, seconds, "greedy_definite"]]
-    shown = [*(column((name, how, k)) for k in script.eval_tokens), outcomes.order(name)]
+    shown: list[Name] = [*(column((name, how, k)) for k in script.eval_tokens), outcomes.order(name)]
     for arm in outcomes.arms:
         *rates, order = (percent(outcomes.rate(arm, one).mean) for one in shown)
         spent = outcomes.spent(arm, use_cpu=outcomes.setting.args.use_cpu)

@@ -48,7 +48,7 @@ def report(setting: Setting, run: Path, jobs: list[Job]) -> None:
     """Tables and picture."""
     script, args = setting.script, setting.args
     outcomes = Outcomes(script, args, run, [BASE, *script.arms], script.seeds or [args.seed])
-    write_table(outcomes, run / "table.csv")
+    write_table(outcomes.long_table(), run / "table.csv")
     print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
     draw(outcomes, run / "valid.png")
     for job in jobs:

@@ -7,6 +7,7 @@ that both have. The base, which is not trained, has one row, which stands for ev
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Results:
                 if not path.startswith(start) or job.arm not in arms or seed not in (seeds or [seed]):
                     continue
                 first, known = there.setdefault(job, (one, name))
-                if first is not one and first.result(known) != one.result(name):
+                if first is not one and not _same(first, known, one, name):
                     raise ValueError(
                         f"{one.folder} holds another result of {job.arm!r} with seed {seed} than {first.folder}; "
                         "leave one of them out"
@@ -94,7 +95,7 @@ class Results:
 
     def mean(self, arm: str, *path: str) -> float:
         """A figure of an arm's results, which lies at a path of names, mean over seeds; NaN where none is known."""
-        found = [reduce(lambda here, name: here[name], path, result) for result in self.each(arm)]
+        found = np.array([reduce(getitem, path, result) for result in self.each(arm)], float)
         return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
 
     def spent(self, arm: str, *, use_cpu: bool) -> float:
@@ -156,3 +157,12 @@ class Results:
         if isinstance(goal, float):
             return passes_needed(sweeps, np.full((len(seeds), sweeps[0].solved.shape[1]), goal))
         return passes_needed(sweeps, self.column(*goal, seeds))
+
+
+def _same(first: Records, known: str, second: Records, name: str) -> bool:
+    one, other = first.outcomes(known), second.outcomes(name)
+    return (
+        first.result(known) == second.result(name)
+        and one.keys() == other.keys()
+        and all(np.array_equal(one[key].astype(float), other[key].astype(float), equal_nan=True) for key in one)
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scripts.signs.report import Result, read_results, table
+from scripts.signs.report import read_results, table
 from scripts.signs.task import (
     ANSWER_TOKENS,
     LARGEST,
@@ -108,8 +108,8 @@ def compare(folder: Path, *arms: str, **options: float) -> dict[str, float]:
     assert done.returncode == 0, done.stderr[-3000:]
     assert (folder / "table.md").read_text("utf-8") in done.stdout
     found, rows = read_results([folder])
-    assert {len(one.solved) for one in found[0].values()} == {len(rows)} == {chosen["test_puzzles"]}
-    return {name: one.mean for name, one in found[0].items()}
+    assert {len(one["solved"]) for one in found.outcomes.values()} == {len(rows)} == {chosen["test_puzzles"]}
+    return {name: found.rate(name, "solved").mean for name in found.arms}
 
 
 def test_arms_without_pairs(tmp_path: Path) -> None:
@@ -138,63 +138,47 @@ def test_rates_that_are_none_are_named(tmp_path: Path, word: str) -> None:
     assert f"rates {word}: give ARM=RATE" in done.stderr
 
 
-def results(*by_seed: dict[str, list[float]]) -> dict[int, dict[str, Result]]:
-    return {
-        seed: {name: Result(solved, 10 * seed, 2.0) for name, solved in found.items()}
-        for seed, found in enumerate(by_seed)
-    }
+Found = dict[int, dict[str, list[float]]]
+"""Seed → model → what it solves of each puzzle."""
 
 
-def write(run: Path, found: dict[int, dict[str, Result]], *, test_seed: int = 5) -> Path:
+def write(run: Path, found: Found, *, test_seed: int = 5) -> Path:
     settings = {"test_puzzles": 2, "test_seed": test_seed}
     for seed, by_name in found.items():
-        for name, result in by_name.items():
-            kept = {"arm": name, "seed": seed, "settings": settings, "updates": result.steps}
-            kept |= {"cpu_seconds": result.cpu_seconds}
-            write_job(run / job_name(name, seed=seed), kept, {"solved": np.array(result.solved)})
+        for name, shares in by_name.items():
+            result = {"arm": name, "seed": seed, "settings": settings, "updates": 10 * seed, "cpu_seconds": 2.0}
+            write_job(run / job_name(name, seed=seed), result, {"solved": np.array(shares)})
     return run
 
 
-def test_the_table_has_leads_over_start_and_control_with_both_intervals() -> None:
-    found = results(
-        {"start": [0.0, 0.5], "grpo": [0.5, 1.0], "more": [0.0, 0.5]},
-        {"start": [0.0, 0.0], "grpo": [1.0, 1.0], "more": [0.5, 0.5]},
-    )
+def test_the_table_has_leads_over_start_and_control_with_both_intervals(tmp_path: Path) -> None:
+    first = {"start": [0.0, 0.5], "grpo": [0.5, 1.0], "more": [0.0, 0.5]}
+    second = {"start": [0.0, 0.0], "grpo": [1.0, 1.0], "more": [0.5, 0.5]}
+    found, _ = read_results([write(tmp_path, {0: first, 1: second})])
     rows = [{"digits": [1, 2, 4], "target": 7}, {"digits": [4, 2, 1], "target": 1}]
     start, grpo, more, _, blind = table(found, rows).splitlines()[2:]
     assert start.startswith("| start | 12.5 | 25.0, 0.0 |  | -25.0 ")
     # Leads of 50 and 100 points: 75 on average, a standard error of 25 with 1 degree of freedom.
     assert "| GRPO | 87.5 | 75.0, 100.0 | +75.0 [+75.0, +75.0] [-242.7, +392.7] | +50.0 " in grpo
-    assert (
-        grpo.endswith("| 1.50, 2.00 | 5 | 2 |")
-        and blind.endswith(" solve 25.0 %.")
-        and more.split(" | ")[1:5] == ["37.5", "25.0, 50.0", more.split(" | ")[3], ""]
-    )
+    assert grpo.endswith("| 1.50, 2.00 | 5 | 2 |") and blind.endswith(" solve 25.0 %.")
+    assert more.split(" | ")[1:5] == ["37.5", "25.0, 50.0", more.split(" | ")[3], ""]
 
 
-def test_runs_of_several_seeds_make_one_table_and_picture(tmp_path: Path) -> None:
-    every = results({"start": [0.0, 0.5]}, {"start": [1.0, 0.5]})
+def test_runs_of_several_seeds_or_arms_make_one_table_and_picture(tmp_path: Path) -> None:
+    every: Found = {seed: {"start": [0.5, seed], "grpo": [1.0, seed], "placebo": [0.0, 0.5]} for seed in (0, 1)}
+    whole = table(*read_results([write(tmp_path / "whole", every)]))
     runs = [write(tmp_path / str(seed), {seed: found}) for seed, found in every.items()]
-    picture = tmp_path / "signs.png"
-    done = run_script(REPORT, [*runs, "--picture", picture])
-    assert done.returncode == 0 and done.stdout == table(every, puzzles(2, 5, held_out=True)) and picture.stat().st_size
-
-
-def test_runs_of_several_arms_make_one_table(tmp_path: Path) -> None:
-    for arm, shares in (("placebo", [0.0, 0.5]), ("grpo", [1.0, 0.5])):
-        write(tmp_path / arm, results({"start": [0.0, 0.5], arm: shares}))
-    found, _ = read_results([tmp_path / "placebo", tmp_path / "grpo"])
-    assert list(found[0]) == ["start", "grpo", "placebo"]
-
-
-def test_results_that_were_packed_make_the_same_table(tmp_path: Path) -> None:
-    every = results({"start": [1 / 3, 0.5], "grpo": [0.125, 1.0]}, {"start": [1.0, 0.5], "grpo": [0.0, 0.7]})
-    pack(write(tmp_path / "run", every), tmp_path / "packed")
-    assert read_results([tmp_path / "packed"]) == (every, puzzles(2, 5, held_out=True))
+    done = run_script(REPORT, [*runs, "--picture", tmp_path / "signs.png"])
+    assert done.returncode == 0 and done.stdout == whole and (tmp_path / "signs.png").stat().st_size
+    arms = ({"start", "placebo"}, {"start", "grpo"})
+    parts = [{seed: {arm: found[arm] for arm in each} for seed, found in every.items()} for each in arms]
+    assert table(*read_results([write(tmp_path / f"part{n}", part) for n, part in enumerate(parts)])) == whole
+    pack(tmp_path / "whole", tmp_path / "packed")
+    assert table(*read_results([tmp_path / "packed"])) == whole
 
 
 def test_runs_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
-    one = write(tmp_path / "one", results({"start": [0.0, 0.5]}))
+    one = write(tmp_path / "one", {0: {"start": [0.0, 0.5]}})
 
     def refused(other: Path) -> str:
         done = run_script(REPORT, [one, other])
@@ -202,12 +186,12 @@ def test_runs_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
         return done.stderr
 
     assert "holds another result of 'start' with seed 0" in refused(
-        write(tmp_path / "same", results({"start": [0.5, 0.5]}))
+        write(tmp_path / "same", {0: {"start": [0.5, 0.5]}})
     )
-    more = results({"start": [0.0, 0.5], "grpo": [0.0, 1.0]})[0]
-    assert "have no result of grpo with seed 0" in refused(write(tmp_path / "arms", {1: more}))
+    more = {"start": [0.0, 0.5], "grpo": [0.0, 1.0]}
+    assert "no result of grpo with seed 0" in refused(write(tmp_path / "arms", {1: more}))
     judged = refused(write(tmp_path / "puzzles", {1: more}, test_seed=6))
     assert "judged on different puzzles: [(2, 5), (2, 6)]" in judged
     assert "none holds no results" in refused(tmp_path / "none")
-    write_job(tmp_path / "study" / "sft" / "seed0", {"arm": "sft", "settings": {}}, {})
-    assert "sft/seed0 has no 'test_puzzles'; give runs of scripts.signs.compare" in refused(tmp_path / "study")
+    write_job(tmp_path / "study" / "start" / "seed1", {"arm": "start", "settings": {}}, {})
+    assert "results have no 'test_puzzles'; give runs of scripts.signs.compare" in refused(tmp_path / "study")

@@ -16,7 +16,8 @@ from scripts.smollm2.compare import Chat
 from scripts.study.config import load_study
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults
-from sudoku_dllm.trials.record import Records, arm_of
+from sudoku_dllm.trials.record import Records
+from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.statistics import estimate
 from sudoku_dllm.trials.trial_report import table as trial_table
 
@@ -28,6 +29,7 @@ REFEREE_NINETY = ("boards", "boards_lower", "boards_passes", "boards_divergence"
 REFEREE_LONGER = ("boards_longer", "boards_longer_first", "boards_longer_passes")
 REFEREE_RUNS = (*REFEREE_TASKS, *REFEREE_NINETY[1:], *REFEREE_NUMBERS, *REFEREE_LONGER)
 REFEREE_RATES = tuple(f"{task}_rates" for task in (*REFEREE_TASKS, "boards_longer"))
+ARMS = ("start", "raro", "more")
 RARO_CHANGES = ("", ", one change each", ", no reasoning", ", a critic without reasoning")
 RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in RARO_CHANGES)
 
@@ -74,15 +76,11 @@ def test_the_tables_of_raro_on_signed_digits_follow_from_its_results() -> None:
 
 
 def test_what_all_starts_of_raro_on_signed_digits_have_together() -> None:
-    page, solved = (DOCS / "raro_digits.md").read_text("utf-8"), dict[str, list[np.ndarray]]()
-    critics = []
-    for records in (Records(STUDIES / "raro_digits" / name) for name in ("answers256", "again")):
-        for arm in ("start", "raro", "more"):
-            jobs = [job for job in records.jobs() if arm_of(job) == arm]
-            solved.setdefault(arm, []).extend(records.outcomes(job)["solved"].astype(float) for job in jobs)
-            if arm == "start":
-                critics += [(records.result(job) or {})["critic/accuracy_distinct"] for job in jobs]
-    gains = {arm: estimate(np.array(solved["raro"]) - np.array(solved[arm])) for arm in ("start", "more")}
+    page = (DOCS / "raro_digits.md").read_text("utf-8")
+    runs = [Results(Records(STUDIES / "raro_digits" / name), ARMS) for name in ("answers256", "again")]
+    critics = [one["critic/accuracy_distinct"] for run in runs for one in run.each("start")]
+    solved = {arm: np.concatenate([run.column(arm, "solved") for run in runs]) for arm in ARMS}
+    gains = {arm: estimate(solved["raro"] - solved[arm]) for arm in ("start", "more")}
     for found in gains.values():
         ends = [f"{100 * low:.1f} to {100 * high:.1f}" for low, high in (found.puzzles, found.seeds or (0.0, 0.0))]
         assert f"{100 * found.mean:+.1f}" in page and all(each in page for each in ends)
