@@ -13,7 +13,7 @@ tables and ten decodes to be played, two failures among them.
 
 import os
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -84,7 +84,7 @@ class Arguments:
         default_factory=list,
         metadata={
             "help": "Also fill all positions whose score is at least this, on the scale of the strategy's score; "
-            "strategies that draw positions are left out."
+            "strategies that draw positions, or whose scores all or none reach it, are left out."
         },
     )
     entropy_bound: list[float] = field(
@@ -130,6 +130,23 @@ class Arguments:
     device: str = field(default="cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."})
 
 
+def fitting(**options: Any) -> dict[str, Decoding]:
+    """How each strategy decodes with some options, by name, those left out that they do not fit.
+
+    Raises:
+        ValueError: They fit none.
+    """
+    found, refused = dict[str, Decoding](), list[ValueError]()
+    for name, strategy in strategies.items():
+        try:
+            found[name] = Decoding(strategy, policy=policy, **options)
+        except ValueError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return found
+
+
 (args,) = parse(Arguments, description=__doc__)
 need_file("data", args.data)
 need_model("model", args.model)
@@ -146,7 +163,6 @@ with user_errors(ValueError):
     }
     policy = PolicyConfig(args.position_temperature, args.token_temperature)
     counts = sorted(set(args.tokens_per_step))
-    plain = [Decoding(tokens_per_step=count, policy=policy) for count in counts]
     limits: list[Threshold | EntropyBound] = [
         *(Threshold(value) for value in sorted(set(args.threshold))),
         *(EntropyBound(value) for value in sorted(set(args.entropy_bound))),
@@ -157,9 +173,9 @@ with user_errors(ValueError):
         for value in sorted(set(getattr(args, name)))
     ]
     settings = [
-        *plain,
-        *(Decoding(tokens_per_step=None, limit=limit, policy=policy) for limit in limits),
-        *(replace(how, take_back=rule) for how in plain for rule in taking_back),
+        *(fitting(tokens_per_step=count) for count in counts),
+        *(fitting(tokens_per_step=None, limit=limit) for limit in limits),
+        *(fitting(tokens_per_step=count, take_back=rule) for count in counts for rule in taking_back),
     ]
 gif_strategy = args.gif_strategy or args.strategies[0]
 if gif_strategy not in strategies:
@@ -206,18 +222,16 @@ folder = Path(args.output_dir)
 folder.mkdir(parents=True, exist_ok=True)
 rows, tiers, orders = [], [], {"rule ladder": mean_order(by_step)}
 replays: list[Replay] = []
-run(replace(plain[-1], strategy=strategies[gif_strategy]))  # not timed: it pays for what is cached later
+run(settings[len(counts) - 1][gif_strategy])  # not timed: it pays for what is cached later
 for setting in settings:
     reference: Evaluation | None = None
-    for name, strategy in strategies.items():
-        if (setting.limit or setting.take_back) and strategy.draws:
-            continue
-        record, seconds = run(replace(setting, strategy=strategy))
+    for name, how in setting.items():
+        record, seconds = run(how)
         found = assess(record, seed=args.seed)
         order, summary = found.order, found.summary()
         reference = reference or found.evaluation
         difference, half_width = paired_difference(found.evaluation, reference)
-        label = label_of(name, setting)
+        label = label_of(name, how)
         rows.append(
             {
                 **label,
@@ -232,7 +246,7 @@ for setting in settings:
         )
         by_kind = {"greedy": order.greedy_tiers, "chosen": order.chosen_tiers, "random floor": found.floor_tiers}
         tiers += [{**label, "of": of, "count": len(each), **tier_shares(each)} for of, each in by_kind.items()]
-        if setting is plain[0]:
+        if setting is settings[0]:
             orders[name] = mean_order(order.cell_steps)
             if name == gif_strategy:
                 shown = puzzles.read_states(record.states_of(args.gif_puzzle))

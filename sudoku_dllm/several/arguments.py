@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from dllm_rl.terms.objective import Reduction
 from dllm_rl.training.arguments import RolloutOnError
-from llm_rl.training.arguments import refuse_idle
 from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.rates import rates_help
 
@@ -75,8 +74,6 @@ class ScriptArguments(ComparisonArguments):
                 f"size={self.size} is too large for the arm sft_nearest, whose labels an exhaustive search finds; "
                 "leave it out, or ask for boards of 4 or 6"
             )
-        needs = {"own_boards": "sft_own", "group_size": "policy_gradient"}
-        refuse_idle(self, [(name, arm in self.arms, f"without the arm {arm}") for name, arm in needs.items()])
         for name, least in {"boards": 1, "test_boards": 2, "draws": 1, "own_boards": 1, "group_size": 2}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")

@@ -35,9 +35,10 @@ def test_tables_and_pictures(tmp_path: Path) -> None:
     by_threshold = everything[everything["threshold"].notna()].set_index(["strategy", "threshold"])
     by_bound = everything[everything["entropy_bound"].notna()].set_index(["strategy", "entropy_bound"])
     drawn = {"random", "policy"}
-    for found, limits in ((by_threshold, (0.5, 6)), (by_bound, (0, 3))):
-        assert sorted(found.index) == sorted((name, at) for name in STRATEGIES if name not in drawn for at in limits)
-        assert found["tokens_per_step"].isna().all()
+    reached = {("margin_difference", 0.5), *((name, at) for name in ("margin", "definite_first") for at in (0.5, 6))}
+    assert set(by_threshold.index) == reached and len(by_threshold) == len(reached)
+    assert sorted(by_bound.index) == sorted((name, at) for name in STRATEGIES if name not in drawn for at in (0, 3))
+    assert by_threshold["tokens_per_step"].isna().all() and by_bound["tokens_per_step"].isna().all()
     assert by_threshold.loc[("margin", 0.5), "forward_passes"] < by_threshold.loc[("margin", 6), "forward_passes"] < 20
     for name in ("margin", "entropy", "left_to_right"):
         assert by_bound.loc[(name, 3), "forward_passes"] < by_bound.loc[(name, 0), "forward_passes"]
@@ -78,8 +79,12 @@ def test_tokens_are_taken_back_beside_each_number_a_step(tmp_path: Path) -> None
     with Image.open(tmp_path / "decode.gif") as picture:
         assert picture.n_frames > 8
 
-    done = run(tmp_path / "bad", *words, "--max_passes", "0")
-    assert done.returncode == 2 and "max_passes=0 must be at least 1" in done.stderr
+    for wrong, message in (
+        (("--max_passes", "0"), "max_passes=0 must be at least 1"),
+        (("--strategies", "probability", "--threshold", "0.9"), "reached by none of the scores"),
+    ):
+        done = run(tmp_path / "bad", *words, *wrong)
+        assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_model_of_another_family_with_shifted_logits(tmp_path: Path) -> None:

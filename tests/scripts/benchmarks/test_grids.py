@@ -75,11 +75,11 @@ def test_tables_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     )  # fmt: skip
     LladaForMaskedLM(config).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    options = {"model": tmp_path / "model", "output_dir": tmp_path / "out", "drawn": 2, "threshold": 0.0}
+    options = {"model": tmp_path / "model", "output_dir": tmp_path / "out", "drawn": 2, "threshold": 0.5}
     run_here(monkeypatch, "benchmarks/grids.py", **options)
     outcomes = pd.read_csv(tmp_path / "out" / "outcomes.csv")
     assert len(outcomes) == 2 * 2 * len(DRAWN)
-    assert set(outcomes["decoding"]) == {"one token a step", "threshold 0"}
+    assert set(outcomes["decoding"]) == {"one token a step", "threshold 0.5"}
     assert not outcomes["solved"].any() and outcomes["passes"].isna().all()
     assert outcomes["before_error"].between(0, 1, inclusive="left").all()
     printed = capsys.readouterr().out

@@ -32,7 +32,7 @@ RUN = {**SMALL, "per_device_train_batch_size": 2, "group_size": 2, "judged_draws
 
 def setting(tmp_path: Path, **options: Any) -> Setting:
     names = {name for name in ScriptArguments.__dataclass_fields__ if name in options}
-    script = ScriptArguments(**{**SMALL, "arms": ARMS, **{name: options.pop(name) for name in names}})
+    script = ScriptArguments(**{**SMALL, **{name: options.pop(name) for name in names}})
     recipe = {"output_dir": str(tmp_path), "use_cpu": True, "report_to": "none", "disable_tqdm": True, **options}
     return Setting.load(script, RecipeArguments(**recipe))
 
@@ -124,10 +124,10 @@ def test_adapters_precision_and_checkpointing_act_in_every_arm(tmp_path: Path) -
     assert not (folder / "model" / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize("option", ["own_boards", "group_size"])
-def test_options_of_arms_that_are_not_trained_are_refused(option: str) -> None:
-    with pytest.raises(ValueError, match=rf"{option}=7 does nothing without the arm .*, or leave it out"):
-        ScriptArguments(**{option: 7})
+def test_a_run_goes_on_with_fewer_arms_and_the_options_of_all() -> None:
+    """Arms may be others when it is resumed, all other options must be those that it began with."""
+    began = ScriptArguments(arms=["sft", "sft_own", "policy_gradient"], own_boards=7, group_size=7)
+    assert ScriptArguments(**{**vars(began), "arms": ["sft"]}).own_boards == 7
 
 
 def test_labels_that_would_take_for_ever_are_refused() -> None:
