@@ -124,6 +124,26 @@ class UnmaskBatch(ABC):
             "of), or leave restart_share out"
         )
 
+    def allowed(self, responses: Tensor, of: Tensor) -> Tensor:
+        """Whether states break no rule so far: a cheap check, which need not see what can still be completed.
+
+        It should hold with less written wherever it holds with more. `Decoding(guard="rules")` asks it.
+
+        Args:
+            responses: int64 `(N, R)`, states.
+            of: int64 `(N,)`, the problem of each.
+
+        Returns:
+            bool `(N,)`, on the device of the responses.
+
+        Raises:
+            ValueError: This kind of problem has no such rules.
+        """
+        raise ValueError(
+            f"{type(self).__name__} does not say which states its rules allow; define allowed(responses, of), or leave "
+            "guard='rules' out"
+        )
+
     def __len__(self) -> int:
         return len(self.responses)
 

@@ -8,7 +8,7 @@ from dllm_rl.decoding.evaluation import Evaluation, evaluate, paired_difference
 from dllm_rl.decoding.inference import Decode, decode
 from dllm_rl.decoding.replay import replay, steps_from_maps
 from dllm_rl.decoding.rollouts import Rollout, rollout
-from dllm_rl.decoding.settings import Decoding, EntropyBound, OnError, TakeBack, Threshold
+from dllm_rl.decoding.settings import Decoding, EntropyBound, Guard, OnError, TakeBack, Threshold
 from dllm_rl.decoding.strategies import STRATEGIES, Strategy, get_strategy, semi_autoregressive
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Decoding",
     "EntropyBound",
     "Evaluation",
+    "Guard",
     "OnError",
     "Rollout",
     "Strategy",

@@ -36,6 +36,9 @@ class Evaluation:
         greedy_judged: int64 `(N,)`, live states whose greedy position is judged, i.e. lies in the map.
         chosen_definite_count: int64 `(N,)`, judged positions filled in live states that were definite before the step.
         chosen_judged: int64 `(N,)`, judged positions filled in live states.
+        checks: int64 `(N,)`, how often a guard was asked.
+        rejected: int64 `(N,)`, how often it left a position masked that a step had chosen.
+        dead_end: bool `(N,)`, whether the decode ended incomplete, as the guard refused every token.
     """
 
     solved: NDArray[np.bool_]
@@ -48,6 +51,9 @@ class Evaluation:
     greedy_judged: NDArray[np.int64]
     chosen_definite_count: NDArray[np.int64]
     chosen_judged: NDArray[np.int64]
+    checks: NDArray[np.int64]
+    rejected: NDArray[np.int64]
+    dead_end: NDArray[np.bool_]
 
     @classmethod
     def of(cls, record: Decode) -> "Evaluation":
@@ -65,6 +71,9 @@ class Evaluation:
             greedy.sum(1),
             (chosen & record.definite).sum(1),
             chosen.sum(1),
+            record.checks.sum(1),
+            record.rejected.sum(1),
+            record.dead_end,
         )
         return cls(*(column.cpu().numpy() for column in columns))
 
@@ -99,6 +108,9 @@ class Evaluation:
             "greedy_definite": self.greedy_definite,
             "chosen_definite": self.chosen_definite,
             "forward_passes": float(self.forward_passes.mean()),
+            "checks": float(self.checks.mean()),
+            "rejected": float(self.rejected.mean()),
+            "dead_ends": float(self.dead_end.mean()),
         }
 
 

@@ -22,13 +22,17 @@ class Decode:
 
     Attributes:
         problems: The N problems.
-        responses: int64 `(N, R)`, the answers; masked is only what was left when an error ended the decode.
+        responses: int64 `(N, R)`, the answers; masked is only what was left when an error or a
+            dead end ended the decode.
         step_of: int64 `(N, R)`, the step that filled each position, -1 where none did.
         definite: bool `(N, R)`, whether the position was definite when it was filled.
         greedy: int64 `(N, K)`, the masked position of the largest margin before each step, -1 after the last.
         greedy_definite: bool `(N, K)`, whether that position was definite.
         forward_passes: int64 `(N,)`, steps until the decode ended.
         taken_back: int64 `(N,)`, how often a token was masked again or replaced.
+        checks: int64 `(N, K)`, how often each step asked the guard, 0 after the last.
+        rejected: int64 `(N, K)`, positions that each step chose and the guard left masked, 0 after the last.
+        dead_end: bool `(N,)`, whether the guard refused every token at the surest position, which ends a decode.
     """
 
     problems: UnmaskBatch
@@ -39,6 +43,9 @@ class Decode:
     greedy_definite: Tensor
     forward_passes: Tensor
     taken_back: Tensor
+    checks: Tensor
+    rejected: Tensor
+    dead_end: Tensor
 
     @property
     def judged(self) -> Tensor:
@@ -90,7 +97,7 @@ def decode(
     generator: torch.Generator | None = None,
     max_tokens: int = 65536,
 ) -> Decode:
-    """Fill the masked positions to the end, or until errors end the decode.
+    """Fill the masked positions to the end, or until errors or a dead end of a guard end the decode.
 
     Wrong digits stay on the board, and unless errors end it decoding goes on. With `take_back` each pass also looks at
     the tokens that earlier ones have written; passes that fill nothing count too.
@@ -105,7 +112,9 @@ def decode(
 
     Raises:
         ValueError: `max_tokens` is too small; errors are to be corrected; the strategy leaves a state without a
-            position or chooses one that is not masked; or the problems are not what `UnmaskBatch` says (`check_batch`).
+            position or chooses one that is not masked; the problems lack the check that the guard names, or are not
+            what `UnmaskBatch` says (`check_batch`).
+        TypeError: The guard returns something else than bool `(N,)`.
     """
     if how.on_error == "correct":
         raise ValueError("on_error='correct' is for roll-outs; a decode knows no answer, use 'end' or 'continue'")
@@ -125,6 +134,7 @@ def _record(trajectories: Trajectories, steps: Iterable[Step], most: int) -> Dec
     definite = torch.zeros_like(problems.judged)
     greedy = step_of.new_full((len(problems), most), -1)
     greedy_definite = torch.zeros_like(greedy, dtype=torch.bool)
+    checks, rejected = torch.zeros_like(greedy), torch.zeros_like(greedy)
     forward_passes, taken_back = torch.zeros_like(trajectories.to_fill), torch.zeros_like(trajectories.to_fill)
     for step in steps:
         # The surest position, where one was masked.
@@ -132,6 +142,8 @@ def _record(trajectories: Trajectories, steps: Iterable[Step], most: int) -> Dec
         open_, largest = (step.responses == problems.mask_id).any(1)[states], step.scores.margins.argmax(1)[states]
         greedy[step.trajectories, step.number] = largest.masked_fill(~open_, -1)
         greedy_definite[step.trajectories, step.number] = step.definite[states, largest]
+        checks[step.trajectories, step.number] = step.checks
+        rejected[step.trajectories, step.number] = step.rejected
 
         # What was filled, and what was taken back.
         filled = (step.trajectories[step.rows], step.positions)
@@ -152,4 +164,7 @@ def _record(trajectories: Trajectories, steps: Iterable[Step], most: int) -> Dec
         greedy_definite=greedy_definite[:, :steps_taken].clone(),
         forward_passes=forward_passes,
         taken_back=taken_back,
+        checks=checks[:, :steps_taken].clone(),
+        rejected=rejected[:, :steps_taken].clone(),
+        dead_end=trajectories.stuck,
     )

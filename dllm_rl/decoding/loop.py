@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from dllm_rl.decoding.choosing import choose
 from dllm_rl.decoding.decisions import draw_decisions, right_decisions
+from dllm_rl.decoding.guards import Choices, Guarded, Unguarded
 from dllm_rl.decoding.noise import fresh_uniforms
 from dllm_rl.decoding.settings import Decoding
 from dllm_rl.decoding.strategies import get_strategy
@@ -15,8 +16,6 @@ from dllm_rl.decoding.taking_back import TakingBack, TakingNothingBack
 from dllm_rl.decoding.trajectories import Trajectories, micro_batches
 from dllm_rl.policy import StateScores, logits_at, scores_of
 
-Choices = tuple[Tensor, Tensor, Tensor, Tensor]
-"""The trajectory, rank, position and token of each choice of a step, as `choose` returns them."""
 Told = Callable[[int, StateScores, Tensor, Tensor, Tensor], Choices]
 """Step number, scores of N states, bool `(N, R)` what is definite in them, and the state and number of each of A
 trajectories, int64 `(A,)`, to their choices."""
@@ -38,6 +37,8 @@ class Step(NamedTuple):
         positions: int64 `(B,)`, the position filled.
         tokens: int64 `(B,)`, the token chosen.
         wrong: bool `(B,)`, whether it is a wrong one at a judged position.
+        checks: int64 `(A,)`, how often a guard was asked for each trajectory.
+        rejected: int64 `(A,)`, positions that were chosen and left masked by it; all of them at a dead end.
         replaced: Trajectory and position, int64 `(C,)` each, of the tokens that were replaced.
         remasked: Trajectory and position, int64 `(D,)` each, of the tokens that were masked again.
     """
@@ -54,6 +55,8 @@ class Step(NamedTuple):
     positions: Tensor
     tokens: Tensor
     wrong: Tensor
+    checks: Tensor
+    rejected: Tensor
     replaced: tuple[Tensor, Tensor]
     remasked: tuple[Tensor, Tensor]
 
@@ -76,7 +79,7 @@ def decoding_steps(
         trajectories: Where they are.
         how: How to decode.
         uniforms: float64 `(T, M · D, 2)` in [0, 1), for the position and the token of the first, second … position that
-            a trajectory fills, M at most, D of each (`Decoding.tries`); None draws them where the strategy does
+            a trajectory chooses, M at most, D of each (`Decoding.tries`); None draws them where the strategy does
             (`draw_uniforms`).
         generator: Source of randomness; None is torch's global one.
         told: What the choices are, where the strategy does not make them.
@@ -84,13 +87,15 @@ def decoding_steps(
         max_masked: Largest number of positions in one forward pass at which the model is asked (`micro_batches`).
 
     Raises:
-        ValueError: `max_tokens` or `max_masked` is too small, or the strategy leaves a state without a position or
-            chooses one that is not masked.
+        ValueError: `max_tokens` or `max_masked` is too small, the strategy leaves a state without a position or chooses
+            one that is not masked, or the problems lack the check that the guard names.
+        TypeError: A guard returns something else than bool `(N,)`.
     """
     if uniforms is None:
         uniforms = draw_uniforms(how, trajectories, generator)
     told = told or _ByStrategy(how, trajectories, uniforms)
     back = (TakingNothingBack if how.take_back is None else TakingBack)(how, trajectories, generator)
+    guard = (Unguarded if how.guard is None else Guarded)(how, trajectories)
     number = 0
     while len(alive := trajectories.alive):
         # Ask: the model at the states that the trajectories are in now, in as many passes as it takes.
@@ -101,14 +106,19 @@ def decoding_steps(
             rows, ranks, positions, tokens = filling[drawn[0]], *drawn[1:]  # (B,)
             tokens = back.drawn(scores, states[rows], some[rows], positions, tokens)
 
+            # Check: what may not stand with what is there is left out.
+            kept, checks, rejected = guard.kept(scores, states, some, (rows, ranks, positions, tokens))
+            rows, ranks, positions, tokens = kept
+
             # Write: what is filled, then what is taken back of the tokens that stood there before.
             choices = (some[rows], positions, tokens)
             wrong = trajectories.wrong(*choices)
             trajectories.write(*choices, wrong, how.on_error)
             replaced, remasked = back.revise(seen, part[0], part[1], some, states)
-            yield Step(number, *part, scores, some, states, rows, ranks, positions, tokens, wrong, replaced, remasked)
+            told_of = (some, states, *kept, wrong, checks, rejected, replaced, remasked)
+            yield Step(number, *part, scores, *told_of)
 
-        # End: who is complete or in error leaves the batch, once all passes of the step are done.
+        # End: who is complete, in error or at a dead end leaves the batch, once all passes of the step are done.
         trajectories.alive = alive[~back.ended()[alive]]
         number += 1
 
@@ -133,11 +143,13 @@ def _asked(
 
 
 def draw_uniforms(how: Decoding, trajectories: Trajectories, generator: torch.Generator | None = None) -> Tensor | None:
-    """Uniforms for `decoding_steps`, float64 `(T, M, 2)`; None, without drawing, where the strategy needs none."""
+    """Uniforms for `decoding_steps`, float64 `(T, M · D, 2)`; None, without drawing, where the strategy needs none."""
     if not get_strategy(how.strategy).draws:
         return None
-    responses = trajectories.responses
-    return fresh_uniforms((len(responses), trajectories.most_positions * how.tries, 2), generator, responses.device)
+    responses, most = trajectories.responses, trajectories.most_positions
+    if how.guard is not None:  # what it refuses is chosen again, by uniforms that were not looked at
+        most *= min(how.tokens_per_step or most, most)
+    return fresh_uniforms((len(responses), most * how.tries, 2), generator, responses.device)
 
 
 class _ByStrategy:
@@ -146,6 +158,7 @@ class _ByStrategy:
     def __init__(self, how: Decoding, trajectories: Trajectories, uniforms: Tensor | None) -> None:
         self.how, self.trajectories = how, trajectories
         self.uniforms = None if uniforms is None else uniforms.unflatten(1, (-1, how.tries))  # (T, M, D, 2)
+        self.used = torch.zeros_like(trajectories.filled)  # (T,), of the M
         self.peers = trajectories.problems.peers() if how.exclude_peers else None
 
     def __call__(self, _: int, scores: StateScores, definite: Tensor, states: Tensor, some: Tensor) -> Choices:
@@ -153,13 +166,14 @@ class _ByStrategy:
             return choose(self.how, scores, definite, states, None, self.peers)
         ahead = self._ahead(self.uniforms, some)  # (A, C, D, 2)
         drawn = choose(self.how, scores, definite, states, ahead[:, :, 0], self.peers)
+        self.used += some[drawn[0]].bincount(minlength=len(self.used))
         return self._right_ones(scores, states, ahead, some, drawn) if self.how.tries > 1 else drawn
 
     def _ahead(self, uniforms: Tensor, some: Tensor) -> Tensor:
         """The uniforms `(A, C, D, 2)` of the next choices of some trajectories `(A,)`."""
         most = uniforms.shape[1]
         ahead = torch.arange(min(self.how.tokens_per_step or most, most), device=some.device)
-        places = self.trajectories.filled[some, None] + ahead  # (A, C)
+        places = self.used[some, None] + ahead  # (A, C)
         return uniforms[some[:, None], places.clamp_max(most - 1)]
 
     def _right_ones(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from dllm_rl.decoding.loop import Step, decoding_steps
 from dllm_rl.decoding.settings import Decoding
+from dllm_rl.decoding.strategies import get_strategy
 from dllm_rl.decoding.trajectories import Trajectories
 from dllm_rl.policy import PolicyConfig, action_logprobs
 from dllm_rl.reward import log_expected_reward_of
@@ -42,7 +43,8 @@ class Rollout:
         old_logprobs: fp32 `(T, K)` (float64 of a model in float64, as f), log π(a|s) when acting, 0 where ended.
         rewards: fp32 `(T, K)`, the rewards of a decision's positions (`unmask_rewards`) in all, 0 where ended.
         wrong: bool `(T, K)`, whether a wrong token was chosen at a judged position.
-        decisions: int64 `(T,)`, decisions of a full trajectory: the masked positions at the start, over k, rounded up.
+        decisions: int64 `(T,)`, decisions of a full trajectory: the masked positions at the start, over k, rounded up;
+            under a guard, which may keep one position of each, these positions themselves.
         policy: The temperatures and ε of the policy that acted.
     """
 
@@ -82,7 +84,8 @@ class Rollout:
     @property
     def solved(self) -> Tensor:
         """bool `(T,)`, complete without an error."""
-        return ~self.errors
+        filled, open_ = (self.positions >= 0).sum((1, 2)), self.problems.responses == self.problems.mask_id
+        return ~self.errors & (filled == open_.sum(1).repeat_interleave(self.num_generations))
 
     @property
     def steps_before_error(self) -> Tensor:
@@ -145,7 +148,11 @@ def rollout(
     max_tokens: int = 65536,
     max_masked: int | None = None,
 ) -> Rollout:
-    """Decode every problem `num_generations` times until it is complete or holds an error.
+    """Decode every problem `num_generations` times until it is complete, holds an error or is at a guard's dead end.
+
+    Under a guard a decision is what was kept of it, and a step that kept nothing is none. The strategy draws nothing
+    then: of a decision that was drawn, and kept in part or with another token, the policy's log-probability would be
+    wrong, and so the ratio.
 
     Args:
         model: A model as `score_states` takes it; it is put in evaluation mode for the call.
@@ -168,14 +175,20 @@ def rollout(
     Raises:
         ValueError: `num_generations`, `max_tokens` or `max_masked` is too small, a problem has no masked position,
             `noise` has another shape or comes with a generator, `lam` is negative or not finite, the number of
-            positions of a decision is not given, has a limit or excludes peers, tokens are to be taken back, or the
-            strategy chooses a position that is not masked or fewer positions than it is asked for; or errors are to be
+            positions of a decision is not given, has a limit or excludes peers, tokens are to be taken back, a guard
+            comes with a strategy that draws or the problems lack its check, or the strategy chooses a position that is not masked or fewer positions than it is asked for; or errors are to be
             corrected where several answers are right.
     """
     check_lam(lam)
     if how.limit is not None or how.take_back is not None or how.exclude_peers:
         what = "exclude_peers" if how.exclude_peers else how.limit if how.take_back is None else how.take_back
         raise ValueError(f"{what} is for decodes; a decision of a roll-out fills tokens_per_step positions for good")
+    if how.guard is not None and get_strategy(how.strategy).draws:
+        raise ValueError(
+            f"guard={how.guard!r} keeps a part of what strategy {get_strategy(how.strategy).name!r} draws, so that the "
+            "log-probability of a decision, and its ratio, would be wrong; use one that takes the best, e.g. 'margin', "
+            "or leave the guard out"
+        )
     if problems.several and how.on_error == "correct":
         raise ValueError(
             "on_error='correct' writes the answer's token, and these problems have several answers; use 'end', or "
@@ -188,7 +201,8 @@ def rollout(
     count = how.tokens_per_step
     if count is None:
         raise ValueError("tokens_per_step=None is for decodes; a roll-out needs a number of positions a decision")
-    record = Record(trajectories, count, -(-trajectories.to_fill // count), how.policy, lam)  # rounded up
+    decisions = -(-trajectories.to_fill // count) if how.guard is None else trajectories.to_fill  # rounded up
+    record = Record(trajectories, count, decisions, how.policy, lam)
     for step in decoding_steps(
         model,
         trajectories,
@@ -271,9 +285,10 @@ class Record:
         chosen, rows, positions, tokens = step.trajectories[step.rows], step.rows, step.positions, step.tokens  # (B,)
         self.positions[chosen, step.number, step.ranks] = positions
         self.tokens[chosen, step.number, step.ranks] = tokens
-        at = step.trajectories, step.number
-        self.state_of[at] = self.seen + step.states
-        logprobs = action_logprobs(scores, step.states, self.positions[at], self.tokens[at], self.policy)
+        acted = rows.unique()  # a dead end is no decision
+        at = step.trajectories[acted], step.number
+        self.state_of[at] = self.seen + step.states[acted]
+        logprobs = action_logprobs(scores, step.states[acted], self.positions[at], self.tokens[at], self.policy)
         self.old_logprobs = self.old_logprobs.to(logprobs.dtype)  # float64 of a model in float64
         self.old_logprobs[at] = logprobs
 
@@ -287,6 +302,7 @@ class Record:
             answers[states, positions] == tokens,
             self.lam,
         )
+        at = step.trajectories, step.number
         self.rewards[at] = self.rewards[at].index_add(0, rows, rewards)
         self.wrong[chosen[step.wrong], step.number] = True
         self.seen += len(step.responses)

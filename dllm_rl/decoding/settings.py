@@ -1,13 +1,22 @@
 """How to decode, in one place: `Decoding`, and the rules that it is put together from."""
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from math import inf, isnan
 from typing import Literal, get_args
 
+from torch import Tensor
+
 from dllm_rl.decoding.strategies import Strategy, get_strategy
 from dllm_rl.policy import PolicyConfig
+from dllm_rl.task import UnmaskBatch
 
 OnError = Literal["end", "continue", "correct", "redraw"]
+Check = Callable[[UnmaskBatch, Tensor, Tensor], Tensor]
+"""Whether states may stand, bool `(N,)`: from the problems, the states, int64 `(N, R)`, and the problem of each."""
+NamedCheck = Literal["completable", "rules"]
+"""`UnmaskBatch.completable` and `UnmaskBatch.allowed`."""
+Guard = NamedCheck | Check
 
 
 @dataclass(frozen=True)
@@ -139,13 +148,16 @@ class Decoding:
         draws: Decisions that "redraw" draws at most.
         exclude_peers: Never fill two positions in one step that are peers (`UnmaskBatch.peers`), such as two cells of a
             row; a step is then shorter where fewer positions go together.
+        guard: A check of states, by name or a function, with which all that is written must hold
+            (`dllm_rl.decoding.guards`): what a step chose and is refused stays masked. None checks nothing.
 
     Raises:
         ValueError: The strategy or `on_error` is unknown; `tokens_per_step` is too small; a limit comes with a strategy
             that draws positions, or is a threshold that all or none of its scores reach; a limit, `exclude_peers` or
-            `draws` decide nothing, with one token a step or without "redraw"; or tokens are to be taken back although
-            the strategy draws or errors do not stay.
-        TypeError: The limit is no limit.
+            `draws` decide nothing, with one token a step or without "redraw"; tokens are to be taken back although the
+            strategy draws or errors do not stay; or the guard is unknown, or comes with tokens that are taken back, or
+            with errors that are corrected or redrawn.
+        TypeError: The limit is no limit, or the guard no guard.
     """
 
     strategy: Strategy | str = "margin"
@@ -157,6 +169,7 @@ class Decoding:
     on_error: OnError = "continue"
     draws: int = 32
     exclude_peers: bool = False
+    guard: Guard | None = None
 
     def __post_init__(self) -> None:
         strategy = get_strategy(self.strategy)
@@ -187,11 +200,24 @@ class Decoding:
             raise ValueError(
                 f"on_error={self.on_error!r} leaves no error to take back; use on_error='continue' with take_back"
             )
+        if self.guard is not None:
+            self._check_guard()
 
     @property
     def tries(self) -> int:
         """Decisions that a step may draw, one of which is taken."""
         return self.draws if self.on_error == "redraw" else 1
+
+    def _check_guard(self) -> None:
+        if not callable(self.guard) and self.guard not in get_args(NamedCheck):
+            kind = ValueError if isinstance(self.guard, str) else TypeError
+            raise kind(f"guard={self.guard!r} is no guard; use one of {get_args(NamedCheck)} or a function of states")
+        if self.take_back is not None or self.on_error in ("correct", "redraw"):
+            other = self.take_back or f"on_error={self.on_error!r}"
+            raise ValueError(
+                f"{other} writes or removes tokens that guard={self.guard!r} would not have seen; leave one of the two "
+                "out (on_error='end' or 'continue')"
+            )
 
     def _check_limit(self, strategy: Strategy) -> None:
         if not isinstance(self.limit, Threshold | EntropyBound):

@@ -28,6 +28,7 @@ class Trajectories:
         open: bool `(Q, R)`, the positions of the problems that are not given.
         filled: int64 `(T,)`, how many of them are filled now.
         errors: bool `(T,)`, whether a wrong token was written at a judged position.
+        stuck: bool `(T,)`, whether a guard refused every token at the surest position, a dead end.
         alive: int64 `(A,)`, the trajectories that go on.
     """
 
@@ -42,6 +43,7 @@ class Trajectories:
         self.responses = start[self.problem_of]
         self.filled = torch.zeros_like(self.to_fill)
         self.errors = torch.zeros_like(self.to_fill, dtype=torch.bool)
+        self.stuck = torch.zeros_like(self.errors)
         self.alive = self.to_fill.nonzero().squeeze(1)
         self._first_alike = _first_alike(problems)  # (Q,)
 
@@ -80,8 +82,8 @@ class Trajectories:
         self.filled += trajectories.bincount(minlength=len(self.filled))
 
     def ended(self, on_error: OnError) -> Tensor:
-        """bool `(T,)`: which are complete or, if errors end them, hold an error."""
-        complete = self.filled >= self.to_fill
+        """bool `(T,)`: which are complete, stuck or, if errors end them, hold an error."""
+        complete = (self.filled >= self.to_fill) | self.stuck
         return complete | self.errors if on_error in ("end", "redraw") else complete
 
 

@@ -150,13 +150,17 @@ class PuzzleBatch(UnmaskBatch):
         found[places[:, None], places[table]] = True
         return found.to(self.responses.device)
 
+    def allowed(self, responses: Tensor, of: Tensor) -> Tensor:
+        """Whether no digit stands twice in a unit, and no other token in a cell."""
+        return ~self.contradictions(responses, of).any(1)
+
     def contradictions(self, responses: Tensor, of: Tensor) -> Tensor:
-        """The open cells whose digit stands twice in a unit, or that hold no digit, bool `(N, R)`."""
+        """The filled cells whose digit stands twice in a unit, or that hold no digit, bool `(N, R)`; none was given."""
         boards = self.boards(responses)
         found = torch.zeros_like(responses, dtype=torch.bool)
         cells = torch.tensor(self.layout.cell_positions, device=found.device)
         found[:, cells] = torch.from_numpy(conflicts(boards) | (boards == 0)).to(found.device)
-        return found & (self.responses[of] == self.mask_id)
+        return found & (self.responses[of] == self.mask_id) & (responses != self.mask_id)
 
     def read_states(self, states: Tensor) -> NDArray[np.int16]:
         """Boards int16 `(N, n²)` of states `(N, R)`: 0 at masked cells, -1 at tokens that are no digit."""

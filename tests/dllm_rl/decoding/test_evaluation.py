@@ -31,6 +31,9 @@ def test_summary_by_hand() -> None:
             "greedy_definite": 16 / 20,
             "chosen_definite": 21 / 30,
             "forward_passes": 8.0,
+            "checks": 0.0,
+            "rejected": 0.0,
+            "dead_ends": 0.0,
         },
         rel=1e-6,
     )
