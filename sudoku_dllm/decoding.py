@@ -1,16 +1,19 @@
 """The command `decode`: a masked-diffusion model fills a puzzle before your eyes."""
 
 import argparse
+from typing import get_args
 
 from sudoku_dllm.answers import TAIL, shortest_answer
 from sudoku_dllm.models import STRATEGIES, check_sizes, model_for, shipped_sizes, sizes_of
 from sudoku_dllm.options import LARGEST_SEED, not_empty, whole
 from sudoku_dllm.puzzles import add_puzzles, puzzles_in
 from sudoku_dllm.replaying import add_delay, show
+from sudoku_env.answers import Guard
 from sudoku_env.board import size_of
 from sudoku_env.prompts.text import TEMPLATES, build_prompt
 from sudoku_env.prompts.tokens import pre_fill
 
+GUARDS = get_args(Guard)
 LONGEST_ANSWER = 1_000_000
 
 
@@ -32,6 +35,11 @@ def add_decode(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tokens_per_step", type=whole(1), default=1, help="positions filled from one forward pass (%(default)s)"
+    )
+    parser.add_argument(
+        "--guard",
+        choices=GUARDS,
+        help="write only that with which the board can still be completed, or breaks no rule (nothing is checked)",
     )
     parser.add_argument(
         "--seed", type=whole(0, LARGEST_SEED), default=0, help="seed of strategies that draw (%(default)s)"
@@ -90,8 +98,11 @@ def decode(args: argparse.Namespace) -> int:
         model, tokenizer = loaded[name]
         batch = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id).batch([puzzle])
         generator = torch.Generator().manual_seed(args.seed)
-        how = Decoding(args.strategy, tokens_per_step=args.tokens_per_step)
+        how = Decoding(args.strategy, tokens_per_step=args.tokens_per_step, guard=args.guard)
         record = decode_problems(model, batch, how, generator=generator)
         show(batch.boards(record.states_of(0)), batch.layout.solution, args.delay)
+        if args.guard is not None:
+            end = ", and then a dead end: no token passes at the surest position" if record.dead_end[0] else ""
+            print(f"{int(record.checks.sum())} checks left {int(record.rejected.sum())} cells masked for later{end}")
         failed |= not bool((record.right == record.judged).all())
     return int(failed)

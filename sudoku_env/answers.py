@@ -8,13 +8,16 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sudoku_env.board import Board
+from sudoku_env.board import Board, conflicts
 from sudoku_env.errors import SudokuError
 from sudoku_env.logic import definite_cells, definite_digits, rule_index
-from sudoku_env.solver import solve_batch
+from sudoku_env.solver import completable, solve_batch
 
 Answers = Literal["one", "any"]
 """The right answers to a puzzle: "one", it must have exactly one solution; "any", every solution is right."""
+
+Guard = Literal["completable", "rules"]
+"""Which boards may stand: those with a solution, or those with no digit twice in a unit."""
 
 REMEDY = 'pass answers="any" where every solution is right'
 
@@ -59,6 +62,11 @@ def are_definite(boards: NDArray[np.integer], rule: str) -> NDArray[np.bool_]:
     Singles are read off the boards as they stand, contradictory ones too, which is faster.
     """
     return (definite_digits(boards) if rule == "singles" else definite_cells(boards, rule)) > 0
+
+
+def may_stand(boards: Board, guard: Guard) -> NDArray[np.bool_]:
+    """Which boards, uint8 `(N, n²)` with 0 for a blank, a guard lets stand: bool `(N,)`."""
+    return completable(boards) if guard == "completable" else ~conflicts(boards).any(1)
 
 
 def follow_boards(boards: Board, solutions: Board) -> None:

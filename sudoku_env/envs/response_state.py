@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sudoku_env.answers import are_definite, check_answers, definite_rule, follow_boards
+from sudoku_env.answers import are_definite, check_answers, definite_rule, follow_boards, may_stand
 from sudoku_env.board import Board, geometry
 from sudoku_env.envs.dynamics import write_pairs
 from sudoku_env.envs.progress import BoardView, view_of
@@ -145,6 +145,7 @@ class ResponseState:
         definite: bool `(B, n²)`, the cells that are definite now (S1); none once a cell is wrong.
         wrong: bool `(B, max_gen_length)`, the cells' positions for which the last action had a wrong token; with
             `take_back` those that hold one.
+        refused: bool `(B, max_gen_length)`, the positions that the guard left masked in the last action.
         error: bool `(B,)`, whether there is one.
         illegal: bool `(B,)`, whether the last action was illegal.
         over: bool `(B,)`, whether the episode is over.
@@ -159,6 +160,7 @@ class ResponseState:
         self.solutions = np.zeros((count, cells), dtype=np.uint8)
         self.definite = np.zeros((count, cells), dtype=bool)
         self.wrong = np.zeros((count, responses.max_gen_length), dtype=bool)
+        self.refused = np.zeros_like(self.wrong)
         self.error = np.zeros(count, dtype=bool)
         self.illegal = np.zeros(count, dtype=bool)
         self.over = np.ones(count, dtype=bool)
@@ -193,7 +195,7 @@ class ResponseState:
         self.tokens[row, -len(start.token_ids) :] = start.token_ids
         self.solutions[row] = layout.solution
         self.definite[row] = are_definite(layout.puzzle, self._rule)
-        self.wrong[row] = self.error[row] = self.illegal[row] = self.over[row] = False
+        self.wrong[row] = self.refused[row] = self.error[row] = self.illegal[row] = self.over[row] = False
         self.steps[row] = 0
         self._budgets[row] = self._rules.budget(self._responses.max_gen_length - len(start.filled_indices))
         self._boards[row] = layout.puzzle
@@ -221,6 +223,8 @@ class ResponseState:
             legal,
         )  # (M, 4)
         self.illegal = ~(legal | self.over)
+        if self._rules.guard is not None:
+            pairs = self._kept(pairs)
         if self._responses.answers == "any":
             follow_boards(self._boards_after(pairs), self.solutions)
 
@@ -245,6 +249,8 @@ class ResponseState:
         else:
             self.wrong, self.error = after.wrong, after.errors
             ended = after.complete | after.errors if self._rules.on_error == "end" else after.complete
+            if self._rules.guard is not None:  # what it refuses can come again and again
+                ended = ended | (self.steps >= self._budgets)
         self.over |= ended | self.illegal
 
         # What follows now.
@@ -282,6 +288,7 @@ class ResponseState:
             **({"remaskable": self._remaskable().astype(np.int8)} if self._rules.take_back else {}),
             "definite": definite,
             "wrong": self.wrong.astype(np.int8),
+            **({} if self._rules.guard is None else {"refused": self.refused.astype(np.int8)}),
             "error": self.error.copy(),
             "illegal": self.illegal.copy(),
             "steps": self.steps.copy(),
@@ -299,10 +306,31 @@ class ResponseState:
     def _boards_after(self, pairs: NDArray[np.int64]) -> Board:
         """uint8 `(B, n²)`, a new array: the boards with the digits of pairs `(M, 4)`, as in `list_pairs`, written."""
         rows, _, tokens, cells = pairs[pairs[:, 3] >= 0].T
-        same = tokens[:, None] == self._digit_ids  # (M, n)
         boards = self._boards.clip(min=0).astype(np.uint8)
-        boards[rows, cells] = np.where(same.any(1), same.argmax(1) + 1, 0)
+        boards[rows, cells] = self._digits(tokens)
         return boards
+
+    def _digits(self, tokens: NDArray[np.int64]) -> Board:
+        """The digits that tokens `(M,)` are, 0 for none."""
+        same = tokens[:, None] == self._digit_ids  # (M, n)
+        return np.where(same.any(1), same.argmax(1) + 1, 0).astype(np.uint8)
+
+    def _kept(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of pairs `(M, 4)`, as in `list_pairs`, those that the guard lets stand, each with those before it."""
+        assert self._rules.guard is not None
+        rows, positions, tokens, cells = pairs.T
+        digits, boards = self._digits(tokens), self._boards.clip(min=0).astype(np.uint8)
+        ranks = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        kept = cells < 0  # outside the map anything may stand
+        for rank in np.unique(ranks):
+            some = np.flatnonzero((ranks == rank) & (digits > 0) & (cells >= 0))
+            tried = boards[rows[some]]
+            tried[np.arange(len(some)), cells[some]] = digits[some]
+            kept[some] = may_stand(tried, self._rules.guard)
+            boards[rows[some[kept[some]]]] = tried[kept[some]]
+        self.refused[:] = False
+        self.refused[rows[~kept], positions[~kept]] = True
+        return pairs[kept]
 
     def _remaskable(self) -> NDArray[np.bool_]:
         """bool `(B, max_gen_length)`, a new array: the positions of the cells that an action has filled."""

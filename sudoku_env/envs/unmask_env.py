@@ -44,11 +44,15 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
 
     - λ (`lam`) for any token at a position outside the map;
     - 1 for the solution's digit in a definite cell (naked or hidden single, or by `rule`);
-    - 0 for the solution's digit in any other cell, and for any other token in a cell;
+    - 0 for the solution's digit in any other cell, for any other token in a cell, and for a pair that a guard refuses;
     - `illegal_reward` for an illegal action: a position that is filled already or comes twice, or the mask token.
 
     With `take_back=True` a wrong token in a cell earns -c (`error_cost`), masking it again +c, and masking the
     solution's digit again -1. No sequence of actions that ends in the response where it began earns more than 0.
+
+    With `guard="completable"` or `"rules"` a pair is written only if the board, with the pairs of the action before it,
+    then still has a solution, or has no digit twice in a unit; a cell takes no token but a digit. What is refused stays
+    masked and earns 0.
 
     An action of several pairs earns the sum over its pairs. Averaged over a policy's actions of one pair the first
     three give f(s) of docs/objective.md, "Reward"; "Taking back" there has the mean with `take_back=True`.
@@ -60,11 +64,12 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     action whose tokens, all together, leave none. With `on_error="correct"` a wrong token ends nothing: the solution's
     digit is written in its place. It never truncates; at most as many steps are possible as there are masks at the
     start. With `take_back=True` such a token stays and ends nothing: the episode terminates when no mask is left and no
-    cell is wrong, after `max_steps` steps, and after an illegal action.
+    cell is wrong, after `max_steps` steps, and after an illegal action. With a `guard` it terminates after `max_steps`
+    steps too. By `"completable"` no token is ever wrong.
 
     `info` holds, over the response positions, `masked`, `definite` (S1; none once a cell is wrong) and `wrong` (the
     cells for which the last action had another token than the solution's digit, or with `take_back=True` those that
-    hold one, and then `remaskable` too), int8 `(max_gen_length,)`; `error`: whether there is a wrong one; `illegal`:
+    hold one, and then `remaskable` too; with a `guard` also `refused`, those that the last action left masked), int8 `(max_gen_length,)`; `error`: whether there is a wrong one; `illegal`:
     whether the last action was; `steps`: the legal actions so far; `prompt_length`, without the padding; `map_range`,
     the response positions [a, b) of the map; and `solution`, int64 `(n²,)`. With `answers="any"` that is a solution of
     the digits that stand there, or, where they leave none, of those before the action; `wrong` is by it.
@@ -85,9 +90,9 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     - `rules` (default `UnmaskRules()`): what an action may hold, what it earns, and when an episode ends; or in its
       place its arguments: `lam` (default 0.5), at least 0; `illegal_reward` (default -1.0); `tokens_per_step` (default
       1); `on_error` (`"end"` or `"correct"`; default `"end"`); `take_back` (default False), which excludes
-      `on_error="correct"`; `rule`, by which cells are definite, as in `definite_cells` (default `"singles"`, or
-      `"backbone"` with `answers="any"`); and with `take_back=True` only `error_cost` (default 1.0), above 0, and
-      `max_steps` (default: twice the masks at the start).
+      `on_error="correct"`; `guard` (`"completable"`, `"rules"` or None), which excludes both; `rule`, by which cells are definite, as in `definite_cells` (default `"singles"`, or
+      `"backbone"` with `answers="any"`); and with `take_back=True` only `error_cost` (default 1.0), above 0; and with
+      that or a `guard` `max_steps` (default: twice the masks at the start).
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
     Every reset draws a prompt; a response is pre-filled when its prompt first comes up. `reset(options={"index": i})`

@@ -1,13 +1,13 @@
 """What an action of `SudokuUnmask-v0` may hold, what it earns, and when an episode ends."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sudoku_env.answers import Answers, definite_rule
+from sudoku_env.answers import Answers, Guard, definite_rule
 from sudoku_env.envs.dynamics import OnError, check_error_cost, check_lam, check_on_error
 from sudoku_env.envs.episodes import check_illegal_reward
 from sudoku_env.errors import SudokuError
@@ -25,12 +25,15 @@ class UnmaskRules:
         on_error: What a wrong token in a cell does; nothing of it where cells can be taken back.
         take_back: Whether cells that an action has filled can be masked again.
         error_cost: c, what a wrong token in a cell costs where cells can be taken back; None: 1.
-        max_steps: Most steps of an episode in which cells can be taken back; None is twice the masks at its start.
+        max_steps: Most steps of an episode in which cells can be taken back or pairs refused; None is twice the masks
+            at its start.
         rule: The rule by which cells are definite, as in `definite_cells`. None: "singles", or "backbone" where any
             answer is right.
+        guard: Which boards may stand; a pair that would break that is refused, and its position stays masked. None
+            refuses nothing.
 
     Raises:
-        SudokuError: A rule is out of range or unknown, or does not go with `take_back`.
+        SudokuError: A rule is out of range or unknown, or does not go with `take_back` or a `guard`.
     """
 
     lam: float = 0.5
@@ -41,6 +44,7 @@ class UnmaskRules:
     error_cost: float | None = None
     max_steps: int | None = None
     rule: str | None = None
+    guard: Guard | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.take_back, bool | np.bool_):
@@ -62,10 +66,19 @@ class UnmaskRules:
                 f"on_error={self.on_error!r} does not go with take_back=True, where a wrong token costs and stays "
                 "until it is taken back; leave out one of the two"
             )
-        if not self.take_back and (self.error_cost, self.max_steps) != (None, None):
+        if self.guard not in (None, *get_args(Guard)):
+            raise SudokuError(f"guard={self.guard!r} is unknown; use one of {get_args(Guard)} or None")
+        if self.guard is not None and (self.take_back or self.on_error != "end"):
+            raise SudokuError(
+                f"guard={self.guard!r} refuses what take_back={self.take_back!r} and on_error={self.on_error!r} would "
+                "mend; leave out one of the two"
+            )
+        max_steps = None if self.guard else self.max_steps
+        if not self.take_back and (self.error_cost, max_steps) != (None, None):
             raise SudokuError(
                 f"error_cost={self.error_cost!r} and max_steps={self.max_steps!r} are for take_back=True, without "
-                "which an error earns 0 and the masks limit the steps; pass take_back=True or leave them out"
+                "which an error earns 0 and the masks limit the steps (unless a guard refuses some); pass take_back="
+                "True or leave them out"
             )
 
     def check_answers(self, answers: Answers) -> None:

@@ -92,7 +92,9 @@ def test_definite_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, p
     definite = (step_of >= 0) & batch.judged
     passes = step_of.amax(1) + 1
     greedy_definite = torch.zeros_like(greedy, dtype=torch.bool)
-    record = Decode(batch, responses, step_of, definite, greedy, greedy_definite, passes, torch.zeros_like(passes))
+    none = torch.zeros_like(passes)
+    of_guard = (torch.zeros_like(greedy), torch.zeros_like(greedy), none.bool())
+    record = Decode(batch, responses, step_of, definite, greedy, greedy_definite, passes, none, *of_guard)
     metrics, order = Evaluation.of(record), ladder_order(record)
     assert metrics.solved.all() and (order.chosen_tiers == 0).all() and len(order.greedy_tiers) == 0
     assert metrics.steps_before_error.tolist() == metrics.forward_passes.tolist()
