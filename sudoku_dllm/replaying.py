@@ -72,8 +72,9 @@ def show(boards: Board, solution: Board, delay: float) -> None:
         print(f"{CLEAR if terminal else ''}{title}\n\n{render_ansi(view, color=terminal)}\n", flush=True)
         if terminal:
             time.sleep(delay)
-    wrong = int((boards[-1] != solution).sum())
-    print(f"solved in {len(views) - 1} forward passes" if not wrong else f"{wrong} of {solution.size} cells are wrong")
+    wrong, blank = int((boards[-1] != solution).sum()), " or blank" * bool((boards[-1] == 0).any())
+    told = f"{wrong} of {solution.size} cells are wrong{blank}"
+    print(f"solved in {len(views) - 1} forward passes" if not wrong else told)
 
 
 def news(view: BoardView, boards: Board, number: int) -> str:

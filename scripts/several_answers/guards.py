@@ -6,7 +6,6 @@ dead end is a board on which the guard let no token of the surest cell stand. No
     python -m scripts.several_answers.guards [--model llada-sudoku9x9 --size 9 --clues 0 20 --test_boards 60]
 """
 
-import tempfile
 from dataclasses import dataclass, field
 
 from dllm_rl.decoding import Decode, Decoding, decode
@@ -47,7 +46,7 @@ def main() -> None:
         script = ScriptArguments(
             model=args.model, size=args.size, clues=args.clues, test_boards=args.test_boards, arms=["judged"]
         )
-        setting = Setting.load(script, RecipeArguments(tempfile.gettempdir()))
+        setting = Setting.load(script, RecipeArguments(use_cpu=True, report_to="none"))
         model, tests = load(args.model).model, setting.batch(setting.test_boards())
         hows = [
             Decoding(args.strategy, tokens_per_step=count, guard=guard)

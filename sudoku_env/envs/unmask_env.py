@@ -69,10 +69,11 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
 
     `info` holds, over the response positions, `masked`, `definite` (S1; none once a cell is wrong) and `wrong` (the
     cells for which the last action had another token than the solution's digit, or with `take_back=True` those that
-    hold one, and then `remaskable` too; with a `guard` also `refused`, those that the last action left masked), int8 `(max_gen_length,)`; `error`: whether there is a wrong one; `illegal`:
-    whether the last action was; `steps`: the legal actions so far; `prompt_length`, without the padding; `map_range`,
-    the response positions [a, b) of the map; and `solution`, int64 `(n²,)`. With `answers="any"` that is a solution of
-    the digits that stand there, or, where they leave none, of those before the action; `wrong` is by it.
+    hold one, and then `remaskable` too), and with a `guard` `refused` (what it left masked of the last action), int8
+    `(max_gen_length,)`; `error`: whether there is a wrong one; `illegal`: whether the last action was; `steps`: the
+    legal actions so far; `prompt_length`, without the padding; `map_range`, the response positions [a, b) of the map;
+    and `solution`, int64 `(n²,)`. With `answers="any"` that is a solution of the digits that stand there, or, where
+    they leave none, of those before the action; `wrong` is by it.
 
     ## Arguments
 
@@ -90,9 +91,10 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     - `rules` (default `UnmaskRules()`): what an action may hold, what it earns, and when an episode ends; or in its
       place its arguments: `lam` (default 0.5), at least 0; `illegal_reward` (default -1.0); `tokens_per_step` (default
       1); `on_error` (`"end"` or `"correct"`; default `"end"`); `take_back` (default False), which excludes
-      `on_error="correct"`; `guard` (`"completable"`, `"rules"` or None), which excludes both; `rule`, by which cells are definite, as in `definite_cells` (default `"singles"`, or
-      `"backbone"` with `answers="any"`); and with `take_back=True` only `error_cost` (default 1.0), above 0; and with
-      that or a `guard` `max_steps` (default: twice the masks at the start).
+      `on_error="correct"`; `guard` (`"completable"`, `"rules"` or None; default None), which excludes both; `rule`, by
+      which cells are definite, as in `definite_cells` (default `"singles"`, or `"backbone"` with `answers="any"`); with
+      `take_back=True` only `error_cost` (default 1.0), above 0; and with that or a `guard` `max_steps` (default: twice
+      the masks at the start).
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
     Every reset draws a prompt; a response is pre-filled when its prompt first comes up. `reset(options={"index": i})`

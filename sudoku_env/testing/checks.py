@@ -58,7 +58,8 @@ def check_masks(make: Make, act: Act = legal_action, *, episodes: int = 3) -> No
         action, over = None, False
         while not over:
             _check_info_mask(env, info)
-            assert action is None or not is_allowed(env, action), (
+            refused = bool(np.any(info.get("refused", False)))  # what is refused may come again
+            assert action is None or refused or not is_allowed(env, action), (
                 f"stale mask: {action} was just taken and is still legal"
             )
             for probe in probe_actions(env, rng):

@@ -1,4 +1,5 @@
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,14 @@ def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
     assert passes[0].startswith("pass 1 of ") and lines[0] == "the puzzle"
     assert sum(line.count(" is ") for line in passes) == blanks and all("(wrong)" not in line for line in passes)
     assert lines[-1] == f"solved in {len(passes)} forward passes"
+
+
+def test_decode_with_a_guard_tells_its_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the solver a puzzle of one solution is always solved, all cells offered at once."""
+    lines = said(
+        capsys, "decode", "43265165123..243163..42524516..6.5.2", "--tokens_per_step", "36", "--guard", "completable"
+    )
+    assert lines[-2].startswith("solved in ") and re.fullmatch(r"\d+ checks left \d+ cells masked for later", lines[-1])
 
 
 @pytest.mark.parametrize(

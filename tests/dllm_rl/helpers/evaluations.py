@@ -8,7 +8,15 @@ from dllm_rl.decoding import Evaluation
 def evaluation(solved: list[int], steps: list[int], definite: list[int], judged: list[int]) -> Evaluation:
     """An evaluation with these columns; the others follow from the number of problems."""
     size = len(solved)
-    each = {"right": 7.5, "blanks": 9, "cells_before_error": 7, "forward_passes": 8, "checks": 0, "rejected": 0, "dead_end": 0}
+    each = {
+        "right": 7.5,
+        "blanks": 9,
+        "cells_before_error": 7,
+        "forward_passes": 8,
+        "checks": 0,
+        "rejected": 0,
+        "dead_end": 0,
+    }
     columns = {name: np.full(size, value) for name, value in each.items()}
     return Evaluation(
         solved=np.array(solved, dtype=bool),
