@@ -66,7 +66,7 @@ def are_definite(boards: NDArray[np.integer], rule: str) -> NDArray[np.bool_]:
 
 def may_stand(boards: Board, guard: Guard) -> NDArray[np.bool_]:
     """Which boards, uint8 `(N, n²)` with 0 for a blank, a guard lets stand: bool `(N,)`."""
-    return completable(boards) if guard == "completable" else ~conflicts(boards).any(1)
+    return completable(boards) if guard == "completable" else ~np.logical_or.reduce(conflicts(boards), axis=1)
 
 
 def follow_boards(boards: Board, solutions: Board) -> None:

@@ -115,8 +115,7 @@ def decoding_steps(
             wrong = trajectories.wrong(*choices)
             trajectories.write(*choices, wrong, how.on_error)
             replaced, remasked = back.revise(seen, part[0], part[1], some, states)
-            told_of = (some, states, *kept, wrong, checks, rejected, replaced, remasked)
-            yield Step(number, *part, scores, *told_of)
+            yield Step(number, *part, scores, some, states, *kept, wrong, checks, rejected, replaced, remasked)
 
         # End: who is complete, in error or at a dead end leaves the batch, once all passes of the step are done.
         trajectories.alive = alive[~back.ended()[alive]]
