@@ -125,16 +125,10 @@ class UnmaskBatch(ABC):
         )
 
     def allowed(self, responses: Tensor, of: Tensor) -> Tensor:
-        """Whether states break no rule so far: a cheap check, which need not see what can still be completed.
+        """Whether states break no rule so far, which `Decoding(guard="rules")` asks: bool `(N,)`.
 
-        It should hold with less written wherever it holds with more. `Decoding(guard="rules")` asks it.
-
-        Args:
-            responses: int64 `(N, R)`, states.
-            of: int64 `(N,)`, the problem of each.
-
-        Returns:
-            bool `(N,)`, on the device of the responses.
+        A cheap check that need not see what can still be completed, but holds with less written wherever it holds with
+        more. Arguments are those of `completable`.
 
         Raises:
             ValueError: This kind of problem has no such rules.

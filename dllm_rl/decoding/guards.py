@@ -21,8 +21,7 @@ from dllm_rl.task import UnmaskBatch
 
 Choices = tuple[Tensor, Tensor, Tensor, Tensor]
 """The trajectory, rank, position and token of each choice of a step, as `choose` returns them."""
-MOST_TOKENS = 256
-"""Of one position, checked at once."""
+MOST_TOKENS = 256  # of one position that are checked at once
 
 
 class Unguarded:
