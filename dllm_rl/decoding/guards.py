@@ -58,6 +58,7 @@ class Guarded(Unguarded):
         holds[first], _ = tried.write(rows[first], positions[first], tokens[first, None])
         left = first[~holds[first]]
         logits = scores.logits[scores.row_of[states[rows[left]], positions[left]]]  # (L, V)
+        logits = logits.scatter(1, tokens[left, None], NEG_INF)  # that has been tried
         values, order = logits.sort(dim=1, descending=True, stable=True)
         order = order.where(values > NEG_INF, tokens[left, None])  # never the mask
         begin, count = 0, 1

@@ -21,6 +21,13 @@ def solutions_of(board):
     return every_grid()[((board == 0) | (every_grid() == board)).all(1)]
 
 
+def may_stand(board, guard):
+    """Whether a board has a solution, or by "rules" no digit twice in a unit."""
+    if guard == "completable":
+        return len(solutions_of(board)) > 0
+    return all(np.bincount(board[unit], minlength=2)[1:].max() <= 1 for unit in reference.units(4))
+
+
 def backbone_of(board):
     """uint8 `(16,)`, the digit that a blank has in every solution; 0 where they differ and in filled cells."""
     found = solutions_of(board)
