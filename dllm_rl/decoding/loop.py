@@ -165,8 +165,10 @@ class _ByStrategy:
             return choose(self.how, scores, definite, states, None, self.peers)
         ahead = self._ahead(self.uniforms, some)  # (A, C, D, 2)
         drawn = choose(self.how, scores, definite, states, ahead[:, :, 0], self.peers)
+        if self.how.tries > 1:
+            drawn = self._right_ones(scores, states, ahead, some, drawn)
         self.used += some[drawn[0]].bincount(minlength=len(self.used))
-        return self._right_ones(scores, states, ahead, some, drawn) if self.how.tries > 1 else drawn
+        return drawn
 
     def _ahead(self, uniforms: Tensor, some: Tensor) -> Tensor:
         """The uniforms `(A, C, D, 2)` of the next choices of some trajectories `(A,)`."""
