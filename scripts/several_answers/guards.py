@@ -9,10 +9,10 @@ takes of the study's arguments those that name the model, the boards and the cel
 from dllm_rl.decoding import Decoding, decode
 from dllm_rl.models.shipped import load
 from llm_rl.training import parse, user_errors
-from scripts.study.tables import markdown_table
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials.words import markdown_table
 from sudoku_env.solver import completable
 
 HEAD = ["cells a pass", "guard", "valid %", "passes", "checks", "refused", "dead ends %"]
@@ -32,7 +32,7 @@ def main() -> None:
             counts = (record.forward_passes, record.checks.sum(1), record.rejected.sum(1), 100 * record.dead_end)
             means = (valid, *(each.float().mean() for each in counts))
             rows.append([str(count), guard or "none", *(f"{float(each):.1f}" for each in means)])
-    print(f"{script.model}, {len(tests)} boards\n\n{markdown_table(HEAD, rows)}\n\n{machine()}")
+    print(f"{script.model}, {len(tests)} boards\n\n{markdown_table(HEAD, rows)}\n{machine()}")
 
 
 if __name__ == "__main__":

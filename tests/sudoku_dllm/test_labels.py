@@ -23,7 +23,6 @@ from dllm_rl.decoding import Decoding, evaluate
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.budget import Budget
 from llm_rl.training.errors import CheckpointError
-from llm_rl.training.storage import save_arrays
 from sudoku_dllm.labels.arguments import UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.labels.arm import (
     budget_of,
@@ -170,16 +169,6 @@ def test_passes_and_differences_by_hand(tmp_path: Path) -> None:
     assert f"base not reached, sft {mean[0]:.1f}, objective ≤ {mean[1]:.1f}" in text
     rows = outcomes.long_table()
     assert rows[(rows.arm == "objective") & (rows.tokens_per_step == 4)].forward_passes.item() == mean[1]
-
-
-def test_evaluations_that_were_written_before_there_were_guards_are_read(tmp_path: Path) -> None:
-    key = ("puzzles", "margin", 1)
-    write_evaluations(tmp_path, {key: evaluation([1, 0], [2, 1], [1, 1], [1, 1])})
-    with np.load(tmp_path / OUTCOMES) as arrays:
-        old = {name: arrays[name] for name in arrays if name.split("/")[-1] not in ("checks", "rejected", "dead_end")}
-    save_arrays(tmp_path / OUTCOMES, old)
-    found = read_evaluations(tmp_path)[key]
-    assert found.solved.tolist() == [1, 0] and found.checks.tolist() == found.dead_end.tolist() == [0, 0]
 
 
 def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path, str, str], tmp_path: Path) -> None:
