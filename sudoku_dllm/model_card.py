@@ -1,9 +1,13 @@
-"""The head of a model card, in the form that hubs read: licence, library, tags, and figures with their data sets."""
+"""A model card in the form that hubs read: license, library, tags, and figures with their data sets, then a page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from huggingface_hub import EvalResult, ModelCardData
+
+from llm_rl.training.storage import write_text_whole
+from sudoku_dllm.trials.page import fill
 
 TASK = "fill-mask"
 
@@ -22,13 +26,24 @@ class Figure(NamedTuple):
     value: float
 
 
-def card_head(name: str, figures: Sequence[Figure], library: str = "transformers") -> str:
-    """YAML between two lines of dashes, with which a model's README.md begins.
+def write_card(
+    folder: Path,
+    page: Path,
+    figures: Sequence[Figure],
+    about: Mapping[str, object],
+    library: str = "transformers",
+) -> None:
+    """Write a model's README.md: YAML between two lines of dashes, and a page.
 
     Args:
-        name: Name of the model.
-        figures: What is known of it.
+        folder: The model's folder.
+        page: The page with markers.
+        figures: What is known of the model.
+        about: What stands at the markers; "name" is the model's.
         library: What loads it.
+
+    Raises:
+        OSError: It cannot be written.
     """
     results = [
         EvalResult(
@@ -47,7 +62,7 @@ def card_head(name: str, figures: Sequence[Figure], library: str = "transformers
         library_name=library,
         pipeline_tag=TASK,
         tags=["masked-diffusion", "llada", "sudoku"],
-        model_name=name,
+        model_name=str(about["name"]),
         eval_results=results,
     )
-    return f"---\n{data.to_yaml()}\n---\n\n"
+    write_text_whole(folder / "README.md", f"---\n{data.to_yaml()}\n---\n\n{fill(page, about)}")

@@ -36,62 +36,26 @@ from scripts.benchmarks.timing import Contender, race
 from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
+from sudoku_dllm.trials.page import fill
 from sudoku_env import build_prompt, generate, sample_legal
 from sudoku_env.board import size_of
 
 
 class Curve(NamedTuple):
-    """What is changed, over which values, and why it should cost what it does.
-
-    Attributes:
-        label: Name of the horizontal axis.
-        values: The points.
-        expected: What grows with it, a sentence for the page.
-    """
+    """What is changed, the name of the horizontal axis, and over which values."""
 
     label: str
     values: Sequence[int]
-    expected: str
 
 
 CURVES = {
-    "boards": Curve(
-        "boards of a vector environment",
-        (1, 4, 16, 64, 256, 1024, 4096),
-        "A step has a fixed cost, which few boards share; from a few hundred on it is linear.",
-    ),
-    "cells": Curve(
-        "cells of a board",
-        (16, 36, 81),
-        "A decode takes a pass a blank, and each pass reads all cells: the square of the cells, and a little more for "
-        "attention, whose pairs of positions are not yet what a pass costs.",
-    ),
-    "masked": Curve(
-        "masked positions of a problem (K)",
-        (5, 9, 13, 17, 21, 25),
-        "A decode has K states of the same length; each state's policy and its share of the update look at the "
-        "positions that are masked still, half of K on average, so the head's part of the work is the square of K.",
-    ),
-    "trajectories": Curve(
-        "trajectories of a problem (G)", (1, 2, 4, 8, 16, 32), "States of different trajectories have little in common."
-    ),
-    "vocabulary": Curve(
-        "tokens of the vocabulary",
-        (64, 512, 4096, 32768),
-        "The head's rows are the masked positions alone; a small vocabulary costs nothing beside the body.",
-    ),
-    "width": Curve(
-        "parameters of the model (four blocks, wider and wider)",
-        (32, 64, 128, 256),
-        "Multiplications grow with the parameters, memory with their square root: activations are as wide as the "
-        "model.",
-    ),
-    "prompt": Curve(
-        "tokens of the prompt",
-        (16, 64, 256, 1024),
-        "Linear where the prompt is longer than the response, then the square of attention; a prompt is read anew at "
-        "every state, as bidirectional attention keeps no keys that would stay right.",
-    ),
+    "boards": Curve("boards of a vector environment", (1, 4, 16, 64, 256, 1024, 4096)),
+    "cells": Curve("cells of a board", (16, 36, 81)),
+    "masked": Curve("masked positions of a problem (K)", (5, 9, 13, 17, 21, 25)),
+    "trajectories": Curve("trajectories of a problem (G)", (1, 2, 4, 8, 16, 32)),
+    "vocabulary": Curve("tokens of the vocabulary", (64, 512, 4096, 32768)),
+    "width": Curve("parameters of the model (four blocks, wider and wider)", (32, 64, 128, 256)),
+    "prompt": Curve("tokens of the prompt", (16, 64, 256, 1024)),
 }
 CLUES = {4: (6, 8), 6: (16, 18), 9: (34, 36)}
 """Clues of the puzzles of each size; about half of the cells."""
@@ -289,27 +253,13 @@ def main() -> None:
 
 def page_of(fits: list[dict[str, Any]], args: Arguments) -> str:
     """The page: what grows, its exponents, and why."""
-    lines = [
-        "# How cost grows",
-        "",
-        "Made by `python -m scripts.benchmarks.growth --page data/study/growth/tables.md`; do not edit. One thing at a "
-        "time is changed, all else stays at its middle value: a 6×6 puzzle with half of the cells given, eight "
-        "trajectories, errors corrected so that none ends early, a random LLaDA of four blocks of width 64, a "
-        "vocabulary of 64. Boards are 9×9, in steps of random legal play. An exponent of 1 is linear growth, fitted to "
-        "the upper half of the points; memory is the exact peak of live tensors, for the update beyond weights and "
-        f"gradients. Problems of a roll-out: {args.puzzles}; one thread; medians of {args.rounds} rounds. {machine()}",
-        "",
-        "| what grows | from | to | | time | memory |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = ["| what grows | from | to | | time | memory |", "|---|---|---|---|---|---|"]
     for fit in fits:
         memory = f"{fit['mebibytes']:.2f}" if "mebibytes" in fit else ""
         label = CURVES[fit["curve"]].label
         lines.append(f"| {label} | {fit['from']:,} | {fit['to']:,} | {fit['of']} | {fit['seconds']:.2f} | {memory} |")
-    lines += ["", "![Time and memory](images/growth.png)", "", "Why:", ""]
-    named = dict.fromkeys(fit["curve"] for fit in fits)
-    lines += [f"- **{CURVES[name].label}**: {CURVES[name].expected}" for name in named]
-    return "\n".join(lines) + "\n"
+    filled = {"args": args, "machine": machine(), "curves": CURVES, "table": "\n".join(lines)}
+    return fill(Path(__file__).with_suffix(".md"), filled)
 
 
 if __name__ == "__main__":

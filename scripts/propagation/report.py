@@ -4,22 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llm_rl.training import load_pyplot, save_figure, write_text_whole
-from scripts.propagation.settings import (
-    BUDGET_SECONDS,
-    CONTROLS,
-    EXAMPLES,
-    GIVEN,
-    INPUTS,
-    LENGTH,
-    MAIN,
-    RATE_CHOICE,
-    STATES,
-    TEST_TRACES,
-    TOKENS_PER_STEP,
-    TRAININGS,
-)
+from scripts.propagation import settings
+from scripts.propagation.settings import CONTROLS, EXAMPLES, GIVEN, MAIN, TOKENS_PER_STEP, TRAININGS
 from scripts.study.results import checked_result
 from sudoku_dllm.trials import Records, job_name
+from sudoku_dllm.trials.page import fill
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.words import lead, markdown_table, percent, share
 
@@ -47,18 +36,6 @@ UNLABELLED = ("sft", "ce_4", "placebo_4")
 """The arms that are not told what is definite."""
 PICTURE = "propagation.png"
 
-HEADER = f"""# Few examples of a task without symmetries: what the definite positions teach
-
-Made by `python -m scripts.propagation.study`; do not edit. [Your own task](../../../docs/own_task.md) says what the
-task is and what to read from this page.
-
-Traces of {LENGTH} states of an automaton of {STATES} states and {INPUTS} inputs; a model of 0.1 million parameters from
-scratch, {EXAMPLES} traces to train on, other ones for each seed, and updates that cost about {BUDGET_SECONDS} CPU
-seconds in each arm. Per cent of {TEST_TRACES:,} held-out traces with every state right, decoded by margin. `test` has
-{GIVEN["test"][0]} to {GIVEN["test"][1]} written states, as in training, `hard_test` {GIVEN["hard_test"][0]}. Intervals
-are 95 %: first over traces, then over seeds; differences are paired, and bold where both intervals exclude zero.
-"""
-
 
 def load(runs: Path) -> Results:
     """The results that are there, with whether each test trace was solved by "set/tokens".
@@ -85,20 +62,19 @@ def write_report(runs: Path, path: Path) -> None:
     """
     found = load(runs)
     main = [name for name in MAIN if name in found.arms]
-    parts = [HEADER]
+    parts = [fill(Path(__file__).with_name("header.md"), {"settings": settings})]
     if main:
         machines = sorted({result["machine"] for result in found.results.values()})
         (path.parent / "images").mkdir(parents=True, exist_ok=True)
         _draw(found, main, path.parent / "images" / PICTURE)
         seeds = sorted({job.seed for job in found.results if job.arm in main})
-        parts += [
-            f"Seeds {seeds}. {'; '.join(machines)}.\n",
-            f"## Solved\n\n{_solved_table(found, main)}",
-            f"![Solved test traces by arm](images/{PICTURE})\n",
-            f"## Differences\n\n{_difference_table(found)}",
-            f"## Training\n\nOne token a step; means over seeds.\n\n{_training_table(found, main)}",
-            f"## Rates\n\n{RATE_CHOICE}\n",
-        ]
+        tables = {
+            "solved": _solved_table(found, main),
+            "differences": _difference_table(found),
+            "training": _training_table(found, main),
+        }
+        about = {"seeds": seeds, "machines": "; ".join(machines)}
+        parts.append(fill(Path(__file__).with_name("main.md"), about | tables))
     if controls := [name for name in CONTROLS if name in found.arms]:
         parts.append(f"## Controls\n\nFor {EXAMPLES} traces and one budget where not said.\n")
         parts.append(_control_table(found, controls))

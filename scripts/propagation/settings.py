@@ -65,11 +65,6 @@ def _rollouts(steps: int, rule: str = "singles", **changes: Any) -> Arm:
 
 SFT_UPDATES, ROLLOUT_UPDATES = 500, 400
 DEFINITE = {"ce_on": "definite"}
-RATE_CHOICE = """By the share of 300 validation traces solved at one token a step, seed 0.
-Per cent at rates of 1.5e-3, 3e-3, 6e-3 and 1.2e-2: `sft` –, 28.0, **47.0**, 37.3; `sft_definite` –, **77.7**, 75.3, –;
-`placebo_4`, and with it `ce_4`, –, 16.7, **20.7**, –; `log_f_4` –, **36.0**, 34.7, –; `log_f_ce_definite_4`, and with
-it `ce_definite_4`, 29.7, **47.0**, 45.0, –."""
-"""How the learning rates were chosen, for the report."""
 
 MAIN = {
     "sft": Training(_sft(SFT_UPDATES, learning_rate=6e-3)),

@@ -9,60 +9,11 @@ import numpy as np
 from llm_rl.training import load_pyplot, save_figure, write_text_whole
 from scripts.several_answers.ideal import TOKENS
 from scripts.several_answers.rows import CELLS, MAIN, ORDERS, Row
+from sudoku_dllm.trials.page import fill, sections_of
 from sudoku_dllm.trials.words import markdown_table
 
 CLUES = (0, 2, 4, 6, 8, 10)
 PICTURE = "ceilings.png"
-
-
-HEADER = """# Ceilings: what a model of the data can complete
-
-Made by `python -m scripts.several_answers.ceilings --page data/study/ceilings/tables.md`; do not edit.
-
-A board with few clues has many completions. A model that matches the data perfectly has the marginals of a random
-one: p(v | cell, board) is the share of the board's completions with digit v in the cell. Cells that one pass fills
-are drawn independently of each other, so their digits can be right one by one and wrong together. What such a model
-completes validly is therefore a ceiling of supervised training on random grids, for each order and number of cells a
-pass: more data, a larger model or longer training do not lift it. A label that settles on one completion of each
-board can, if it can be learned, and so can a reward.
-
-## How it is computed
-
-After each pass the marginals are those of the completions that agree with all that is written; a board without any is
-a failure. With P(S | s) the probability that a pass on the board s fills the cells S, the probability of a valid grid
-is
-
-    V(s) = Σ_S P(S | s) Σ_v Π_(ℓ in S) p(v_ℓ | ℓ, s) · V(s with v written in S)
-
-over all ways v to fill S that leave a completion, and 1 for a full valid grid. On 4×4 the 288 grids and all boards
-that they complete are enumerated, and every figure is exact: the mean over all boards with so many clues, each a
-random set of cells of a random grid. On 6×6 the marginals are exact too, from all 28,200,960 grids (39,168 up to a
-relabeling of the digits); boards and decodes are drawn, one decode of each board, and ± is half of Wilson's 95 %
-interval. On 9×9 the completions of a board with few clues can be neither listed nor drawn evenly in reasonable time,
-so there is only a bound: how often the first pass on the empty board, where all marginals are 1/9, leaves any
-completion.
-
-- **Orders**: *random*; *margin*, the largest ratio of the two largest marginals; *probability*, the largest marginal.
-  Equal cells are chosen among at random, or *to the left*, in reading order: neighbors then share a pass, and clash.
-- **Tokens**: *sampled* from the marginal, or the *most probable* one, drawn among equals.
-- **No peers**: a pass never fills two cells of one row, column or box, so no more than n on a board of size n; where
-  fewer go together it is shorter, and a decode takes more passes.
-
-At one cell a pass nothing fails: a digit with a positive marginal is in some completion.
-
-![Per cent of decodes that end in a valid grid, by cells a pass](images/ceilings.png)
-
-{about}
-
-## What to read from it
-
-- Confidence is no help where peers may share a pass: on 6×6, and on the empty 4×4 board, the order by margin completes
-  no more boards than the random one, and mostly fewer.
-- Keeping peers out of a pass lifts the ceiling most, and takes the rules of Sudoku to know. It does not lift it to the
-  top: cells that are no peers constrain each other through third ones.
-- A model that completes more than its row says does not have the marginals of random grids any more: it has settled on
-  some of the answers, or its cells agree.
-"""
 
 
 def write_page(rows: Sequence[Row], path: Path, about: str) -> None:
@@ -75,8 +26,8 @@ def write_page(rows: Sequence[Row], path: Path, about: str) -> None:
     """
     (path.parent / "images").mkdir(parents=True, exist_ok=True)
     draw(rows, path.parent / "images" / PICTURE)
-    titled = [f"## {title}\n\n{table}" for title, table in tables(rows).items()]
-    write_text_whole(path, "\n".join([HEADER.format(about=about), *titled]))
+    page = Path(__file__).with_name("ceilings.md")
+    write_text_whole(path, fill(page, {"about": about, "sections": sections_of(tables(rows))}))
 
 
 def percent(row: Row) -> str:

@@ -17,20 +17,7 @@ from scripts.study.tables import (
     solved_table,
     sweep_table,
 )
-
-HEADER = """# Results of the study
-
-Made by `{command}`; do not edit, texts are the remarks of the configuration.
-
-Solve rates are per cent of test puzzles. Intervals are 95 %: *over puzzles* (normal; outcomes averaged over seeds,
-differences paired) for other puzzles and the same trainings, *over seeds* (Student's t; differences paired by seed) for
-other trainings and the same puzzles. Differences of `greedy_definite` are over all live states together, intervals by
-the delta method. Intervals of forward passes for a solve rate are a bootstrap over puzzles, and Student's t of the
-jackknife over seeds. Differences whose two intervals both exclude zero are bold. Budgets are CPU seconds of one thread
-while training; "puzzles seen" counts repetitions. `greedy_definite`, `chosen_definite` and forward passes are those of
-[decoding](../../../docs/decoding.md), with those of a random order in brackets; the rank correlation is with the rounds
-of the rule ladder.
-"""
+from sudoku_dllm.trials.page import fill
 
 
 def write_report(found: Sequence[RegimeResults], path: Path, *, remarks: str, command: str) -> None:
@@ -44,7 +31,7 @@ def write_report(found: Sequence[RegimeResults], path: Path, *, remarks: str, co
     """
     images = path.parent / "images"
     images.mkdir(parents=True, exist_ok=True)
-    parts = [HEADER.format(command=command)]
+    parts = [fill(Path(__file__).with_name("page.md"), {"command": command})]
     if remarks:
         parts.append(remarks.strip() + "\n")
     for results in found:
