@@ -1,7 +1,7 @@
 """The shipped models by board size, found without torch, and the sizes of puzzles that a model was trained on.
 
 A model says so itself: its config.json has an entry `board_sizes`, which trainings write. Where it has none, the
-tokenizer of `scripts.sudoku.small_tokenizer` tells the size that it cuts puzzles into chunks for.
+tokenizer of `scripts.shared.small_tokenizer` tells the size that it cuts puzzles into chunks for.
 """
 
 import json
@@ -102,7 +102,7 @@ def record_sizes(model: Any, sizes: Iterable[int]) -> None:
 
 
 def packed_chunks(tokenizer: Any) -> tuple[int, int]:
-    """Board size and cells of a chunk of a tokenizer that `scripts.sudoku.small_tokenizer` built.
+    """Board size and cells of a chunk of a tokenizer that `scripts.shared.small_tokenizer` built.
 
     Raises:
         TokenLayoutError: The tokenizer is another one, so the page could not tokenize a puzzle for it.
@@ -115,5 +115,5 @@ def packed_chunks(tokenizer: Any) -> tuple[int, int]:
             return len(found[1]), int(found[2])
     raise TokenLayoutError(
         "the page tokenizes packed puzzles in chunks, and this tokenizer has none; "
-        "export a model whose tokenizer scripts.sudoku.small_tokenizer built"
+        "export a model whose tokenizer scripts.shared.small_tokenizer built"
     )

@@ -12,7 +12,7 @@ from llm_rl.raro.labels import escape_answer, parse_label, quoted_spans
 from llm_rl.raro.prompts import Prompts, extract_answer
 from llm_rl.rollout.spans import find_tagged_text, incremental_offsets
 from llm_rl.rollout.special_tokens import break_tokens
-from scripts.smollm2.word_problems import result_reward
+from scripts.shared.word_problems import result_reward
 from sudoku_env import SudokuError, default_puzzles, parse_board, parse_puzzle, to_string
 from sudoku_env.chat.moves import read_move
 from sudoku_env.chat.rewards import cells_reward, format_reward, reasoning_reward

@@ -18,7 +18,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl import STRATEGIES, Decoding, SudokuTask, Threshold, evaluate
 from llm_rl.training import fail, load_pandas, need_file, need_model, need_reports, need_writable, parse, user_errors
-from scripts.sudoku.of_split import first_of_split, packed_of_split
+from scripts.shared.of_split import first_of_split, packed_of_split
 from sudoku_dllm.machine import machine
 from sudoku_env import Board, SudokuError, build_prompt, generate, pre_fill, read_puzzles
 from sudoku_env.logic import RULE_GROUPS, rule_index

@@ -33,7 +33,7 @@ from dllm_rl import (
 from llm_rl.training import fail, load_pandas, load_pyplot, need_reports, need_writable, parse, write_text_whole
 from scripts.benchmarks.peak_memory import peak_of_update, peak_tensor_bytes
 from scripts.benchmarks.timing import Contender, race
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
 from sudoku_dllm.trials.page import fill

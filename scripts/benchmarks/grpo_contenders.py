@@ -33,8 +33,8 @@ from llm_rl import (
     add_lora,
 )
 from llm_rl.rollout.data import encode_prompt
-from scripts.smollm2.loader import SMOLLM2_FOLDER, default_cache_dir, load_smollm2
-from scripts.tiny_llama import tiny_llama
+from scripts.shared.smollm2 import SMOLLM2_FOLDER, default_cache_dir, load_smollm2
+from scripts.shared.tiny_llama import tiny_llama
 from sudoku_env import generate
 from sudoku_env.chat import chat_prompt
 

@@ -21,8 +21,8 @@ from transformers.utils import logging
 from dllm_rl import LladaConfig, LladaForMaskedLM, SudokuTask, UnmaskArguments, UnmaskTrainer
 from llm_rl import GRPOArguments, GRPOTrainer
 from scripts.benchmarks.grpo_contenders import NO_TRL, trl_installed
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
-from scripts.tiny_llama import tiny_llama, word_tokenizer
+from scripts.shared.small_tokenizer import build_small_tokenizer
+from scripts.shared.tiny_llama import tiny_llama, word_tokenizer
 from sudoku_env import build_prompt, generate, pre_fill
 
 WORDS = ("[pad]", "[end]", *"red green blue one two three sky sea sun moon".split())

@@ -43,7 +43,7 @@ class Arguments:
 
     models: list[str] = field(
         default_factory=lambda: [str(ROOT / "data" / "models" / "llada-sudoku6x6")],
-        metadata={"help": "Folders of models whose tokenizers are of scripts.sudoku.small_tokenizer."},
+        metadata={"help": "Folders of models whose tokenizers are of scripts.shared.small_tokenizer."},
     )
     puzzles: int = field(default=1000, metadata={"help": "Puzzles of a decode."})
     training_puzzles: int = field(default=4, metadata={"help": "Puzzles of a roll-out and its update."})

@@ -35,8 +35,8 @@ from llm_rl import (
 from llm_rl.raro import extract_answer
 from llm_rl.raro.start import LABELS, TIE
 from llm_rl.training import RunArguments, read_json_lines
-from scripts.raro.judging import judge
-from scripts.taught_llama import taught_llama
+from scripts.shared.judging import judge
+from scripts.shared.tiny_llama import taught_llama
 from sudoku_dllm.trials.rates import chosen_rates, rates_help
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, short_training
 

@@ -26,8 +26,8 @@ from tokenizers import AddedToken
 from llm_rl.raro.prompts import REASONING_TAGS
 from llm_rl.raro.start import LABELS
 from scripts.raro.demonstration import WORDS, Demonstration, DemonstrationArguments
-from scripts.signs.task import COUNT, LARGEST, expression, puzzles, value
-from scripts.tiny_llama import word_tokenizer
+from scripts.shared.signs import COUNT, LARGEST, expression, puzzles, value
+from scripts.shared.tiny_llama import word_tokenizer
 from sudoku_dllm.trials.trial import run_trial
 
 

@@ -28,7 +28,7 @@ from llm_rl.training import (
     user_errors,
     write_text_whole,
 )
-from scripts.tiny_llama import tiny_llama, word_tokenizer
+from scripts.shared.tiny_llama import tiny_llama, word_tokenizer
 
 ANSWERS = ["good", "bad", "poor", "ugly"]
 LABELS = ["[Answer 1]", "[Answer 2]", "[Tie]"]

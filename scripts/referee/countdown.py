@@ -26,7 +26,7 @@ from transformers import PreTrainedModel, set_seed
 from dllm_rl import LladaConfig, LladaForMaskedLM, UnmaskBatch, UnmaskTask
 from llm_rl.core._checks import check_choice
 from scripts.referee.compare import Referee, RefereeArguments, Start, figures, run, taught
-from scripts.signs.task import is_held_out
+from scripts.shared.signs import is_held_out
 from sudoku_dllm.trials.rates import rates_help
 from sudoku_dllm.trials.trial import short_training
 

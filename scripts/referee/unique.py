@@ -16,7 +16,7 @@ import numpy as np
 
 from scripts.referee.boards import Boards, BoardsArguments
 from scripts.referee.compare import RefereeArguments, run
-from scripts.sudoku.of_split import first_of_split
+from scripts.shared.of_split import first_of_split
 from sudoku_dllm.trials.rates import rates_help
 from sudoku_env import generate
 from sudoku_env.answers import Answers

@@ -1,4 +1,4 @@
-"""PPO, GRPO, DPO and VAPOR at equal CPU time where only a verifier says what is right (`scripts.signs.task`).
+"""PPO, GRPO, DPO and VAPOR at equal CPU time where only a verifier says what is right (`scripts.shared.signs`).
 
 A Llama from scratch, by default of a million parameters, learns to write expressions that are right by chance alone.
 From there each arm trains for the same CPU seconds: `grpo` and `ppo` on the verifier, `dpo` on pairs of a right and a
@@ -34,9 +34,9 @@ from llm_rl import (
     supervised_trainer,
 )
 from llm_rl.training import RunArguments
+from scripts.shared.signs import ANSWER_TOKENS, TAGS, dealt_anew, puzzles, solved, start_rows, tokenizer
+from scripts.shared.tiny_llama import taught_llama
 from scripts.signs.report import CONTROL, TITLES
-from scripts.signs.task import ANSWER_TOKENS, TAGS, dealt_anew, puzzles, solved, start_rows, tokenizer
-from scripts.taught_llama import taught_llama
 from sudoku_dllm.trials.rates import chosen_rates, rates_help
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 

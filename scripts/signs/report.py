@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from llm_rl.training import load_pyplot, need_reports, parse, save_figure, user_errors
-from scripts.signs.task import best_blind_share, puzzles, summed_over_targets
+from scripts.shared.signs import best_blind_share, puzzles, summed_over_targets
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.trial_report import SOLVED

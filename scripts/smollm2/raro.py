@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 from transformers import PreTrainedModel, Trainer
 
 from llm_rl import RAROArguments, RAROTrainer, add_lora, start_rows
-from scripts.raro.judging import judge
+from scripts.shared.judging import judge
+from scripts.shared.word_problems import QuestionRow, Sizes, result_reward, word_problem_sets
 from scripts.smollm2.start import LORA, FromExperts, StartArguments
-from scripts.smollm2.word_problems import QuestionRow, Sizes, result_reward, word_problem_sets
 from sudoku_dllm.trials.trial import Judgement, run_trial, short_training
 
 CRITIC_TEMPLATE = "{question}\nAnswer 1: {answer_1}\nAnswer 2: {answer_2}\nWhich answer did the expert write?"

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from llm_rl import add_lora, supervised_trainer
 from llm_rl.training import RunArguments, need_model
-from scripts.smollm2.loader import SMOLLM2_FOLDER, default_cache_dir, load_smollm2, smollm2_file
+from scripts.shared.smollm2 import SMOLLM2_FOLDER, default_cache_dir, load_smollm2, smollm2_file
 from sudoku_dllm.trials.trial import Trial, TrialArguments, short_training
 
 SMOLLM2 = "smollm2"
@@ -28,7 +28,7 @@ class StartArguments(TrialArguments):
     """The base, the start and the rates, which rise and then stay."""
 
     model: str = field(
-        default=SMOLLM2, metadata={"help": f"{SMOLLM2} (scripts.smollm2.loader), or a folder with a tokenizer."}
+        default=SMOLLM2, metadata={"help": f"{SMOLLM2} (scripts.shared.smollm2), or a folder with a tokenizer."}
     )
     sft_steps: int = field(default=10, metadata={"help": "Optimizer steps of the start."})
     sft_batch_size: int = field(default=8, metadata={"help": "Answers in a batch of the start and of the control."})

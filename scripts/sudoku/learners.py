@@ -25,10 +25,10 @@ from torch import nn
 from dllm_rl import Decoding, LladaConfig, LladaForMaskedLM, SftDataset, SudokuTask, evaluate, load
 from dllm_rl.sft import collate
 from llm_rl.training import parse
+from scripts.shared.of_split import first_of_split
 from scripts.sudoku.endless import EndlessPuzzles
 from scripts.sudoku.hold_anneal import HoldThenAnneal
 from scripts.sudoku.masks import MaskKind, masked_loss
-from scripts.sudoku.of_split import first_of_split
 from scripts.sudoku.solving import filled
 from sudoku_env import Board, PreFilled, generate
 

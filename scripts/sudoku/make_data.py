@@ -9,7 +9,7 @@
 - `--kind questions`: lines of {"question", "answer", "puzzle", "solution"} about such puzzles, with an expert's answer
   from the rule ladder (`sudoku_env.chat.questions`).
 - `--kind word_problems`: lines of {"question", "answer", "result"}, arithmetic in words
-  (`scripts.smollm2.word_problems`).
+  (`scripts.shared.word_problems`).
 
 No test or validation grid occurs in training, nor any image of it under a symmetry (for 4×4: no grid). No word
 problem has the arithmetic of another.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from llm_rl.training import need_writable, parse, user_errors
-from scripts.smollm2.word_problems import word_problem_sets
+from scripts.shared.word_problems import word_problem_sets
 from sudoku_env import Puzzles, build_prompt, chat_rows
 from sudoku_env.chat import Form, question_rows
 from sudoku_env.puzzle_sets import TIERS, audit_sets, draw_by_split, write_package_sets, write_sets, write_text

@@ -52,11 +52,11 @@ from llm_rl.training import (
     write_json_lines,
     write_text_whole,
 )
+from scripts.shared.small_tokenizer import build_small_tokenizer
 from scripts.sudoku.endless import EndlessPuzzles
 from scripts.sudoku.hold_anneal import HoldThenAnneal
 from scripts.sudoku.masks import MaskKind, masked_loss
 from scripts.sudoku.model_card import write_card
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_dllm.models import record_sizes
 from sudoku_env import Board, PreFilled, SudokuError, build_prompt, generate, pre_fill
 from sudoku_env.split import in_split

@@ -12,7 +12,7 @@ from transformers.utils import logging
 
 from dllm_rl import Decoding, Threshold, load
 from llm_rl.training import USER_ERRORS, load_pandas, need_reports, need_writable, user_errors
-from scripts.sudoku.of_split import first_of_split, packed_of_split
+from scripts.shared.of_split import first_of_split, packed_of_split
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
 from sudoku_env import Board, PreFilled, SudokuError, build_prompt, generate, parse_puzzle, read_prompts

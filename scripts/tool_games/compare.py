@@ -18,7 +18,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel, PrinterCallback, Tra
 
 from llm_rl import GRPOArguments, GRPOTrainer, supervised_trainer
 from llm_rl.training import RunArguments
-from scripts.taught_llama import taught_llama
+from scripts.shared.tiny_llama import taught_llama
 from scripts.tool_games.task import CALL_TOKENS, CALLS, SIZE, games, hints, make_game, solved, tokenizer, trajectories
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 

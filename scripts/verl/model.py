@@ -6,8 +6,7 @@ from typing import Any
 
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from scripts.taught_llama import taught_llama
-from scripts.tiny_llama import word_tokenizer
+from scripts.shared.tiny_llama import taught_llama, word_tokenizer
 
 TEMPLATE = "{% for turn in messages %}{{ turn.role }} {{ turn.content }}\n{% endfor %}"
 

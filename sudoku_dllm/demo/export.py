@@ -72,7 +72,7 @@ def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
     alone. The response has -1 in the cells.
 
     Args:
-        tokenizer: One that `scripts.sudoku.small_tokenizer` built.
+        tokenizer: One that `scripts.shared.small_tokenizer` built.
         tail: Response tokens behind the grid; layout "bare" has none.
 
     Raises:

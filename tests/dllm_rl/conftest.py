@@ -13,7 +13,7 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sft import SftDataset, masked_diffusion_loss
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.text import build_prompt

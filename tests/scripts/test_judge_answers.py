@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scripts.tiny_llama import tiny_llama, word_tokenizer
+from scripts.shared.tiny_llama import tiny_llama, word_tokenizer
 from tests.helpers.warm_process import run_script
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "judge_answers.py"

@@ -15,7 +15,7 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error, pre_fill

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from scripts.shared.small_tokenizer import build_small_tokenizer
 
 # The keys of the published LLaDA-8B folder, with small sizes.
 PUBLISHED: dict[str, Any] = {

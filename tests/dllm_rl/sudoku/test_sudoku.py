@@ -4,7 +4,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt

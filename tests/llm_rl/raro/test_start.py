@@ -4,7 +4,7 @@ import pytest
 from llm_rl.raro.labels import Label, parse_label
 from llm_rl.raro.prompts import Prompts, RoleTemplate
 from llm_rl.raro.start import blended, expert_reasoning, start_rows
-from scripts.smollm2.word_problems import word_problem_sets
+from scripts.shared.word_problems import word_problem_sets
 from tests.helpers.drawn import near_share
 from tests.llm_rl.helpers.tiny_raro import rows
 

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from llm_rl.rollout.spans import find_and_map_token_indices, incremental_offsets
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from scripts.shared.small_tokenizer import build_small_tokenizer
 
 START, END = "<REASONING>", "</REASONING>"
 CORPUS = [

@@ -10,7 +10,7 @@ import torch
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.models.llada_config import LladaConfig
 from scripts.benchmarks.grids import BLANKS, CLUES, DRAWN, bins_of, drawn_sets, file_sets, tiers_of
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env.board import to_string
 from sudoku_env.generator import generate
 from sudoku_env.puzzles import read_puzzles

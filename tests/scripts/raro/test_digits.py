@@ -13,7 +13,7 @@ from llm_rl.raro import Label, extract_answer, parse_label
 from llm_rl.raro.start import LABELS
 from scripts.raro.demonstration import MAIN_ARMS, Demonstration
 from scripts.raro.digits import Digits, DigitsArguments, expressions, summed
-from scripts.signs.task import value
+from scripts.shared.signs import value
 from tests.helpers.warm_process import run_script
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"

@@ -25,7 +25,7 @@ from scripts.referee.countdown import (
     answers,
     draw_puzzles,
 )
-from scripts.signs.task import is_held_out
+from scripts.shared.signs import is_held_out
 from tests.helpers.warm_process import run_script
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"

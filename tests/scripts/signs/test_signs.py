@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scripts.signs.report import read_results, table
-from scripts.signs.task import (
+from scripts.shared.signs import (
     ANSWER_TOKENS,
     LARGEST,
     best_blind_share,
@@ -22,6 +21,7 @@ from scripts.signs.task import (
     tokenizer,
     value,
 )
+from scripts.signs.report import read_results, table
 from sudoku_dllm.trials.record import job_name, pack, write_job
 from tests.helpers.warm_process import run_script
 

@@ -8,9 +8,9 @@ from transformers import PreTrainedTokenizerFast, PrinterCallback
 
 from llm_rl import RAROArguments, start_rows, supervised_trainer
 from llm_rl.training import RunArguments
+from scripts.shared.tiny_llama import tiny_llama
+from scripts.shared.word_problems import word_problem_sets
 from scripts.smollm2.raro import CRITIC_TEMPLATE
-from scripts.smollm2.word_problems import word_problem_sets
-from scripts.tiny_llama import tiny_llama
 from sudoku_dllm.trials.trial import short_training
 from sudoku_env import chat_rows
 from sudoku_env.puzzle_sets import draw_by_split

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 from transformers import get_constant_schedule_with_warmup
 
 from llm_rl.training.budget import trapezoid
+from scripts.shared.smollm2 import SMOLLM2_FOLDER, default_cache_dir, smollm2_file
 from scripts.smollm2 import compare
 from scripts.smollm2.compare import Chat, CompareArguments
-from scripts.smollm2.loader import SMOLLM2_FOLDER, default_cache_dir, smollm2_file
 from scripts.smollm2.raro import RaroTrialArguments
 from scripts.smollm2.start import LORA
 from sudoku_dllm.trials import Records

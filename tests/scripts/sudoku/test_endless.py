@@ -4,8 +4,8 @@ import torch
 
 from dllm_rl.sft import collate
 from dllm_rl.sudoku import SudokuTask
+from scripts.shared.small_tokenizer import build_small_tokenizer
 from scripts.sudoku.endless import EndlessPuzzles
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
 from sudoku_env.errors import SudokuError
 from sudoku_env.logic import rule_index
 from sudoku_env.prompts.text import build_prompt

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from dllm_rl import load
 from dllm_rl.sft import SftDataset, masked_diffusion_loss
 from dllm_rl.sudoku import SudokuTask
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.puzzles import read_puzzles

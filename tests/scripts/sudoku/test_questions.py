@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from scripts.smollm2 import word_problems
+from scripts.shared import word_problems
 from sudoku_env.chat import questions
 from sudoku_env.prompts.text import parse_puzzle
 from tests.scripts.helpers.started import SPLITS, finish, start

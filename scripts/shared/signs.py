@@ -12,7 +12,7 @@ from itertools import product
 from operator import mul
 from typing import Any
 
-from scripts.tiny_llama import word_tokenizer
+from scripts.shared.tiny_llama import word_tokenizer
 
 DIGITS, COUNT = range(1, 10), 3
 TAGS = ["<answer>", "</answer>"]

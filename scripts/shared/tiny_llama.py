@@ -1,11 +1,16 @@
-"""A random Llama of some thousand parameters and a tokenizer with one token a word, made in no time."""
+"""A Llama of some thousand parameters, random or after some supervised steps, and a tokenizer with one token a word."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
+
+from llm_rl import supervised_trainer
+from llm_rl.training import RunArguments
+from sudoku_dllm.trials.trial import short_training
 
 
 def word_tokenizer(words: Sequence[str], *, pad: str, end: str, **options: Any) -> PreTrainedTokenizerFast:
@@ -39,3 +44,34 @@ def tiny_llama(vocab_size: int, seed: int = 0, **changes: Any) -> LlamaForCausal
     }
     torch.manual_seed(seed)
     return LlamaForCausalLM(LlamaConfig(vocab_size=vocab_size, **{**sizes, **changes}))
+
+
+def taught_llama(
+    rows: Any, words: Any, seed: int, folder: Path, *, batch_size: int, learning_rate: float, steps: int, **sizes: Any
+) -> LlamaForCausalLM:
+    """The start of the trials that need no model to begin with: made from random weights, and trained.
+
+    Args:
+        rows: What it learns, as `supervised_trainer` takes it.
+        words: The tokenizer, whose end and padding tokens are the model's.
+        seed: Random seed of weights and training.
+        folder: Where the training may write.
+        batch_size: Rows of a step.
+        learning_rate: Rate, which falls to 0.
+        steps: Supervised steps.
+        **sizes: Passed on to `LlamaConfig`.
+    """
+    model = tiny_llama(
+        len(words),
+        seed,
+        **sizes,
+        initializer_range=0.02,
+        bos_token_id=None,
+        eos_token_id=words.eos_token_id,
+        pad_token_id=words.pad_token_id,
+    )
+    settings = short_training(folder, batch_size, seed, learning_rate) | {"max_steps": steps, "warmup_steps": 20}
+    trainer = supervised_trainer(model, RunArguments(**settings), rows, words)
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    return model

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_rl.raro import extract_answer
-from scripts.smollm2.word_problems import (
+from scripts.shared.word_problems import (
     SPLITS,
     WORDINGS,
     Sizes,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from scripts.sudoku.small_tokenizer import build_small_tokenizer
+from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import TokenLayout, pre_fill

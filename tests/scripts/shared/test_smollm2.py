@@ -7,8 +7,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from scripts.smollm2 import loader as models
-from scripts.smollm2.loader import CACHE_VARIABLE, SMOLLM2_FOLDER, default_cache_dir, load_smollm2
+from scripts.shared import smollm2 as models
+from scripts.shared.smollm2 import CACHE_VARIABLE, SMOLLM2_FOLDER, default_cache_dir, load_smollm2
 
 try:
     models.smollm2_file()
