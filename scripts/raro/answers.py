@@ -21,7 +21,7 @@ from llm_rl.training import need_file, parse, user_errors, write_text_whole
 from scripts.raro.demonstration import Demonstration
 from scripts.raro.digits import Digits, DigitsArguments
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.trial import MODEL
+from sudoku_dllm.trials.training import MODEL
 from sudoku_dllm.trials.trial_report import START
 
 CRITIC = ("prompt_format", "critic_system", "critic_template", "max_critic_completion_length")

@@ -99,26 +99,26 @@ class ShareSpent(TrainerCallback):
 def train_job(
     trainer: Trainer,
     budget: Budget,
-    folder: Path,
+    folder: Path | None,
     progress: Progress,
     *,
-    sizes: set[int],
     warmup_share: float,
     decay_share: float,
-    resume: bool,
+    sizes: set[int] | None = None,
+    resume: bool = False,
     validate: Callable[[nn.Module], float] | None = None,
     curve_points: int = 0,
 ) -> dict[str, Any]:
-    """Train, and write metrics, the curve and the model to a folder.
+    """Train to a budget, and write metrics, the curve and the model to a folder.
 
     Args:
         trainer: A trainer that has not trained yet.
         budget: What it may spend.
-        folder: The job's folder.
+        folder: The job's folder; None writes nothing.
         progress: Called with the share of the budget that is spent.
-        sizes: Sizes of the boards, for the model's configuration.
         warmup_share: Share of the budget in which the rate rises.
         decay_share: Share at its end in which the rate falls to 0.
+        sizes: Sizes of the boards, for the model's configuration.
         resume: Whether to go on from the last checkpoint, if there is one.
         validate: What the curve shows of a model.
         curve_points: Points of the curve; 0 is no curve.
@@ -135,13 +135,15 @@ def train_job(
         validate_share=1 / max(1, curve_points),
         keep_best=False,
     )
-    trainer.add_callback(MetricsWriter(folder / METRICS))
+    if folder is not None:
+        trainer.add_callback(MetricsWriter(folder / METRICS))
     trainer.add_callback(ShareSpent(callback, progress))
     schedule = trapezoid(warmup_share, decay_share)
     train_to_budget(trainer, callback, schedule, resume_from_checkpoint=LAST if resume else None)
-    record_sizes(trainer.model, sizes)
-    trainer.save_model(str(folder / MODEL))
-    if curve_points and is_first():
+    if folder is not None:
+        record_sizes(trainer.model, sizes or ())
+        trainer.save_model(str(folder / MODEL))
+    if folder is not None and curve_points and is_first():
         write_json_lines(folder / CURVE, [{"share": share, "solved": score} for share, score in callback.validations])
     updates = trainer.state.global_step
     return {

@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 from torch import nn
-from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, Trainer, set_seed
+from transformers import PreTrainedModel, Trainer, set_seed
 
 from llm_rl.training.arguments import check_seed
-from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
+from llm_rl.training.budget import UNLIMITED_STEPS, Budget, trapezoid
 from llm_rl.training.command_line import need_reports, parse
 from llm_rl.training.output_folder import RunFolder
 from llm_rl.training.quiet import quiet_libraries
@@ -31,10 +31,9 @@ from sudoku_dllm.machine import machine
 from sudoku_dllm.trials.command import carry_out, check_same, need_whole_run
 from sudoku_dllm.trials.jobs import Job, Progress, default_processes
 from sudoku_dllm.trials.record import write_job
-from sudoku_dllm.trials.training import ShareSpent
+from sudoku_dllm.trials.training import MODEL, train_job
 from sudoku_dllm.trials.trial_report import START, chosen_arms, report
 
-MODEL = "model"
 Judgement = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
 """What a model is worth: figures for its result, and outcomes by name, an entry for each held-out problem."""
 
@@ -190,17 +189,12 @@ def trained(trial: Trial, job: Job, model: nn.Module, folder: Path, training: Pr
     """Train an arm to its budget; what it spent."""
     args, began = trial.args, time.process_time()
     trainer = trial.trainer(job.arm, model, job.seed, folder)
-    for shown in (PrinterCallback, ProgressCallback):
-        trainer.remove_callback(shown)
-    budget = args.budget
+    budget, shares = args.budget, {"warmup_share": args.warmup_share, "decay_share": args.decay_share}
     if budget.by == "cpu_seconds":
         budget = Budget(budget.by, max(budget.amount - (time.process_time() - began), 0.1))
-    callback = BudgetCallback(budget, rows_after(trainer))
-    trainer.add_callback(ShareSpent(callback, training))
-    train_to_budget(trainer, callback, trapezoid(args.warmup_share, args.decay_share))
-    updates = trainer.state.global_step
-    seconds = time.process_time() - began
-    return {"updates": updates, "puzzles_seen": callback.puzzles_after(updates), "cpu_seconds": seconds}
+    spent = train_job(trainer, budget, None, training, **shares)
+    kept = {name: spent[name] for name in ("updates", "puzzles_seen")}
+    return {**kept, "cpu_seconds": time.process_time() - began}
 
 
 def run_trial(trial: type[Trial], arguments: type[TrialArguments], description: str) -> None:
