@@ -74,7 +74,7 @@ def write_report(runs: Path, path: Path) -> None:
             "training": _training_table(found, main),
         }
         about = {"seeds": seeds, "machines": "; ".join(machines)}
-        parts.append(fill(Path(__file__).with_name("main.md"), about | tables))
+        parts.append(fill(Path(__file__).with_name("main.md"), {**about, **tables}))
     if controls := [name for name in CONTROLS if name in found.arms]:
         parts.append(f"## Controls\n\nFor {EXAMPLES} traces and one budget where not said.\n")
         parts.append(_control_table(found, controls))
