@@ -69,12 +69,13 @@ def write_report(runs: Path, path: Path) -> None:
         _draw(found, main, path.parent / "images" / PICTURE)
         seeds = sorted({job.seed for job in found.results if job.arm in main})
         tables = {
+            "seeds": seeds,
+            "machines": "; ".join(machines),
             "solved": _solved_table(found, main),
             "differences": _difference_table(found),
             "training": _training_table(found, main),
         }
-        about = {"seeds": seeds, "machines": "; ".join(machines)}
-        parts.append(fill(Path(__file__).with_name("main.md"), {**about, **tables}))
+        parts.append(fill(Path(__file__).with_name("main.md"), tables))
     if controls := [name for name in CONTROLS if name in found.arms]:
         parts.append(f"## Controls\n\nFor {EXAMPLES} traces and one budget where not said.\n")
         parts.append(_control_table(found, controls))

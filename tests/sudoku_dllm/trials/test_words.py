@@ -1,7 +1,11 @@
 """The words for estimates, passes and tables, by hand."""
 
 import math
+from pathlib import Path
 
+import pytest
+
+from sudoku_dllm.trials.page import fill
 from sudoku_dllm.trials.statistics import Estimate, PassesNeeded
 from sudoku_dllm.trials.words import fewest, lead, markdown_table, passes, percent, points, share, text_table
 
@@ -31,3 +35,13 @@ def test_passes_have_their_intervals_and_a_bound() -> None:
 def test_tables() -> None:
     assert markdown_table(["", "a"], [["x", "1"], ["y", "2"]]) == "|  | a |\n| --- | --- |\n| x | 1 |\n| y | 2 |\n"
     assert text_table([3, 4, 2], [["", "a", "b"], ["x", "10"]]) == ["      a b", "x    10"]
+
+
+def test_a_page_has_a_marker_for_each_table(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# {name}\n\n{table}\n\n{run[updates]:,} updates\n")
+    filled = {"name": "A {x}", "table": "| 1 |\n", "run": {"updates": 1234}}
+    assert fill(page, filled) == "# A {x}\n\n| 1 |\n\n1,234 updates\n"
+    for wrong in ({"name": "A", "run": {}}, {**filled, "more": ""}):
+        with pytest.raises(ValueError, match=r"page.md .* only one has \['(table|more)'\]"):
+            fill(page, wrong)
