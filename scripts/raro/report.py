@@ -45,9 +45,9 @@ def titled(settings: Mapping[str, Any]) -> str:
     """What a run differs in from others."""
     budget = f"{settings['max_steps']:,} updates" if settings["max_steps"] else f"{settings['cpu_seconds']:g} CPU s"
     silent = ""
-    if not settings.get("reasoning", True):
+    if not settings["reasoning"]:
         silent = ", no reasoning"
-    elif not settings.get("critic_reasoning", True):
+    elif not settings["critic_reasoning"]:
         silent = ", a critic without reasoning"
     return f"{settings['expert_answers']:,} expert answers, {budget}{silent}"
 

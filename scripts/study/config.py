@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -101,10 +101,6 @@ class Decoding:
             limit = EntropyBound(self.entropy_bound)
         policy = PolicyConfig(self.position_temperature, self.token_temperature)
         return dllm_rl.Decoding(self.strategy, tokens_per_step=self.tokens_per_step, limit=limit, policy=policy)
-
-    def settings(self) -> dict[str, Any]:
-        """The fields; without an entropy bound as results have them that were written before there was one."""
-        return {name: value for name, value in asdict(self).items() if name != "entropy_bound" or value is not None}
 
 
 @dataclass(frozen=True)
@@ -287,18 +283,11 @@ class Regime:
 
     def settings(self, arm: str) -> dict[str, Any]:
         """Everything that the result of an arm depends on beside its seed, as JSON would hold it."""
-        kept = asdict(self)
-        for name in (
-            "arms", "seeds", "remarks", "passes", "save", "evaluation", "base", "hard_share", "reference"
-        ):  # fmt: skip
-            del kept[name]
-        if self.train_images == 1:
-            del kept["train_images"], kept["train_symmetries"]  # results written before there was a choice lack them
-        chosen = {"folder": self.base, **({} if arm == BASE else asdict(self.arms[arm]))}
+        left_out = ("arms", "seeds", "remarks", "passes", "save", "evaluation", "base", "hard_share", "reference")
+        kept = {name: value for name, value in asdict(self).items() if name not in left_out}
+        chosen = {} if arm == BASE else asdict(self.arms[arm])
         chosen.pop("control", None)
-        if chosen.get("rule") == STANDARD_RULE:
-            del chosen["rule"]  # as results have it that were written before there was a choice
-        return {**kept, **chosen, "decodings": [one.settings() for one in self.decodings(arm)]}
+        return {**kept, "folder": self.base, **chosen, "decodings": [asdict(one) for one in self.decodings(arm)]}
 
 
 def load_study(path: str | Path) -> tuple[dict[str, Regime], str]:
@@ -352,48 +341,28 @@ RECIPES = {
 }  # fmt: skip
 """Arguments that arms of a name share (`recipe: objective`): what the roll-outs of the main job's recipe are like."""
 
-Section = TypeVar("Section")
-
-
-def _section(kind: type[Section], given: Any, where: str) -> Section:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{where} must be a mapping, not {given!r}")
-    known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]
-    if unknown := sorted(set(given) - set(known)):
-        raise ValueError(f"{where}: unknown keys {unknown}; expected some of {sorted(known)}")
-    required = [name for name, item in known.items() if item.default is MISSING and item.default_factory is MISSING]
-    if missing := [name for name in required if name not in given]:
-        raise ValueError(f"{where}: {missing} missing")
-    try:
-        return kind(**given)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{where}: {error}") from error
-
 
 def _regime(given: Any) -> Regime:
-    if not isinstance(given, Mapping):
+    if not isinstance(given, dict):
         raise ValueError(f"must be a mapping, not {given!r}")
-    parts: dict[str, Any] = dict(given)
-    for name in ("seeds", "passes", "evaluation"):
-        if name in parts and not isinstance(parts[name], list):
-            raise ValueError(f"{name} must be a list, not {parts[name]!r}")
-    for name in ("seeds", "passes"):
-        if name in parts:
-            parts[name] = tuple(parts[name])
-    parts["evaluation"] = tuple(_section(Decoding, one, "evaluation") for one in parts.get("evaluation", ()))
-    if not isinstance(arms := parts.get("arms", {}), Mapping):
-        raise ValueError(f"arms must be a mapping of names, not {arms!r}")
-    parts["arms"] = {}
-    for name, arm in arms.items():
-        details = dict(arm) if isinstance(arm, Mapping) else arm
-        if isinstance(details, dict) and "budget" in details:
-            details["budget"] = _section(ArmBudget, details["budget"], f"arm {name}: budget")
-        if isinstance(details, dict) and (recipe := details.pop("recipe", None)) is not None:
-            if recipe not in RECIPES:
-                raise ValueError(f"arm {name}: recipe={recipe!r} is unknown; there are {', '.join(RECIPES)}")
-            details["arguments"] = RECIPES[recipe] | dict(details.get("arguments", {}))
-        parts["arms"][str(name)] = _section(Arm, details, f"arm {name}")
-    return _section(Regime, parts, "fields")
+    for name, kind in {"seeds": list, "passes": list, "evaluation": list, "arms": dict}.items():
+        if not isinstance(value := given.get(name, kind()), kind):
+            raise ValueError(f"{name} must be a {kind.__name__}, not {value!r}")
+    lists = {name: tuple(given[name]) for name in ("seeds", "passes") if name in given}
+    evaluation = tuple(Decoding(**one) for one in given.get("evaluation", ()))
+    arms = {str(name): _arm(name, arm) for name, arm in given.get("arms", {}).items()}
+    return Regime(**{**given, **lists, "evaluation": evaluation, "arms": arms})
+
+
+def _arm(name: str, given: Any) -> Arm:
+    try:
+        if (recipe := given.get("recipe")) not in (None, *RECIPES):
+            raise ValueError(f"recipe={recipe!r} is unknown; there are {', '.join(RECIPES)}")
+        fields = {key: value for key, value in given.items() if key != "recipe"}
+        arguments = {**RECIPES.get(recipe, {}), **given.get("arguments", {})}
+        return Arm(**{**fields, "budget": ArmBudget(**given.get("budget", {})), "arguments": arguments})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"arm {name}: {error}") from error
 
 
 def _check_name(name: str) -> None:

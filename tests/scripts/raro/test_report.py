@@ -9,7 +9,10 @@ from scripts.raro.report import plot, settings_of, supervised, supervised_table,
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.record import write_job
 
-SETTINGS = {"expert_answers": 64, "cpu_seconds": 150.0, "max_steps": None, "reasoning": True, "seeds": [0], "arms": []}
+SETTINGS = {
+    "expert_answers": 64, "cpu_seconds": 150.0, "max_steps": None, "reasoning": True, "critic_reasoning": True,
+    "seeds": [0], "arms": [],
+}  # fmt: skip
 
 
 def write(folder: Path, arm: str, seed: int, right: int, **changes: object) -> None:

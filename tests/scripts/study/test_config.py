@@ -61,7 +61,7 @@ def test_the_comparison_of_labels_is_the_study_of_few_examples() -> None:
 
 
 def test_the_results_of_the_repository_are_those_of_its_configuration() -> None:
-    """Fields that are added to the configuration later must not change the settings of results that lack them."""
+    """A field that is added to the configuration is added to the settings in the records as well."""
     name = "few_examples_one_rate"
     regime = load_study(CONFIGS / "causes.yaml")[0][name]
     found = RegimeResults(Records(CONFIGS.parent / "data" / "study" / "causes"), name, regime)
@@ -130,8 +130,6 @@ def test_settings_hold_what_a_result_depends_on(tmp_path: Path) -> None:
         return json.dumps(loaded.settings(arm), sort_keys=True)
 
     assert settings("rl") == settings("rl", seeds=[0, 1, 2], remarks="Other.", passes=[], save=False, reference="sft")
-    bounded = [{"strategy": "margin", "tokens_per_step": None, "entropy_bound": 0.1}]
-    assert "entropy_bound" not in settings("rl") and '"entropy_bound": 0.1' in settings("rl", evaluation=bounded)
     assert settings("rl") != settings("rl", select="last") != settings("rl", test_puzzles=3)
     arms = regime(tmp_path)["arms"]
     faster = {**arms, "rl": {**arms["rl"], "arguments": {**UNMASK, "learning_rate": 2e-3}}}
@@ -151,8 +149,11 @@ def arm(**changes: Any) -> Any:
     ("change", "message"),
     [
         (lambda given: [given], "must be a mapping"),
-        (lambda given: {name: value for name, value in given.items() if name != "test"}, r"\['test'\] missing"),
-        (changed(tests="x"), r"unknown keys \['tests'\]"),
+        (
+            lambda given: {name: value for name, value in given.items() if name != "test"},
+            "missing 1 .*'test'",
+        ),
+        (changed(tests="x"), "unexpected keyword argument 'tests'"),
         (changed(seeds=0), "seeds must be a list"),
         (changed(seeds=[]), "must not be empty"),
         (changed(seeds=[1, 1]), "must differ from each other"),
@@ -163,11 +164,11 @@ def arm(**changes: Any) -> Any:
         (changed(evaluation=[{"strategy": "margin", "tokens_per_step": 0}]), "tokens_per_step=0"),
         (changed(select="best"), "select='best'"),
         (changed(decay_share=0.99), "at most 1 in sum"),
-        (changed(arms=["sft"]), "arms must be a mapping"),
+        (changed(arms=["sft"]), "arms must be a dict"),
         (arm(kind="rl"), "kind='rl'"),
         (arm(budget={"seconds": 1, "steps": 1}), "one of seconds, steps and same_as"),
         (arm(budget={"seconds": -1}), "positive amount"),
-        (arm(budget={"hours": 1}), r"unknown keys \['hours'\]"),
+        (arm(budget={"hours": 1}), "arm x: .*unexpected keyword argument 'hours'"),
         (arm(budget={"same_as": "y"}), "same_as='y' must be an arm"),
         (arm(budget={"same_as": "x"}), "same_as='x' must be an arm of the regime with a budget of its own"),
         (arm(budget={"steps": 1, "by": "hours"}), "by='hours'"),
