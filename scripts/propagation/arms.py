@@ -5,20 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
-from transformers import PrinterCallback, Trainer, set_seed
+from transformers import set_seed
 
 from dllm_rl import (
     Decoding,
     LladaConfig,
     LladaForMaskedLM,
-    SftDataset,
-    SftTrainer,
-    UnmaskArguments,
-    UnmaskTrainer,
     evaluate,
 )
-from llm_rl.training import BudgetCallback, rows_after, train_to_budget, trapezoid
 from scripts.propagation.settings import (
     AUTOMATON,
     DECAY_SHARE,
@@ -34,12 +28,11 @@ from scripts.propagation.settings import (
     Training,
 )
 from scripts.propagation.task import Trace, TraceTask, draw_traces
-from scripts.study.arm import training_arguments
+from scripts.study.arm import trained, training_arguments
 from scripts.study.config import EVERY_CELL
 from sudoku_dllm.machine import machine
 from sudoku_dllm.trials import write_job
 from sudoku_dllm.trials.jobs import Job, Progress
-from sudoku_dllm.trials.training import ShareSpent
 
 
 def held_out() -> dict[str, list[Trace]]:
@@ -113,46 +106,7 @@ def small_model(seed: int) -> LladaForMaskedLM:
     )
 
 
-def train(
-    training: Training, seed: int, folder: Path, progress: Progress = lambda share: None
-) -> tuple[nn.Module, BudgetCallback]:
-    """Train a random model with one seed.
-
-    Args:
-        training: The arm and its data.
-        seed: Random seed of the examples, the model and the training.
-        folder: Where the trainer may write.
-        progress: Called with the share of the updates that are made.
-
-    Returns:
-        The model, and the budget with the CPU seconds that were spent.
-    """
-    model, arm = small_model(seed), training.arm
-    task = TraceTask(STATES, INPUTS, every_state=arm.rule == EVERY_CELL)
-    traces, _ = examples(training.examples, seed)
-    traces += splice(traces, training.spliced, seed)
-    args = training_arguments(arm, folder, seed)
-    trainer: Trainer
-    if isinstance(args, UnmaskArguments):
-        trainer = UnmaskTrainer(model, args, traces, task)
-    else:
-        trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(task.batch(traces)))
-    trainer.remove_callback(PrinterCallback)
-    callback = BudgetCallback(arm.budget.resolve(None), rows_after(trainer))
-    trainer.add_callback(ShareSpent(callback, progress))
-    train_to_budget(trainer, callback, trapezoid(WARMUP_SHARE, DECAY_SHARE))
-    return model, callback
-
-
-def run_arm(
-    training: Training,
-    name: str,
-    seed: int,
-    folder: Path,
-    *,
-    on: str,
-    progress: Progress = lambda share: None,
-) -> None:
+def run_arm(training: Training, name: str, seed: int, folder: Path, progress: Progress = lambda share: None) -> None:
     """Train an arm with one seed, decode the tests, and write `result.json` and `outcomes.npz`.
 
     Args:
@@ -160,13 +114,16 @@ def run_arm(
         name: Its name.
         seed: Random seed of examples, model and training.
         folder: Where to write.
-        on: The machine, for the record.
         progress: Called with the share of the updates that are made.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    model, budget = train(training, seed, folder, progress)
-    task, outcomes, solved = TraceTask(STATES, INPUTS), dict[str, Any](), dict[str, float]()
+    model, arm = small_model(seed), training.arm
     traces, validation = examples(training.examples, seed)
+    learned = traces + splice(traces, training.spliced, seed)
+    task = TraceTask(STATES, INPUTS, every_state=arm.rule == EVERY_CELL)
+    args, shares = training_arguments(arm, folder, seed), (WARMUP_SHARE, DECAY_SHARE)
+    trainer, budget = trained(model, learned, task, args, arm.budget.resolve(None), shares, progress)
+    task, outcomes, solved = TraceTask(STATES, INPUTS), dict[str, Any](), dict[str, float]()
     for kind, problems in {**held_out(), "validation": validation, "train": traces}.items():
         for tokens in TOKENS_PER_STEP:
             how, label = Decoding("margin", tokens_per_step=tokens, on_error="end"), f"{kind}/{tokens}"
@@ -179,11 +136,11 @@ def run_arm(
     result = {
         "arm": name,
         "seed": seed,
-        "machine": on,
+        "machine": machine(),
         "settings": training.settings,
         "cpu_seconds": budget.cpu_seconds,
-        "updates": budget.budget.amount,
-        "puzzles_seen": budget.puzzles_after(int(budget.budget.amount)),
+        "updates": trainer.state.global_step,
+        "puzzles_seen": budget.puzzles_after(trainer.state.global_step),
         "solved": solved,
     }
     write_job(folder, result, outcomes)
@@ -201,4 +158,4 @@ class TraceJobs:
 
     def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
         """Train an arm with a seed, decode and write the result; see `Comparison`."""
-        run_arm(TRAININGS[job.arm], job.arm, job.seed, folder, on=machine(), progress=training)
+        run_arm(TRAININGS[job.arm], job.arm, job.seed, folder, training)

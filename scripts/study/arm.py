@@ -1,7 +1,7 @@
-"""One arm of a study with one seed: train to the budget, decode the test puzzles, write the result."""
+"""One arm of a study with one seed: train to the budget, decode the test puzzles, write the result. And all as jobs."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from transformers import (
     PreTrainedTokenizerBase,
     PrinterCallback,
     Trainer,
+    TrainerCallback,
     TrainingArguments,
     set_seed,
 )
@@ -45,11 +46,12 @@ from llm_rl.training import (
 )
 from scripts.study.config import BASE, EVERY_CELL, STANDARD_RULE, Arm, Decoding, Regime
 from sudoku_dllm.held_out import check_held_out
+from sudoku_dllm.machine import machine
 from sudoku_dllm.models import record_sizes
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.run_page.replays import chosen, replay_in
-from sudoku_dllm.trials import write_job
-from sudoku_dllm.trials.jobs import Progress
+from sudoku_dllm.trials import Records, job_name, write_job
+from sudoku_dllm.trials.jobs import Job, Progress
 from sudoku_dllm.trials.training import ShareSpent
 from sudoku_env import PreFilled, pre_fill, random_order_floor, read_prompts
 from sudoku_env.symmetries import symmetric_prompts
@@ -84,6 +86,46 @@ def training_arguments(arm: Arm, folder: Path, seed: int) -> TrainingArguments:
     }
     defaults = {"logging_steps": 10, "logging_nan_inf_filter": False}
     return kind(**{**defaults, **arm.arguments, **own})
+
+
+def trained(
+    model: nn.Module,
+    problems: list[Any],
+    task: Any,
+    args: TrainingArguments,
+    budget: Budget,
+    shares: tuple[float, float],
+    training: Progress,
+    *callbacks: TrainerCallback,
+    **validation: Any,
+) -> tuple[Trainer, BudgetCallback]:
+    """Train an arm to its budget.
+
+    Args:
+        model: The model, which is trained in place.
+        problems: What it learns from.
+        task: The task, whose label the arm's rule has chosen.
+        args: Those of `training_arguments`.
+        budget: What may be spent.
+        shares: Shares of it in which the rate rises, and falls at the end.
+        training: Called with the share that is spent.
+        *callbacks: Further ones.
+        **validation: As `BudgetCallback` takes it.
+
+    Returns:
+        The trainer, and the budget with what was spent.
+    """
+    trainer: Trainer
+    if isinstance(args, UnmaskArguments):
+        trainer = UnmaskTrainer(model, args, problems, task)
+    else:
+        trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(task.batch(problems)))
+    trainer.remove_callback(PrinterCallback)
+    callback = BudgetCallback(budget, rows_after(trainer), **validation)
+    for one in (*callbacks, ShareSpent(callback, training)):
+        trainer.add_callback(one)
+    train_to_budget(trainer, callback, trapezoid(*shares))
+    return trainer, callback
 
 
 def decode_as(model: nn.Module, puzzles: PuzzleBatch, how: Decoding, *, seed: int) -> Decode:
@@ -133,12 +175,11 @@ class ArmRun:
         pad_id, tail_id = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
         return PlaceboTask(pad_id, tail_id) if rule == EVERY_CELL else SudokuTask(pad_id, tail_id, rule=rule)
 
-    def run(self, budget: Budget | None, *, machine: str, training: Progress = lambda share: None) -> None:
+    def run(self, budget: Budget | None, training: Progress = lambda share: None) -> None:
         """Train unless the arm is the base, decode and write the result.
 
         Args:
             budget: What training may spend; None for the base.
-            machine: What it runs on, for the record.
             training: Called with the share of the budget that is spent.
 
         Raises:
@@ -170,7 +211,7 @@ class ArmRun:
         result = {
             "arm": self.arm,
             "seed": self.seed,
-            "machine": machine,
+            "machine": machine(),
             "settings": self.regime.settings(self.arm),
             "budget": None if budget is None else {"by": budget.by, "amount": budget.amount},
             **spent,
@@ -182,24 +223,12 @@ class ArmRun:
         """Train to the budget; what was spent and how it went."""
         set_seed(self.seed)
         arm = self.regime.arms[self.arm]
-        args, task = training_arguments(arm, self.folder, self.seed), self._task(arm.rule)
-        trainer: Trainer
-        if isinstance(args, UnmaskArguments):
-            trainer = UnmaskTrainer(model, args, self.train, task)
-        else:
-            trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(task.batch(self.train)))
-        trainer.remove_callback(PrinterCallback)
-        trainer.add_callback(MetricsWriter(self.folder / METRICS))
-        select = self.regime.select == "validation"
-        callback = BudgetCallback(
-            budget,
-            rows_after(trainer),
-            validate=self._validate if select else None,
-            validate_share=self.regime.eval_share,
-        )
-        trainer.add_callback(ShareSpent(callback, training))
-        schedule = trapezoid(self.regime.warmup_share, self.regime.decay_share)
-        train_to_budget(trainer, callback, schedule)
+        shares = self.regime.warmup_share, self.regime.decay_share
+        validate = self._validate if self.regime.select == "validation" else None
+        trainer, callback = trained(
+            model, self.train, self._task(arm.rule), training_arguments(arm, self.folder, self.seed), budget, shares,
+            training, MetricsWriter(self.folder / METRICS), validate=validate, validate_share=self.regime.eval_share,
+        )  # fmt: skip
         if self.regime.save:
             record_sizes(trainer.model, (puzzle.layout.size for puzzle in self.train))
             trainer.save_model(str(self.folder / "model"))
@@ -218,3 +247,34 @@ class ArmRun:
     def _validate(self, model: nn.Module) -> float:
         record = decode_as(model, self._task().batch(self.validation), self.regime.evaluation[0], seed=self.seed)
         return float(Evaluation.of(record).solved.mean())
+
+
+@dataclass(frozen=True)
+class StudyJobs:
+    """Jobs whose arms are named REGIME/ARM.
+
+    Attributes:
+        regimes: The regimes by name.
+        runs: Folder of the study's runs.
+        quiet: Whether no bars are printed.
+    """
+
+    regimes: dict[str, Regime]
+    runs: Path
+    quiet: bool = True
+
+    def lender(self, job: Job) -> Job | None:
+        """The job whose cost is this one's budget, if it has none of its own."""
+        name, _, arm = job.arm.rpartition("/")
+        source = None if arm == BASE else self.regimes[name].arms[arm].budget.same_as
+        return None if source is None else Job(f"{name}/{source}", job.seed)
+
+    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
+        """Train an arm with a seed, decode and write the result; see `Comparison`."""
+        name, _, arm = job.arm.rpartition("/")
+        regime, budget = self.regimes[name], None
+        if arm != BASE:
+            lender = self.lender(job)
+            cost = None if lender is None else Records(self.runs).result(job_name(lender.arm, seed=lender.seed))
+            budget = regime.arms[arm].budget.resolve(cost)
+        ArmRun(regime, arm, job.seed, folder).run(budget, training)

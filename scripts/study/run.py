@@ -14,12 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from llm_rl.training import USER_ERRORS, fail, need_file, need_model, need_reports, need_writable, parse, user_errors
-from scripts.study.arm import training_arguments
+from scripts.study.arm import StudyJobs, training_arguments
 from scripts.study.config import BASE, Regime, StudyConfigError, load_study
 from scripts.study.page import write_page
 from scripts.study.report import write_report
 from scripts.study.results import RegimeResults, checked_result, jobs
-from scripts.study.study_jobs import StudyJobs
 from scripts.study.tables import room_table
 from sudoku_dllm.trials import Records, job_name
 from sudoku_dllm.trials.jobs import Job, in_processes

@@ -27,7 +27,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Trai
         patch.setattr(arms, "VALIDATION_TRACES", 10)
         for name, training in small.items():
             for seed in (0, 1):
-                arms.run_arm(training, name, seed, folder / name / f"seed{seed}", on="a machine")
+                arms.run_arm(training, name, seed, folder / name / f"seed{seed}")
     return folder, small
 
 

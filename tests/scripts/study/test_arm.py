@@ -60,7 +60,7 @@ def results(folder: Path, tiny: Regime) -> RegimeResults:
                 records, job_name("tiny", spec.same_as, seed=seed), tiny.settings(spec.same_as)
             )
             budget = spec.resolve(lent or None)
-        ArmRun(tiny, arm, seed, records.folder / job_name("tiny", arm, seed=seed)).run(budget, machine="a machine")
+        ArmRun(tiny, arm, seed, records.folder / job_name("tiny", arm, seed=seed)).run(budget)
     return RegimeResults(records, "tiny", tiny)
 
 
@@ -224,10 +224,10 @@ def test_an_arm_trains_by_its_rule_and_is_judged_by_singles(
     arms = {"rl": replace(tiny.arms["rl"], rule=EVERY_CELL)}
     run = ArmRun(replace(tiny, arms=arms), "rl", 0, folder / "placebo")
     assert run._task() == SudokuTask(run.tokenizer.pad_token_id, run.tokenizer.eos_token_id)
-    run.run(Budget("steps", 1), machine="here")
+    run.run(Budget("steps", 1))
     assert seen == [PlaceboTask]
     settings = json.loads((folder / "placebo" / "result.json").read_text())["settings"]
-    assert settings["rule"] == EVERY_CELL and "rule" not in tiny.settings("rl")
+    assert settings["rule"] == EVERY_CELL and tiny.settings("rl")["rule"] == "singles"
 
 
 def test_held_out_grids_in_training_are_refused(folder: Path) -> None:
@@ -239,7 +239,7 @@ def test_held_out_grids_in_training_are_refused(folder: Path) -> None:
 
 def test_an_arm_needs_its_budget(folder: Path, tiny: Regime) -> None:
     with pytest.raises(ValueError, match="'rl' with budget None: the base has none, all other arms need one"):
-        ArmRun(tiny, "rl", 0, folder / "none").run(None, machine="")
+        ArmRun(tiny, "rl", 0, folder / "none").run(None)
 
 
 def test_images_of_the_prompts_are_trained_on_and_are_part_of_the_settings(folder: Path, tiny: Regime) -> None:
@@ -263,7 +263,7 @@ def test_images_of_the_prompts_are_trained_on_and_are_part_of_the_settings(folde
     np.testing.assert_array_equal(images > 0, np.tile(boards > 0, (3, 1)))
     assert not np.array_equal(images[8:], np.tile(boards, (2, 1)))
     assert not np.array_equal(images, others)
-    assert "train_images" not in tiny.settings("sft") and more.settings("sft")["train_images"] == 3
+    assert tiny.settings("sft")["train_images"] == 1 and more.settings("sft")["train_images"] == 3
     wordy = folder / "wordy.jsonl"
     wordy.write_text(json.dumps({"prompt": "Please solve sudoku 4x4 1..4..1221...3.."}) + "\n", encoding="utf-8")
     with pytest.raises(SudokuError, match="images are written in template 'compact', but 1 of 1 prompts"):
