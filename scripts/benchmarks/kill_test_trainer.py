@@ -18,10 +18,11 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, Trainer
 from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging
 
-from dllm_rl import LladaConfig, LladaForMaskedLM, SudokuTask, UnmaskArguments, UnmaskTrainer
+from dllm_rl import SudokuTask, UnmaskArguments, UnmaskTrainer
 from llm_rl import GRPOArguments, GRPOTrainer
 from scripts.benchmarks.grpo_contenders import NO_TRL, trl_installed
 from scripts.shared.small_tokenizer import build_small_tokenizer
+from scripts.shared.tiny_llada import tiny_llada
 from scripts.shared.tiny_llama import tiny_llama, word_tokenizer
 from sudoku_env import build_prompt, generate, pre_fill
 
@@ -91,23 +92,11 @@ def unmask(folder: str, steps: int, iterations: int) -> Trainer:
     names = build_small_tokenizer(4, chunk=1)
     boards = generate(16, size=4, clues=(8, 10), rule="singles", seed=1).boards
     puzzles = [pre_fill(build_prompt(board, "compact"), names, 17) for board in boards]
-    torch.manual_seed(0)
-    config = LladaConfig(
-        d_model=32,
-        n_layers=2,
-        n_heads=2,
-        mlp_hidden_size=64,
-        vocab_size=len(names),
-        max_sequence_length=64,
-        mask_token_id=names.mask_token_id,
-        bos_token_id=names.bos_token_id,
-        eos_token_id=names.eos_token_id,
-        pad_token_id=names.pad_token_id,
-    )
+    model = tiny_llada(len(names), names.mask_token_id, 0)
     args = UnmaskArguments(
         folder, max_steps=steps, num_iterations=iterations, per_device_train_batch_size=2, num_generations=4, **COMMON
     )
-    return UnmaskTrainer(LladaForMaskedLM(config), args, puzzles, SudokuTask(names.pad_token_id))
+    return UnmaskTrainer(model, args, puzzles, SudokuTask(names.pad_token_id))
 
 
 TRAINERS: dict[str, Callable[[str, int, int], Trainer]] = {"unmask": unmask, "grpo": grpo, "trl": trl}

@@ -47,8 +47,6 @@ from sudoku_env import SudokuError
 ROOT = Path(__file__).resolve().parents[2]
 from dllm_rl import (  # noqa: E402
     Decoding,
-    LladaConfig,
-    LladaForMaskedLM,
     ObjectiveConfig,
     PolicyConfig,
     PuzzleBatch,
@@ -59,6 +57,7 @@ from dllm_rl import (  # noqa: E402
 from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
 from scripts.benchmarks.naive_update import in_float64, naive_pass  # noqa: E402
 from scripts.benchmarks.peak_memory import peak_of_update  # noqa: E402
+from scripts.shared.tiny_llada import tiny_llada  # noqa: E402
 from sudoku_env import build_prompt, generate, pre_fill, read_prompts  # noqa: E402
 
 CASES = ("shipped", "wide", "larger")
@@ -135,19 +134,8 @@ objective = ObjectiveConfig()
 
 def random_model(vocabulary: int, width: int, layers: int) -> PreTrainedModel:
     """A random LLaDA for the shipped tokenizer, with room for more tokens."""
-    torch.manual_seed(args.seed)
-    return LladaForMaskedLM(
-        LladaConfig(
-            d_model=width,
-            n_layers=layers,
-            n_heads=2,
-            mlp_hidden_size=2 * width,
-            rope_theta=100.0,
-            vocab_size=vocabulary,
-            max_sequence_length=256,
-            mask_token_id=tokenizer.mask_token_id,
-        )
-    )
+    sizes = {"d_model": width, "n_layers": layers, "rope_theta": 100.0, "max_sequence_length": 256}
+    return tiny_llada(vocabulary, tokenizer.mask_token_id, args.seed, **sizes)
 
 
 def play(prompts: list[str], num_generations: int, position_temperature: float, tokens_per_step: int = 1) -> Rollout:

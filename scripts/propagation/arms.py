@@ -9,7 +9,6 @@ from transformers import set_seed
 
 from dllm_rl import (
     Decoding,
-    LladaConfig,
     LladaForMaskedLM,
     evaluate,
 )
@@ -28,6 +27,7 @@ from scripts.propagation.settings import (
     Training,
 )
 from scripts.propagation.task import Trace, TraceTask, draw_traces
+from scripts.shared.tiny_llada import tiny_llada
 from scripts.study.arm import trained, training_arguments
 from scripts.study.config import EVERY_CELL
 from sudoku_dllm.machine import machine
@@ -88,22 +88,9 @@ def splice(traces: list[Trace], count: int, seed: int) -> list[Trace]:
 def small_model(seed: int) -> LladaForMaskedLM:
     """A random LLaDA of 0.1 million parameters."""
     set_seed(seed)
-    task = TraceTask(STATES, INPUTS)
-    return LladaForMaskedLM(
-        LladaConfig(
-            d_model=64,
-            n_layers=3,
-            n_heads=4,
-            mlp_hidden_size=128,
-            rope_theta=100.0,
-            vocab_size=task.mask_id + 1,
-            max_sequence_length=2 * LENGTH,
-            mask_token_id=task.mask_id,
-            bos_token_id=None,
-            eos_token_id=None,
-            pad_token_id=None,
-        )
-    )
+    vocabulary, mask_id = STATES + INPUTS + 1, TraceTask(STATES, INPUTS).mask_id
+    sizes = {"d_model": 64, "n_layers": 3, "n_heads": 4, "rope_theta": 100.0, "max_sequence_length": 2 * LENGTH}
+    return tiny_llada(vocabulary, mask_id, seed, **sizes)
 
 
 def run_arm(training: Training, name: str, seed: int, folder: Path, progress: Progress = lambda share: None) -> None:

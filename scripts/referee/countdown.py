@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
-from dllm_rl import LladaConfig, LladaForMaskedLM, UnmaskBatch, UnmaskTask
+from dllm_rl import UnmaskBatch, UnmaskTask
 from llm_rl.core._checks import check_choice
 from scripts.referee.compare import Referee, RefereeArguments, Start, figures, run, taught
 from scripts.shared.signs import is_held_out
+from scripts.shared.tiny_llada import tiny_llada
 from sudoku_dllm.trials.rates import rates_help
 from sudoku_dllm.trials.trial import short_training
 
@@ -217,19 +218,7 @@ class Countdown(Referee):
         """A model from random weights after supervised steps."""
         args = self.args
         set_seed(seed)
-        config = LladaConfig(
-            d_model=args.width,
-            n_layers=args.depth,
-            n_heads=4,
-            mlp_hidden_size=2 * args.width,
-            max_sequence_length=64,
-            vocab_size=VOCABULARY,
-            bos_token_id=None,
-            eos_token_id=None,
-            pad_token_id=None,
-            mask_token_id=MASK,
-        )
-        model = LladaForMaskedLM(config)
+        model = tiny_llada(VOCABULARY, MASK, seed, d_model=args.width, n_layers=args.depth, n_heads=4)
         shown = draw_puzzles(5 * args.puzzles, seed + 1000, held_out=False, heed=args.start == "rules")
         settings = short_training(folder, 128, seed, args.start_learning_rate)
         settings |= {"max_steps": args.start_steps, "warmup_steps": min(100, args.start_steps)}

@@ -8,13 +8,13 @@ import torch
 from transformers import PreTrainedTokenizerFast, TrainerCallback
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, masked_diffusion_loss
 from dllm_rl.sudoku import SudokuTask
 from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.two_rates import TwoRateOptimizer
 from scripts.shared.small_tokenizer import build_small_tokenizer
+from scripts.shared.tiny_llada import tiny_llada
 from sudoku_env.board import Board
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
@@ -47,22 +47,7 @@ def sudoku_task(with_tail: bool = False, **changes: Any) -> SudokuTask:
 
 def new_model(seed: int = 0) -> LladaForMaskedLM:
     names = tokenizer()
-    torch.manual_seed(seed)
-    return LladaForMaskedLM(
-        LladaConfig(
-            d_model=32,
-            n_layers=2,
-            n_heads=2,
-            mlp_hidden_size=64,
-            rope_theta=100.0,
-            vocab_size=len(names),
-            max_sequence_length=64,
-            mask_token_id=names.mask_token_id,
-            bos_token_id=names.bos_token_id,
-            eos_token_id=names.eos_token_id,
-            pad_token_id=names.pad_token_id,
-        )
-    )
+    return tiny_llada(len(names), names.mask_token_id, seed, rope_theta=100.0)
 
 
 @cache

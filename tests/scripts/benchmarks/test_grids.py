@@ -5,12 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.models.llada_config import LladaConfig
 from scripts.benchmarks.grids import BLANKS, CLUES, DRAWN, bins_of, drawn_sets, file_sets, tiers_of
 from scripts.shared.small_tokenizer import build_small_tokenizer
+from scripts.shared.tiny_llada import tiny_llada
 from sudoku_env.board import to_string
 from sudoku_env.generator import generate
 from sudoku_env.puzzles import read_puzzles
@@ -68,12 +66,8 @@ def test_the_frozen_set_comes_tier_by_tier() -> None:
 
 def test_tables_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     tokenizer = build_small_tokenizer(9, 1, "bare")
-    torch.manual_seed(0)
-    config = LladaConfig(
-        d_model=8, n_layers=1, n_heads=2, mlp_hidden_size=8, vocab_size=len(tokenizer), max_sequence_length=128,
-        mask_token_id=tokenizer.mask_token_id,
-    )  # fmt: skip
-    LladaForMaskedLM(config).save_pretrained(tmp_path / "model")
+    sizes = {"d_model": 8, "n_layers": 1, "mlp_hidden_size": 8, "max_sequence_length": 128}
+    tiny_llada(len(tokenizer), tokenizer.mask_token_id, 0, **sizes).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     options = {"model": tmp_path / "model", "output_dir": tmp_path / "out", "drawn": 2, "threshold": 0.5}
     run_here(monkeypatch, "benchmarks/grids.py", **options)
