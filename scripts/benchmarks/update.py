@@ -62,6 +62,8 @@ from sudoku_env import build_prompt, generate, pre_fill, read_prompts  # noqa: E
 
 CASES = ("shipped", "wide", "larger")
 CONTENDERS = ("naive", "naive_live", "batched", "masked", "lean")
+MAX_LOGITS = 2**21  # of a timed lean pass
+MEMORY_TOKENS, MEMORY_MASKED = 208, 40  # of a pass of the memory curve: small, so that all points fill one
 TOLERANCE = 1e-10
 """How far gradients may be apart, as a share of the largest entry, in float64, where rounding leaves 1e-14."""
 
@@ -90,7 +92,6 @@ class BenchmarkArguments:
     vocabulary: int = field(default=30000, metadata={"help": "Vocabulary of the wide model."})
     width: int = field(default=128, metadata={"help": "d_model of the larger model."})
     max_tokens: int = field(default=2048, metadata={"help": "Largest number of tokens in a lean pass."})
-    max_logits: int = field(default=2**21, metadata={"help": "Largest number of logits in a lean pass."})
     memory_group_sizes: list[int] = field(
         default_factory=lambda: [2, 4, 8, 16, 32], metadata={"help": "G of the memory curve."}
     )
@@ -99,10 +100,6 @@ class BenchmarkArguments:
     )
     memory_puzzles: list[int] = field(default_factory=lambda: [1, 2, 4, 8], metadata={"help": "Q of the memory curve."})
     memory_vocabulary: int = field(default=8192, metadata={"help": "Vocabulary of the model of the memory curve."})
-    memory_tokens: int = field(
-        default=208, metadata={"help": "max_tokens of the memory curve: small, so that all points fill a pass."}
-    )
-    memory_masked: int = field(default=40, metadata={"help": "max_masked of the memory curve, likewise."})
     memory: bool = field(default=True, metadata={"help": "Measure memory as well."})
     seed: int = field(default=0, metadata={"help": "Random seed of puzzles, models and roll-outs."})
     output_dir: str = field(default=str(ROOT / "runs" / "benchmark_update"), metadata={"help": "Tables and figure."})
@@ -149,7 +146,7 @@ def play(prompts: list[str], num_generations: int, position_temperature: float, 
 
 def max_masked(vocabulary: int) -> int:
     """Masked positions in a lean pass, at least those of one state."""
-    return max(args.max_logits // vocabulary, 40)
+    return max(MAX_LOGITS // vocabulary, 40)
 
 
 def contenders(model: PreTrainedModel, record: Rollout) -> dict[str, Callable[[], object]]:
@@ -248,8 +245,8 @@ def peaks(model: PreTrainedModel, record: Rollout) -> dict[str, float]:
         record,
         backward,
         config=objective,
-        max_tokens=args.memory_tokens,
-        max_masked=args.memory_masked,
+        max_tokens=MEMORY_TOKENS,
+        max_masked=MEMORY_MASKED,
     )
     held = sum(value.nbytes for value in vars(record).values() if isinstance(value, Tensor))
     found = {name: peak_of_update(model, work) / 2**20 for name, work in (("naive", naive), ("lean", lean))}
@@ -271,7 +268,7 @@ if args.memory:
         memory.append({**labels, "states": len(record.responses), **peaks(model, record)})
         memory_table = pd.DataFrame(memory)
         memory_table.to_csv(folder / "update_memory.csv", index=False)
-    budgets = f"{args.memory_tokens} tokens and {args.memory_masked} masked positions a pass"
+    budgets = f"{MEMORY_TOKENS} tokens and {MEMORY_MASKED} masked positions a pass"
     print(f"\nPeak memory of an update in MiB, vocabulary {args.memory_vocabulary}, {budgets}")
     print(memory_table.to_string(index=False, float_format=lambda value: f"{value:.3f}"))
     names = {"G": "trajectories G", "K": "decisions K", "Q": "puzzles Q"}
