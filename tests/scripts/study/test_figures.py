@@ -7,13 +7,11 @@ import pytest
 
 ROOT, NUMBER = Path(__file__).parents[3], r"[-+]?\d[\d,]*(?:\.\d+)?"
 FREE = ("several_answers/tables.md", "## Valid grids, the order free")
-JUDGED = ("several_answers/tables.md", "## Judged decisions minus the others, the order free")
 FEW, PASSES = (("causes/tables.md", f"## few_examples{end}") for end in ("\n", "_passes\n.*?### Passes"))
 TOKENS, TRACES = ("several_tokens/tables.md", "### Solved"), ("propagation/tables.md", "## Differences")
 BIAS, MORE = (("referee/tables.md", f"Trained by {how}") for how in ("data", "reward"))
 BOARDS, GRIDS = ("referee/trained.md", "## boards\n"), ("../models/llada-sudoku9x9/README.md", "Test grids")
-FIVE, LEAD, REWARDED = "| # | # | # | # | # |", "# [#, #] [#, #]", " … |" * 4
-SEVERAL, LEAST = "docs/several_answers.md", "SFT on the least completion"
+FIVE, LEAD, LEAST = "| # | # | # | # | # |", "# [#, #] [#, #]", "SFT on the least completion"
 METHODS = ("diffu-GRPO", "wd1", "coupled-GRPO", "SPG, mixed", "ESPO, 2 pairs", "TraceRL", "CJ-GRPO", "JustGRPO")
 # A page and what it says (# is a figure, … what stands between); the table in data/study, the heading above its row and
 # the row; which of the row's numbers the page repeats.
@@ -24,12 +22,19 @@ FIGURES = [
     ("README.md", f"whole trajectories, no answer shown {FIVE}", *FREE, "group-relative policy gradient", range(5)),
     ("README.md", f"decisions), no answer shown {FIVE}", *FREE, "judged decisions", range(5)),
     ("README.md", f"then judged decisions {FIVE}", *FREE, f"{LEAST}, then judged decisions", range(5)),
-    ("README.md", "a check alone is worth # points", *JUDGED, "SFT on random grids", [10]),
-    ("README.md", "from 0 to # %", f"../../{SEVERAL}", "## Few", "4×4 | 0 | judged decisions", [4]),
+    (
+        "README.md",
+        "a check alone is worth # points",
+        FREE[0],
+        "## Judged decisions minus the others",
+        "SFT on random grids",
+        [10],
+    ),
+    ("README.md", "from 0 to # %", "../../docs/several_answers.md", "## Few", "4×4 | 0 | judged decisions", [4]),
     ("README.md", "on what follows is worth # points", *FEW, "sft_definite", [1]),
-    (SEVERAL, "completes # % at four cells and # % at nine", *FREE, LEAST, (2, 4)),
-    (SEVERAL, "take four cells a pass to # %", *FREE, "judged decisions", [2]),
-    (SEVERAL, "its ceiling is # %", *FREE, "ceiling: the marginals of random grids", [2]),
+    ("docs/several_answers.md", "completes # % at four cells and # % at nine", *FREE, LEAST, (2, 4)),
+    ("docs/several_answers.md", "take four cells a pass to # %", *FREE, "judged decisions", [2]),
+    ("docs/several_answers.md", "its ceiling is # %", *FREE, "ceiling: the marginals of random grids", [2]),
     ("docs/results.md", "alone solves # % of held-out", *FEW, "sft_definite", [0]),
     ("docs/results.md", f"| sft_definite - sft | {LEAD}", *FEW, "sft_definite", range(1, 6)),
     ("docs/results.md", f"objective - sft | … | … | {LEAD}", *FEW, "objective - sft | greedy_definite", range(5)),
@@ -38,7 +43,7 @@ FIGURES = [
     ("docs/results.md", f"67.8 | {LEAD}", *TRACES, "sft_definite - sft", range(5)),
     *(("docs/sudoku9x9.md", f"| {b} blanks {FIVE} # | # |", *GRIDS, b, range(7)) for b in ("≤ 39", "40–49", "50–59")),
     *(("docs/referee.md", f"to data… | {m} | # | # | # | # |", *BIAS, m, (1, 4, 7, 3)) for m in METHODS),
-    *(("docs/referee.md", f"to data… | {m} |{REWARDED} # | # | # | # |", *MORE, m, (1, 4, 7, 3)) for m in METHODS),
+    *(("docs/referee.md", f"to data… | {m} |{' … |' * 4} # | # | # | # |", *MORE, m, (1, 4, 7, 3)) for m in METHODS),
     ("docs/referee.md", "in # % and four in #.", *BOARDS, "start", (0, 2)),
     ("docs/referee.md", "decisions go from 14 to # %", *BOARDS, "judged decisions", [2]),
 ]
