@@ -26,12 +26,8 @@ class Figure(NamedTuple):
     value: float
 
 
-def write_card(
-    folder: Path,
-    page: Path,
-    figures: Sequence[Figure],
-    about: Mapping[str, object],
-    library: str = "transformers",
+def save_card(
+    folder: Path, page: Path, figures: Sequence[Figure], about: Mapping[str, object], library: str = "transformers"
 ) -> None:
     """Write a model's README.md: YAML between two lines of dashes, and a page.
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from scripts.sudoku.masks import MaskKind
 from sudoku_dllm.machine import machine
-from sudoku_dllm.model_card import Figure
-from sudoku_dllm.model_card import write_card as write_model_card
+from sudoku_dllm.model_card import Figure, save_card
 from sudoku_env.prompts.alignment import get_answer_layout
 
 MASKED: Mapping[MaskKind, str] = {
@@ -59,4 +58,4 @@ def write_card(
         Figure(f"validation grids, {clues} clues", f"solved by {how}", 100 * rate)
         for (clues, how), rate in figures.items()
     ]
-    write_model_card(folder, Path(__file__).with_suffix(".md"), told, about)
+    save_card(folder, Path(__file__).with_suffix(".md"), told, about)

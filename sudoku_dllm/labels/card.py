@@ -7,8 +7,7 @@ from safetensors import safe_open
 
 from sudoku_dllm.labels.arm import MODEL
 from sudoku_dllm.labels.report import Outcomes, column
-from sudoku_dllm.model_card import Figure
-from sudoku_dllm.model_card import write_card as write_model_card
+from sudoku_dllm.model_card import Figure, save_card
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 
@@ -59,7 +58,7 @@ def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
         "dashes": "---|" * len(steps),
         "rows": "\n".join(rows),
     }
-    write_model_card(folder, Path(__file__).with_suffix(".md"), figures, about, "peft" if adapter else "transformers")
+    save_card(folder, Path(__file__).with_suffix(".md"), figures, about, "peft" if adapter else "transformers")
 
 
 def _parameters(folder: Path) -> int:

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from sudoku_dllm.model_card import Figure
-from sudoku_dllm.model_card import write_card as write_model_card
+from sudoku_dllm.model_card import Figure, save_card
 from sudoku_dllm.several.report import TITLES, Outcomes, valid
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
@@ -35,4 +34,4 @@ def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
         "apart": " | ".join(f"{rate:.1f}" for rate in apart),
     }
     figures = [Figure(boards, f"valid by margin, {k} cells a pass", rate) for k, rate in zip(steps, free, strict=True)]
-    write_model_card(job.folder(run) / MODEL, Path(__file__).with_suffix(".md"), figures, about)
+    save_card(job.folder(run) / MODEL, Path(__file__).with_suffix(".md"), figures, about)
