@@ -22,7 +22,7 @@ FIGURES = [
     ("README.md", f"whole trajectories, no answer shown {FIVE}", *FREE, "group-relative policy gradient", range(5)),
     ("README.md", f"decisions), no answer shown {FIVE}", *FREE, "judged decisions", range(5)),
     ("README.md", f"then judged decisions {FIVE}", *FREE, f"{LEAST}, then judged decisions", range(5)),
-    ("README.md", "check alone is worth #", FREE[0], "## Judged decisions minus the oth", "SFT on random grids", [10]),
+    ("README.md", "worth # points over random", FREE[0], "## Judged decisions minus", "SFT on random grids", [10]),
     ("README.md", "from 0 to # %", "../../docs/several_answers.md", "## Few", "4×4 | 0 | judged decisions", [4]),
     ("README.md", "on what follows is worth # points", *FEW, "sft_definite", [1]),
     ("docs/several_answers.md", "completes # % at four cells and # % at nine", *FREE, LEAST, (2, 4)),
