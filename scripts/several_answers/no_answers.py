@@ -25,12 +25,12 @@ from llm_rl.training import parse
 from llm_rl.training.budget import Budget
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import new_trainer, sft_trainer
+from sudoku_dllm.several.arms import new_trainer
 from sudoku_dllm.several.judging import judge
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, arm_of, job_name
 from sudoku_dllm.trials.record import write_job
-from sudoku_dllm.trials.training import MODEL, train_job
+from sudoku_dllm.trials.training import MODEL, sft_trainer, train_job
 from sudoku_dllm.trials.words import markdown_table
 from sudoku_env.board import Board
 from sudoku_env.symmetries import symmetric_images

@@ -17,7 +17,6 @@ from llm_rl.training import parse
 from llm_rl.training.budget import Budget
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import sft_trainer
 from sudoku_dllm.several.judging import judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer
 from sudoku_dllm.several.report import TITLES, valid
@@ -25,7 +24,7 @@ from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, job_name
 from sudoku_dllm.trials.record import write_job
 from sudoku_dllm.trials.results import Results
-from sudoku_dllm.trials.training import new_model, train_job
+from sudoku_dllm.trials.training import new_model, sft_trainer, train_job
 from sudoku_dllm.trials.words import lead, markdown_table, percent
 
 LABEL, SHUFFLED = "sft_least", "reading_order/sft_least"

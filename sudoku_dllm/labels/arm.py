@@ -1,103 +1,96 @@
 """One arm of the comparison with one seed: train to the budget, decode the held-out puzzles, write the result."""
 
-import json
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+import shutil
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
-from transformers import Trainer
+from transformers import PreTrainedModel, Trainer
 
-import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decoding import Decoding, Evaluation, decode, evaluate
-from dllm_rl.sft import SftDataset, SftTrainer
 from dllm_rl.task import Learned
 from dllm_rl.training.trainer import UnmaskTrainer
-from llm_rl.training.budget import Budget
-from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.processes import is_first
-from llm_rl.training.storage import save_arrays, write_text_whole
-from sudoku_dllm.labels.arguments import UPDATES
+from sudoku_dllm.labels.card import write_card
 from sudoku_dllm.labels.data import Setting
-from sudoku_dllm.machine import machine
+from sudoku_dllm.labels.page import write_page
+from sudoku_dllm.labels.report import Outcomes, closing_text, draw, plan
 from sudoku_dllm.trials.jobs import Job, Progress
-from sudoku_dllm.trials.record import OUTCOMES, RESULT
-from sudoku_dllm.trials.training import (
-    MODEL,
-    NOTHING_SPENT,
-    arm_arguments,
-    budget_in,
-    new_model,
-    sft_arguments,
-    train_job,
-)
+from sudoku_dllm.trials.recipe import RecipeTrial
+from sudoku_dllm.trials.reporting import closing_line, write_table
+from sudoku_dllm.trials.training import arm_arguments, new_model, passes_of, sft_trainer
+from sudoku_dllm.trials.trial import Judgement
 from sudoku_env.envs.rendering import decode_gif
 
 GIF = "decode.gif"
 
 
-def new_trainer(setting: Setting, arm: str, seed: int, folder: Path) -> Trainer:
-    """The trainer of an arm; what the arms are is said here alone.
+class Labels(RecipeTrial):
+    """The arms of the comparison of labels."""
 
-    - "objective": the recipe. "placebo": the same with every cell counted as definite. "ce": the recipe's roll-outs,
-      but of the loss only the masked cross-entropy, at all open positions.
-    - "sft": masked-diffusion fine-tuning on the solved puzzles. "sft_definite": the same with a loss on cells alone
-      that are definite where the mask falls.
+    setting: Setting
 
-    What the loss counts decides which rate is best: where it is cells that can be learned by heart alone, a lower one.
-    """
-    script = setting.script
-    model = new_model(script, setting.args, seed, dtype=script.dtype)
-    if arm in ("sft", "sft_definite"):
-        data = SftDataset(setting.task().batch(setting.train))
-        ce_on: Learned = "definite" if arm == "sft_definite" else "masked"
-        sft = sft_arguments(script, setting.args, arm, seed, folder, ce_on)
-        return SftTrainer(model=model, args=sft, train_dataset=data)
-    args = arm_arguments(setting.args, seed, folder, script.rate(arm) if arm in ("ce", "placebo") else None)
-    if arm == "ce":
-        args.policy_weight, args.f_weight, args.ce_on = 0.0, 0.0, "masked"
-    return UnmaskTrainer(model, args, setting.train, setting.task(placebo=arm == "placebo"))
+    def start(self, seed: int, folder: Path) -> PreTrainedModel:
+        """The base, its weights of the type that is asked for."""
+        return new_model(self.script, self.args, seed, dtype=self.script.dtype)
 
+    def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
+        """The trainer of an arm; what the arms are is said here alone.
 
-def budget_of(setting: Setting, arm: str) -> Budget | None:
-    """What an arm may spend; None for the base."""
-    return budget_in(setting.script, setting.args, arm, UPDATES, "objective")
+        - "objective": the recipe. "placebo": the same with every cell counted as definite. "ce": the recipe's
+          roll-outs, but of the loss only the masked cross-entropy, at all open positions.
+        - "sft": masked-diffusion fine-tuning on the solved puzzles. "sft_definite": the same with a loss on cells alone
+          that are definite where the mask falls.
 
+        What the loss counts decides which rate is best: where it is cells that can be learned by heart alone, a lower
+        one.
+        """
+        setting = self.setting
+        if arm in ("sft", "sft_definite"):
+            ce_on: Learned = "definite" if arm == "sft_definite" else "masked"
+            return sft_trainer(setting, arm, seed, folder, model, setting.task().batch(setting.train), ce_on)
+        args = arm_arguments(self.args, seed, folder, self.script.rate(arm) if arm in ("ce", "placebo") else None)
+        if arm == "ce":
+            args.policy_weight, args.f_weight, args.ce_on = 0.0, 0.0, "masked"
+        return UnmaskTrainer(model, args, setting.train, setting.task(placebo=arm == "placebo"))
 
-def train_arm(
-    setting: Setting, arm: str, seed: int, folder: Path, budget: Budget, progress: Progress, *, resume: bool
-) -> tuple[Trainer, dict[str, Any]]:
-    """Train an arm; its trainer, and what was spent."""
-    script = setting.script
-    trainer = new_trainer(setting, arm, seed, folder)
+    def curve(self, trainer: Trainer) -> dict[str, Any]:
+        """The share of the curve's puzzles that are solved."""
 
-    def validate(model: nn.Module) -> float:
-        with passes_of(trainer):
-            return solved(model, setting)
+        def validate(model: nn.Module) -> float:
+            with passes_of(trainer):
+                return solved(model, self.setting)
 
-    spent = train_job(
-        trainer,
-        budget,
-        folder,
-        progress,
-        sizes={puzzle.layout.size for puzzle in setting.train},
-        warmup_share=script.warmup_share,
-        decay_share=script.decay_share,
-        resume=resume,
-        validate=validate,
-        curve_points=script.curve_points,
-    )
-    if is_first():
-        setting.tokenizer.save_pretrained(folder / MODEL)
-    return trainer, spent
+        return {"validate": validate, "curve_points": self.script.curve_points}
 
+    def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
+        """Decode the held-out puzzles, and draw one decode."""
+        evaluations = judge(model, self.setting, seed, self.progress)
+        replay = one_decode(model, self.setting, evaluations)
+        if is_first():
+            decode_gif(folder / GIF, *replay)
+        return {}, outcomes_of(evaluations)
 
-def passes_of(trainer: Trainer | None) -> AbstractContextManager[None]:
-    """A section in which the processes of a trainer decode with its model, all the same puzzles."""
-    return trainer.together() if isinstance(trainer, BufferedTrainer) else nullcontext()
+    def plan(self, jobs: list[Job], left: list[Job]) -> str:
+        """What will happen, and how long it takes."""
+        return plan(self.setting, jobs, left, self.processes, self.parameters)
+
+    def report(self, run: Path, jobs: list[Job]) -> None:
+        """Table, picture, one decode of the last arm, and the page with all of it."""
+        outcomes = Outcomes(self.setting, run, jobs)
+        write_table(outcomes.long_table(), run / "table.csv")
+        print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
+        draw(outcomes, run / "solved.png")
+        shutil.copyfile(jobs[-1].folder(run) / GIF, run / GIF)
+        for job in jobs:
+            write_card(outcomes, job, run)
+        page = write_page(outcomes, run, jobs)
+        print(f"\nRun folder: {run} (table.csv, solved.png, decode.gif; a folder for each arm)")
+        print(f"Report with replays, for a browser: {page}")
 
 
 def solved(model: nn.Module, setting: Setting) -> float:
@@ -121,41 +114,6 @@ def judge(model: nn.Module, setting: Setting, seed: int, progress: Progress) -> 
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Arms:
-    """The arms as jobs that run side by side.
-
-    Attributes:
-        setting: Base, puzzles and arguments.
-    """
-
-    setting: Setting
-
-    @property
-    def quiet(self) -> bool:
-        """Whether no bars are printed."""
-        return self.setting.args.disable_tqdm
-
-    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
-        """Train unless it is the base, decode the held-out puzzles, and write the result; see `Comparison`."""
-        setting, spent = self.setting, NOTHING_SPENT
-        trainer: Trainer | None = None
-        if (budget := budget_of(setting, job.arm)) is None:
-            model: Any = new_model(setting.script, setting.args, job.seed, dtype=setting.script.dtype)
-        else:
-            trainer, spent = train_arm(setting, job.arm, job.seed, folder, budget, training, resume=resume)
-            model = trainer.model
-        with passes_of(trainer):
-            evaluations = judge(model, setting, job.seed, judging)
-            replay = one_decode(model, setting, evaluations)
-        if not is_first():
-            return
-        write_evaluations(folder, evaluations)
-        decode_gif(folder / GIF, *replay)
-        result = {"arm": job.arm, "seed": job.seed, "machine": machine(), **spent}
-        write_text_whole(folder / RESULT, json.dumps(result, indent=2))
-
-
 def one_decode(
     model: nn.Module, setting: Setting, evaluations: dict[tuple[str, str, int], Evaluation]
 ) -> tuple[Any, Any]:
@@ -171,11 +129,10 @@ def one_decode(
     return batch.boards(record.states_of(0)), batch.layout.solution
 
 
-def write_evaluations(folder: Path, evaluations: dict[tuple[str, str, int], Evaluation]) -> None:
-    """Write evaluations by set, strategy and tokens a step, whole or not at all."""
-    columns = {
+def outcomes_of(evaluations: dict[tuple[str, str, int], Evaluation]) -> dict[str, NDArray[Any]]:
+    """Evaluations by set, strategy and tokens a step, as the outcomes of a job (`write_job`)."""
+    return {
         f"{name}/{how}/{k}/{item.name}": getattr(each, item.name)
         for (name, how, k), each in evaluations.items()
         for item in fields(Evaluation)
     }
-    save_arrays(folder / OUTCOMES, columns)

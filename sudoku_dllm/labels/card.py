@@ -5,11 +5,11 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from sudoku_dllm.labels.arm import MODEL
 from sudoku_dllm.labels.report import Outcomes, column
 from sudoku_dllm.model_card import Figure, save_card
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
+from sudoku_dllm.trials.training import MODEL
 
 WHAT = {
     "sft": "masked-diffusion SFT at random masks",

@@ -12,7 +12,6 @@ from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure
 from sudoku_dllm.labels.arguments import REFERENCE_SECONDS, UPDATES, ScriptArguments
-from sudoku_dllm.labels.arm import budget_of
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
@@ -159,7 +158,7 @@ def plan(setting: Setting, jobs: Sequence[Job], left: Sequence[Job], processes: 
     clues = [int((puzzle.layout.puzzle > 0).sum()) for puzzle in setting.train]
     lines = [f"Base: {script.model.rsplit('/', 1)[-1]}, {parameters:,} parameters. From it are trained:"]
     for arm in dict.fromkeys(job.arm for job in jobs):
-        if budget := budget_of(setting, arm):
+        for _, budget in setting.stages(arm):
             lines.append(f"  {arm:12s} {budget.amount:6,g} {UNITS[budget.by]}  {TITLES[arm]}")
     lines.append(f"each on the same {len(setting.train):,} puzzles with {min(clues)} to {max(clues)} clues.")
     for name, puzzles in setting.tests.items():

@@ -8,34 +8,26 @@ import numpy as np
 from torch import nn
 from transformers import PreTrainedModel, Trainer
 
-import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl.decoding import Decoding, decode
 from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import Rollout
-from dllm_rl.sft import SftDataset, SftTrainer
-from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.judged_decisions import JudgedDecisions
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.arguments import part_of
-from llm_rl.training.budget import Budget
-from sudoku_dllm.machine import machine
-from sudoku_dllm.several.arguments import AFTER_LABEL, LABELS, PARTS, UPDATES, RecipeArguments
+from sudoku_dllm.several.arguments import LABELS, PARTS, RecipeArguments
+from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.judging import Judged, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
+from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials.jobs import Job, Progress
-from sudoku_dllm.trials.record import write_job
-from sudoku_dllm.trials.training import (
-    MODEL,
-    NOTHING_SPENT,
-    arm_arguments,
-    budget_in,
-    new_model,
-    sft_arguments,
-    train_job,
-)
+from sudoku_dllm.trials.arguments import BASE
+from sudoku_dllm.trials.jobs import Job
+from sudoku_dllm.trials.recipe import RecipeTrial
+from sudoku_dllm.trials.reporting import closing_line, write_table
+from sudoku_dllm.trials.training import arm_arguments, new_model, sft_trainer
+from sudoku_dllm.trials.trial import Judgement
 from sudoku_env.board import Board
 from sudoku_env.solver import completable
 
@@ -125,14 +117,6 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
     return UnmaskTrainer(model, args, setting.filled(boards), setting.task)
 
 
-def sft_trainer(
-    setting: Setting, arm: str, seed: int, folder: Path, model: PreTrainedModel, problems: PuzzleBatch
-) -> SftTrainer:
-    """SFT on problems and their answers; what is no matter of the loss is the recipe's."""
-    arguments = sft_arguments(setting.script, setting.args, arm, seed, folder)
-    return SftTrainer(model=model, args=arguments, train_dataset=SftDataset(problems.to("cpu")))
-
-
 def own_answers(model: nn.Module, setting: Setting, boards: Board) -> tuple[Board, Board]:
     """The boards that a model completes validly, one cell a pass, and its completions.
 
@@ -150,63 +134,39 @@ def own_answers(model: nn.Module, setting: Setting, boards: Board) -> tuple[Boar
     return boards[valid], found[valid]
 
 
-def stages(setting: Setting, arm: str) -> list[tuple[str, Budget]]:
-    """What an arm is trained as, one after the other, and what each stage may spend; none for the base.
-
-    Judged decisions after a label have half of what SFT on the label alone has, and half of what they have alone.
-    """
-    of = ("sft_least", arm) if arm == AFTER_LABEL else (arm,)
-    found = [(each, budget_in(setting.script, setting.args, each, UPDATES, "judged")) for each in of]
-    return [(each, Budget(budget.by, budget.amount / len(of))) for each, budget in found if budget]
-
-
-@dataclass(frozen=True, eq=False)
-class Arms:
-    """The arms as jobs that run side by side.
-
-    Attributes:
-        setting: Base, boards and arguments.
-    """
+class Several(RecipeTrial):
+    """The arms of the comparison on boards with several right answers."""
 
     setting: Setting
 
-    @property
-    def quiet(self) -> bool:
-        """Whether no bars are printed."""
-        return self.setting.args.disable_tqdm
+    def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
+        """See `new_trainer`."""
+        return new_trainer(self.setting, arm, seed, folder, model)
 
-    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
-        """Train unless it is the base, decode the held-out boards, and write the result; see `Comparison`."""
-        setting, script, spent = self.setting, self.setting.script, NOTHING_SPENT
-        to_do, model = stages(setting, job.arm), new_model(script, setting.args, job.seed)
-        for number, (stage, budget) in enumerate(to_do, start=1):
-            last = number == len(to_do)
-            stage_folder = folder if last else folder / stage
-            trainer = new_trainer(setting, stage, job.seed, stage_folder, model)
-            more = train_job(
-                trainer,
-                budget,
-                stage_folder,
-                lambda share, before=number - 1: training((before + share) / len(to_do)),  # type: ignore[misc]
-                sizes={script.size},
-                warmup_share=script.warmup_share,
-                decay_share=script.decay_share,
-                resume=resume,
-            )
-            spent = {name: spent[name] + value for name, value in more.items()}
-            model = trainer.model
-        if to_do:
-            setting.tokenizer.save_pretrained(folder / MODEL)
-
-        # All boards at each number of cells a pass, with and without peers; then many decodes of the empty board.
+    def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
+        """All boards at each number of cells a pass, with and without peers; then many decodes of the empty board."""
+        setting, script = self.setting, self.setting.script
         ways = [(k, exclude) for exclude in (False, True) for k in script.eval_tokens]
         tests = setting.batch(setting.test_boards())
-        judged: dict[tuple[int, bool], Judged] = {}
+        found: dict[tuple[int, bool], Judged] = {}
         for number, (k, exclude) in enumerate(ways):
-            judging(number / (len(ways) + 1))
+            self.progress(number / (len(ways) + 1))
             same = k == 1 and exclude  # one cell has no peers in its pass
-            judged[k, exclude] = judged[k, False] if same else judge(model, tests, k, exclude_peers=exclude)
+            found[k, exclude] = found[k, False] if same else judge(model, tests, k, exclude_peers=exclude)
         empty = setting.batch(np.zeros((1, script.size**2), np.uint8))
-        kept = diversity(model, empty, setting.args.tokens_per_step, script.draws, job.seed)
-        result = {"arm": job.arm, "seed": job.seed, "machine": machine(), **spent, "empty_board": kept}
-        write_job(folder, result, outcomes_of(judged))
+        kept = diversity(model, empty, self.args.tokens_per_step, script.draws, seed)
+        return {"empty_board": kept}, outcomes_of(found)
+
+    def plan(self, jobs: list[Job], left: list[Job]) -> str:
+        """What will happen, and how long it takes."""
+        return plan(self.setting, jobs, left, self.processes, self.parameters)
+
+    def report(self, run: Path, jobs: list[Job]) -> None:
+        """Tables and picture."""
+        outcomes = Outcomes(self.script, self.args, run, [BASE, *self.script.arms], self.seeds)
+        write_table(outcomes.long_table(), run / "table.csv")
+        print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
+        draw(outcomes, run / "valid.png")
+        for job in jobs:
+            write_card(outcomes, job, run)
+        print(f"\nRun folder: {run} (table.csv, valid.png; a folder for each arm)")

@@ -16,41 +16,14 @@ The second command goes on where a run was stopped: arms that had ended are kept
 The third is another comparison, on puzzles with one answer, which has options of its own (--setting labels --help).
 """
 
-from pathlib import Path
-
 from llm_rl.training.command_line import parse
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import Arms
-from sudoku_dllm.several.card import write_card
-from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan
+from sudoku_dllm.several.arms import Several
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials.arguments import BASE
-from sudoku_dllm.trials.command import compare
-from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.reporting import closing_line, write_table
+from sudoku_dllm.trials.recipe import compare_recipes
 
 
 def main() -> None:
     """Train, judge, report."""
     script, args = parse(ScriptArguments, RecipeArguments, description=__doc__, one_of=("max_steps", "train_seconds"))
-    compare(
-        script,
-        args,
-        inputs=[],
-        load=lambda: Setting.load(script, args),
-        arms=Arms,
-        plan=plan,
-        report=report,
-    )
-
-
-def report(setting: Setting, run: Path, jobs: list[Job]) -> None:
-    """Tables and picture."""
-    script, args = setting.script, setting.args
-    outcomes = Outcomes(script, args, run, [BASE, *script.arms], script.seeds or [args.seed])
-    write_table(outcomes.long_table(), run / "table.csv")
-    print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
-    draw(outcomes, run / "valid.png")
-    for job in jobs:
-        write_card(outcomes, job, run)
-    print(f"\nRun folder: {run} (table.csv, valid.png; a folder for each arm)")
+    compare_recipes(Several, lambda: Setting.load(script, args), script, args)

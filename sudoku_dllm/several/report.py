@@ -20,7 +20,6 @@ from sudoku_dllm.several.arguments import (
     RecipeArguments,
     ScriptArguments,
 )
-from sudoku_dllm.several.arms import stages
 from sudoku_dllm.several.judging import way
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
@@ -180,7 +179,7 @@ def plan(setting: Setting, jobs: Sequence[Job], left: Collection[Job], processes
         f"Start: {script.model.rsplit('/', 1)[-1]}, {parameters:,} parameters. From it are trained:",
     ]
     for arm in dict.fromkeys(job.arm for job in jobs):
-        if budgets := [budget for _, budget in stages(setting, arm)]:
+        if budgets := [budget for _, budget in setting.stages(arm)]:
             amount = sum(budget.amount for budget in budgets)
             lines.append(f"  {arm:{WIDTH}} {amount:6,g} {UNITS[budgets[0].by]}  {TITLES[arm]}")
     lines.append(

@@ -1,23 +1,16 @@
 """What the commands of comparisons have in common: which jobs are left, how they go on, and how a stop is told."""
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any
 
-import torch
-from transformers import AutoConfig, AutoModelForMaskedLM
-
-from dllm_rl.models.folder import check_folder, named_model
-from dllm_rl.models.shipped import unknown
 from llm_rl.training.command_line import (
     INTERRUPTED,
     USER_ERRORS,
     fail,
-    need_model,
     need_reports,
     on_command_line,
     user_errors,
@@ -25,12 +18,12 @@ from llm_rl.training.command_line import (
 from llm_rl.training.output_folder import LAST, RECORD, RunFolder
 from llm_rl.training.processes import first_says, is_first
 from llm_rl.training.quiet import quiet_libraries
-from sudoku_dllm.trials.arguments import BASE, BudgetedArguments, ComparisonArguments, recorded
-from sudoku_dllm.trials.jobs import Comparison, Job, default_processes, in_processes, in_this_process
+from sudoku_dllm.trials.jobs import in_processes, in_this_process
 from sudoku_dllm.trials.record import RESULT
 from sudoku_env.errors import SudokuError
 
-Setting = TypeVar("Setting")
+if TYPE_CHECKING:
+    from sudoku_dllm.trials.trial import Trial
 
 CHANGEABLE = {
     "arms", "seeds", "jobs", "output_dir", "overwrite_output_dir", "resume_from_checkpoint", "resume_with_changes",
@@ -58,114 +51,42 @@ def check_same(run: Path, given: Mapping[str, object]) -> None:
 
 
 def compare(
-    script: ComparisonArguments,
-    args: BudgetedArguments,
-    *,
-    inputs: Sequence[str],
-    load: Callable[[], Setting],
-    arms: Callable[[Setting], Comparison],
-    plan: Callable[[Setting, list[Job], list[Job], int, int], str],
-    report: Callable[[Setting, Path, list[Job]], None],
+    load: Callable[[], "Trial"], args: Any, recorded: Callable[[], Mapping[str, Any]], inputs: Sequence[str] = ()
 ) -> None:
-    """What both commands do with their arguments: look at what they name, then train, judge and report.
+    """Train and judge what has no result yet, then report; a stop ends the program with the command that goes on.
 
     Args:
-        script: What is compared.
-        args: The recipe.
-        inputs: What is read beside the model.
-        load: Reads the base and the puzzles.
-        arms: The arms of what was read, as jobs.
-        plan: Given what was read, all jobs, those that are left, how many run at a time and the model's parameters,
-            what will happen.
-        report: Given what was read, the folder and the jobs, called when all have a result.
+        load: Makes what is compared, once the folder is known to be free.
+        args: Arguments that name the run folder, and the run to be resumed.
+        recorded: All arguments, as `arguments.json` holds them.
+        inputs: Files and folders that are read.
     """
-    if script.model == type(script).model and (problem := unknown(script.model)):
-        fail(problem)
-    need_model("model", script.model)
     need_reports()
     need_whole_run(args.resume_from_checkpoint)
-    if args.world_size > 1:
-        prepare_processes(script, args)
-    folder = first_says(lambda: RunFolder(args, inputs=[script.model, *inputs]))
+    folder = first_says(lambda: RunFolder(args, inputs=inputs))
     args.output_dir = str(folder.path)
     quiet_libraries()
     with user_errors(*USER_ERRORS, SudokuError, ValueError):
-        if Path(script.model).is_dir():
-            check_folder(Path(script.model))
-        setting = load()
-        with torch.device("meta"), named_model(script.model, "model"):  # sizes without weights
-            shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(script.model))
-    resume = args.resume_from_checkpoint is not None
-    run = first_says(lambda: folder.open(recorded(script, args)))
+        compared = load()
+    resume, processes = args.resume_from_checkpoint is not None, compared.processes
+    run = first_says(lambda: folder.open(recorded()))
     if resume and is_first():
-        check_same(run, recorded(script, args))
-
-    # What is to be done, and how long it takes.
-    seeds = script.seeds or [args.seed]
-    jobs = [Job(BASE, seeds[0]), *(Job(arm, seed) for seed in seeds for arm in script.arms)]
-    processes = default_processes(args.use_cpu) if script.jobs is None and args.world_size == 1 else script.jobs or 0
-    carry_out(
-        arms(setting),
-        run,
-        jobs,
-        processes,
-        resume=resume,
-        plan=lambda left: plan(setting, jobs, left, processes, shape.num_parameters()),
-        report=lambda: report(setting, run, jobs),
-    )
-
-
-def prepare_processes(script: ComparisonArguments, args: BudgetedArguments) -> None:
-    """Let several processes train each arm together, of which the first alone speaks and writes.
-
-    Ends the program if they cannot.
-    """
-    if alone := [arm for arm in script.arms if arm not in script.DEALT]:
-        fail(f"--arms {alone[0]} is trained in one process; with {args.world_size} give some of {list(script.DEALT)}")
-    if script.train_seconds is not None:
-        fail(f"--train_seconds ends at another update in each of {args.world_size} processes; give --max_steps")
-    if script.jobs:
-        fail(f"--jobs {script.jobs} starts processes of its own; with {args.world_size} leave it out")
-    if not is_first():
-        args.disable_tqdm = True
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")
-
-
-def carry_out(
-    comparison: Comparison,
-    run: Path,
-    jobs: Sequence[Job],
-    processes: int,
-    *,
-    resume: bool,
-    plan: Callable[[list[Job]], str],
-    report: Callable[[], None],
-) -> None:
-    """Run the jobs that have no result yet, then report; a stop ends the program with the command that goes on.
-
-    Args:
-        comparison: What the jobs are compared on.
-        run: Folder of the run.
-        jobs: All jobs.
-        processes: How many run at a time, a process of one thread each; 0: one after the other in this process.
-        resume: Whether results and checkpoints that are there are kept.
-        plan: Given the jobs that are left, what will happen.
-        report: Called when all have a result.
-    """
-    there = first_says(lambda: [job for job in jobs if resume and (job.folder(run) / RESULT).is_file()])
-    left = [job for job in jobs if job not in there]
-    print(f"\n{plan(left)}")
-    print(f"{len(there)} of {len(jobs)} results are there already.\n" if there else "", flush=True)
+        check_same(run, recorded())
     try:
-        if left and processes:
-            if failed := in_processes(comparison, run, left, processes, resume=resume):
+        for jobs in compared.rounds():
+            found = [job for job in jobs if resume and (job.folder(run) / RESULT).is_file()]
+            there = first_says(lambda found=found: found)  # type: ignore[misc]
+            left = [job for job in jobs if job not in there]
+            print(f"\n{compared.plan(jobs, left)}")
+            print(f"{len(there)} of {len(jobs)} results are there already.\n" if there else "", flush=True)
+            if left and not processes:
+                in_this_process(compared, run, left, resume=resume)
+            elif left and (failed := in_processes(compared, run, left, processes, resume=resume)):
                 fail(
                     f"{len(failed)} of {len(jobs)} did not finish; mend what is said above and go on with {again(run)}"
                 )
-        elif left:
-            in_this_process(comparison, run, left, resume=resume)
         if is_first():
-            report()
+            compared.report(run, jobs)
     except KeyboardInterrupt:
         print(
             f"\nStopped. What ended is kept, the rest goes on from its last checkpoint: {again(run)}", file=sys.stderr

@@ -144,7 +144,8 @@ def in_processes(setting: Comparison, run: Path, jobs: Sequence[Job], at_a_time:
     Returns:
         The jobs that failed; their output is in `log.txt` of their folders.
     """
-    context = starting(type(setting).__module__)
+    modules = (kind.__module__ for kind in type(setting).__mro__)
+    context = starting(next(name for name in modules if name != "__main__"))
     lines = Lines(jobs, setting.quiet)
     waiting, failed = list(jobs), list[Job]()
     running: dict[Job, tuple[Any, Any]] = {}

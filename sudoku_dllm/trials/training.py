@@ -1,6 +1,7 @@
 """An arm: its model and arguments, and its training to a budget, with metrics, progress and, on the way, a curve."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import fields
 from pathlib import Path
@@ -10,10 +11,11 @@ from torch import nn
 from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, Trainer, TrainerCallback, set_seed
 
 from dllm_rl.models.shipped import load
-from dllm_rl.sft import SftArguments
-from dllm_rl.task import Learned
+from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
+from dllm_rl.task import Learned, UnmaskBatch
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
+from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.output_folder import LAST
 from llm_rl.training.processes import is_first
@@ -83,6 +85,19 @@ def sft_arguments(
     args = arm_arguments(args, seed, folder, script.rate(arm))
     shared = {item.name: getattr(args, item.name) for item in fields(RunArguments) if item.init}
     return SftArguments(**{**shared, "per_device_train_batch_size": script.control_batch_size}, ce_on=ce_on)
+
+
+def sft_trainer(
+    setting: Any, arm: str, seed: int, folder: Path, model: nn.Module, problems: UnmaskBatch, ce_on: Learned = "masked"
+) -> SftTrainer:
+    """SFT on problems and their answers; what is no matter of the loss is the recipe's."""
+    arguments = sft_arguments(setting.script, setting.args, arm, seed, folder, ce_on)
+    return SftTrainer(model=model, args=arguments, train_dataset=SftDataset(problems.to("cpu")))
+
+
+def passes_of(trainer: Trainer | None) -> AbstractContextManager[None]:
+    """A section in which the processes of a trainer decode with its model, all the same puzzles."""
+    return trainer.together() if isinstance(trainer, BufferedTrainer) else nullcontext()
 
 
 class ShareSpent(TrainerCallback):

@@ -19,19 +19,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
-from torch import nn
-from transformers import PreTrainedModel, Trainer, set_seed
+from transformers import AutoModelForMaskedLM, PreTrainedModel, Trainer, set_seed
 
+import dllm_rl  # noqa: F401  (registers LLaDA)
 from llm_rl.training.arguments import check_seed
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, trapezoid
-from llm_rl.training.command_line import need_reports, parse
-from llm_rl.training.output_folder import RunFolder
-from llm_rl.training.quiet import quiet_libraries
+from llm_rl.training.command_line import parse
+from llm_rl.training.processes import is_first
 from sudoku_dllm.machine import machine
-from sudoku_dllm.trials.command import carry_out, check_same, need_whole_run
+from sudoku_dllm.trials.command import compare
 from sudoku_dllm.trials.jobs import Job, Progress, default_processes
 from sudoku_dllm.trials.record import write_job
-from sudoku_dllm.trials.training import MODEL, train_job
+from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, passes_of, train_job
 from sudoku_dllm.trials.trial_report import START, chosen_arms, report
 
 Judgement = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
@@ -89,13 +88,19 @@ class Trial(ABC):
         CONTROL: The arm that the others are compared with beside the start, if there is one.
         FIGURES: What tables show of a result beside what is solved, and how it is called there.
         KEEPS_MODELS: Whether the folder of an arm keeps its model, as that of a start does.
+        SPENT: What a result says of its cost.
         args: The arguments.
+        quiet: Whether no bars are printed.
+        progress: Takes the share of the decodes that are done, while a model is judged.
     """
 
     ARMS: ClassVar[Mapping[str, str]]
     CONTROL: ClassVar[str | None] = None
     FIGURES: ClassVar[Mapping[str, str]] = {}
     KEEPS_MODELS: ClassVar[bool] = False
+    SPENT: ClassVar[tuple[str, ...]] = ("updates", "puzzles_seen", "cpu_seconds")
+    quiet = False
+    progress: Progress
 
     def __init__(self, args: Any) -> None:
         self.args = args
@@ -109,9 +114,10 @@ class Trial(ABC):
             folder: Where its training may write.
         """
 
-    @abstractmethod
     def load(self, folder: Path) -> PreTrainedModel:
-        """A start that was saved to a folder."""
+        """A start that was saved to a folder; by default a masked language model."""
+        model: PreTrainedModel = AutoModelForMaskedLM.from_pretrained(folder)
+        return model
 
     @abstractmethod
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
@@ -133,6 +139,84 @@ class Trial(ABC):
             seed: Its random seed.
             folder: Where judging may write.
         """
+
+    @property
+    def processes(self) -> int:
+        """How many jobs run at a time, a process of one thread each; 0: one after the other in this process."""
+        jobs: int | None = self.args.jobs
+        return default_processes(use_cpu=True) if jobs is None else jobs
+
+    def rounds(self) -> list[list[Job]]:
+        """All jobs, in rounds of which each begins when the one before has ended: the starts, then the arms."""
+        arms, seeds = chosen_arms(self.args.arms, self.ARMS), self.args.seeds
+        return [[Job(START, seed) for seed in seeds], [Job(arm, seed) for seed in seeds for arm in arms]]
+
+    def stages(self, arm: str) -> list[tuple[str, Budget]]:
+        """What an arm is trained as, one after the other, and what each may spend; nothing for a start."""
+        return [] if arm == START else [(arm, self.args.budget)]
+
+    def begin(self, job: Job, folder: Path) -> PreTrainedModel:
+        """The model that a job begins with: the start of its seed, which is trained once and kept."""
+        if job.arm != START:
+            return self.load(Job(START, job.seed).folder(Path(self.args.output_dir)) / MODEL)
+        model = self.start(job.seed, folder)
+        model.save_pretrained(folder / MODEL)
+        return model
+
+    def trained(
+        self, stage: Job, model: PreTrainedModel, folder: Path, budget: Budget, progress: Progress, resume: bool
+    ) -> tuple[Trainer, dict[str, Any]]:
+        """Train a model in place, by default anew; the trainer, and what was spent, making the trainer included."""
+        args, began = self.args, time.process_time()
+        trainer = self.trainer(stage.arm, model, stage.seed, folder)
+        if budget.by == "cpu_seconds":
+            budget = Budget(budget.by, max(budget.amount - (time.process_time() - began), 0.1))
+        shares = {"warmup_share": args.warmup_share, "decay_share": args.decay_share}
+        spent = train_job(trainer, budget, None, progress, **shares)
+        return trainer, {**spent, "cpu_seconds": time.process_time() - began}
+
+    def keep(self, model: PreTrainedModel, folder: Path) -> None:
+        """Write what is kept of an arm beside its result."""
+        if self.KEEPS_MODELS:
+            model.save_pretrained(folder / MODEL)
+
+    def about(self) -> dict[str, Any]:
+        """What a result says of how it was made."""
+        return {"settings": asdict(self.args)}
+
+    def plan(self, jobs: list[Job], left: list[Job]) -> str:
+        """What will happen, of a round's jobs and those that have no result yet."""
+        args = self.args
+        amount = f"{args.max_steps:,} updates" if args.max_steps else f"{args.cpu_seconds:g} CPU seconds"
+        each = f", {amount} each" if any(job.arm != START for job in left) else ""
+        return f"{len(left)} trainings{each}, {max(self.processes, 1)} at a time."
+
+    def report(self, run: Path, jobs: list[Job]) -> None:
+        """Print and write what came of all jobs, given those of the last round."""
+        print(report(run, type(self)))
+
+    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
+        """Train and judge a job, and write its result; see `sudoku_dllm.trials.jobs.Comparison`."""
+        set_seed(job.seed)
+        model, stages, trainer = self.begin(job, folder), self.stages(job.arm), None
+        spent = {name: NOTHING_SPENT[name] for name in self.SPENT}
+        for before, (stage, budget) in enumerate(stages):
+            into = folder if stage == job.arm else folder / stage
+
+            def share_of_all(share: float, before: int = before) -> None:
+                training((before + share) / len(stages))
+
+            trainer, more = self.trained(Job(stage, job.seed), model, into, budget, share_of_all, resume)
+            spent = {name: value + more[name] for name, value in spent.items()}
+        if stages and is_first():
+            self.keep(model, folder)
+        self.progress = judging
+        judging(0.0)
+        with passes_of(trainer):
+            figures, outcomes = self.judge(model, job.seed, folder)
+        if is_first():
+            about = {"arm": job.arm, "seed": job.seed, "machine": machine(), **self.about()}
+            write_job(folder, {**about, **spent, **figures}, outcomes)
 
 
 def short_training(folder: Path, batch_size: int, seed: int, learning_rate: float) -> dict[str, Any]:
@@ -159,44 +243,6 @@ def short_training(folder: Path, batch_size: int, seed: int, learning_rate: floa
     }
 
 
-@dataclass(frozen=True)
-class TrialJobs:
-    """The starts, or the arms, of a trial as jobs (`sudoku_dllm.trials.jobs.Comparison`)."""
-
-    trial: Trial
-    run_folder: Path
-    quiet: bool = False
-
-    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
-        """Train and judge a job, and write its result; see `Comparison`."""
-        trial, args = self.trial, self.trial.args
-        set_seed(job.seed)
-        spent: dict[str, Any] = {"updates": 0, "puzzles_seen": 0, "cpu_seconds": 0.0}
-        if job.arm == START:
-            model = trial.start(job.seed, folder)
-        else:
-            model = trial.load(Job(START, job.seed).folder(self.run_folder) / MODEL)
-            spent = trained(trial, job, model, folder, training)
-        if job.arm == START or trial.KEEPS_MODELS:
-            model.save_pretrained(folder / MODEL)
-        judging(0.0)
-        figures, outcomes = trial.judge(model, job.seed, folder)
-        about = {"arm": job.arm, "seed": job.seed, "machine": machine(), "settings": asdict(args)}
-        write_job(folder, {**about, **spent, **figures}, outcomes)
-
-
-def trained(trial: Trial, job: Job, model: nn.Module, folder: Path, training: Progress) -> dict[str, Any]:
-    """Train an arm to its budget; what it spent."""
-    args, began = trial.args, time.process_time()
-    trainer = trial.trainer(job.arm, model, job.seed, folder)
-    budget, shares = args.budget, {"warmup_share": args.warmup_share, "decay_share": args.decay_share}
-    if budget.by == "cpu_seconds":
-        budget = Budget(budget.by, max(budget.amount - (time.process_time() - began), 0.1))
-    spent = train_job(trainer, budget, None, training, **shares)
-    kept = {name: spent[name] for name in ("updates", "puzzles_seen")}
-    return {**kept, "cpu_seconds": time.process_time() - began}
-
-
 def run_trial(trial: type[Trial], arguments: type[TrialArguments], description: str) -> None:
     """The command of a trial: read its arguments, train the starts, then the arms, and print its table.
 
@@ -206,24 +252,5 @@ def run_trial(trial: type[Trial], arguments: type[TrialArguments], description: 
         description: What `--help` says of it.
     """
     (args,) = parse(arguments, description=description)
-    chosen = chosen_arms(args.arms, trial.ARMS)
-    need_reports()
-    need_whole_run(args.resume_from_checkpoint)
-    folder = RunFolder(args)
-    quiet_libraries()
-    run, resume = folder.open(asdict(args)), args.resume_from_checkpoint is not None
-    if resume:
-        check_same(run, asdict(args))
-    made = trial(args)
-    starts = [Job(START, seed) for seed in args.seeds]
-    arms = [Job(arm, seed) for seed in args.seeds for arm in chosen]
-    processes = default_processes(use_cpu=True) if args.jobs is None else args.jobs
-
-    def told(left: list[Job]) -> str:
-        amount = f"{args.max_steps:,} updates" if args.max_steps else f"{args.cpu_seconds:g} CPU seconds"
-        each = f", {amount} each" if any(job.arm != START for job in left) else ""
-        return f"{len(left)} trainings{each}, {max(processes, 1)} at a time."
-
-    jobs = TrialJobs(made, run)
-    carry_out(jobs, run, starts, processes, resume=resume, plan=told, report=lambda: None)
-    carry_out(jobs, run, arms, processes, resume=resume, plan=told, report=lambda: print(report(run, trial)))
+    chosen_arms(args.arms, trial.ARMS)
+    compare(lambda: trial(args), args, lambda: asdict(args))

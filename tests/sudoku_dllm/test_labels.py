@@ -23,18 +23,14 @@ from dllm_rl.decoding import Decoding, evaluate
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.budget import Budget
 from llm_rl.training.errors import CheckpointError
+from llm_rl.training.storage import save_arrays
 from sudoku_dllm.labels.arguments import UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.labels.arm import (
-    budget_of,
-    new_trainer,
-    train_arm,
-    write_evaluations,
-)
+from sudoku_dllm.labels.arm import Labels, outcomes_of
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.labels.report import Outcomes, closing_text, expected_minutes
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.record import Records
+from sudoku_dllm.trials.record import OUTCOMES, Records
 from tests.dllm_rl.helpers.evaluations import evaluation
 from tests.helpers.warm_process import FRESH
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
@@ -68,6 +64,11 @@ def setting(tmp_path: Path, **options: Any) -> Setting:
     )
     recipe = {"output_dir": str(tmp_path), "use_cpu": True, "report_to": "none", "disable_tqdm": True, **options}
     return Setting.load(script, RecipeArguments(**recipe))
+
+
+def new_trainer(kept: Setting, arm: str, folder: Path) -> Any:
+    trial = Labels(kept)
+    return trial.trainer(arm, trial.start(3, folder), 3, folder)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +159,7 @@ def test_passes_and_differences_by_hand(tmp_path: Path) -> None:
             (name, "margin", k): evaluation(row, [9, 8, 7, 6], [10] * 4, [5] * 4)
             for k, row in zip((1, 4), by_k, strict=True)
         }
-        write_evaluations(folder, found)
+        save_arrays(folder / OUTCOMES, outcomes_of(found))
         (folder / "result.json").write_text(json.dumps({"updates": 1, "puzzles_seen": 2, "cpu_seconds": 3.0}))
     outcomes = Outcomes(kept, tmp_path / "run", [Job(arm, 42) for arm in solved])
     mean = [sum(masked) / 4, sum(-(-count // 4) for count in masked) / 4]
@@ -204,7 +205,7 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
 
 def test_what_the_arms_are(tmp_path: Path) -> None:
     kept = setting(tmp_path, ce_weight=0.7, state_fraction=1.0)
-    trainers = {arm: new_trainer(kept, arm, 3, tmp_path / arm) for arm in ("ce", "placebo", "objective")}
+    trainers = {arm: new_trainer(kept, arm, tmp_path / arm) for arm in ("ce", "placebo", "objective")}
     shared = {
         "tokens_per_step",
         "ce_weight",
@@ -219,7 +220,7 @@ def test_what_the_arms_are(tmp_path: Path) -> None:
         assert trainer.args.seed == 3 and trainer.args.policy_weight == 0
         assert trainer.args.learning_rate == (4e-3 if arm == "objective" else 1e-3)
     for arm, counted, rate in (("sft", "masked", 3e-4), ("sft_definite", "definite", 4e-3)):
-        args = new_trainer(kept, arm, 3, tmp_path / arm).args
+        args = new_trainer(kept, arm, tmp_path / arm).args
         assert (args.ce_on, args.learning_rate, args.per_device_train_batch_size, args.seed) == (counted, rate, 128, 3)
 
 
@@ -233,16 +234,16 @@ def test_images_are_trained_on(tmp_path: Path) -> None:
 
 def test_budgets_are_updates_in_one_proportion_or_equal_times(counted: Path, tmp_path: Path) -> None:
     whole, few, least = (setting(tmp_path, max_steps=count) for count in (UPDATES["objective"], 4, 1))
-    assert {arm: budget_of(whole, arm) for arm in ARMS} == {arm: Budget("steps", UPDATES[arm]) for arm in ARMS}
+    assert {arm: dict(whole.stages(arm))[arm] for arm in ARMS} == {arm: Budget("steps", UPDATES[arm]) for arm in ARMS}
     for arm in ARMS:
         share = UPDATES[arm] / UPDATES["objective"]
-        assert abs(budget_of(few, arm).amount - 4 * share) <= 0.5 and budget_of(least, arm).amount >= 1
-    assert budget_of(few, "objective") == Budget("steps", 4) and budget_of(whole, "base") is None
+        assert abs(few.stages(arm)[0][1].amount - 4 * share) <= 0.5 and least.stages(arm)[0][1].amount >= 1
+    assert few.stages("objective") == [("objective", Budget("steps", 4))] and whole.stages("base") == []
     job = [Job("objective", 42)]
     assert expected_minutes(whole, job, 1, 218_560) == 2  # 70 seconds, and a moment for 12 decodes of each set
     assert expected_minutes(few, job, 1, 218_560) == 1
     timed = setting(tmp_path, train_seconds=2.5)
-    assert {budget_of(timed, arm) for arm in ARMS} == {Budget("cpu_seconds", 2.5)}
+    assert {dict(timed.stages(arm))[arm] for arm in ARMS} == {Budget("cpu_seconds", 2.5)}
     assert json.loads((counted / "objective" / "seed42" / "result.json").read_text())["updates"] == 4
 
 
@@ -358,15 +359,18 @@ def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path: Path) -> None:
 
 def test_an_arm_whose_only_checkpoint_is_damaged_says_how_it_begins_anew(tmp_path: Path, capsys: Any) -> None:
     """What its log ends with is what is printed; doing what it says helps."""
-    kept, folder = setting(tmp_path, save_steps=1), tmp_path / "sft"
-    budget, silent = Budget("steps", 1), lambda share: None
-    train_arm(kept, "sft", 42, folder, budget, silent, resume=False)
+    trial, folder = Labels(setting(tmp_path, save_steps=1)), tmp_path / "sft"
+
+    def train(resume: bool) -> dict[str, Any]:
+        model, budget = trial.start(42, folder), Budget("steps", 1)
+        return trial.trained(Job("sft", 42), model, folder, budget, lambda share: None, resume)[1]
+
+    train(False)
     (folder / "checkpoint-1" / "optimizer.pt").write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"delete its checkpoint-\* folders, and resuming begins it anew"):
-        train_arm(kept, "sft", 42, folder, budget, silent, resume=True)
+        train(True)
     shutil.rmtree(folder / "checkpoint-1")
-    _, spent = train_arm(kept, "sft", 42, folder, budget, silent, resume=True)
-    assert spent["updates"] == 1 and (folder / "checkpoint-1" / "optimizer.pt").stat().st_size > 0
+    assert train(True)["updates"] == 1 and (folder / "checkpoint-1" / "optimizer.pt").stat().st_size > 0
 
 
 @pytest.mark.slow

@@ -15,10 +15,11 @@ from llm_rl.training.budget import Budget
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.demo.serve import page_server
 from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
-from sudoku_dllm.labels.arm import train_arm
+from sudoku_dllm.labels.arm import Labels
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.models import STRATEGIES as STRATEGY_NAMES
 from sudoku_dllm.models import record_sizes, shipped_sizes, sizes_of
+from sudoku_dllm.trials.jobs import Job
 from tests.sudoku_dllm.test_refused_words import refusal
 
 FOUR, SIX = "1..4..1221...3..", "43265165123..243163..42524516..6.5.2"
@@ -196,6 +197,6 @@ def test_a_training_records_the_sizes_of_its_puzzles(folder: Path, tmp_path: Pat
     args = RecipeArguments(
         output_dir=str(tmp_path), use_cpu=True, report_to="none", disable_tqdm=True, save_strategy="no"
     )
-    kept = Setting.load(script, args)
-    train_arm(kept, "sft", 42, tmp_path / "run", Budget("steps", 1), lambda share: None, resume=False)
+    trial, run = Labels(Setting.load(script, args)), tmp_path / "run"
+    trial.trained(Job("sft", 42), trial.start(42, run), run, Budget("steps", 1), lambda share: None, resume=False)
     assert json.loads((tmp_path / "run" / "model" / CONFIG).read_text(encoding="utf-8"))["board_sizes"] == [6]

@@ -17,7 +17,6 @@ from scripts.smollm2.raro import RaroTrialArguments
 from scripts.smollm2.start import LORA
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.trial import trained
 from tests.helpers.warm_process import run_script
 from tests.scripts.smollm2.scripted import Scripted
 
@@ -95,7 +94,8 @@ def test_an_arm_trains_adapters_on_the_model_that_is_judged(base: Path, tmp_path
     model = trial.load(base)
     kept = {name: weight.clone() for name, weight in model.state_dict().items()}
     before = model(ids).logits
-    assert trained(trial, Job("more", 0), model, tmp_path, lambda share: None)["updates"] == 2
+    _, spent = trial.trained(Job("more", 0), model, tmp_path, trial.args.budget, lambda share: None, resume=False)
+    assert spent["updates"] == 2
     assert not torch.equal(model(ids).logits, before)
     after = {name.replace(".base_layer", ""): weight for name, weight in model.state_dict().items()}
     assert all(torch.equal(after[name], weight) for name, weight in kept.items())

@@ -18,7 +18,7 @@ from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.update import objective_pass
 from llm_rl.training.budget import Budget
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import Arms, ObjectiveInPart, new_trainer, own_answers, stages
+from sudoku_dllm.several.arms import ObjectiveInPart, Several, new_trainer, own_answers
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.jobs import Job
@@ -117,7 +117,7 @@ def test_adapters_precision_and_checkpointing_act_in_every_arm(tmp_path: Path) -
         assert trainer.args.bf16 and trainer.args.gradient_checkpointing
         names = [name for name, weight in trainer.model.named_parameters() if weight.requires_grad]
         assert names and all(".lora_" in name for name in names)
-    run = Arms(setting(tmp_path, lora_r=2, max_steps=2, eval_tokens=[9], draws=2))
+    run = Several(setting(tmp_path, lora_r=2, max_steps=2, eval_tokens=[9], draws=2))
     folder = tmp_path / "run" / "judged"
     run.run(Job("judged", 0), folder, resume=False, training=lambda share: None, judging=lambda share: None)
     assert (folder / "model" / "adapter_model.safetensors").is_file()
@@ -175,17 +175,17 @@ def test_the_policy_gradient_sees_as_many_trajectories(tmp_path: Path) -> None:
 def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path: Path) -> None:
     whole, half = setting(tmp_path), setting(tmp_path, max_steps=UPDATES["judged"] // 2)
     timed = setting(tmp_path, train_seconds=2.5)
-    assert stages(whole, "base") == []
+    assert whole.stages("base") == []
     for arm in set(ARMS) - {AFTER_LABEL}:
         for found, share in ((whole, 1.0), (half, 0.5)):
-            ((name, budget),) = stages(found, arm)
+            ((name, budget),) = found.stages(arm)
             assert name == arm and abs(budget.amount - UPDATES[arm] * share) <= 1
-        assert stages(timed, arm) == [(arm, Budget("cpu_seconds", 2.5))]
-    assert stages(whole, AFTER_LABEL) == [
+        assert timed.stages(arm) == [(arm, Budget("cpu_seconds", 2.5))]
+    assert whole.stages(AFTER_LABEL) == [
         ("sft_least", Budget("steps", UPDATES["sft_least"] / 2)),
         (AFTER_LABEL, Budget("steps", UPDATES["judged"] / 2)),
     ]
-    assert [budget.amount for _, budget in stages(timed, AFTER_LABEL)] == [1.25, 1.25]
+    assert [budget.amount for _, budget in timed.stages(AFTER_LABEL)] == [1.25, 1.25]
 
 
 def test_the_second_stage_begins_where_the_label_ended(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_the_second_stage_begins_where_the_label_ended(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
     shares: list[float] = []
-    Arms(found).run(job, folder, resume=False, training=shares.append, judging=lambda share: None)
+    Several(found).run(job, folder, resume=False, training=shares.append, judging=lambda share: None)
     label, last = (load_file(path / "model" / "model.safetensors") for path in (folder / "sft_least", folder))
     base = new_model(found.script, found.args, 1).state_dict()
     assert all(torch.allclose(label[name], last[name], atol=1e-8) for name in label)

@@ -1,0 +1,135 @@
+"""Arms from a saved model, each by one recipe: what the comparisons of `sudoku-dllm train` have in common."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel, Trainer
+
+from dllm_rl.models.folder import check_folder, named_model
+from dllm_rl.models.shipped import unknown
+from llm_rl.training.budget import Budget
+from llm_rl.training.command_line import fail, need_model
+from llm_rl.training.processes import is_first
+from sudoku_dllm.trials.arguments import BASE, BudgetedArguments, ComparisonArguments, recorded
+from sudoku_dllm.trials.command import compare
+from sudoku_dllm.trials.jobs import Job, Progress, default_processes
+from sudoku_dllm.trials.training import MODEL, new_model, train_job
+from sudoku_dllm.trials.trial import Trial
+
+
+class RecipeTrial(Trial):
+    """The arms of a setting (base, puzzles, arguments); those that were stopped go on from their last checkpoints.
+
+    Attributes:
+        parameters: Of the base.
+    """
+
+    SPENT: ClassVar[tuple[str, ...]] = (*Trial.SPENT, "seconds")
+
+    def __init__(self, setting: Any) -> None:
+        super().__init__(setting.args)
+        self.setting, self.script, self.quiet = setting, setting.script, setting.args.disable_tqdm
+        with torch.device("meta"), named_model(self.script.model, "model"):  # sizes without weights
+            shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(self.script.model))
+        self.parameters = shape.num_parameters()
+
+    @property
+    def processes(self) -> int:
+        """As many as cores, one on an accelerator, unless `jobs` says otherwise."""
+        if self.script.jobs is None and self.args.world_size == 1:
+            return default_processes(self.args.use_cpu)
+        return self.script.jobs or 0
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds of training."""
+        return self.script.seeds or [self.args.seed]
+
+    def rounds(self) -> list[list[Job]]:
+        """The base, once, and the arms."""
+        arms = [Job(arm, seed) for seed in self.seeds for arm in self.script.arms]
+        return [[Job(BASE, self.seeds[0]), *arms]]
+
+    def stages(self, arm: str) -> list[tuple[str, Budget]]:
+        """Those of the setting."""
+        found: list[tuple[str, Budget]] = self.setting.stages(arm)
+        return found
+
+    def start(self, seed: int, folder: Path) -> PreTrainedModel:
+        """The base."""
+        return new_model(self.script, self.args, seed)
+
+    def begin(self, job: Job, folder: Path) -> PreTrainedModel:
+        """The base, which is not trained."""
+        return self.start(job.seed, folder)
+
+    def trained(
+        self, stage: Job, model: PreTrainedModel, folder: Path, budget: Budget, progress: Progress, resume: bool
+    ) -> tuple[Trainer, dict[str, Any]]:
+        """Train, or go on, with metrics, a curve and the model in the folder."""
+        script, trainer = self.script, self.trainer(stage.arm, model, stage.seed, folder)
+        shares = {"warmup_share": script.warmup_share, "decay_share": script.decay_share}
+        options = {"sizes": self.setting.sizes, "resume": resume, **shares, **self.curve(trainer)}
+        return trainer, train_job(trainer, budget, folder, progress, **options)
+
+    def curve(self, trainer: Trainer) -> dict[str, Any]:
+        """How `train_job` draws a curve; by default there is none."""
+        return {}
+
+    def keep(self, model: PreTrainedModel, folder: Path) -> None:
+        """The tokenizer, beside the model."""
+        self.setting.tokenizer.save_pretrained(folder / MODEL)
+
+    def about(self) -> dict[str, Any]:
+        """Nothing but what `arguments.json` says."""
+        return {}
+
+
+def compare_recipes(
+    trial: type[RecipeTrial],
+    load: Callable[[], Any],
+    script: ComparisonArguments,
+    args: BudgetedArguments,
+    inputs: Sequence[str] = (),
+) -> None:
+    """The command of a setting: look at what its arguments name, then train, judge and report.
+
+    Args:
+        trial: The trial of what is read.
+        load: Reads the base and the puzzles.
+        script: What is compared.
+        args: The recipe.
+        inputs: What is read beside the model.
+    """
+    if script.model == type(script).model and (problem := unknown(script.model)):
+        fail(problem)
+    need_model("model", script.model)
+    if args.world_size > 1:
+        prepare_processes(script, args)
+
+    def read() -> RecipeTrial:
+        if Path(script.model).is_dir():
+            check_folder(Path(script.model))
+        return trial(load())
+
+    compare(read, args, lambda: recorded(script, args), [script.model, *inputs])
+
+
+def prepare_processes(script: ComparisonArguments, args: BudgetedArguments) -> None:
+    """Let several processes train each arm together, of which the first alone speaks and writes.
+
+    Ends the program if they cannot.
+    """
+    if alone := [arm for arm in script.arms if arm not in script.DEALT]:
+        fail(f"--arms {alone[0]} is trained in one process; with {args.world_size} give some of {list(script.DEALT)}")
+    if script.train_seconds is not None:
+        fail(f"--train_seconds ends at another update in each of {args.world_size} processes; give --max_steps")
+    if script.jobs:
+        fail(f"--jobs {script.jobs} starts processes of its own; with {args.world_size} leave it out")
+    if not is_first():
+        args.disable_tqdm = True
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
