@@ -1,7 +1,8 @@
-"""One arm of the comparison with one seed: train to the budget, decode the held-out puzzles, write the result."""
+"""The comparison of labels: what its arms are trained by, how they are judged, what is kept and told of them."""
 
 import shutil
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from dllm_rl.decoding import Decoding, Evaluation, decode, evaluate
 from dllm_rl.task import Learned
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.processes import is_first
+from sudoku_dllm.labels.arguments import UPDATES
 from sudoku_dllm.labels.card import write_card
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.labels.page import write_page
 from sudoku_dllm.labels.report import Outcomes, closing_text, draw, plan
-from sudoku_dllm.trials.jobs import Job, Progress
+from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.reporting import closing_line, write_table
 from sudoku_dllm.trials.training import arm_arguments, new_model, passes_of, sft_trainer
@@ -30,8 +32,10 @@ GIF = "decode.gif"
 
 
 class Labels(RecipeTrial):
-    """The arms of the comparison of labels."""
+    """The comparison of labels."""
 
+    UPDATES = UPDATES
+    REFERENCE = "objective"
     setting: Setting
 
     def start(self, seed: int, folder: Path) -> PreTrainedModel:
@@ -59,25 +63,34 @@ class Labels(RecipeTrial):
         return UnmaskTrainer(model, args, setting.train, setting.task(placebo=arm == "placebo"))
 
     def curve(self, trainer: Trainer) -> dict[str, Any]:
-        """The share of the curve's puzzles that are solved."""
+        """The share of the curve's puzzles that are solved by the first strategy, one token a step."""
+        setting, how = self.setting, Decoding(self.script.strategies[0], on_error="end")
 
         def validate(model: nn.Module) -> float:
             with passes_of(trainer):
-                return solved(model, self.setting)
+                found = evaluate(model, setting.curve, setting.judged_as, how, device=self.args.device)
+            return float(found.solved.mean())
 
         return {"validate": validate, "curve_points": self.script.curve_points}
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
-        """Decode the held-out puzzles, and draw one decode."""
-        evaluations = judge(model, self.setting, seed, self.progress)
-        replay = one_decode(model, self.setting, evaluations)
+        """Decode every held-out set by every strategy and number of tokens a step, and draw one decode."""
+        setting, script = self.setting, self.script
+        policy, device = self.args.policy_config(1.0), self.args.device
+        ways = list(product(setting.tests, script.strategies, script.eval_tokens))
+        found = {}
+        for number, (name, strategy, k) in enumerate(ways):
+            self.progress(number / len(ways))
+            how, tests = Decoding(strategy, tokens_per_step=k, policy=policy, on_error="end"), setting.tests[name]
+            found[name, strategy, k] = evaluate(model, tests, setting.judged_as, how, seed=seed, device=device)
+        replay = one_decode(model, setting, found)
         if is_first():
             decode_gif(folder / GIF, *replay)
-        return {}, outcomes_of(evaluations)
+        return {}, outcomes_of(found)
 
     def plan(self, jobs: list[Job], left: list[Job]) -> str:
         """What will happen, and how long it takes."""
-        return plan(self.setting, jobs, left, self.processes, self.parameters)
+        return plan(self, jobs, left)
 
     def report(self, run: Path, jobs: list[Job]) -> None:
         """Table, picture, one decode of the last arm, and the page with all of it."""
@@ -91,27 +104,6 @@ class Labels(RecipeTrial):
         page = write_page(outcomes, run, jobs)
         print(f"\nRun folder: {run} (table.csv, solved.png, decode.gif; a folder for each arm)")
         print(f"Report with replays, for a browser: {page}")
-
-
-def solved(model: nn.Module, setting: Setting) -> float:
-    """The share of the curve's puzzles that a model solves by the first strategy, one token a step."""
-    how = Decoding(setting.script.strategies[0], on_error="end")
-    result = evaluate(model, setting.curve, setting.judged_as, how, device=setting.args.device)
-    return float(result.solved.mean())
-
-
-def judge(model: nn.Module, setting: Setting, seed: int, progress: Progress) -> dict[tuple[str, str, int], Evaluation]:
-    """Decode every held-out set by every strategy and number of tokens a step."""
-    script = setting.script
-    policy = setting.args.policy_config(1.0)
-    ways = [(name, strategy, k) for name in setting.tests for strategy in script.strategies for k in script.eval_tokens]
-    found = {}
-    for number, (name, strategy, k) in enumerate(ways):
-        progress(number / len(ways))
-        how = Decoding(strategy, tokens_per_step=k, policy=policy, on_error="end")
-        tests = setting.tests[name]
-        found[name, strategy, k] = evaluate(model, tests, setting.judged_as, how, seed=seed, device=setting.args.device)
-    return found
 
 
 def one_decode(

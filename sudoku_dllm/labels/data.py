@@ -8,11 +8,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from dllm_rl.models.folder import named_model
 from dllm_rl.sudoku import SudokuTask
-from llm_rl.training.budget import Budget
 from sudoku_dllm.held_out import check_held_out
-from sudoku_dllm.labels.arguments import UPDATES, RecipeArguments, ScriptArguments
+from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.placebo import PlaceboTask
-from sudoku_dllm.trials.training import budget_in
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from sudoku_env.puzzles import read_prompts
@@ -77,11 +75,6 @@ class Setting:
     def sizes(self) -> set[int]:
         """Sizes of the boards to train on."""
         return {puzzle.layout.size for puzzle in self.train}
-
-    def stages(self, arm: str) -> list[tuple[str, Budget]]:
-        """The arm with what it may spend; nothing for the base."""
-        budget = budget_in(self.script, self.args, arm, UPDATES, "objective")
-        return [(arm, budget)] if budget else []
 
     @property
     def judged_as(self) -> SudokuTask:

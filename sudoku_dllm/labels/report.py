@@ -15,6 +15,7 @@ from sudoku_dllm.labels.arguments import REFERENCE_SECONDS, UPDATES, ScriptArgum
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
+from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.reporting import UNITS
 from sudoku_dllm.trials.results import Name, Results
@@ -152,13 +153,13 @@ class Outcomes(Results):
         return load_pandas().DataFrame(rows)
 
 
-def plan(setting: Setting, jobs: Sequence[Job], left: Sequence[Job], processes: int, parameters: int) -> str:
+def plan(trial: RecipeTrial, jobs: Sequence[Job], left: Sequence[Job]) -> str:
     """What will happen, what it does not show, and how long what is left to do takes."""
-    script = setting.script
+    setting, script, processes, parameters = trial.setting, trial.script, trial.processes, trial.parameters
     clues = [int((puzzle.layout.puzzle > 0).sum()) for puzzle in setting.train]
     lines = [f"Base: {script.model.rsplit('/', 1)[-1]}, {parameters:,} parameters. From it are trained:"]
     for arm in dict.fromkeys(job.arm for job in jobs):
-        for _, budget in setting.stages(arm):
+        for _, budget in trial.stages(arm):
             lines.append(f"  {arm:12s} {budget.amount:6,g} {UNITS[budget.by]}  {TITLES[arm]}")
     lines.append(f"each on the same {len(setting.train):,} puzzles with {min(clues)} to {max(clues)} clues.")
     for name, puzzles in setting.tests.items():

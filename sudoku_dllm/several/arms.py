@@ -1,8 +1,9 @@
 """The arms: what each is trained on and by, within its budget, and what is kept of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from torch import nn
@@ -16,7 +17,7 @@ from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.arguments import part_of
-from sudoku_dllm.several.arguments import LABELS, PARTS, RecipeArguments
+from sudoku_dllm.several.arguments import AFTER_LABEL, LABELS, PARTS, UPDATES, RecipeArguments
 from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.judging import Judged, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
@@ -93,7 +94,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
       solver's first completion of each.
     - "policy_gradient": group-relative, of whole trajectories; a token that follows earns 1, an error ends it.
     - "judged": judged decisions; "judged_positions" and "judged_tokens" have the gradient of one factor alone.
-    - "judged_after_label": judged decisions at a rate of their own, the second stage of the arm (`stages`).
+    - "judged_after_label": judged decisions at a rate of their own, the second stage (`Several.STAGES`).
     """
     boards, grids = setting.training_boards(seed)
     script, model = setting.script, new_model(setting.script, setting.args, seed) if model is None else model
@@ -137,6 +138,9 @@ def own_answers(model: nn.Module, setting: Setting, boards: Board) -> tuple[Boar
 class Several(RecipeTrial):
     """The arms of the comparison on boards with several right answers."""
 
+    UPDATES = UPDATES
+    REFERENCE = "judged"
+    STAGES: ClassVar[Mapping[str, tuple[str, ...]]] = {AFTER_LABEL: ("sft_least", AFTER_LABEL)}
     setting: Setting
 
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
@@ -159,7 +163,7 @@ class Several(RecipeTrial):
 
     def plan(self, jobs: list[Job], left: list[Job]) -> str:
         """What will happen, and how long it takes."""
-        return plan(self.setting, jobs, left, self.processes, self.parameters)
+        return plan(self, jobs, left)
 
     def report(self, run: Path, jobs: list[Job]) -> None:
         """Tables and picture."""

@@ -24,6 +24,7 @@ from sudoku_dllm.several.judging import way
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
+from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.reporting import UNITS
 from sudoku_dllm.trials.results import Results
@@ -169,9 +170,9 @@ class Outcomes(Results):
         return load_pandas().DataFrame(rows)
 
 
-def plan(setting: Setting, jobs: Sequence[Job], left: Collection[Job], processes: int, parameters: int) -> str:
+def plan(trial: RecipeTrial, jobs: Sequence[Job], left: Sequence[Job]) -> str:
     """What will happen, and how long what is left to do takes."""
-    script = setting.script
+    script, processes, parameters = trial.script, trial.processes, trial.parameters
     low, high = script.clues
     lines = [
         f"Boards of {script.size}×{script.size} with {low} to {high} clues have many right answers, and a solver says "
@@ -179,14 +180,14 @@ def plan(setting: Setting, jobs: Sequence[Job], left: Collection[Job], processes
         f"Start: {script.model.rsplit('/', 1)[-1]}, {parameters:,} parameters. From it are trained:",
     ]
     for arm in dict.fromkeys(job.arm for job in jobs):
-        if budgets := [budget for _, budget in setting.stages(arm)]:
+        if budgets := [budget for _, budget in trial.stages(arm)]:
             amount = sum(budget.amount for budget in budgets)
             lines.append(f"  {arm:{WIDTH}} {amount:6,g} {UNITS[budgets[0].by]}  {TITLES[arm]}")
     lines.append(
         f"Tested on {script.test_boards:,} boards that none is trained on, {', '.join(map(str, script.eval_tokens))} "
         "cells a pass, with and without peers in one pass."
     )
-    if minutes := expected_minutes(setting, left, processes):
+    if minutes := expected_minutes(trial.setting, left, processes):
         lines.append(
             f"{max(processes, 1)} at a time: about {minutes} minute{'s' * (minutes > 1)} on cores that do nothing else."
         )

@@ -10,10 +10,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from dllm_rl.models.folder import named_model
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
-from llm_rl.training.budget import Budget
 from sudoku_dllm.answers import shortest_answer
-from sudoku_dllm.several.arguments import AFTER_LABEL, UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.trials.training import budget_in
+from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_env.answers import Answers
 from sudoku_env.board import Board
 from sudoku_env.generator import generate
@@ -66,15 +64,6 @@ class Setting:
     def sizes(self) -> set[int]:
         """Sizes of the boards to train on."""
         return {self.script.size}
-
-    def stages(self, arm: str) -> list[tuple[str, Budget]]:
-        """What an arm is trained as, one after the other, and what each stage may spend; none for the base.
-
-        Judged decisions after a label have half of what SFT on the label alone has, and half of what they have alone.
-        """
-        of = ("sft_least", arm) if arm == AFTER_LABEL else (arm,)
-        found = [(each, budget_in(self.script, self.args, each, UPDATES, "judged")) for each in of]
-        return [(each, Budget(budget.by, budget.amount / len(of))) for each, budget in found if budget]
 
     @property
     def task(self) -> SudokuTask:

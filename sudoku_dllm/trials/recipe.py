@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,8 +25,15 @@ class RecipeTrial(Trial):
     """The arms of a setting (base, puzzles, arguments); those that were stopped go on from their last checkpoints.
 
     Attributes:
+        UPDATES: Updates that cost each arm as much.
+        REFERENCE: The arm that the recipe, whose `max_steps` are its updates, is of.
+        STAGES: The stages of arms that have several.
         parameters: Of the base.
     """
+
+    UPDATES: ClassVar[Mapping[str, int]]
+    REFERENCE: ClassVar[str]
+    STAGES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     SPENT: ClassVar[tuple[str, ...]] = (*Trial.SPENT, "seconds")
 
@@ -55,9 +62,12 @@ class RecipeTrial(Trial):
         return [[Job(BASE, self.seeds[0]), *arms]]
 
     def stages(self, arm: str) -> list[tuple[str, Budget]]:
-        """Those of the setting."""
-        found: list[tuple[str, Budget]] = self.setting.stages(arm)
-        return found
+        """Updates unless `train_seconds` is given; of several stages each has its part of what it has alone."""
+        of, seconds = self.STAGES.get(arm, (arm,)) if arm != BASE else (), self.script.train_seconds
+        if seconds is not None:
+            return [(each, Budget("cpu_seconds" if self.args.use_cpu else "seconds", seconds / len(of))) for each in of]
+        updates = {each: round(self.args.max_steps * self.UPDATES[each] / self.UPDATES[self.REFERENCE]) for each in of}
+        return [(each, Budget("steps", max(1, count) / len(of))) for each, count in updates.items()]
 
     def start(self, seed: int, folder: Path) -> PreTrainedModel:
         """The base."""

@@ -1,6 +1,6 @@
 """An arm: its model and arguments, and its training to a budget, with metrics, progress and, on the way, a curve."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import fields
@@ -20,32 +20,13 @@ from llm_rl.training.callbacks import MetricsWriter, write_json_lines
 from llm_rl.training.output_folder import LAST
 from llm_rl.training.processes import is_first
 from sudoku_dllm.models import record_sizes
-from sudoku_dllm.trials.arguments import BASE, BudgetedArguments, ComparisonArguments
+from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.jobs import Progress
 
 Recipe = TypeVar("Recipe", bound=BudgetedArguments)
 
 METRICS, CURVE, MODEL = "metrics.jsonl", "curve.jsonl", "model"
 NOTHING_SPENT: dict[str, Any] = {"updates": 0, "puzzles_seen": 0, "cpu_seconds": 0.0, "seconds": 0.0}
-
-
-def budget_in(
-    script: ComparisonArguments, args: BudgetedArguments, arm: str, updates: Mapping[str, int], reference: str
-) -> Budget | None:
-    """What an arm may spend, updates unless `train_seconds` is given; None for the base.
-
-    Args:
-        script: What is compared.
-        args: The recipe, whose `max_steps` are the updates of the reference.
-        arm: Name of the arm.
-        updates: Updates that cost each arm as much.
-        reference: The arm that the recipe is of.
-    """
-    if arm == BASE:
-        return None
-    if script.train_seconds is None:
-        return Budget("steps", max(1, round(args.max_steps * updates[arm] / updates[reference])))
-    return Budget("cpu_seconds" if args.use_cpu else "seconds", script.train_seconds)
 
 
 def new_model(script: ComparisonArguments, args: BudgetedArguments, seed: int, **options: Any) -> PreTrainedModel:

@@ -233,16 +233,16 @@ def test_images_are_trained_on(tmp_path: Path) -> None:
 
 
 def test_budgets_are_updates_in_one_proportion_or_equal_times(counted: Path, tmp_path: Path) -> None:
-    whole, few, least = (setting(tmp_path, max_steps=count) for count in (UPDATES["objective"], 4, 1))
+    whole, few, least = (Labels(setting(tmp_path, max_steps=count)) for count in (UPDATES["objective"], 4, 1))
     assert {arm: dict(whole.stages(arm))[arm] for arm in ARMS} == {arm: Budget("steps", UPDATES[arm]) for arm in ARMS}
     for arm in ARMS:
         share = UPDATES[arm] / UPDATES["objective"]
         assert abs(few.stages(arm)[0][1].amount - 4 * share) <= 0.5 and least.stages(arm)[0][1].amount >= 1
     assert few.stages("objective") == [("objective", Budget("steps", 4))] and whole.stages("base") == []
     job = [Job("objective", 42)]
-    assert expected_minutes(whole, job, 1, 218_560) == 2  # 70 seconds, and a moment for 12 decodes of each set
-    assert expected_minutes(few, job, 1, 218_560) == 1
-    timed = setting(tmp_path, train_seconds=2.5)
+    assert expected_minutes(whole.setting, job, 1, 218_560) == 2  # 70 seconds, and a moment for 12 decodes of each set
+    assert expected_minutes(few.setting, job, 1, 218_560) == 1
+    timed = Labels(setting(tmp_path, train_seconds=2.5))
     assert {dict(timed.stages(arm))[arm] for arm in ARMS} == {Budget("cpu_seconds", 2.5)}
     assert json.loads((counted / "objective" / "seed42" / "result.json").read_text())["updates"] == 4
 

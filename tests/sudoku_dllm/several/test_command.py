@@ -173,8 +173,8 @@ def test_the_policy_gradient_sees_as_many_trajectories(tmp_path: Path) -> None:
 
 
 def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path: Path) -> None:
-    whole, half = setting(tmp_path), setting(tmp_path, max_steps=UPDATES["judged"] // 2)
-    timed = setting(tmp_path, train_seconds=2.5)
+    whole, half = Several(setting(tmp_path)), Several(setting(tmp_path, max_steps=UPDATES["judged"] // 2))
+    timed = Several(setting(tmp_path, train_seconds=2.5))
     assert whole.stages("base") == []
     for arm in set(ARMS) - {AFTER_LABEL}:
         for found, share in ((whole, 1.0), (half, 0.5)):
