@@ -21,6 +21,17 @@ from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 
 TAIL = 2
+SHORT: dict[str, Any] = {
+    "learning_rate": 1e-3,
+    "lr_scheduler_type": "constant",
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+    "use_cpu": True,
+    "seed": 7,
+}
+"""What trainings here are told, unless a test says otherwise."""
 TIMES = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}
 
 
@@ -78,14 +89,7 @@ def arguments(folder: Path, **changes: Any) -> UnmaskArguments:
         "per_device_train_batch_size": 2,
         "num_generations": 4,
         "position_temperature": 1.0,
-        "learning_rate": 1e-3,
-        "lr_scheduler_type": "constant",
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "seed": 7,
+        **SHORT,
     }
     return UnmaskArguments(**{**chosen, **changes})
 
@@ -116,20 +120,9 @@ def sft_trainer(
     count: int = 16,
     **changes: Any,
 ) -> SftTrainer:
-    chosen: dict[str, Any] = {
-        "output_dir": str(folder),
-        "learning_rate": 1e-3,
-        "lr_scheduler_type": "constant",
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "seed": 7,
-    }
     return SftTrainer(
         model=new_model() if model is None else model,
-        args=SftArguments(**{**chosen, **changes}),
+        args=SftArguments(**{**SHORT, "output_dir": str(folder), **changes}),
         train_dataset=SftDataset(sudoku_task(with_tail=True).batch(puzzles(count))),
         callbacks=callbacks,
     )
