@@ -102,21 +102,21 @@ class JudgedDecisions(Term):
 
     Args:
         config: Parameters of the term.
-        noise: Where draws come from; None: a key from torch's global generator at each roll-out.
+        noise: Where draws come from.
         lam: λ, what a position that is not judged earns with `judged_reward="definite"`.
     """
 
     name: ClassVar[str] = "judged"
     at_rl_rate: ClassVar[bool] = True
 
-    def __init__(self, config: JudgedDecisionsConfig, noise: StateNoise | None = None, *, lam: float) -> None:
+    def __init__(self, config: JudgedDecisionsConfig, noise: StateNoise, *, lam: float) -> None:
         self.config, self.noise, self.lam = config, noise, lam
 
     def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
         """Decisions fill as many positions as those of the roll-out; see `Term.over`."""
         config, device = self.config, rollout.responses.device
         shape = (config.judged_draws, rollout.positions.shape[2], 2)
-        uniforms = (self.noise or StateNoise.drawn()).of_states(rollout.problem_of, JUDGED, shape)  # (D, M, k, 2)
+        uniforms = self.noise.of_states(rollout.problem_of, JUDGED, shape)  # (D, M, k, 2)
 
         def value(visited: VisitedStates) -> TermValue:
             states = visited.states

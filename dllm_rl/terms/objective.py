@@ -46,11 +46,11 @@ class ObjectiveConfig(JudgedDecisionsConfig, CrossEntropyConfig, ExpectedRewardC
                 "no term of the objective has a weight; set policy_weight, f_weight, ce_weight or judged_weight"
             )
 
-    def terms(self, noise: StateNoise | None = None) -> list[Term]:
+    def terms(self, noise: StateNoise) -> list[Term]:
         """The terms that have a weight.
 
         Args:
-            noise: Where judged decisions come from; None: a key from torch's global generator at each roll-out.
+            noise: Where judged decisions come from.
         """
         found: list[Term] = []
         if self.policy_weight:

@@ -83,7 +83,7 @@ class UnmaskTrainer(BufferedTrainer):
         set_seed(args.seed)  # before adapters are drawn, as `transformers.Trainer` does before all else
         model = args.adapted(model)
         super().__init__(model, args, problems, data_collator=lambda rows: {"problems": task.batch(rows)}, **kwargs)
-        self._of_terms: dict[str, float] = {}
+        self._of_terms: dict[str, float | Tensor] = {}
         self.task, self.record_classes = task, (Rollout, PolicyConfig, *task.record_classes)
         self.policy = args.policy_config()
         self.objective = args.objective_config()
@@ -207,8 +207,8 @@ class UnmaskTrainer(BufferedTrainer):
         first, second = [parameter.grad for parameter in optimizer.parameters], optimizer.second_gradients
         groups = self.optimizer.param_groups
         self._of_terms = {
-            "rl_grad_norm": float(gradient_norm(first)),
-            "sft_grad_norm": float(gradient_norm(second)),
+            "rl_grad_norm": gradient_norm(first),
+            "sft_grad_norm": gradient_norm(second),
             "rl_learning_rate": groups[0]["lr"],
             "sft_learning_rate": groups[-1]["lr"],
         }
@@ -220,7 +220,8 @@ class UnmaskTrainer(BufferedTrainer):
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """Log, where the terms' rates differ with each one's rate and last norm before clipping."""
-        super().log({**logs, **(self._of_terms if "grad_norm" in logs else {})}, *args, **kwargs)
+        told = self._of_terms if "grad_norm" in logs else {}
+        super().log({**logs, **{name: float(value) for name, value in told.items()}}, *args, **kwargs)
 
     def _average_gradients(self, model: nn.Module) -> None:
         super()._average_gradients(model)

@@ -11,6 +11,7 @@ from torch.utils.data import IterableDataset
 
 from llm_rl.raro.delimiters import break_delimiters, delimiters
 from llm_rl.raro.labels import escape_answer
+from llm_rl.rollout.loading import read_lines
 from llm_rl.rollout.special_tokens import break_tokens
 
 PromptFormat = Literal["chat", "text"]
@@ -205,13 +206,5 @@ def read_questions(path: str | Path, tags: Sequence[str] = REASONING_TAGS) -> li
         OSError: It cannot be read.
         ValueError: It has no row, or a line is none of RARO's rows; the message names the line.
     """
-    rows = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), start=1):
-        if line.strip():
-            try:
-                rows.append(check_question_row(json.loads(line), tags))
-            except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
-    if not rows:
-        raise ValueError(f'{path} has no row; write one a line, as {{"question": "…", "answer": "…"}}')
-    return rows
+    form = 'one a line, as {"question": "…", "answer": "…"}'
+    return read_lines(path, lambda line: check_question_row(json.loads(line), tags), form)

@@ -1,10 +1,14 @@
-"""A policy and rows in the forms that users have them in: a model's name, a data frame."""
+"""A policy and rows in the forms that users have them in: a model's name, a data frame, a file of lines."""
 
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+Row = TypeVar("Row")
 
 
 def load_policy(model: nn.Module | str, processing_class: Any) -> tuple[nn.Module, Any]:
@@ -29,3 +33,27 @@ def load_policy(model: nn.Module | str, processing_class: Any) -> tuple[nn.Modul
 def as_rows(data: Any) -> Any:
     """A `pandas.DataFrame` as a list of its rows, anything else as it is."""
     return data.to_dict("records") if hasattr(data, "iloc") and hasattr(data, "to_dict") else data
+
+
+def read_lines(path: str | Path, row_of: Callable[[str], Row], form: str) -> list[Row]:
+    """The rows of a text file in UTF-8, one a line; empty lines are passed over.
+
+    Args:
+        path: The file.
+        row_of: The row of a line; its `ValueError` gets the file and the line in front.
+        form: What to write into a file without rows.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It has no row, a line is none, or it is not in UTF-8.
+    """
+    rows = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), start=1):
+        if line.strip():
+            try:
+                rows.append(row_of(line))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from error
+    if not rows:
+        raise ValueError(f"{path} has no row; write {form}")
+    return rows

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from llm_rl.rollout.loading import read_lines
 from llm_rl.tools.trajectories import check_completion
 
 FORM = '{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}, …]}'
@@ -30,19 +31,11 @@ def read_trajectories(path: str | Path) -> list[dict[str, Any]]:
         TrajectoryFileError: There is no such file, it has no row, or a line cannot be used.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        return read_lines(path, _row, f"one conversation a line, as {FORM}")
     except (OSError, UnicodeDecodeError) as error:
         raise TrajectoryFileError(f"{path} cannot be read ({error}); name a file of JSON lines in UTF-8") from error
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                rows.append(_row(line))
-            except ValueError as error:
-                raise TrajectoryFileError(f"{path}, line {number}: {error}") from error
-    if not rows:
-        raise TrajectoryFileError(f"{path} has no row; write one conversation a line, as {FORM}")
-    return rows
+    except ValueError as error:
+        raise TrajectoryFileError(str(error)) from error
 
 
 def _row(line: str) -> dict[str, Any]:

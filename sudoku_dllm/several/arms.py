@@ -66,7 +66,7 @@ class ObjectiveInPart(ObjectiveConfig):
 
     part: str = "positions"
 
-    def terms(self, noise: StateNoise | None = None) -> list[Term]:
+    def terms(self, noise: StateNoise) -> list[Term]:
         """The one term; see `ObjectiveConfig.terms`."""
         term = JudgedInPart(self, noise, lam=self.lam)
         term.part = self.part

@@ -59,20 +59,14 @@ def arm_arguments(args: Recipe, seed: int, folder: Path, rate: float | None = No
     return args
 
 
-def sft_arguments(
-    script: ComparisonArguments, args: BudgetedArguments, arm: str, seed: int, folder: Path, ce_on: Learned = "masked"
-) -> SftArguments:
-    """Arguments of an arm of supervised training: all that any run has are the recipe's, but for rate and batch."""
-    args = arm_arguments(args, seed, folder, script.rate(arm))
-    shared = {item.name: getattr(args, item.name) for item in fields(RunArguments) if item.init}
-    return SftArguments(**{**shared, "per_device_train_batch_size": script.control_batch_size}, ce_on=ce_on)
-
-
 def sft_trainer(
     setting: Any, arm: str, seed: int, folder: Path, model: nn.Module, problems: UnmaskBatch, ce_on: Learned = "masked"
 ) -> SftTrainer:
-    """SFT on problems and their answers; what is no matter of the loss is the recipe's."""
-    arguments = sft_arguments(setting.script, setting.args, arm, seed, folder, ce_on)
+    """SFT on problems and their answers; all arguments that any run has are the recipe's, but for rate and batch."""
+    args = arm_arguments(setting.args, seed, folder, setting.script.rate(arm))
+    shared = {item.name: getattr(args, item.name) for item in fields(RunArguments) if item.init}
+    size = setting.script.control_batch_size
+    arguments = SftArguments(**{**shared, "per_device_train_batch_size": size}, ce_on=ce_on)
     return SftTrainer(model=model, args=arguments, train_dataset=SftDataset(problems.to("cpu")))
 
 
@@ -139,8 +133,9 @@ def train_job(
     if folder is not None:
         record_sizes(trainer.model, sizes or ())
         trainer.save_model(str(folder / MODEL))
-    if folder is not None and curve_points and is_first():
-        write_json_lines(folder / CURVE, [{"share": share, "solved": score} for share, score in callback.validations])
+        if curve_points and is_first():
+            points = [{"share": share, "solved": score} for share, score in callback.validations]
+            write_json_lines(folder / CURVE, points)
     updates = trainer.state.global_step
     return {
         "updates": updates,

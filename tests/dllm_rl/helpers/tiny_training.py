@@ -19,19 +19,9 @@ from sudoku_env.board import Board
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
+from tests.helpers import SHORT
 
 TAIL = 2
-SHORT: dict[str, Any] = {
-    "learning_rate": 1e-3,
-    "lr_scheduler_type": "constant",
-    "logging_steps": 1,
-    "save_strategy": "no",
-    "report_to": "none",
-    "disable_tqdm": True,
-    "use_cpu": True,
-    "seed": 7,
-}
-"""What trainings here are told, unless a test says otherwise."""
 TIMES = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.trainer import DPOTrainer
+from tests.helpers import SHORT
 from tests.llm_rl.helpers.killable_grpo import KillAfter
 from tests.llm_rl.helpers.tiny_grpo import WORDS, new_model, tokenizer, untimed
 
@@ -49,14 +50,7 @@ def arguments(folder: Path, **changes: Any) -> DPOArguments:
         "output_dir": str(folder),
         "max_steps": 1,
         "per_device_train_batch_size": 4,
-        "learning_rate": 1e-3,
-        "lr_scheduler_type": "constant",
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "seed": 7,
+        **SHORT,
     }
     return DPOArguments(**{**chosen, **changes})
 

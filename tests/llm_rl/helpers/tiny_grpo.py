@@ -16,6 +16,7 @@ from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.sharding import whole
+from tests.helpers import SHORT
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
@@ -120,14 +121,7 @@ def settings(folder: Path, **changes: Any) -> dict[str, Any]:
         "max_steps": 1,
         "per_device_train_batch_size": 8,
         "max_completion_length": 6,
-        "learning_rate": 1e-3,
-        "lr_scheduler_type": "constant",
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "seed": 7,
+        **SHORT,
     }
     return {**chosen, **changes}
 

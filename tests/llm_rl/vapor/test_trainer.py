@@ -13,6 +13,7 @@ from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.rollout.rewards import RewardError
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
+from tests.helpers import SHORT
 from tests.helpers.warm_process import run_in_two_processes
 from tests.llm_rl.helpers import tiny_grpo
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, keep_samples, untimed
@@ -233,14 +234,8 @@ def tiny_task(folder: Path, **changes: Any) -> VAPORTrainer:
             "per_device_train_batch_size": 32,
             "num_generations": 8,
             "max_completion_length": 10,
+            **SHORT,
             "learning_rate": 1e-2,
-            "lr_scheduler_type": "constant",
-            "logging_steps": 1,
-            "save_strategy": "no",
-            "report_to": "none",
-            "disable_tqdm": True,
-            "use_cpu": True,
-            "seed": 7,
             "verifiable_term_split": ["e", "n"],
             "preference_term_split": ["sky", "moon"],
             **changes,
