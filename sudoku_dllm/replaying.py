@@ -13,6 +13,7 @@ from sudoku_env.board import Board, cell_name, size_of
 from sudoku_env.envs.progress import BoardView
 from sudoku_env.envs.rendering import render_ansi, trace_views
 
+MOST_NAMED = 4  # cells of a pass
 CLEAR = "\x1b[2J\x1b[H"
 
 
@@ -57,12 +58,12 @@ def replay(args: argparse.Namespace) -> int:
     return 0
 
 
-def show(boards: Board, solution: Board, delay: float) -> None:
-    """Print a decode.
+def show(boards: Board, solution: Board | None, delay: float) -> bool:
+    """Print a decode, and say whether it ended right.
 
     Args:
         boards: uint8 `(K + 1, n²)`, the puzzle and the board after each of K passes.
-        solution: uint8 `(n²,)`.
+        solution: uint8 `(n²,)`; None where any valid grid is right.
         delay: Seconds between two passes, where the output is a terminal.
     """
     terminal = sys.stdout.isatty()
@@ -72,16 +73,24 @@ def show(boards: Board, solution: Board, delay: float) -> None:
         print(f"{CLEAR if terminal else ''}{title}\n\n{render_ansi(view, color=terminal)}\n", flush=True)
         if terminal:
             time.sleep(delay)
-    wrong, blank = int((boards[-1] != solution).sum()), " or blank" * bool((boards[-1] == 0).any())
-    told = f"{wrong} of {solution.size} cells are wrong{blank}"
-    print(f"solved in {len(views) - 1} forward passes" if not wrong else told)
+    wrong, blank = views[-1].wrong, boards[-1] == 0
+    if not (wrong | blank).any():
+        print(f"solved in {len(views) - 1} forward passes")
+        return True
+    how = ("clash", "are blank") if solution is None else ("are wrong", "blank")
+    print(f"{(wrong | blank).sum()} of {wrong.size} cells {' or '.join(how[: 1 + blank.any()])}")
+    return False
 
 
 def news(view: BoardView, boards: Board, number: int) -> str:
-    """What a pass filled, and whether that was definite, not definite yet, or wrong."""
+    """What a pass filled, and whether that was definite, not definite yet, or wrong; of many cells their numbers."""
     filled = (boards[number] != boards[number - 1]).nonzero()[0]
-    told = []
-    for cell in filled.tolist():
-        how = "wrong" if view.wrong[cell] else "not definite yet" if view.guessed[cell] else "definite"
-        told.append(f"{cell_name(cell, size_of(view.board.size))} is {boards[number][cell]} ({how})")
-    return ", ".join(told) or "the rest of the answer"
+    how = ["wrong" if view.wrong[cell] else "not definite yet" if view.guessed[cell] else "definite" for cell in filled]
+    if len(filled) > MOST_NAMED:
+        told = [f"{how.count(kind)} {kind}" for kind in ("definite", "not definite yet", "wrong") if kind in how]
+        return f"{len(filled)} cells, {', '.join(told)}"
+    size = size_of(view.board.size)
+    named = [
+        f"{cell_name(c, size)} is {boards[number][c]} ({kind})" for c, kind in zip(filled.tolist(), how, strict=True)
+    ]
+    return ", ".join(named) or "the rest of the answer"

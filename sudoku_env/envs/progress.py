@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sudoku_env.board import size_of
+from sudoku_env.board import geometry, size_of
 from sudoku_env.logic import definite_digits
 
 
@@ -18,7 +18,7 @@ class BoardView:
         givens: bool `(n²,)`, the puzzle's own digits.
         definite: bool `(n²,)`, blank cells that are definite now (S1); none once a cell is wrong.
         guessed: bool `(n²,)`, cells that were filled before they were definite.
-        wrong: bool `(n²,)`, cells that differ from the solution.
+        wrong: bool `(n²,)`, cells that differ from the solution, or clash where there are several.
         order: integers `(n²,)`, the step that filled each cell, from 1; 0 for givens and blanks.
         last: The cell that the last step filled; None if it filled none or several.
     """
@@ -76,7 +76,7 @@ class Progress:
 
     Attributes:
         puzzle: uint8 `(n²,)`, the puzzle, 0 for a blank.
-        solution: uint8 `(n²,)`, the digits 1..n.
+        solution: uint8 `(n²,)`, the digits 1..n; None where any valid grid is right.
         board: int16 `(n²,)`, the puzzle and what was filled in.
         definite: bool `(n²,)`, S1 of the board; a new array after each step, none once a cell is wrong.
         guessed: bool `(n²,)`, the guessed cells as in `BoardView`.
@@ -87,7 +87,7 @@ class Progress:
     """
 
     puzzle: NDArray[np.uint8]
-    solution: NDArray[np.uint8]
+    solution: NDArray[np.uint8] | None
     board: NDArray[np.int16] = field(init=False)
     definite: NDArray[np.bool_] = field(init=False)
     guessed: NDArray[np.bool_] = field(init=False)
@@ -116,8 +116,16 @@ class Progress:
         self.guessed[cells] = ~self.definite[cells]
         self.order[cells] = self.steps
         self.board[cells] = digits
-        self.error = self.error or bool((self.solution[cells] != digits).any())
+        self.error = bool(self.wrong.any())
         self.definite = np.zeros_like(self.definite) if self.error else definite_digits(self.board) > 0
+
+    @property
+    def wrong(self) -> NDArray[np.bool_]:
+        """The wrong cells as in `BoardView`, a new array."""
+        if self.solution is not None:
+            return (self.board != 0) & (self.board != self.solution)
+        peers = self.board[geometry(size_of(self.board.size)).peers]  # (n², the peers of a cell)
+        return (self.board < 0) | ((self.board > 0) & (peers == self.board[:, None]).any(1))
 
     def view(self) -> BoardView:
         """A snapshot that shares nothing with the record."""
@@ -126,7 +134,7 @@ class Progress:
             givens=self.puzzle > 0,
             definite=self.definite.copy(),
             guessed=self.guessed.copy(),
-            wrong=(self.board != 0) & (self.board != self.solution),
+            wrong=self.wrong,
             order=self.order.copy(),
             last=self.last,
         )

@@ -63,21 +63,23 @@ def render_rgb(view: BoardView, *, pixels: int | None = None) -> NDArray[np.uint
     return np.array(_board_image(view, _cell_pixels(view.size, pixels)))
 
 
-def trace_views(boards: NDArray[np.integer], solution: NDArray[np.integer]) -> list[BoardView]:
+def trace_views(boards: NDArray[np.integer], solution: NDArray[np.integer] | None) -> list[BoardView]:
     """The views of a recorded decode, one for each board.
 
     Args:
         boards: integers `(K + 1, n²)`, the puzzle and the board after each of K steps, as `TokenLayout.read_boards`
             gives them: 0 blank, 1..n a digit, -1 no digit. A step outside the map leaves the board as it was.
-        solution: integers `(n²,)`, the digits 1..n.
+        solution: integers `(n²,)`, the digits 1..n; None where any valid grid is right, and what clashes is wrong.
 
     Raises:
         BoardError: The shapes do not fit, or a step changes a cell that was filled before.
     """
-    boards, solution = np.asarray(boards), np.asarray(solution)
-    if boards.ndim != 2 or boards.shape[1:] != solution.shape or not len(boards):
-        raise BoardError(f"expected boards (K + 1, n²) and a solution (n²,), got {boards.shape} and {solution.shape}")
-    progress = Progress(boards[0].astype(np.uint8), solution.astype(np.uint8))
+    boards = np.asarray(boards)
+    answer = None if solution is None else np.asarray(solution)
+    if boards.ndim != 2 or not len(boards) or (answer is not None and boards.shape[1:] != answer.shape):
+        shape = None if answer is None else answer.shape
+        raise BoardError(f"expected boards (K + 1, n²) and a solution (n²,) or None, got {boards.shape} and {shape}")
+    progress = Progress(boards[0].astype(np.uint8), None if answer is None else answer.astype(np.uint8))
     views = [progress.view()]
     for step in range(1, len(boards)):
         before, after = boards[step - 1], boards[step]

@@ -70,6 +70,15 @@ def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-1] == f"solved in {len(passes)} forward passes"
 
 
+def test_decode_of_a_board_with_several_solutions_tells_clashes(capsys: pytest.CaptureFixture[str]) -> None:
+    """All cells of an empty board from one pass do not see each other; by the solver any of its grids is right."""
+    lines = said(capsys, "decode", "." * 36, "--tokens_per_step", "36", status=1)
+    assert lines[0] == "The puzzle has several solutions; any valid grid is right."
+    assert re.fullmatch(r"pass 1 of \d: \d+ cells, .*", next(line for line in lines if line.startswith("pass ")))
+    assert re.fullmatch(r"\d+ of 36 cells clash( or are blank)?", lines[-1])
+    assert said(capsys, "decode", "." * 36, "--guard", "completable")[-2].startswith("solved in ")
+
+
 def test_decode_with_a_guard_tells_its_checks(capsys: pytest.CaptureFixture[str]) -> None:
     """By the solver a puzzle of one solution is always solved, all cells offered at once."""
     lines = said(

@@ -32,6 +32,13 @@ def test_plain_text_by_hand():
     assert render_ansi(views[2], color=False).splitlines()[:2] == ["1 2 │ 1!4", ". . │ 1 2"]
 
 
+def test_without_a_solution_what_clashes_is_wrong():
+    """A second 2 in the first row marks both, a token that is no digit itself; a right digit elsewhere is none."""
+    views = trace_views(boards_of([(1, 2), (2, 3)], [(4, 3), (5, NOT_A_DIGIT)]), None)
+    assert not views[1].wrong.any() and np.flatnonzero(views[2].wrong).tolist() == [5]
+    assert np.flatnonzero(trace_views(boards_of([(1, 2)], [(2, 2)]), None)[2].wrong).tolist() == [1, 2, 7]
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_colors_only_add_escape_codes(size):
     drawn = generate(1, size=size, clues=CLUES[size], rule="singles", seed=1)
