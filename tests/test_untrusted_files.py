@@ -16,7 +16,6 @@ from transformers import PreTrainedTokenizerFast, Trainer, TrainingArguments
 from llm_rl.rollout.data import encode_prompt
 from llm_rl.training.checkpoint import ExactTrainer
 from llm_rl.training.storage import load_record, save_record
-from scripts.study.config import StudyConfigError, load_study
 from sudoku_dllm.kill_test.comparison import NEVER_COMPARED
 from sudoku_env.prompts.alignment import encode_prompt as encode_puzzle
 
@@ -85,14 +84,6 @@ def test_a_record_names_no_file_and_no_class_but_the_expected_ones(tmp_path):
     )
     with pytest.raises(TypeError, match="Popen"):
         load_record(tmp_path / "record")
-
-
-def test_a_study_file_makes_no_objects(tmp_path):
-    path = tmp_path / "study.yaml"
-    path.write_text(f"name: !!python/object/apply:os.mkdir [{tmp_path / 'crater'}]\n")
-    with pytest.raises(StudyConfigError):
-        load_study(path)
-    assert not (tmp_path / "crater").exists()
 
 
 def byte_tokenizer(template: str) -> PreTrainedTokenizerFast:

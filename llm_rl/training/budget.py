@@ -4,13 +4,12 @@ Two trainings are compared fairly if both may spend as much and both end with th
 machine wall time is noise, so time is CPU time of the process; set the number of torch threads to one.
 """
 
-import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from torch import Tensor, nn
+from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
@@ -76,7 +75,7 @@ def rows_after(trainer: Trainer) -> Callable[[int], int]:
 
 
 class BudgetCallback(TrainerCallback, ExportableState):
-    """Stops training when a budget is spent; on the way it may validate, and keep the weights that validate best.
+    """Stops training when a budget is spent; on the way it may validate.
 
     `state.max_steps` is set to the number of steps that the budget will allow at the present pace, so that schedules
     over steps follow the budget too. Checkpoints hold what was spent: a run that is resumed spends the rest.
@@ -87,15 +86,12 @@ class BudgetCallback(TrainerCallback, ExportableState):
         validate: Score of a model, the higher the better, e.g. its solve rate on validation puzzles. The training clock
             stands still meanwhile. None: no validation.
         validate_share: Share of the budget between two validations; there is one at the end in any case.
-        keep_best: Whether to keep the weights of the best validation in memory. Checkpoints do not hold them, so such a
-            run cannot be resumed.
 
     Attributes:
         validations: (share spent, score) of each validation.
-        best: The weights of the highest score, the later of equal ones; None where they are not kept.
 
     Raises:
-        ValueError: The share between validations is not positive; on resuming, that best weights were to be kept.
+        ValueError: The share between validations is not positive.
     """
 
     def __init__(
@@ -105,14 +101,12 @@ class BudgetCallback(TrainerCallback, ExportableState):
         *,
         validate: Callable[[nn.Module], float] | None = None,
         validate_share: float = 0.1,
-        keep_best: bool = True,
     ) -> None:
         if not validate_share > 0:
             raise ValueError(f"validate_share={validate_share} must be positive, e.g. 0.1 for ten validations")
         self.budget, self.puzzles_after = budget, puzzles_after
-        self.validate, self.validate_share, self.keep_best = validate, validate_share, keep_best
+        self.validate, self.validate_share = validate, validate_share
         self.validations: list[tuple[float, float]] = []
-        self.best: dict[str, Tensor] | None = None
         self._spent = _Clocks(0.0, 0.0)
         self._started: _Clocks | None = None
 
@@ -145,8 +139,6 @@ class BudgetCallback(TrainerCallback, ExportableState):
         """Start the clock, or go on from a checkpoint."""
         saved = state.stateful_callbacks.get(type(self).__name__)
         if state.global_step and saved is not None:
-            if self.validate is not None and self.keep_best:
-                raise ValueError("the best weights so far are in no checkpoint; start anew, or with keep_best=False")
             self._spent = _Clocks(*saved["attributes"]["spent"])
             self.validations = [(share, score) for share, score in saved["attributes"]["validations"]]
             self._project(state)
@@ -162,10 +154,7 @@ class BudgetCallback(TrainerCallback, ExportableState):
         due = share // self.validate_share > (self.validations[-1][0] if self.validations else 0) // self.validate_share
         if self.validate is not None and (due or share >= 1):
             self._pause()
-            score = self.validate(model)
-            if self.keep_best and (not self.validations or score >= max(found for _, found in self.validations)):
-                self.best = copy.deepcopy(model.state_dict())
-            self.validations.append((share, score))
+            self.validations.append((share, self.validate(model)))
             self._started = _Clocks.now()
         if share >= 1:
             self._pause()
@@ -204,7 +193,7 @@ def train_to_budget(
     *,
     resume_from_checkpoint: str | None = None,
 ) -> None:
-    """Train until the budget is spent and end with the weights that validated best, if they were kept.
+    """Train until the budget is spent.
 
     Args:
         trainer: A trainer with `max_steps=UNLIMITED_STEPS`, not trained yet.
@@ -216,5 +205,3 @@ def train_to_budget(
     trainer.lr_scheduler = LambdaLR(optimizer, lambda step: schedule(callback.share(step)))
     trainer.add_callback(callback)
     trainer.train(resume_from_checkpoint=resume_from_checkpoint)
-    if callback.best is not None:
-        trainer.model.load_state_dict(callback.best)

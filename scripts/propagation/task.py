@@ -114,25 +114,16 @@ def draw_traces(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TraceBatch(UnmaskBatch):
-    """Q traces of T + 1 states as s₀ a₀ s₁ … s_T, without a prompt; judged are the states, at even positions.
-
-    Attributes:
-        every_state: Whether all hidden states count as definite. A placebo, to tell what the label adds.
-    """
-
-    every_state: bool = False
+    """Q traces of T + 1 states as s₀ a₀ s₁ … s_T, without a prompt; judged are the states, at even positions."""
 
     def definite(self, responses: Tensor, of: Tensor) -> Tensor:
         """The hidden states beside a written one, bool `(N, 2T + 1)`."""
         hidden = responses[:, ::2] == self.mask_id  # (N, T + 1)
-        found = hidden
-        if not self.every_state:
-            beside = torch.zeros_like(hidden)
-            beside[:, 1:] |= ~hidden[:, :-1]
-            beside[:, :-1] |= ~hidden[:, 1:]
-            found = hidden & beside
+        beside = torch.zeros_like(hidden)
+        beside[:, 1:] |= ~hidden[:, :-1]
+        beside[:, :-1] |= ~hidden[:, 1:]
         definite = torch.zeros_like(responses, dtype=torch.bool)
-        definite[:, ::2] = found
+        definite[:, ::2] = hidden & beside
         return definite
 
 
@@ -145,12 +136,10 @@ class TraceTask:
     Attributes:
         states: S.
         inputs: A.
-        every_state: Whether all hidden states count as definite, as a placebo.
     """
 
     states: int
     inputs: int
-    every_state: bool = False
 
     record_classes: ClassVar[tuple[type, ...]] = (TraceBatch,)
 
@@ -183,5 +172,4 @@ class TraceTask:
             judged=judged,
             scored=torch.zeros_like(judged),
             mask_id=self.mask_id,
-            every_state=self.every_state,
         )

@@ -127,7 +127,7 @@ def pages(runs: Sequence[Path], rates: Sequence[Path] = ()) -> str:
         settings = next(iter(records.results().values()))["settings"]
         about = [f"{settings['cpu_seconds']:g} CPU s", f"{settings['tokens_per_step']} a pass"]
         about.append(REWARDS[settings["reward"]])
-        about += ["with a divergence from the start"] * settings.get("divergence", False)
+        about += ["with a divergence from the start"] * settings["divergence"]
         sections.append((records.folder.name, ", ".join(about), told))
     for records in map(Records, rates):
         sections.append((records.folder.name, "Right % at one position a pass / as trained, by rate", tried(records)))

@@ -1,7 +1,7 @@
 """The page docs/several_answers.md and the tables beside its results, from what its study kept.
 
 python scripts/train_sudoku.py --arms ARM … --seeds 0 1 2 3 4 --output_dir runs/several_answers    # the study
-python -m scripts.study.pack runs/several_answers data/study/several_answers
+python -m sudoku_dllm.trials.packing runs/several_answers data/study/several_answers
 python -m scripts.several_answers.study --page docs/several_answers.md --tables data/study/several_answers/tables.md
 """
 

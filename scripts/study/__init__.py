@@ -1,1 +1,1 @@
-"""The study: trainings and controls at equal budgets, and their report."""
+"""Finished studies of what logic teaches: their tables and pictures."""

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llm_rl.training import load_pyplot, save_figure
-from scripts.study.config import BASE
-from scripts.study.results import RegimeResults, order, solved, sweeps, ways
+from scripts.study.results import RegimeResults, order, solved, ways
+from sudoku_dllm.trials.arguments import BASE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_regime(results: RegimeResults, path: str | Path) -> None:
+def plot_regime(results: RegimeResults, path: Path) -> None:
     """Draw a regime: bars by arm and decoding, order against each control, and one curve by arm for each sweep.
 
     Bars have intervals over puzzles, differences of order those over puzzles (thick) and over seeds (thin).
@@ -21,18 +21,9 @@ def plot_regime(results: RegimeResults, path: str | Path) -> None:
     Args:
         results: Results with at least one arm.
         path: PNG to write; an existing file is replaced whole or not at all.
-
-    Raises:
-        ValueError: There is no result.
     """
-    if not results.results:
-        raise ValueError(f"regime {results.name!r} has no result to draw; run it first")
     plt = load_pyplot()
-    arms, labels, found = (
-        results.arms,
-        [one.label for one in results.regime.evaluation],
-        sweeps(results.regime),
-    )
+    arms, labels, found = results.arms, list(results.ways), results.sweeps
     pairs = [pair for pair in results.pairs() if pair[1] != BASE]
     widths = [4 + 0.2 * len(arms) * len(labels), *([5] if pairs else []), *[5] * len(found)]
     figure, axes = plt.subplots(
@@ -47,8 +38,8 @@ def plot_regime(results: RegimeResults, path: str | Path) -> None:
         ends = np.array([[100 * end for end in one.puzzles] for one in each])
         places = np.arange(len(labels)) + (number - (len(arms) - 1) / 2) * 0.8 / len(arms)
         bars.bar(places, middle, 0.8 / len(arms), yerr=np.abs(ends.T - middle), capsize=2, label=arm)
-        for axis, decodings in zip(curves, found.values(), strict=True):
-            passes, rates = results.sweep(arm, ways("test", decodings)).points()
+        for axis, swept in zip(curves, found.values(), strict=True):
+            passes, rates = results.sweep(arm, ways("test", swept)).points()
             axis.plot(passes, 100 * rates, marker="o", label=arm)
     bars.set(title=f"{results.name}: test puzzles solved", ylabel="%", xticks=range(len(labels)))
     bars.set_xticklabels(labels, rotation=30, ha="right")
@@ -59,7 +50,7 @@ def plot_regime(results: RegimeResults, path: str | Path) -> None:
         axis.legend(fontsize=8, loc="lower right")
     for axis in axes.flat:
         axis.grid(alpha=0.3)
-    save_figure(figure, Path(path))
+    save_figure(figure, path)
     plt.close(figure)
 
 

@@ -1,77 +1,73 @@
 """The tables of a study in Markdown: one that leads, and the details."""
 
-from collections.abc import Sequence
+import math
 
-from scripts.study.config import BASE, Decoding
-from scripts.study.results import RegimeResults, by_tokens, order, solved, sweeps, ways
+from scripts.study.results import RegimeResults, order, solved, ways
 from sudoku_dllm.trials import Estimate
+from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.words import bold, interval, markdown_table, passes, percent, share, signed
 
 COSTS = ("cpu_seconds", "updates", "puzzles_seen")
 
 
-def lead_table(results: RegimeResults, sets: Sequence[str]) -> str:
+def lead_table(results: RegimeResults) -> str:
     """What each arm solves on each set of puzzles by the number of tokens per step, and its lead over the reference.
 
     A cell has the solve rate; below it the difference, with the interval over puzzles and the one over seeds.
     """
-    columns = [(puzzles, how) for puzzles in sets for how in by_tokens(results.regime)]
+    columns = [(puzzles, label) for puzzles in results.sets for label in results.by_tokens]
     rows = []
     for arm in results.arms:
         row = [arm]
-        for puzzles, how in columns:
-            cell = percent(results.rate(arm, solved(puzzles, how.label)).mean)
-            if results.reference not in (None, arm) and results.seeds(arm, results.reference):
-                found = results.difference(arm, results.reference, solved(puzzles, how.label))
+        for column in columns:
+            cell = percent(results.rate(arm, solved(*column)).mean)
+            if arm != results.reference:
+                found = results.difference(arm, results.reference, solved(*column))
                 cell += f"<br>{bold(_over_puzzles(found), found)} {interval(found.seeds)}"
             row.append(cell)
         rows.append(row)
-    return markdown_table(
-        ["", *(f"{puzzles.replace('_', ' ')}, {how.tokens_per_step or 'all'} a step" for puzzles, how in columns)], rows
-    )
+    titles = [f"{puzzles.replace('_', ' ')}, {results.by_tokens[label]} a step" for puzzles, label in columns]
+    return markdown_table(["", *titles], rows)
 
 
-def passes_table(results: RegimeResults, sets: Sequence[str], target: Decoding) -> str:
+def passes_table(results: RegimeResults, target: str) -> str:
     """The passes in which each arm solves what the reference does by `target`, for each set and sweep."""
-    columns = [(puzzles, name, each) for puzzles in sets for name, each in sweeps(results.regime).items()]
-    assert results.reference is not None
+    columns = [(puzzles, name, each) for puzzles in results.sets for name, each in results.sweeps.items()]
     rows = []
     for arm in results.arms:
         row = [arm]
-        for puzzles, _, decodings in columns:
-            goal = results.reference, solved(puzzles, target.label)
-            row.append(passes(results.passes_needed(arm, ways(puzzles, decodings), goal)))
+        for puzzles, _, labels in columns:
+            goal = results.reference, solved(puzzles, target)
+            row.append(passes(results.passes_needed(arm, ways(puzzles, labels), goal)))
         rows.append(row)
     return markdown_table(["", *(f"{puzzles.replace('_', ' ')}, {name}" for puzzles, name, _ in columns)], rows)
 
 
 def room_table(results: RegimeResults, puzzles: str) -> str:
     """The room for order: the base by the oracle that fills definite cells first, against margin decoding."""
-    rows = []
-    for pair in results.regime.room_decodings:
-        margin, oracle = (how.label for how in pair)
-        rows.append(
-            [
-                margin,
-                share(results.rate(BASE, solved(puzzles, margin))),
-                share(results.rate(BASE, solved(puzzles, oracle))),
-                _over_puzzles(results.difference(BASE, BASE, solved(puzzles, oracle), solved(puzzles, margin))),
-                *(f"{results.figure(BASE, puzzles, label, 'forward_passes'):.1f}" for label in (margin, oracle)),
-            ]
-        )
+    rows = [
+        [
+            margin,
+            share(results.rate(BASE, solved(puzzles, margin))),
+            share(results.rate(BASE, solved(puzzles, oracle))),
+            _over_puzzles(results.difference(BASE, BASE, solved(puzzles, oracle), solved(puzzles, margin))),
+            *(f"{results.figure(BASE, puzzles, label, 'forward_passes'):.1f}" for label in (margin, oracle)),
+        ]
+        for margin, oracle in results.room.items()
+    ]
     head = ["", "margin", "definite first", "difference, over puzzles", "passes, margin", "passes, definite first"]
     return markdown_table(head, rows)
 
 
-def solved_table(results: RegimeResults, puzzles: str, labels: Sequence[str]) -> str:
+def solved_table(results: RegimeResults, puzzles: str) -> str:
     """Solve rates of all arms by each decoding."""
-    rows = [[arm, *(share(results.rate(arm, solved(puzzles, label))) for label in labels)] for arm in results.arms]
-    return markdown_table(["", *labels], rows)
+    rows = [[arm, *(share(results.rate(arm, solved(puzzles, one))) for one in results.ways)] for arm in results.arms]
+    return markdown_table(["", *results.ways], rows)
 
 
 def order_table(results: RegimeResults, puzzles: str) -> str:
     """How far the order of all arms follows logic, by each decoding."""
-    labels = [one.label for one in results.regime.evaluation]
+    labels = list(results.ways)
     rows = []
     for arm in results.arms:
         floor = results.each(arm)[0]["sets"][puzzles]["greedy_definite_floor"]
@@ -89,12 +85,14 @@ def order_table(results: RegimeResults, puzzles: str) -> str:
     return markdown_table(["", "greedy_definite (random)", "rank correlation", "steps before error", *columns], rows)
 
 
-def difference_table(results: RegimeResults, puzzles: str, labels: Sequence[str]) -> str:
+def difference_table(results: RegimeResults, puzzles: str) -> str:
     """Differences of solve rates and of order between all pairs of arms that are compared."""
+    names = {label: solved(puzzles, label) for label in results.ways}
+    first_way = next(iter(names))
     rows = []
     for first, second in results.pairs():
-        each = {label: results.difference(first, second, solved(puzzles, label)) for label in labels}
-        each[f"`greedy_definite`, {labels[0]}"] = results.difference(first, second, order(puzzles, labels[0]))
+        each = {label: results.difference(first, second, name) for label, name in names.items()}
+        each[f"`greedy_definite`, {first_way}"] = results.difference(first, second, order(puzzles, first_way))
         for name, found in each.items():
             told = [bold(_over_puzzles(found), found), interval(found.seeds), ", ".join(map(signed, found.per_seed))]
             rows.append([f"{first} − {second}", name, *told])
@@ -104,15 +102,13 @@ def difference_table(results: RegimeResults, puzzles: str, labels: Sequence[str]
 def sweep_table(results: RegimeResults, puzzles: str) -> str:
     """Differences of solve rates at equal forward passes between the same pairs, for each sweep."""
     rows = []
-    for name, decodings in sweeps(results.regime).items():
+    for name, labels in results.sweeps.items():
         for first, second in results.pairs():
-            for at_passes, found in results.sweep_differences(first, second, puzzles, decodings):
-                if isinstance(at_passes, tuple):
-                    at = f"{at_passes[0]:.1f} to {at_passes[1]:.1f}"
-                else:
-                    at = "none in common" if at_passes is None else f"{at_passes:g}"
-                text = "not reached" if found is None else f"{signed(found[0])} {interval(found[1])}"
-                rows.append([name, f"{first} − {second}", at, text])
+            at, text = "none in common", "not reached"
+            if found := results.sweep_difference(first, second, puzzles, labels):
+                (least, most), difference, ends = found
+                at, text = f"{least:.1f} to {most:.1f}", f"{signed(difference)} {interval(ends)}"
+            rows.append([name, f"{first} − {second}", at, text])
     return markdown_table(["sweep", "", "forward passes", "difference, over puzzles (bootstrap)"], rows)
 
 
@@ -120,11 +116,9 @@ def cost_table(results: RegimeResults) -> str:
     """What the arms spent."""
     rows = []
     for arm in results.arms:
-        each = results.each(arm)
-        figures = [results.mean(arm, name) for name in COSTS]
-        ratios = [result["distinct_states"] for result in each if result.get("distinct_states") is not None]
-        ratio = f"{sum(ratios) / len(ratios):.2f}" if ratios else "–"
-        rows.append([arm, str(len(each)), *(f"{value:,.0f}" for value in figures), ratio])
+        costs = [f"{results.mean(arm, name):,.0f}" for name in COSTS]
+        ratio = results.mean(arm, "distinct_states")
+        rows.append([arm, str(len(results.each(arm))), *costs, "–" if math.isnan(ratio) else f"{ratio:.2f}"])
     return markdown_table(["", "seeds", "CPU seconds", "updates", "puzzles seen", "distinct / visited states"], rows)
 
 

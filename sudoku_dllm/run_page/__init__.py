@@ -4,6 +4,6 @@ Replays (`sudoku_dllm.run_page.replays`) decode with a model and are imported by
 """
 
 from sudoku_dllm.run_page.curves import loss_curve
-from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table, replays_of_json
+from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table
 
-__all__ = ["PAGE", "Curve", "Page", "Replay", "Table", "loss_curve", "replays_of_json"]
+__all__ = ["PAGE", "Curve", "Page", "Replay", "Table", "loss_curve"]

@@ -31,15 +31,6 @@ class Table:
     rows: Sequence[Sequence[str]]
     note: str = ""
 
-    @classmethod
-    def from_markdown(cls, title: str, text: str, note: str = "") -> "Table":
-        """Read a table of Markdown: a line of names, one of dashes, and rows; bold and code are left out."""
-        plain = text.strip().replace("**", "").replace("`", "").splitlines()
-        head, _, *rows = (
-            [cell.strip().replace("<br>", "\n") for cell in line.strip().strip("|").split("|")] for line in plain
-        )
-        return cls(title, head, rows, note)
-
 
 @dataclass(frozen=True)
 class Curve:
@@ -136,9 +127,4 @@ def read_replays(path: Path) -> list[Replay]:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
     if found is None:
         raise ValueError(f"{path} is no page of a run")
-    return replays_of_json(json.loads(found[1])["replays"])
-
-
-def replays_of_json(content: Sequence[Mapping[str, Any]]) -> list[Replay]:
-    """Replays that `dataclasses.asdict` made JSON of."""
-    return [Replay(**{**one, "boxes": tuple(one["boxes"])}) for one in content]
+    return [Replay(**{**one, "boxes": tuple(one["boxes"])}) for one in json.loads(found[1])["replays"]]

@@ -95,7 +95,7 @@ def valid(cells: int, exclude_peers: bool = False) -> str:
 
 
 class Outcomes(Results):
-    """The results of the arms, read from the run folder, or from one that `scripts.study.pack` made of it.
+    """The results of the arms, read from the run folder, or from one that `sudoku_dllm.trials.packing` made of it.
 
     Args:
         script: What was trained, and how it was judged.

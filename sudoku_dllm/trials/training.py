@@ -123,7 +123,6 @@ def train_job(
         rows_after(trainer),
         validate=validate if curve_points else None,
         validate_share=1 / max(1, curve_points),
-        keep_best=False,
     )
     if folder is not None:
         trainer.add_callback(MetricsWriter(folder / METRICS))

@@ -165,13 +165,6 @@ def test_failures_are_among_the_replays() -> None:
     assert chosen([True, False]) == [0, 1]
 
 
-def test_tables_of_markdown() -> None:
-    text = "|  | solved |\n| --- | --- |\n| base | 18.0 |\n| `sft` | **+3.0**<br>[+1, +5] |\n"
-    assert Table.from_markdown("one", text, "a note") == Table(
-        "one", ["", "solved"], [["base", "18.0"], ["sft", "+3.0\n[+1, +5]"]], "a note"
-    )
-
-
 def test_losses_over_the_share_of_updates(tmp_path: Path) -> None:
     lines = [{"step": 5, "loss": 2.0}, {"step": 5, "eval_reward": 1.0}, {"step": 10, "loss": 1.0}, {"train_loss": 1.5}]
     (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

@@ -10,7 +10,7 @@ from transformers import TrainerCallback, TrainingArguments
 
 from dllm_rl.sft import SftDataset, SftTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
-from tests.dllm_rl.helpers.tiny_training import arguments, new_model, puzzles, sudoku_task, trainer, warm_model
+from tests.dllm_rl.helpers.tiny_training import arguments, new_model, puzzles, sudoku_task, trainer
 
 
 class Rates(TrainerCallback):
@@ -82,7 +82,7 @@ def test_a_budget_of_steps(tmp_path: Path) -> None:
     train_to_budget(run, callback, trapezoid(0.2, 0.4))
     assert run.state.global_step == 10
     assert rates.found == pytest.approx([1e-3 * f for f in (0, 0.5, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25)])
-    assert callback.best is None and callback.validations == [] and callback.cpu_seconds > 0
+    assert callback.validations == [] and callback.cpu_seconds > 0
 
 
 def test_a_budget_of_puzzles(tmp_path: Path) -> None:
@@ -122,22 +122,6 @@ def test_a_budget_of_cpu_seconds_counts_no_validation(tmp_path: Path) -> None:
     assert len(spins) == len(callback.validations) >= 1 and callback.validations[-1][0] >= 1
     assert rates.found[0] == 1e-3 and rates.found == sorted(rates.found, reverse=True)
     assert run.state.max_steps == run.state.global_step
-
-
-def test_best_weights_are_kept(tmp_path: Path) -> None:
-    scores = iter([0.2, 0.6, 0.6, 0.5])
-    seen: list[torch.Tensor] = []
-
-    def validate(model: nn.Module) -> float:
-        seen.append(next(model.parameters()).detach().clone())
-        return next(scores)
-
-    run = trainer(tmp_path, warm_model(), max_steps=UNLIMITED_STEPS)
-    callback = BudgetCallback(Budget("steps", 8), lambda step: step, validate=validate, validate_share=0.25)
-    train_to_budget(run, callback, trapezoid(0.0, 0.0))
-    assert callback.validations == [(0.25, 0.2), (0.5, 0.6), (0.75, 0.6), (1.0, 0.5)]
-    assert torch.equal(next(run.model.parameters()), seen[2])
-    assert not torch.equal(seen[2], seen[3]) and not torch.equal(seen[2], seen[1])
 
 
 def test_the_projected_number_of_steps(tmp_path: Path) -> None:
@@ -182,11 +166,10 @@ def test_a_run_that_is_resumed_ends_as_one_left_alone(tmp_path: Path, by: Any) -
         rates = Rates()
         changes = {"save_strategy": "steps", "save_steps": 3, "position_temperature_end": 0.1, "num_iterations": 2}
         one = trainer(tmp_path / name, callbacks=[rates, *callbacks], max_steps=UNLIMITED_STEPS, **changes)
-        scored = {"validate": lambda model: 0.5, "validate_share": 0.25, "keep_best": False}
+        scored = {"validate": lambda model: 0.5, "validate_share": 0.25}
         callback = BudgetCallback(Budget(by, 8), lambda step: step, **scored)
         with suppress(KeyboardInterrupt):
             train_to_budget(one, callback, trapezoid(0.2, 0.4), **options)
-        assert callback.best is None
         found.append(callback)
         return [parameter.detach().clone() for parameter in one.model.parameters()], rates.found
 
@@ -209,14 +192,3 @@ def test_time_on_the_wall(tmp_path: Path) -> None:
     run = sft(tmp_path, Sleep())
     train_to_budget(run, callback, trapezoid(0.0, 0.4))
     assert 2 <= run.state.global_step <= 6 and callback.seconds >= 1 > callback.cpu_seconds
-
-
-def test_best_weights_do_not_survive_a_kill(tmp_path: Path) -> None:
-    def run(**options: Any) -> None:
-        one = trainer(tmp_path, max_steps=UNLIMITED_STEPS, save_strategy="steps", save_steps=1)
-        callback = BudgetCallback(Budget("steps", 2), lambda step: step, validate=lambda model: 0.0)
-        train_to_budget(one, callback, trapezoid(0.0, 0.0), **options)
-
-    run()
-    with pytest.raises(ValueError, match="the best weights so far are in no checkpoint"):
-        run(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))

@@ -18,12 +18,15 @@ from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.storage import load_record, save_record
-from scripts.propagation.arms import examples, held_out, small_model, splice
-from scripts.propagation.settings import AUTOMATON, GIVEN, INPUTS, LENGTH, STATES
 from scripts.propagation.task import Automaton, Trace, TraceTask, draw_traces
-from tests.helpers.drawn import first_with
+from scripts.shared.tiny_llada import tiny_llada
 
-TASK = TraceTask(STATES, INPUTS)
+STATES, INPUTS = 6, 4
+AUTOMATON, TASK = Automaton.random(STATES, INPUTS, seed=0), TraceTask(STATES, INPUTS)
+
+
+def small_model(seed: int) -> LladaForMaskedLM:
+    return tiny_llada(STATES + INPUTS + 1, TASK.mask_id, seed)
 
 
 def traces_of(count: int, seed: int = 0) -> list[Trace]:
@@ -60,18 +63,6 @@ def test_definite_is_what_one_move_leaves_a_single_state_for(seed: int) -> None:
     found = batch.definite(response, torch.tensor([0]))
     assert found[0, ::2].tolist() == [follows(trace, written, place) for place in range(len(written))]
     assert not found[0, 1::2].any()
-
-
-def test_the_placebo_takes_every_hidden_state_for_definite() -> None:
-    """Some of them follow from no move alone, for which traces are searched."""
-
-    def leave_some(traces: list[Trace]) -> bool:
-        plain = TASK.batch(traces)
-        return not torch.equal(plain.definite(plain.responses, torch.arange(4)), plain.responses == TASK.mask_id)
-
-    traces = first_with(leave_some, lambda seed: traces_of(4, seed), seed=0)
-    batch = TraceTask(STATES, INPUTS, every_state=True).batch(traces)
-    assert torch.equal(batch.definite(batch.responses, torch.arange(4)), batch.responses == TASK.mask_id)
 
 
 def test_the_givens_leave_one_solution_and_definite_states_lead_to_it() -> None:
@@ -125,23 +116,11 @@ def test_tokens_are_states_then_inputs_then_the_mask() -> None:
     assert batch.select(torch.tensor([0])).answers.tolist() == batch.answers.tolist()
 
 
-def test_no_test_trace_occurs_in_training_or_validation() -> None:
-    held = [trace.solution for traces in held_out().values() for trace in traces]
-    training, validation = examples(100, seed=3)
-    used = [trace.solution for trace in (*training, *validation)]
-    assert len({*held, *used}) == len(held) + len(used)
-    assert {sum(trace.given) for trace in held_out()["hard_test"]} == {GIVEN["hard_test"][0]}
-    assert examples(100, seed=4)[0] != training
-
-
-def test_spliced_traces_are_traces_of_the_automaton_and_new_ones() -> None:
-    training, _ = examples(100, seed=0)
-    spliced = splice(training, 200, seed=0)
-    for trace in spliced:
-        assert len(trace.states) == len(trace.given) == LENGTH
-        after = [int(AUTOMATON.moves[taken, state]) for state, taken in zip(trace.states, trace.inputs, strict=False)]
-        assert tuple(after) == trace.states[1:]
-    assert len({trace.solution for trace in spliced} - {trace.solution for trace in training}) > 150
+def test_no_trace_that_is_held_out_is_drawn_again_with_whatever_givens() -> None:
+    held = draw_traces(AUTOMATON, 40, length=3, given=(1, 1), seed=0)
+    drawn = draw_traces(AUTOMATON, 40, length=3, given=(2, 3), seed=1, exclude=held)
+    assert len({trace.solution for trace in (*held, *drawn)}) == 80
+    assert {sum(trace.given) for trace in held} == {1} and {sum(trace.given) for trace in drawn} == {2, 3}
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from scripts.referee.report import overview, pages
 from scripts.referee.report import table as referee_table
 from scripts.signs.report import read_results, table
 from scripts.smollm2.compare import Chat
-from scripts.study.config import load_study
 from scripts.study.report import write_report
-from scripts.study.results import RegimeResults
+from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.statistics import estimate
@@ -36,18 +35,27 @@ RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in RARO_CHA
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["causes", "several_tokens", "beyond_singles"])
-def test_the_page_of_a_study(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)  # the paths of a configuration are relative to it
-    regimes, remarks = load_study(f"configs/{name}.yaml")
-    records = Records(STUDIES / name)
-    found = [RegimeResults(records, regime, spec) for regime, spec in regimes.items()]
-    command = f"python -m scripts.study.run configs/{name}.yaml"
-    write_report(found, tmp_path / f"{name}.md", remarks=remarks, command=command)
+def test_the_page_of_a_study(name: str, tmp_path: Path) -> None:
+    write_report(name, tmp_path / f"{name}.md")
     assert (tmp_path / f"{name}.md").read_bytes() == (STUDIES / name / "tables.md").read_bytes()
 
 
+def test_the_comparison_of_labels_is_the_study_of_few_examples() -> None:
+    """The recipe of `make train`, and its rates, are those that the study reports five seeds of."""
+    records = Records(STUDIES / "causes")
+    script, recipe = ScriptArguments(), vars(RecipeArguments())
+    results = {arm: records.result(f"few_examples/{arm}/seed0") or {} for arm in (*script.RATES, "objective")}
+    told = {arm: result["settings"]["arguments"] for arm, result in results.items()}
+    assert all(recipe[name] == value for name, value in told["objective"].items())
+    assert {arm: told[arm]["learning_rate"] for arm in script.RATES} == script.RATES
+    assert told["sft"]["per_device_train_batch_size"] == script.control_batch_size
+    settings = results["objective"]["settings"]
+    shares = (settings["train_puzzles"], settings["warmup_share"], settings["decay_share"])
+    assert shares == (script.max_puzzles, script.warmup_share, script.decay_share)
+
+
 def test_the_page_of_the_study_on_traces(tmp_path: Path) -> None:
-    write_propagation(STUDIES / "propagation", tmp_path / "propagation.md")
+    write_propagation(tmp_path / "propagation.md")
     assert (tmp_path / "propagation.md").read_bytes() == (STUDIES / "propagation" / "tables.md").read_bytes()
 
 
