@@ -59,7 +59,7 @@ def test_commands_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     modules = set(re.findall(rf"-m ((?:{'|'.join(OURS)})(?:\.\w+)*)", text))
     assert not [name for name in modules if importlib.util.find_spec(name) is None]
-    files = set(re.findall(r"(?<![\w/])((?:scripts|examples|configs)/[\w/.-]+\.(?:py|yaml|ipynb|sh))\b", text))
+    files = set(re.findall(r"(?<![\w/:])((?:scripts|examples|configs)/[\w/.-]+\.(?:py|yaml|ipynb|sh))\b", text))
     assert not [name for name in files if not (ROOT / name).is_file()]
     targets = set(re.findall(r"`make ([a-z0-9-]+)", text)) | set(re.findall(r"^make ([a-z0-9-]+)", text, re.MULTILINE))
     assert targets <= TARGETS

@@ -6,7 +6,7 @@ python -m sudoku_dllm.trials.packing runs/mine data/study/mine
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from llm_rl.training.command_line import need_writable, parse, user_errors
+from llm_rl.training.command_line import parse, user_errors
 from sudoku_dllm.trials.record import pack
 
 
@@ -20,6 +20,5 @@ class Arguments:
 
 if __name__ == "__main__":
     (args,) = parse(Arguments, description=__doc__, places=("run", "target"))
-    need_writable("target", args.target)
     with user_errors(OSError, ValueError):
         print(f"{pack(args.run, args.target)} results packed into {args.target}.")

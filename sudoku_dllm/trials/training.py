@@ -118,12 +118,8 @@ def train_job(
     """
     for shown in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(shown)
-    callback = BudgetCallback(
-        budget,
-        rows_after(trainer),
-        validate=validate if curve_points else None,
-        validate_share=1 / max(1, curve_points),
-    )
+    scored, apart = validate if curve_points else None, 1 / max(1, curve_points)
+    callback = BudgetCallback(budget, rows_after(trainer), validate=scored, validate_share=apart)
     if folder is not None:
         trainer.add_callback(MetricsWriter(folder / METRICS))
     trainer.add_callback(ShareSpent(callback, progress))
