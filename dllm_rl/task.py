@@ -96,16 +96,6 @@ class UnmaskBatch(ABC):
         """
         return self.answers[of]
 
-    def peers(self) -> Tensor:
-        """Which two positions constrain each other directly, as the rules say, not the answer: bool `(R, R)`.
-
-        Raises:
-            ValueError: This kind of problem does not say so.
-        """
-        raise ValueError(
-            f"{type(self).__name__} does not say which positions are peers; define peers(), or leave exclude_peers out"
-        )
-
     def contradictions(self, responses: Tensor, of: Tensor) -> Tensor:
         """The open positions whose tokens contradict others or the problem, as its rules tell without the answer.
 

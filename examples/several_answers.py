@@ -92,13 +92,6 @@ class LatinBatch(UnmaskBatch):
         """Whether some square agrees with what is written, bool `(N,)`."""
         return agreeing(responses[:, PLACES]).any(1)
 
-    def peers(self) -> Tensor:
-        """The cells of one row or column, bool `(20, 20)`."""
-        row, column = (part.expand(CELLS, -1) for part in (torch.arange(CELLS) // SIZE, torch.arange(CELLS) % SIZE))
-        found = torch.zeros(CELLS + SIZE, CELLS + SIZE, dtype=torch.bool)
-        found[PLACES[:, None], PLACES] = ((row == row.T) | (column == column.T)) & ~torch.eye(CELLS).bool()
-        return found
-
     def definite(self, responses: Tensor, of: Tensor) -> Tensor:
         """No position: judged decisions ask for none."""
         return torch.zeros_like(responses, dtype=torch.bool)
@@ -188,7 +181,6 @@ class Lab:
         seed: Of weights, batches and draws.
         passes: Positions that a pass fills, when it is measured.
         cells: Positions that a judged decision fills.
-        no_peers: Whether it is measured without peers in a pass too.
     """
 
     def __init__(
@@ -200,10 +192,9 @@ class Lab:
         *,
         passes: Sequence[int],
         cells: int,
-        no_peers: bool = False,
     ) -> None:
         self.task, self.test, self.empty, self.seed = task, test, empty, seed
-        self.passes, self.cells, self.no_peers = passes, cells, no_peers
+        self.passes, self.cells = passes, cells
 
     def new_model(self, vocabulary: int) -> LladaForMaskedLM:
         """A random model of 0.1M parameters."""
@@ -240,11 +231,8 @@ class Lab:
             quiet(UnmaskTrainer(model, args, problems, self.task)).train()
 
     def row(self, model: nn.Module) -> list[float]:
-        """Per cent valid by cells a pass, and with peers kept apart; valid and different ones of 200 drawn answers."""
+        """Per cent valid by cells a pass; valid and different ones of 200 drawn answers."""
         shares = [self._valid(model, self.test, Decoding("margin", tokens_per_step=k))[0] for k in self.passes]
-        if self.no_peers:
-            apart = [Decoding("margin", tokens_per_step=k, exclude_peers=True) for k in (2, 4)]
-            shares += [self._valid(model, self.test, how)[0] for how in apart]
         drawn = Decoding("policy", tokens_per_step=self.cells, policy=PolicyConfig(0.5, 1.0))
         share, different = self._valid(model, [self.empty] * 200, drawn)
         return [*(100 * value for value in (*shares, share)), different]
@@ -298,16 +286,9 @@ def compare(
     return rows
 
 
-def tell(results: Sequence[dict[str, list[float]]], passes: Sequence[int], no_peers: bool) -> None:
+def tell(results: Sequence[dict[str, list[float]]], passes: Sequence[int]) -> None:
     """Print the means over seeds as a table; PB80 is the most cells a pass with 80 % valid, ParallelBench's metric."""
-    columns = [
-        "CPU s",
-        *map(str, passes),
-        *(["no peers 2", "4"] if no_peers else []),
-        "drawn valid",
-        "different",
-        "PB80",
-    ]
+    columns = ["CPU s", *map(str, passes), "drawn valid", "different", "PB80"]
     print(f"\n| valid, %, by cells a pass | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
     for name in results[0]:
         means = torch.tensor([found[name] for found in results], dtype=torch.double).mean(0).tolist()
@@ -337,12 +318,12 @@ def main() -> None:
         test = draw_boards(given.test_problems, (2, 5), seed=2 * seed + 1)
         train = draw_boards(given.problems, (0, 5), seed=2 * seed, exclude=test)
         empty = [MASK] * CELLS, squares()[0].tolist()
-        lab = Lab(LatinTask(), test, empty, seed, passes=passes, cells=4, no_peers=True)
+        lab = Lab(LatinTask(), test, empty, seed, passes=passes, cells=4)
         start = lab.new_model(2 * SIZE + 1)
         lab.supervised(start, train, given.start)
         ideal = {"perfect marginals": [float("nan"), *lab.row(Ideal(counts))]}
         results.append({**ideal, **compare(lab, start, train, canonical(train), given.supervised, given.judged)})
-    tell(results, passes, no_peers=True)
+    tell(results, passes)
 
 
 if __name__ == "__main__":

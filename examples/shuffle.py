@@ -111,7 +111,7 @@ def main() -> None:
         lab.supervised(start, train, given.start)
         ideal = {"perfect marginals": [float("nan"), *lab.row(Ideal(counts))]}
         results.append({**ideal, **compare(lab, start, train, canonical(train), given.supervised, given.judged)})
-    tell(results, passes, no_peers=False)
+    tell(results, passes)
 
 
 if __name__ == "__main__":

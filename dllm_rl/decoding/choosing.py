@@ -15,7 +15,6 @@ def choose(
     definite: Tensor,
     states: Tensor,
     uniforms: Tensor | None = None,
-    peers: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What A trajectories in given states do next: the positions that they fill, and the tokens.
 
@@ -26,7 +25,6 @@ def choose(
         states: int64 `(A,)`, the state of each trajectory; it has a masked position.
         uniforms: float64 `(A, C, 2)` in [0, 1), for the position and the token of a trajectory's first, second … choice
             of this step. C is at least the number of choices. Strategies that do not draw need none.
-        peers: bool `(R, R)`, positions of which this step fills one alone; None leaves it free.
 
     Returns:
         The trajectory (its place among the A), rank (0 for its first choice), position and token of each choice, int64
@@ -38,11 +36,11 @@ def choose(
     strategy, count = get_strategy(how.strategy), how.tokens_per_step
     score = strategy.score(scores, definite)[states]  # (A, R)
     if strategy.sample_position:
-        rows, ranks, positions = draw_positions(score, count, _needed(uniforms, "a draw")[..., 0], peers)
+        rows, ranks, positions = draw_positions(score, count, _needed(uniforms, "a draw")[..., 0])
     else:
         bounded = isinstance(how.limit, EntropyBound)
         entropies = position_entropies(scores)[states] if bounded else None  # (A, R)
-        rows, ranks, positions = best_positions(score, count, how.limit, entropies, peers)
+        rows, ranks, positions = best_positions(score, count, how.limit, entropies)
     logit_rows = scores.row_of[states[rows], positions]  # (B,)
     if not bool(rows.bincount(minlength=len(states)).all()) or bool((logit_rows < 0).any()):
         raise ValueError(f"strategy {strategy.name!r} must give every state a finite score at a masked position")
@@ -60,7 +58,6 @@ def best_positions(
     count: int | None,
     limit: Threshold | EntropyBound | None = None,
     entropies: Tensor | None = None,
-    peers: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The `count` best columns of each row; of equal ones the left one.
 
@@ -69,18 +66,13 @@ def best_positions(
         count: Most columns of a row; None is no bound.
         limit: Which of them are taken; None is all of them. The best one is taken in any case.
         entropies: fp32 `(N, R)`, the entropy of each column that can be chosen, in nats; needed with a bound on them.
-        peers: bool `(R, R)`; a column is passed over if one of its peers was taken before it.
 
     Returns:
         Rows, ranks within the row (0 for the best) and columns, int64 `(B,)` each, row by row.
     """
     values, columns = score.sort(dim=1, descending=True, stable=True)
+    values, columns = values[:, :count], columns[:, :count]
     chosen = values > NEG_INF
-    if peers is not None:
-        chosen = _without_peers(chosen, columns, peers)
-        order = (~chosen).byte().argsort(dim=1, stable=True)  # what is left, in its order, comes first
-        values, columns, chosen = (each.gather(1, order) for each in (values, columns, chosen))
-    values, columns, chosen = values[:, :count], columns[:, :count], chosen[:, :count]
     match limit:
         case Threshold(least):
             chosen[:, 1:] &= values[:, 1:] >= least
@@ -88,17 +80,6 @@ def best_positions(
             chosen &= within_entropy_bound(_needed(entropies, "an entropy bound").gather(1, columns), most)
     rows, ranks = chosen.nonzero(as_tuple=True)
     return rows, ranks, columns[rows, ranks]
-
-
-def _without_peers(chosen: Tensor, columns: Tensor, peers: Tensor) -> Tensor:
-    """bool `(N, R)`: of columns int64 `(N, R)` in their order those that have no peer among the ones taken before."""
-    rows, taken = torch.arange(len(columns), device=columns.device), torch.zeros_like(chosen)
-    blocked = torch.zeros_like(chosen)
-    for place in range(columns.shape[1]):
-        column = columns[:, place]
-        taken[:, place] = chosen[:, place] & ~blocked[rows, column]
-        blocked |= peers[column] & taken[:, place, None]
-    return taken
 
 
 def within_entropy_bound(entropies: Tensor, bound: float) -> Tensor:
@@ -120,16 +101,13 @@ def within_entropy_bound(entropies: Tensor, bound: float) -> Tensor:
     return (excess <= bound).cumprod(1).bool()
 
 
-def draw_positions(
-    score: Tensor, count: int | None, uniforms: Tensor, peers: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
+def draw_positions(score: Tensor, count: int | None, uniforms: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Columns of each row drawn without replacement, one after the other in proportion to exp(score) of those left.
 
     Args:
         score: fp32 `(N, R)`, -inf where a column cannot be chosen.
         count: Columns to draw in each row, fewer where fewer can be chosen; None draws all.
         uniforms: float64 `(N, C)` in [0, 1), for the draws of a row in their order.
-        peers: bool `(R, R)`; the peers of a column that was drawn cannot be drawn any more.
 
     Returns:
         Rows, ranks within the row (0 for the first draw) and columns, int64 `(B,)` each, row by row.
@@ -142,8 +120,6 @@ def draw_positions(
             break
         columns = inverse_cdf(left[rows], uniforms[rows, len(parts)])
         left[rows, columns] = NEG_INF
-        if peers is not None:
-            left[rows] = left[rows].masked_fill(peers[columns], NEG_INF)
         parts.append((rows, torch.full_like(rows, len(parts)), columns))
     if not parts:
         return (uniforms.new_empty(0, dtype=torch.long),) * 3

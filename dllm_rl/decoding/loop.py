@@ -158,13 +158,12 @@ class _ByStrategy:
         self.how, self.trajectories = how, trajectories
         self.uniforms = None if uniforms is None else uniforms.unflatten(1, (-1, how.tries))  # (T, M, D, 2)
         self.used = torch.zeros_like(trajectories.filled)  # (T,), of the M
-        self.peers = trajectories.problems.peers() if how.exclude_peers else None
 
     def __call__(self, _: int, scores: StateScores, definite: Tensor, states: Tensor, some: Tensor) -> Choices:
         if self.uniforms is None:
-            return choose(self.how, scores, definite, states, None, self.peers)
+            return choose(self.how, scores, definite, states)
         ahead = self._ahead(self.uniforms, some)  # (A, C, D, 2)
-        drawn = choose(self.how, scores, definite, states, ahead[:, :, 0], self.peers)
+        drawn = choose(self.how, scores, definite, states, ahead[:, :, 0])
         if self.how.tries > 1:
             drawn = self._right_ones(scores, states, ahead, some, drawn)
         self.used += some[drawn[0]].bincount(minlength=len(self.used))

@@ -175,14 +175,13 @@ def rollout(
     Raises:
         ValueError: `num_generations`, `max_tokens` or `max_masked` is too small, a problem has no masked position,
             `noise` has another shape or comes with a generator, `lam` is negative or not finite, the number of
-            positions of a decision is not given, has a limit or excludes peers, tokens are to be taken back, a guard
+            positions of a decision is not given, has a limit, tokens are to be taken back, a guard
             comes with a strategy that draws or the problems lack its check, or the strategy chooses a position that is
             not masked or fewer positions than it is asked for; or errors are to be corrected where several answers are
             right.
     """
     check_lam(lam)
-    if how.limit is not None or how.take_back is not None or how.exclude_peers:
-        what = "exclude_peers" if how.exclude_peers else how.limit if how.take_back is None else how.take_back
+    if (what := how.take_back or how.limit) is not None:
         raise ValueError(f"{what} is for decodes; a decision of a roll-out fills tokens_per_step positions for good")
     if how.guard is not None and get_strategy(how.strategy).draws:
         raise ValueError(

@@ -146,17 +146,15 @@ class Decoding:
             "continue" with it on the board, or "correct" it, the answer's token being written in its place. "redraw"
             draws another decision from the same forward pass, `draws` in all, and ends where none is right.
         draws: Decisions that "redraw" draws at most.
-        exclude_peers: Never fill two positions in one step that are peers (`UnmaskBatch.peers`), such as two cells of a
-            row; a step is then shorter where fewer positions go together.
         guard: A check of states, by name or a function, with which all that is written must hold
             (`dllm_rl.decoding.guards`): what a step chose and is refused stays masked. None checks nothing.
 
     Raises:
         ValueError: The strategy or `on_error` is unknown; `tokens_per_step` is too small; a limit comes with a strategy
-            that draws positions, or is a threshold that all or none of its scores reach; a limit, `exclude_peers` or
-            `draws` decide nothing, with one token a step or without "redraw"; tokens are to be taken back although the
-            strategy draws or errors do not stay; or the guard is unknown, or comes with tokens that are taken back, or
-            with errors that are corrected or redrawn.
+            that draws positions, or is a threshold that all or none of its scores reach; a limit or `draws`
+            decide nothing, with one token a step or without "redraw"; tokens are to be taken back although the strategy
+            draws or errors do not stay; or the guard is unknown, or comes with tokens that are taken back, or with
+            errors that are corrected or redrawn.
         TypeError: The limit is no limit, or the guard no guard.
     """
 
@@ -168,7 +166,6 @@ class Decoding:
     take_back: TakeBack | None = None
     on_error: OnError = "continue"
     draws: int = 32
-    exclude_peers: bool = False
     guard: Guard | None = None
 
     def __post_init__(self) -> None:
@@ -185,10 +182,6 @@ class Decoding:
             )
         if self.on_error != "redraw" and self.draws != Decoding.draws:
             raise ValueError(f"draws={self.draws} does nothing with on_error={self.on_error!r}; use 'redraw'")
-        if self.exclude_peers and self.tokens_per_step == 1:
-            raise ValueError(
-                "exclude_peers=True decides nothing at tokens_per_step=1; use None for no bound, or a larger number"
-            )
         if self.limit is not None:
             self._check_limit(strategy)
         if self.take_back is not None and strategy.draws:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dllm_rl.task import UnmaskBatch
-from sudoku_env.board import conflicts, geometry
+from sudoku_env.board import conflicts
 from sudoku_env.logic import definite_cells, rule_index
 from sudoku_env.order import easiest_tier, ladder_rounds, random_order_tiers, tier_shares
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, reference_ids
@@ -142,13 +142,6 @@ class PuzzleBatch(UnmaskBatch):
         cells = torch.tensor(self.layout.cell_positions)
         solved = answers.index_copy(1, cells.to(answers.device), ids.to(answers))  # (N, R)
         return torch.where(found.to(answers.device)[:, None], solved, answers)
-
-    def peers(self) -> Tensor:
-        """Which positions are cells of one row, column or box, bool `(R, R)`."""
-        places, table = torch.tensor(self.layout.cell_positions), torch.tensor(geometry(self.layout.size).peers)
-        found = torch.zeros((self.responses.shape[1],) * 2, dtype=torch.bool)
-        found[places[:, None], places[table]] = True
-        return found.to(self.responses.device)
 
     def allowed(self, responses: Tensor, of: Tensor) -> Tensor:
         """Whether no digit stands twice in a unit, and no other token in a cell."""

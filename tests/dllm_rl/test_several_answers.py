@@ -103,13 +103,6 @@ def test_ideal_models_know_how_often_each_token_stands_where(latin: ModuleType, 
     assert torch.equal(found, 120 - torch.eye(6, dtype=torch.double))
 
 
-def test_peers_share_a_row_or_a_column(latin: ModuleType) -> None:
-    peers, places = latin.LatinTask().batch([([4] * 16, [4] * 16)]).peers(), latin.PLACES.tolist()
-    for (i, one), (j, other) in itertools.product(enumerate(places), repeat=2):
-        assert bool(peers[one, other]) == (i != j and (i // 4 == j // 4 or i % 4 == j % 4))
-    assert int(peers.sum()) == 16 * 6
-
-
 def gradients(latin: ModuleType, problems: UnmaskBatch) -> list[Tensor]:
     """Those of judged decisions of a random model, in float64."""
     model = latin.Lab(latin.LatinTask(), [], ([4] * 16, [0] * 16), 0, passes=(1,), cells=2).new_model(9).double()

@@ -206,7 +206,6 @@ def test_threshold_on_the_probability_is_that_of_fast_dllm(found: StateScores, c
             r"Threshold\(score=2.0\) decides nothing at tokens_",
         ),
         ("margin", {"limit": EntropyBound(0.1), "tokens_per_step": 1}, r"EntropyBound\(nats=0.1\) decides nothing at"),
-        ("margin", {"exclude_peers": True, "tokens_per_step": 1}, "exclude_peers=True decides nothing at tokens_per"),
         ("margin", {"draws": 8}, "draws=8 does nothing with on_error='continue'; use 'redraw'"),
         ("probability", {"limit": Threshold(0.9)}, r"reached by none of the scores .* in \[-inf, 0\] .*log\(0.9\)"),
         ("semi_autoregressive", {"limit": Threshold(0.9)}, r"reached by none .*log\(0.9\)"),
