@@ -108,7 +108,7 @@ def tables(records: Records, comparison: str = "") -> Iterator[tuple[str, str]]:
         rates = (float(np.mean(found.rate(arm, f"number/{k}/valid").per_seed)) for k in LARGE)
         rows.append([TITLES[arm], *map(percent, rates)])
     yield (
-        "Valid grids at more cells a pass, the order free",
+        "Valid grids at more cells a pass, no check at decoding",
         markdown_table(["trained by", *(f"{k} a pass" for k in LARGE)], rows),
     )
     rows = []

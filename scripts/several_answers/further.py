@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 
-from scripts.several_answers.outcome_tables import LEADERS, a_pass, controls_table, cost, outcomes_in
+from scripts.several_answers.outcome_tables import LEADERS, minus_others, outcomes_in, ways_table
 from sudoku_dllm.several.arguments import ScriptArguments
-from sudoku_dllm.several.report import TITLES, Outcomes, ceiling_of
+from sudoku_dllm.several.report import Outcomes
 from sudoku_dllm.trials.arguments import BASE
-from sudoku_dllm.trials.words import markdown_table
 
 START_4X4 = "runs/base4x4/no_answers/4x4/grids5000/updates1/start/seed0/model"
 
@@ -102,22 +101,6 @@ def sections(folder: Path) -> Iterator[tuple[str, str]]:
     for further in FURTHER:
         outcomes = further.outcomes(folder)
         if outcomes.arms:
-            yield further.title, valid_both_ways(outcomes)
+            yield further.title, ways_table(outcomes)
             for leader in outcomes.leaders:
-                yield f"{further.title}: {LEADERS[leader]} minus the best control", controls_table(outcomes, leader)
-
-
-def valid_both_ways(outcomes: Outcomes) -> str:
-    """Per cent valid by arm and cells a pass, decoded freely and without peers in a pass."""
-    script, rows = outcomes.script, []
-    for arm in outcomes.arms:
-        rates = []
-        for cells in script.eval_tokens:
-            both = [f"{100 * outcomes.valid(arm, cells, way).mean():.1f}" for way in (False, True)]
-            rates.append(" / ".join(both[: 1 + (cells > 1)]))
-        rows.append([TITLES[arm], *rates, *cost(outcomes, arm)])
-    if free := ceiling_of(script, "free"):
-        no_peers = ceiling_of(script, "no peers") or {}
-        known = [f"{free[k]:.1f}" + f" / {no_peers[k]:.1f}" * (k > 1) if k in free else "" for k in script.eval_tokens]
-        rows.append(["ceiling: the marginals of random grids", *known, "", "", ""])
-    return markdown_table(["trained by", *a_pass(outcomes), "updates", "CPU s", "seeds"], rows)
+                yield f"{further.title}: {LEADERS[leader]} minus the others", minus_others(outcomes, leader)

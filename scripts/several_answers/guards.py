@@ -1,38 +1,71 @@
-"""What a check at decoding makes of a model: the held-out boards by guard and cells a pass, as a table.
+"""Judge the kept models of a run again: what was trained before there were guards gets their outcomes.
 
-Valid is a full grid without a clash that keeps the clues; passes, checks and refused cells are means of a board. It
-takes of the study's arguments those that name the model, the boards and the cells a pass (`--eval_tokens`).
+Each job that is done and lacks them is judged as `train_sudoku.py` judges it now, and its outcomes are replaced; what
+it cost stays. Then the tables are printed, and picture and cards made again.
 
-    python -m scripts.several_answers.guards --eval_tokens 1 4 9 36
+    python -m scripts.several_answers.guards runs/several_answers
 """
 
-from dllm_rl.decoding import Decoding, decode
-from dllm_rl.models.shipped import load
-from llm_rl.training import parse, user_errors
-from sudoku_dllm.machine import machine
-from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
-from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials.words import markdown_table
-from sudoku_env.solver import completable
+import json
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 
-HEAD = ["cells a pass", "guard", "valid %", "passes", "checks", "refused", "dead ends %"]
+from dllm_rl.models.shipped import load
+from llm_rl.training import fail, need_reports, parse, user_errors
+from llm_rl.training.output_folder import RECORD
+from sudoku_dllm.several.arguments import ARMS, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.arms import Several
+from sudoku_dllm.several.judging import GUARDS
+from sudoku_dllm.several.report import Outcomes, valid
+from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials import Records, job_name, write_job
+from sudoku_dllm.trials.arguments import BASE
+from sudoku_dllm.trials.jobs import Job, Progress, in_processes, in_this_process
+from sudoku_dllm.trials.training import MODEL
+
+
+@dataclass
+class Arguments:
+    """Arguments of `scripts/several_answers/guards.py`."""
+
+    run: Path = field(metadata={"help": "Run folder of scripts/train_sudoku.py, with the models of its arms."})
+
+
+class Again(Several):
+    """The comparison, whose jobs are judged without being trained."""
+
+    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
+        """Judge the model of a job that is done, and keep what it cost."""
+        self.progress = judging
+        model = load(self.script.model if job.arm == BASE else str(folder / MODEL)).model.to(self.args.device)
+        figures, outcomes = self.judge(model, job.seed, folder)
+        cost = Records(Path(self.args.output_dir)).result(job_name(job.arm, seed=job.seed)) or {}
+        write_job(folder, {**cost, **figures}, outcomes)
 
 
 def main() -> None:
-    """Decode by margin, and print the table."""
-    (script,) = parse(ScriptArguments, description=__doc__)
+    """Judge what lacks the guards, as many jobs at a time as the run had, and report."""
+    (args,) = parse(Arguments, description=__doc__, places=("run",))
+    need_reports()
+    if not (args.run / RECORD).is_file():
+        fail(f"{args.run} has no {RECORD}; give the folder that scripts/train_sudoku.py wrote")
+    told = json.loads((args.run / RECORD).read_text(encoding="utf-8"))
     with user_errors(OSError, ValueError):
-        setting = Setting.load(script, RecipeArguments(use_cpu=True, report_to="none"))
-        model, tests, rows = load(script.model).model, setting.batch(setting.test_boards()), []
-    for count in script.eval_tokens:
-        for guard in (None, "rules", "completable"):
-            record = decode(model, tests, Decoding("margin", tokens_per_step=count, guard=guard))
-            grids = tests.boards(record.responses)
-            valid = 100 * ((grids > 0).all(1) & completable(grids)).mean()
-            counts = (record.forward_passes, record.checks.sum(1), record.rejected.sum(1), 100 * record.dead_end)
-            means = (valid, *(each.float().mean() for each in counts))
-            rows.append([str(count), guard or "none", *(f"{float(each):.1f}" for each in means)])
-    print(f"{script.model}, {len(tests)} boards\n\n{markdown_table(HEAD, rows)}\n{machine()}")
+        script = ScriptArguments(**{name: told[name] for name in (item.name for item in fields(ScriptArguments))})
+        recipe = RecipeArguments(
+            output_dir=str(args.run), report_to="none", use_cpu=told["use_cpu"], tokens_per_step=told["tokens_per_step"]
+        )
+        found = Outcomes(script, recipe, args.run, (BASE, *ARMS))
+        script.arms = [arm for arm in found.arms if arm != BASE]
+        script.seeds = sorted({job.seed for job in found.results})
+        names = {valid(script.size**2, guard) for guard in GUARDS}
+        left = [job for job in found.results if not names <= found.outcomes[job].keys()]
+        again = Again(Setting.load(script, recipe))
+        if left and not again.processes:
+            in_this_process(again, args.run, left, resume=False)
+        elif left and (failed := in_processes(again, args.run, left, again.processes, resume=False)):
+            fail(f"{len(failed)} of {len(left)} jobs could not be judged; mend what is said above and give it again")
+        again.report(args.run, [*found.results])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Outcomes of the comparison on boards with several right answers as tables of a page."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dllm_rl.decoding.settings import NamedCheck
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.judging import way
-from sudoku_dllm.several.report import TITLES, Outcomes, ceiling_of, valid
+from sudoku_dllm.several.judging import cells_of
+from sudoku_dllm.several.report import CHECKED, TITLES, Outcomes, ceiling_of, valid
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.words import lead, markdown_table
@@ -28,26 +30,27 @@ def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None =
 
 def tables(outcomes: Outcomes) -> dict[str, str]:
     """The tables by their titles."""
-    k = outcomes.args.tokens_per_step
-    found = {
-        "Valid grids, the order free": valid_table(outcomes, exclude_peers=False),
-        "Valid grids, never two peers in a pass": valid_table(outcomes, exclude_peers=True),
-    }
+    k, by_rules = outcomes.args.tokens_per_step, outcomes.judged_by("rules")
+    found = {titled(CHECKED[guard]): ways_table(outcomes, guard) for guard in CHECKED}
+    found[f"{titled(CHECKED['rules'])}: each training minus the start"] = differences_table(
+        outcomes, {TITLES[arm]: (arm, BASE) for arm in by_rules if arm != BASE}, "rules"
+    )
     for leader in outcomes.leaders:
-        name = LEADERS[leader]
-        found |= {
-            f"{name} minus the others, the order free": differences_table(outcomes, leader),
-            f"{name} minus the best control, each control decoded the better way": controls_table(outcomes, leader),
-        }
+        found[f"{LEADERS[leader]} minus the others, no check at decoding"] = minus_others(outcomes, leader)
     return found | {
-        f"Valid grids at {k} cells a pass by clues, the order free": clues_table(outcomes, k),
+        f"Valid grids at {k} cells a pass by clues, no check at decoding": clues_table(outcomes, k),
         f"Passes of {k} cells, and {outcomes.script.draws} drawn decodes of the empty board": passes_table(outcomes, k),
     }
 
 
-def a_pass(outcomes: Outcomes) -> list[str]:
+def titled(way: str) -> str:
+    """What stands above a table of one way of decoding."""
+    return f"Valid grids, {way}"
+
+
+def a_pass(cells: Sequence[int]) -> list[str]:
     """Heads of the columns by cells a pass."""
-    return [f"{cells} a pass" for cells in outcomes.script.eval_tokens]
+    return [f"{k} a pass" for k in cells]
 
 
 def cost(outcomes: Outcomes, arm: str) -> list[str]:
@@ -57,40 +60,26 @@ def cost(outcomes: Outcomes, arm: str) -> list[str]:
     return [", ".join(sorted(updates)), f"{outcomes.spent(arm, use_cpu=True):.0f}", str(len(each))]
 
 
-def valid_table(outcomes: Outcomes, *, exclude_peers: bool) -> str:
-    """Per cent valid by arm and cells a pass, seeds together, with the ceiling."""
-    script, rows = outcomes.script, []
-    for arm in outcomes.arms:
-        rates = [100 * outcomes.valid(arm, cells, exclude_peers).mean() for cells in script.eval_tokens]
-        rows.append([TITLES[arm], *(f"{rate:.1f}" for rate in rates), *cost(outcomes, arm)])
-    ceiling = ceiling_of(script, "no peers" if exclude_peers else "free") or {}
-    told = [f"{ceiling[cells]:.1f}" if cells in ceiling else "" for cells in script.eval_tokens]
-    rows.append(["ceiling: the marginals of random grids", *told, "", "", ""])
-    return markdown_table(["trained by", *a_pass(outcomes), "updates", "CPU s", "seeds"], rows)
+def ways_table(outcomes: Outcomes, guard: NamedCheck | None = None) -> str:
+    """What one way of decoding gives, by arm and cells a pass, seeds together (`Outcomes.row`), with the ceiling."""
+    cells, drawn = cells_of(outcomes.script, guard), ["different"] * (guard == "completable")
+    rows = [[TITLES[arm], *outcomes.row(arm, guard), *cost(outcomes, arm)] for arm in outcomes.judged_by(guard)]
+    if (ceiling := ceiling_of(outcomes.script)) and guard is None:
+        told = [f"{ceiling[k]:.1f}" if k in ceiling else "" for k in cells]
+        rows.append(["ceiling: the marginals of random grids", *told, "", "", ""])
+    return markdown_table(["trained by", *a_pass(cells), *drawn, "updates", "CPU s", "seeds"], rows)
 
 
-def differences_table(outcomes: Outcomes, leader: str) -> str:
-    """The leader minus each other arm, of the seeds that both have."""
-    rows = []
-    for arm in outcomes.arms:
-        if arm != leader:
-            each = (outcomes.difference(leader, arm, valid(cells)) for cells in outcomes.script.eval_tokens)
-            rows.append([TITLES[arm], *map(lead, each)])
-    return markdown_table(["minus", *a_pass(outcomes)], rows)
+def minus_others(outcomes: Outcomes, leader: str) -> str:
+    """The leader minus each other arm."""
+    return differences_table(outcomes, {TITLES[arm]: (leader, arm) for arm in outcomes.arms if arm != leader})
 
 
-def controls_table(outcomes: Outcomes, leader: str) -> str:
-    """The leader, decoded freely, minus the best control at each number of cells a pass."""
-    rows = []
-    for cells in outcomes.script.eval_tokens:
-        arm, exclude = outcomes.best_control(cells)
-        ways = ((leader, way(cells)), (arm, way(cells, exclude)))
-        passes = [f"{outcomes.column(name, f'{at}/passes').mean():.1f}" for name, at in ways]
-        share = f"{100 * outcomes.valid(arm, cells, exclude).mean():.1f}"
-        difference = lead(outcomes.difference(leader, arm, valid(cells), valid(cells, exclude)))
-        rows.append([str(cells), f"{TITLES[arm]}{', no peers' * exclude}", share, difference, ", ".join(passes)])
-    head = ["cells a pass", "best control", "valid", "minus it", "passes, of both"]
-    return markdown_table(head, rows)
+def differences_table(outcomes: Outcomes, pairs: Mapping[str, tuple[str, str]], guard: NamedCheck | None = None) -> str:
+    """The first of each pair minus the second, of the seeds that both have, by what the pairs are called."""
+    cells = cells_of(outcomes.script, guard)
+    rows = [[name, *(lead(outcomes.difference(*pair, valid(k, guard))) for k in cells)] for name, pair in pairs.items()]
+    return markdown_table(["minus", *a_pass(cells)], rows)
 
 
 def clues_table(outcomes: Outcomes, k: int) -> str:

@@ -64,7 +64,7 @@ def train(setting: Setting, seed: int, updates: int, folder: Path) -> None:
         resume=False,
     )
     tests = setting.batch(setting.test_boards())
-    judged = {(k, False): judge(trainer.model, tests, k) for k in setting.script.eval_tokens}
+    judged = {(k, None): judge(trainer.model, tests, k) for k in setting.script.eval_tokens}
     write_job(folder, {"arm": SHUFFLED, "seed": seed, "machine": machine(), **spent}, outcomes_of(judged))
 
 

@@ -8,19 +8,21 @@ python -m scripts.several_answers.study --page docs/several_answers.md --tables 
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dllm_rl.decoding.settings import NamedCheck
 from llm_rl.training import fail, need_reports, parse, write_text_whole
 from scripts.several_answers.decoders import tables as decoder_tables
 from scripts.several_answers.further import FURTHER, command_of, commands_in, sections
 from scripts.several_answers.no_answers import table as few_answers
-from scripts.several_answers.outcome_tables import outcomes_in, tables
+from scripts.several_answers.outcome_tables import outcomes_in, tables, titled
 from scripts.several_answers.reading_order import TITLE as ORDER_TITLE
 from scripts.several_answers.reading_order import table as reading_order
-from sudoku_dllm.several.report import draw
+from sudoku_dllm.several.report import CHECKED, draw
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.page import fill, sections_of
 
+SHOWN: dict[str, NamedCheck | None] = {"shown": None, "rules": "rules", "solver": "completable"}
+"""The ways of decoding by their markers in the page."""
 HERE, PICTURE = Path(__file__).parent, "several_answers.png"
-SHOWN = "Valid grids, the order free"
 
 
 @dataclass
@@ -56,7 +58,8 @@ def main() -> None:
         shown |= {f"{further.title}: {name}": one for name, one in decoder_tables(Records(folder), further.name)}
     write_text_whole(args.tables, fill(HERE / "tables.md", {"sections": sections_of(shown)}))
     commands = [command_of(outcomes, {}), *commands_in(folder)]
-    filled = {"shown": shown[SHOWN], "few": few_answers(Records(folder)), "commands": "\n".join(commands)}
+    ways = {name: shown[titled(CHECKED[guard])] for name, guard in SHOWN.items()}
+    filled = {**ways, "few": few_answers(Records(folder)), "commands": "\n".join(commands)}
     write_text_whole(page, fill(HERE / "page.md", {**filled, "machines": "; ".join(machines)}))
     print(f"{page} and {args.tables} are written.")
 

@@ -19,7 +19,7 @@ from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.arguments import part_of
 from sudoku_dllm.several.arguments import AFTER_LABEL, LABELS, PARTS, UPDATES, RecipeArguments
 from sudoku_dllm.several.card import write_card
-from sudoku_dllm.several.judging import Judged, diversity, judge, outcomes_of
+from sudoku_dllm.several.judging import GUARDS, Way, cells_of, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
 from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan
 from sudoku_dllm.several.setting import Setting
@@ -148,18 +148,17 @@ class Several(RecipeTrial):
         return new_trainer(self.setting, arm, seed, folder, model)
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
-        """All boards at each number of cells a pass, with and without peers; then many decodes of the empty board."""
+        """All boards at each number of cells a pass, by no check, the rules and the solver; then the empty board."""
         setting, script = self.setting, self.setting.script
-        ways = [(k, exclude) for exclude in (False, True) for k in script.eval_tokens]
-        tests = setting.batch(setting.test_boards())
-        found: dict[tuple[int, bool], Judged] = {}
-        for number, (k, exclude) in enumerate(ways):
+        ways: list[Way] = [(k, guard) for guard in (None, *GUARDS) for k in cells_of(script, guard)]
+        tests, found = setting.batch(setting.test_boards()), {}
+        for number, how in enumerate(ways):
             self.progress(number / (len(ways) + 1))
-            same = k == 1 and exclude  # one cell has no peers in its pass
-            found[k, exclude] = found[k, False] if same else judge(model, tests, k, exclude_peers=exclude)
+            found[how] = judge(model, tests, *how)
         empty = setting.batch(np.zeros((1, script.size**2), np.uint8))
-        kept = diversity(model, empty, self.args.tokens_per_step, script.draws, seed)
-        return {"empty_board": kept}, outcomes_of(found)
+        drawn = (model, empty, self.args.tokens_per_step, script.draws, seed)
+        grids = {"empty_board": diversity(*drawn), "empty_board_completable": diversity(*drawn, "completable")}
+        return grids, outcomes_of(found)
 
     def plan(self, jobs: list[Job], left: list[Job]) -> str:
         """What will happen, and how long it takes."""

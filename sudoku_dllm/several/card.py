@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from sudoku_dllm.model_card import Figure, save_card
+from sudoku_dllm.several.judging import GUARDS
 from sudoku_dllm.several.report import TITLES, Outcomes, valid
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.training import MODEL
+from sudoku_dllm.trials.words import percent
 
 
 def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
@@ -19,7 +23,7 @@ def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
         return
     script, found = outcomes.script, outcomes.outcomes[job]
     base, steps = Path(script.model).name, script.eval_tokens
-    free, apart = ([100 * float(found[valid(k, way)].mean()) for k in steps] for way in (False, True))
+    free, rules = ([float(np.mean(found.get(valid(k, guard), np.nan))) for k in steps] for guard in (None, GUARDS[0]))
     boards = f"{script.size}x{script.size}, {script.clues[0]} to {script.clues[1]} clues"
     about = {
         "name": f"{base}-{job.arm}",
@@ -30,8 +34,10 @@ def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
         "job": job,
         "columns": " | ".join(map(str, steps)),
         "dashes": "---|" * len(steps),
-        "free": " | ".join(f"{rate:.1f}" for rate in free),
-        "apart": " | ".join(f"{rate:.1f}" for rate in apart),
+        "free": " | ".join(map(percent, free)),
+        "rules": " | ".join(map(percent, rules)),
     }
-    figures = [Figure(boards, f"valid by margin, {k} cells a pass", rate) for k, rate in zip(steps, free, strict=True)]
+    figures = [
+        Figure(boards, f"valid by margin, {k} cells a pass", 100 * rate) for k, rate in zip(steps, free, strict=True)
+    ]
     save_card(job.folder(run) / MODEL, Path(__file__).with_suffix(".md"), figures, about)

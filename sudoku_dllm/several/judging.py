@@ -10,23 +10,54 @@ from numpy.typing import NDArray
 from torch import nn
 
 from dllm_rl.decoding import Decode, Decoding, decode
+from dllm_rl.decoding.settings import NamedCheck
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sudoku import PuzzleBatch
+from sudoku_dllm.several.arguments import ScriptArguments
 from sudoku_env.board import Board, geometry
 from sudoku_env.logic import definite_cells
 from sudoku_env.solver import completable
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
+Way = tuple[int, NamedCheck | None]
+"""Cells a pass, and what checks them."""
+GUARDS: tuple[NamedCheck, ...] = ("rules", "completable")
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """Decodes of N boards, board by board. All but the first two count passes that begin where a completion is left.
+class Ends:
+    """What decodes of N boards come to, board by board.
 
     Attributes:
         valid: bool `(N,)`, whether a full grid without a clash came out.
         passes: int64 `(N,)`, forward passes.
+    """
+
+    valid: NDArray[np.bool_]
+    passes: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Guarded(Ends):
+    """Decodes by a check.
+
+    Attributes:
+        checks: int64 `(N,)`, how often it was asked.
+        rejected: int64 `(N,)`, cells that it left masked, pass by pass.
+        dead_end: bool `(N,)`, whether it passed no digit of a cell.
+    """
+
+    checks: Ints
+    rejected: Ints
+    dead_end: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged(Ends):
+    """Decodes without a check. What follows counts passes that begin where a completion is left.
+
+    Attributes:
         live: int64 `(N,)`, the passes that begin from a board that can be completed.
         joint: int64 `(N,)`, those of them after which it still can be: their tokens agree.
         pairs: int64 `(N,)`, pairs of cells that were filled in one pass.
@@ -37,8 +68,6 @@ class Judged:
         definite_floor: float32 `(N,)`, as many as a random choice of open cells would have on average.
     """
 
-    valid: NDArray[np.bool_]
-    passes: Ints
     live: Ints
     joint: Ints
     pairs: Ints
@@ -49,16 +78,23 @@ class Judged:
     definite_floor: Floats
 
 
-def judge(model: nn.Module, problems: PuzzleBatch, cells: int, *, exclude_peers: bool = False) -> Judged:
+def judge(model: nn.Module, problems: PuzzleBatch, cells: int, guard: NamedCheck | None = None) -> Ends:
     """Decode boards by margin and judge what comes out.
 
     Args:
         model: A model as `dllm_rl.policy.score_states` takes it.
         problems: N boards with `answers="any"`.
         cells: Cells a pass.
-        exclude_peers: Never fill two cells of one row, column or box in a pass.
+        guard: What checks each cell that is written; None is nothing.
+
+    Returns:
+        `Judged` without a guard, `Guarded` with one.
     """
-    return judged(decode(model, problems, Decoding("margin", tokens_per_step=cells, exclude_peers=exclude_peers)))
+    record = decode(model, problems, Decoding("margin", tokens_per_step=cells, guard=guard))
+    if guard is None:
+        return judged(record)
+    counts = (record.forward_passes, record.checks.sum(1), record.rejected.sum(1), record.dead_end)
+    return Guarded(_valid(problems.boards(record.responses)), *(each.cpu().numpy() for each in counts))
 
 
 def judged(record: Decode) -> Judged:
@@ -77,7 +113,7 @@ def judged(record: Decode) -> Judged:
         rows = np.flatnonzero(passes > step)
         for name, values in _of_pass(digits[rows], step_of[rows], step).items():
             found[name][rows] += values
-    found |= {"valid": _completable(digits, np.ones(digits.shape, bool)), "passes": passes}
+    found |= {"valid": _valid(digits), "passes": passes}
     kinds: dict[str, Any] = {"valid": np.bool_, "peer_floor": np.float32, "definite_floor": np.float32}
     return Judged(**{name: values.astype(kinds.get(name, np.int64)) for name, values in found.items()})
 
@@ -116,7 +152,13 @@ def _completable(boards: Board, written: NDArray[np.bool_]) -> NDArray[np.bool_]
     return ((boards > 0) | ~written).all(1) & completable(boards)
 
 
-def diversity(model: nn.Module, empty: PuzzleBatch, cells: int, draws: int, seed: int) -> dict[str, float]:
+def _valid(grids: Board) -> NDArray[np.bool_]:
+    return _completable(grids, np.ones(grids.shape, bool))
+
+
+def diversity(
+    model: nn.Module, empty: PuzzleBatch, cells: int, draws: int, seed: int, guard: NamedCheck | None = None
+) -> dict[str, float]:
     """How many different grids a model makes of the empty board, by drawing positions and tokens.
 
     Args:
@@ -125,16 +167,17 @@ def diversity(model: nn.Module, empty: PuzzleBatch, cells: int, draws: int, seed
         cells: Cells a pass.
         draws: Number of decodes.
         seed: Random seed of what is drawn.
+        guard: See `judge`.
 
     Returns:
         "valid", the share of valid decodes; "distinct", how many different valid grids there are; and "patterns", how
         many up to a relabeling of the digits.
     """
-    how = Decoding("policy", tokens_per_step=cells, policy=PolicyConfig(0.5, 1.0))
+    how = Decoding("policy", tokens_per_step=cells, policy=PolicyConfig(0.5, 1.0), guard=guard)
     generator = torch.Generator(device=empty.responses.device).manual_seed(seed)
     problems = empty.select(torch.zeros(draws, dtype=torch.long, device=empty.responses.device))
     grids = problems.boards(decode(model, problems, how, generator=generator).responses)
-    valid = grids[_completable(grids, np.ones(grids.shape, bool))]
+    valid = grids[_valid(grids)]
     patterns = {relabeled(grid).tobytes() for grid in valid}
     return {
         "valid": len(valid) / draws,
@@ -149,13 +192,18 @@ def relabeled(grid: Board) -> Board:
     return (1 + np.argsort(np.argsort(first))).astype(np.uint8)[places]
 
 
-def way(cells: int, exclude_peers: bool = False) -> str:
+def cells_of(script: ScriptArguments, guard: NamedCheck | None = None) -> list[int]:
+    """The numbers of cells a pass in decoding the held-out boards: with a guard also all cells at once."""
+    return [*dict.fromkeys([*script.eval_tokens, *[script.size**2] * (guard is not None)])]
+
+
+def way(cells: int, guard: NamedCheck | None = None) -> str:
     """What stands before the outcomes of decodes with so many cells a pass."""
-    return f"{cells}/{'no_peers' if exclude_peers else 'free'}"
+    return f"{cells}/{guard or 'free'}"
 
 
-def outcomes_of(found: Mapping[tuple[int, bool], Judged]) -> dict[str, NDArray[Any]]:
-    """What was judged, by cells a pass and whether peers were excluded, as the outcomes of a job (`write_job`)."""
+def outcomes_of(found: Mapping[Way, Ends]) -> dict[str, NDArray[Any]]:
+    """What was judged, way by way, as the outcomes of a job (`write_job`)."""
     return {
-        f"{way(*key)}/{item.name}": getattr(each, item.name) for key, each in found.items() for item in fields(Judged)
+        f"{way(*key)}/{item.name}": getattr(each, item.name) for key, each in found.items() for item in fields(each)
     }

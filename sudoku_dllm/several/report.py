@@ -2,25 +2,24 @@
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dllm_rl.decoding.settings import NamedCheck
 from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure
 from sudoku_dllm.several.arguments import (
     AFTER_LABEL,
-    PARTS,
     REFERENCE_SECONDS,
     UPDATES,
     RecipeArguments,
     ScriptArguments,
 )
-from sudoku_dllm.several.judging import way
+from sudoku_dllm.several.judging import cells_of, way
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
@@ -28,7 +27,7 @@ from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.reporting import UNITS
 from sudoku_dllm.trials.results import Results
-from sudoku_dllm.trials.words import half_widths, points, text_table
+from sudoku_dllm.trials.words import half_widths, percent, points, text_table
 
 TITLES = {
     "base": "start",
@@ -66,15 +65,9 @@ COLORS = dict(
 )
 WIDTH = max(map(len, TITLES))
 """Of the column of arms in what is printed."""
-CEILINGS: dict[tuple[int, int, int], dict[str, dict[int, float]]] = {
-    (4, 0, 4): {
-        "free": {1: 100.0, 2: 58.1, 4: 24.9, 8: 13.0, 16: 4.3},
-        "no peers": {1: 100.0, 2: 86.2, 4: 47.9, 8: 47.9, 16: 47.9},
-    },
-    (6, 1, 8): {
-        "free": {1: 100.0, 2: 27.9, 4: 6.9, 6: 3.6, 9: 0.8},
-        "no peers": {1: 100.0, 2: 83.6, 4: 62.7, 6: 40.2, 9: 40.2},
-    },
+CEILINGS = {
+    (4, 0, 4): {1: 100.0, 2: 58.1, 4: 24.9, 8: 13.0, 16: 4.3},
+    (6, 1, 8): {1: 100.0, 2: 27.9, 4: 6.9, 6: 3.6, 9: 0.8},
 }
 """Per cent valid of a model with the marginals of random grids, by cells a pass, decoded by margin with the most
 probable digits (data/study/ceilings/tables.md); of boards by their size and their fewest and most clues."""
@@ -86,12 +79,17 @@ SHARES = (
     ("definite_floor", "filled"),
 )
 """Columns of `Judged` whose ratios say what passes are like."""
+CHECKED: dict[NamedCheck | None, str] = {
+    None: "no check at decoding",
+    "rules": "the rules at decoding",
+    "completable": "the solver at decoding",
+}
 Table = NDArray[np.float64]
 
 
-def valid(cells: int, exclude_peers: bool = False) -> str:
+def valid(cells: int, guard: NamedCheck | None = None) -> str:
     """The outcome that says whether boards were completed validly."""
-    return f"{way(cells, exclude_peers)}/valid"
+    return f"{way(cells, guard)}/valid"
 
 
 class Outcomes(Results):
@@ -118,52 +116,63 @@ class Outcomes(Results):
         super().__init__(Records(run), arms, within=within, seeds=seeds)
         self.script, self.args = script, args
 
-    def valid(self, arm: str, cells: int, exclude_peers: bool = False) -> Table:
-        """Whether each board was completed validly, float64 `(S, N)`."""
-        return self.column(arm, valid(cells, exclude_peers))
+    def valid(self, arm: str, cells: int) -> Table:
+        """Whether each board was completed validly without a check, float64 `(S, N)`."""
+        return self.column(arm, valid(cells))
 
-    def better_way(self, arm: str, cells: int) -> bool:
-        """Whether an arm completes more boards where peers are excluded."""
-        return bool(self.valid(arm, cells, True).mean() > self.valid(arm, cells).mean())
+    def judged_by(self, guard: NamedCheck | None) -> list[str]:
+        """The arms that were decoded with a guard; results of before there were any have none."""
+        names = {valid(cells, guard) for cells in cells_of(self.script, guard)}
+        without = {job.arm for job, found in self.outcomes.items() if not names <= found.keys()}
+        return [arm for arm in self.arms if arm not in without]
+
+    def row(self, arm: str, guard: NamedCheck | None = None) -> list[str]:
+        """An arm's line of a table by cells a pass: per cent valid, by the rules in how many passes.
+
+        By the solver, which leaves nothing invalid, passes / checks, and how many grids were drawn of the empty board.
+        """
+        told = []
+        for at in (way(cells, guard) for cells in cells_of(self.script, guard)):
+            names = ["valid", "passes", *["checks"] * (guard is not None)]
+            rate, passes, *checks = (self.column(arm, f"{at}/{name}").mean() for name in names)
+            if guard == "completable":
+                told.append(f"{passes:.1f} / {checks[0]:.0f}" + f" ({percent(rate)} %)" * (rate < 1))
+            else:
+                told.append(percent(rate) + f" in {passes:.1f}" * (guard is not None))
+        return [*told, f"{self.empty_board(arm, 'distinct', guard):.1f}"] if guard == "completable" else told
 
     def passes_like(self, arm: str, cells: int) -> list[float]:
-        """`SHARES` of an arm, decoded freely, in per cent."""
+        """`SHARES` of an arm, decoded without a check, in per cent."""
         at = way(cells)
         return [100 * self.rate(arm, (f"{at}/{count}", f"{at}/{total}")).mean for count, total in SHARES]
 
-    def empty_board(self, arm: str, name: str) -> float:
+    def empty_board(self, arm: str, name: str, guard: str = "") -> float:
         """What the drawn decodes of the empty board came to, mean over seeds."""
-        return self.mean(arm, "empty_board", name)
+        return self.mean(arm, "empty_board" + f"_{guard}" * bool(guard), name)
 
     @property
     def leaders(self) -> list[str]:
         """The arms that the others are compared with: judged decisions, without a label and after one, or the last."""
         return [arm for arm in ("judged", AFTER_LABEL) if arm in self.arms] or self.arms[-1:]
 
-    @property
-    def controls(self) -> list[str]:
-        """The arms that they are compared with."""
-        return [arm for arm in self.arms if arm not in (*self.leaders, *PARTS)]
-
-    def best_control(self, cells: int) -> tuple[str, bool]:
-        """The control that completes most boards, and whether it does so with peers excluded."""
-        ways = [(arm, self.better_way(arm, cells)) for arm in self.controls]
-        return max(ways, key=lambda one: self.valid(one[0], cells, one[1]).mean())
-
     def long_table(self) -> Any:
         """One row for each arm, seed, number of cells a pass and way, as `table.csv` has it; shares, not per cent."""
         rows = []
+        ways = [(guard, cells) for guard in CHECKED for cells in cells_of(self.script, guard)]
         for job, result in self.results.items():
-            for exclude_peers, cells in product((False, True), self.script.eval_tokens):
-                found, at = self.outcomes[job], way(cells, exclude_peers)
+            for guard, cells in ways:
+                found, at = self.outcomes[job], way(cells, guard)
+                if job.arm not in self.judged_by(guard):
+                    continue
                 row = {
                     "arm": job.arm,
                     "seed": job.seed,
                     "cells_a_pass": cells,
-                    "exclude_peers": exclude_peers,
+                    "guard": guard or "none",
                     "valid": float(found[f"{at}/valid"].mean()),
                     "boards": len(found[f"{at}/valid"]),
                     "forward_passes": float(found[f"{at}/passes"].mean()),
+                    "checks": float(np.mean(found.get(f"{at}/checks", 0))),
                 }
                 spent = {name: result[name] for name in ("updates", "puzzles_seen", "cpu_seconds")}
                 rows.append({**row, **spent})
@@ -185,7 +194,7 @@ def plan(trial: RecipeTrial, jobs: Sequence[Job], left: Sequence[Job]) -> str:
             lines.append(f"  {arm:{WIDTH}} {amount:6,g} {UNITS[budgets[0].by]}  {TITLES[arm]}")
     lines.append(
         f"Tested on {script.test_boards:,} boards that none is trained on, {', '.join(map(str, script.eval_tokens))} "
-        "cells a pass, with and without peers in one pass."
+        "cells a pass, by no check, the rules and the solver."
     )
     if minutes := expected_minutes(trial.setting, left, processes):
         lines.append(
@@ -213,7 +222,7 @@ JUDGING_SECONDS = 45
 def closing_text(outcomes: Outcomes) -> str:
     """The tables of valid grids, the comparisons with the leader, and what a pass at the trained k is like."""
     steps = outcomes.script.eval_tokens
-    parts = [_valid_text(outcomes, exclude_peers=False), _valid_text(outcomes, exclude_peers=True)]
+    parts = [_valid_text(outcomes, guard) for guard in CHECKED if outcomes.judged_by(guard)]
     width = max(map(len, outcomes.arms))
     for leader in outcomes.leaders:
         if others := [arm for arm in outcomes.arms if arm != leader]:
@@ -223,33 +232,30 @@ def closing_text(outcomes: Outcomes) -> str:
         for arm in others:
             each = [f"{k}: {points(outcomes.difference(leader, arm, valid(k)))}" for k in steps]
             parts.append(f"  {arm.ljust(width)}  " + "   ".join(each))
-        if outcomes.controls:
-            parts.append(f"{leader} minus the best control, each control decoded the better way of the two")
-            for k in steps:
-                arm, exclude = outcomes.best_control(k)
-                found = outcomes.difference(leader, arm, valid(k), valid(k, exclude))
-                parts.append(f"  {k}: {points(found)}  ({arm}{', no peers' * exclude})")
         parts.append("")
     return "\n".join([*parts, _passes_text(outcomes)])
 
 
-def _valid_text(outcomes: Outcomes, *, exclude_peers: bool) -> str:
-    script = outcomes.script
-    seconds = "CPU s" if outcomes.args.use_cpu else "seconds"
-    apart = ", never two cells of one row, column or box (passes are more)" if exclude_peers else ""
-    rows = [["", *map(str, script.eval_tokens), *[seconds] * (not exclude_peers)]]
-    for arm in outcomes.arms:
-        rates = [f"{100 * outcomes.valid(arm, k, exclude_peers).mean():.1f}" for k in script.eval_tokens]
-        rows.append([arm, *rates, *[f"{outcomes.spent(arm, use_cpu=outcomes.args.use_cpu):.0f}"] * (not exclude_peers)])
-    if found := ceiling_of(script, "no peers" if exclude_peers else "free"):
-        rows.append(["ceiling", *(f"{found[k]:.1f}" if k in found else "" for k in script.eval_tokens)])
-    title = f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass{apart}"
-    return "\n".join([title, *text_table([WIDTH, *[8] * len(script.eval_tokens), 9], rows)]) + "\n"
+def _valid_text(outcomes: Outcomes, guard: NamedCheck | None) -> str:
+    script, use_cpu, cells = outcomes.script, outcomes.args.use_cpu, cells_of(outcomes.script, guard)
+    title = f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass"
+    rows = [["", *map(str, cells), "CPU s" if use_cpu else "seconds"]]
+    if guard is not None:
+        title = {"rules": "The same in so many passes", "completable": "Passes / checks, nothing being invalid"}[guard]
+        title += f", {CHECKED[guard]}"
+        rows = [["", *map(str, cells), *["distinct"] * (guard == "completable")]]
+    for arm in outcomes.judged_by(guard):
+        spent = f"{outcomes.spent(arm, use_cpu=use_cpu):.0f}"
+        rows.append([arm, *outcomes.row(arm, guard), *[spent] * (guard is None)])
+    if (found := ceiling_of(script)) and guard is None:
+        rows.append(["ceiling", *(f"{found[k]:.1f}" if k in found else "" for k in cells)])
+    width = 8 if guard is None else 13
+    return "\n".join([title, *text_table([WIDTH, *[width] * len(cells), 9], rows)]) + "\n"
 
 
-def ceiling_of(script: ScriptArguments, way: str) -> dict[int, float] | None:
+def ceiling_of(script: ScriptArguments) -> dict[int, float] | None:
     """What a model of random grids completes (data/study/ceilings/tables.md); None for boards without figures."""
-    return CEILINGS.get((script.size, *script.clues), {}).get(way)  # type: ignore[arg-type]
+    return CEILINGS.get((script.size, *script.clues))  # type: ignore[arg-type]
 
 
 def _passes_text(outcomes: Outcomes) -> str:
@@ -275,7 +281,7 @@ def _passes_text(outcomes: Outcomes) -> str:
 
 
 def draw(outcomes: Outcomes, path: Path) -> None:
-    """Draw per cent valid by cells a pass: decoded freely, and with peers excluded.
+    """Draw per cent valid by cells a pass, and what is known of the ways with a guard: by the solver the passes.
 
     Args:
         outcomes: The results.
@@ -283,31 +289,36 @@ def draw(outcomes: Outcomes, path: Path) -> None:
     """
     plt = load_pyplot()
     script = outcomes.script
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, constrained_layout=True)
-    titles = {False: "the order is free", True: "no two cells of a row, column or box in a pass"}
-    for axis, (exclude_peers, title) in zip(axes, titles.items(), strict=True):
-        for arm in outcomes.arms:
-            found = [outcomes.rate(arm, valid(k, exclude_peers)) for k in script.eval_tokens]
+    valid_of = "valid grids (% of {:,} boards, {}–{} clues)".format(script.test_boards, *script.clues)
+    guards = [guard for guard in CHECKED if outcomes.judged_by(guard)]
+    figure, row = plt.subplots(1, len(guards), figsize=(1 + 5 * len(guards), 4.6), squeeze=False, layout="constrained")
+    for axis, guard in zip(row[0], guards, strict=True):
+        cells, in_passes = cells_of(script, guard), guard == "completable"
+        name, scale = ("passes", 1) if in_passes else ("valid", 100)
+        for arm in outcomes.judged_by(guard):
+            found = [outcomes.rate(arm, f"{way(k, guard)}/{name}") for k in cells]
             axis.errorbar(
-                script.eval_tokens,
-                [100 * each.mean for each in found],
-                yerr=[half_widths(each)[0] for each in found],
+                cells,
+                [scale * each.mean for each in found],
+                yerr=[scale / 100 * half_widths(each)[0] for each in found],
                 color=COLORS[arm],
                 linewidth=2.4 if arm in outcomes.leaders else 1.4,
                 marker="o",
                 markersize=4,
                 label=TITLES[arm],
             )
-        if ceiling := ceiling_of(script, "no peers" if exclude_peers else "free"):
+        if (ceiling := ceiling_of(script)) and guard is None:
             label = "ceiling of a model of random grids"
             axis.plot([*ceiling], [*ceiling.values()], color="black", linestyle=":", label=label)
         axis.set_xscale("log", base=2)
-        axis.set_xticks(script.eval_tokens, [str(k) for k in script.eval_tokens])
-        axis.set(title=title, xlabel="cells a pass", ylim=(0, 102))
+        axis.set_xticks(cells, [str(k) for k in cells])
+        axis.set(title=CHECKED[guard], xlabel="cells a pass")
+        axis.set_ylim(0, None if in_passes else 102)
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25)
-    low, high = script.clues
-    axes[0].set_ylabel(f"valid grids (% of {script.test_boards:,} boards, {low}–{high} clues)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+        axis.set_ylabel("forward passes, all grids being valid" if in_passes else valid_of)
+    figure.legend(
+        *row[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9
+    )
     save_figure(figure, path)
     plt.close(figure)

@@ -54,16 +54,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_arm_is_trained_and_judged(folder: Path) -> None:
     with (folder / "table.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert {row["arm"] for row in rows} == {"base", *ARMS} and len(rows) == (1 + len(ARMS)) * 2 * 2
+    assert {row["arm"] for row in rows} == {"base", *ARMS} and len(rows) == (1 + len(ARMS)) * (2 + 3 + 3)
     updates = {"base": 0} | {arm: max(1, round(3 * UPDATES[arm] / UPDATES["judged"])) for arm in ARMS}
     updates[AFTER_LABEL] = 1 + 2  # half of one and half of three, each up to whole updates
     assert all(int(row["updates"]) == updates[row["arm"]] for row in rows)
     at_nine = [row for row in rows if row["cells_a_pass"] == "9"]
-    free, apart = (
-        {row["arm"]: float(row["forward_passes"]) for row in at_nine if row["exclude_peers"] == way}
-        for way in ("False", "True")
-    )
-    assert all(apart[arm] > free[arm] for arm in free)  # there are no nine cells without peers among them
+    assert {row["guard"] for row in at_nine} == {"none", "rules", "completable"}
+    assert all(float(row["valid"]) == 1 for row in rows if row["guard"] == "completable")
+    assert all((float(row["checks"]) > 0) == (row["guard"] != "none") for row in rows)
     assert (folder / "valid.png").stat().st_size
     for arm in ARMS:
         result = json.loads((folder / arm / "seed42" / "result.json").read_text())
@@ -71,7 +69,7 @@ def test_every_arm_is_trained_and_judged(folder: Path) -> None:
         assert (folder / arm / "seed42" / "model" / "model.safetensors").is_file()
         card = ModelCard.load(folder / arm / "seed42" / "model" / "README.md")
         assert [round(one.metric_value, 1) for one in card.data.eval_results] == [
-            round(100 * float(row["valid"]), 1) for row in rows if row["arm"] == arm and row["exclude_peers"] == "False"
+            round(100 * float(row["valid"]), 1) for row in rows if row["arm"] == arm and row["guard"] == "none"
         ]
         assert TITLES[arm] in card.text and f"arm `{arm}`" in card.text
 
@@ -86,7 +84,7 @@ def test_an_ended_run_prints_its_tables_again(
     plan, tables = output.split("Per cent of 6 boards completed validly", 1)
     for arm in ARMS:
         assert f"\n  {arm} " in plan and TITLES[arm] in plan and f"\n{arm} " in tables
-    assert "judged minus the best control" in tables and "Seed 42." in tables
+    assert "the rules at decoding\n" in tables and "the solver at decoding\n" in tables and "Seed 42." in tables
 
 
 def test_no_board_that_is_held_out_is_trained_on(tmp_path: Path) -> None:

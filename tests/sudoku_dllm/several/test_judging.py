@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dllm_rl import Decoding, decode
-from sudoku_dllm.several.judging import diversity, judge, judged, relabeled
+from sudoku_dllm.several.judging import GUARDS, Guarded, diversity, judge, judged, relabeled
 from sudoku_env.board import conflicts, geometry
 from sudoku_env.generator import generate
 from sudoku_env.logic import definite_cells
@@ -57,10 +57,13 @@ def test_the_counts_are_those_of_a_slow_loop(problems, cells: int) -> None:  # t
         assert not found.pairs.any()
 
 
-def test_peers_are_never_filled_together_where_they_are_excluded(problems) -> None:  # type: ignore[no-untyped-def]
-    free = judge(warm_model(), problems, 4)
-    apart = judge(warm_model(), problems, 4, exclude_peers=True)
-    assert free.peer_pairs.sum() > 0 == apart.peer_pairs.sum() and (apart.passes >= free.passes).all()
+def test_with_a_guard_what_is_not_valid_ended_where_no_digit_went(problems) -> None:  # type: ignore[no-untyped-def]
+    blanks = (problems.boards(problems.responses) == 0).sum(1)
+    for guard in GUARDS:
+        found = judge(warm_model(), problems, 4, guard)
+        assert isinstance(found, Guarded) and (found.valid ^ found.dead_end).all()
+        assert (found.checks >= (found.passes if guard == "rules" else blanks)).all()
+        assert guard == "rules" or found.valid.all()
 
 
 def test_grids_that_differ_by_their_digits_are_one_pattern() -> None:
@@ -75,4 +78,5 @@ def test_diversity_counts_valid_grids() -> None:
     found = diversity(warm_model(), empty, 1, 40, seed=0)
     assert 0 <= found["patterns"] <= found["distinct"] <= round(40 * found["valid"]) <= 40
     assert found == diversity(warm_model(), empty, 1, 40, seed=0)
+    assert diversity(warm_model(), empty, 4, 40, 0, "completable")["valid"] == 1
     assert torch.is_grad_enabled()
