@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from scripts.several_answers.ideal import (
     TOKENS,
     Order,
-    closed_by,
     grids_by_first_row,
     position_scores,
     token_chances,
@@ -175,7 +174,7 @@ def _values(
     """
     digits = boards.grids[:, :, None] == np.arange(1, SIZE + 1)  # (288, 16, 4)
     counts = np.rint(np.tensordot(member.astype(np.float32), digits.astype(np.float32), 1)).astype(np.int64)
-    board, chosen, weight = chosen_sets(SETS - 1 - sets, position_scores(counts, order), cells, order.peers)
+    board, chosen, weight = chosen_sets(SETS - 1 - sets, position_scores(counts, order), cells)
 
     # Each choice of a board with each of its completions.
     number = member.sum(1)
@@ -197,9 +196,7 @@ def _values(
     return np.stack([np.bincount(board, one, minlength=len(sets)) for one in terms.T], axis=1)
 
 
-def chosen_sets(
-    blanks: Ints, scores: NDArray[np.float64], cells: int, peers: bool
-) -> tuple[Ints, Ints, NDArray[np.float64]]:
+def chosen_sets(blanks: Ints, scores: NDArray[np.float64], cells: int) -> tuple[Ints, Ints, NDArray[np.float64]]:
     """The sets of cells that a pass may choose, and how probable each is.
 
     Cells are chosen one after the other, each among the open ones of the largest score with equal probability; the
@@ -209,16 +206,13 @@ def chosen_sets(
         blanks: int64 `(n,)`, the blank cells of n boards, as bits.
         scores: `(n, 16)`, the score of each cell.
         cells: How many are chosen; fewer where no more are open.
-        peers: Whether two cells of one row, column or box may be chosen.
 
     Returns:
         The board of each choice int64 `(c,)`, its cells as bits int64 `(c,)`, its probability float64 `(c,)`.
     """
-    closed = closed_by(SIZE, peers) @ BITS
     board, chosen, weight = np.arange(len(blanks)), np.zeros_like(blanks), np.ones(len(blanks))
     for _ in range(min(cells, CELLS)):
-        closes = np.bitwise_or.reduce(np.where(chosen[:, None] & BITS, closed, 0), axis=1)
-        is_open = (blanks[board] & ~closes)[:, None] & BITS > 0
+        is_open = (blanks[board] & ~chosen)[:, None] & BITS > 0
         open_scores = np.where(is_open, scores[board], -np.inf)
         best = is_open & (open_scores == open_scores.max(1, keepdims=True))
         number = best.sum(1)

@@ -32,12 +32,10 @@ class Order:
         score: "random" fills any; "margin" those with the largest ratio of the two largest marginals, as the strategy
             `margin` does; "probability" those with the largest marginal.
         ties: Among cells of the same score: "random" takes any, "left" the first in reading order.
-        peers: Whether a pass may fill two cells of one row, column or box.
     """
 
     score: Score
     ties: Ties = "random"
-    peers: bool = True
 
     def __post_init__(self) -> None:
         for name, values in (("score", get_args(Score)), ("ties", get_args(Ties))):
@@ -60,15 +58,6 @@ def grids_by_first_row(size: int) -> Board:
     fill_all(start, geometry(size).units_of, np.empty(3 * size, dtype=np.int64), grids)
     grids.flags.writeable = False
     return grids
-
-
-@cache
-def closed_by(size: int, peers: bool) -> NDArray[np.bool_]:
-    """What a chosen cell closes to the rest of its pass: itself, and its peers where those are excluded, `(n², n²)`."""
-    closed = np.eye(size * size, dtype=bool)
-    if not peers:
-        np.put_along_axis(closed, geometry(size).peers, True, axis=1)
-    return closed
 
 
 def position_scores(counts: NDArray[np.int64], order: Order) -> NDArray[np.float64]:
@@ -177,16 +166,11 @@ def passes(
     found = Completions.of_the_empty_board(size)
     for cell in np.flatnonzero(board).tolist():
         found = found.written(cell, int(board[cell]))
-    closed = closed_by(size, order.peers)
     yield board.copy(), found
     while len(found) and not board.all():
         counts = found.counts()
         ranked = np.lexsort((rng.random(board.size), -position_scores(counts, order)))
-        is_open, chosen = board == 0, list[int]()
-        for cell in ranked.tolist():
-            if is_open[cell] and len(chosen) < cells:
-                chosen.append(cell)
-                is_open &= ~closed[cell]
+        chosen = ranked[board[ranked] == 0][:cells].tolist()
         for cell, chances in zip(chosen, token_chances(counts[chosen])[..., tokens], strict=True):
             board[cell] = 1 + rng.choice(size, p=chances)
             found = found.written(cell, int(board[cell]))

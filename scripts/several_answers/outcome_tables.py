@@ -13,6 +13,8 @@ from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.words import lead, markdown_table
 
 LEADERS = {"judged": "Judged decisions", AFTER_LABEL: "The least completion, then judged decisions,"}
+WAYS = {guard: f"Valid grids, {way}" for guard, way in CHECKED.items()}
+GAINS = f"{WAYS['rules']}: each training minus the start"
 
 
 def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None = None, **recipe: Any) -> Outcomes:
@@ -31,21 +33,14 @@ def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None =
 def tables(outcomes: Outcomes) -> dict[str, str]:
     """The tables by their titles."""
     k, by_rules = outcomes.args.tokens_per_step, outcomes.judged_by("rules")
-    found = {titled(CHECKED[guard]): ways_table(outcomes, guard) for guard in CHECKED}
-    found[f"{titled(CHECKED['rules'])}: each training minus the start"] = differences_table(
-        outcomes, {TITLES[arm]: (arm, BASE) for arm in by_rules if arm != BASE}, "rules"
-    )
+    found = {title: ways_table(outcomes, guard) for guard, title in WAYS.items()}
+    found[GAINS] = differences_table(outcomes, {TITLES[arm]: (arm, BASE) for arm in by_rules if arm != BASE}, "rules")
     for leader in outcomes.leaders:
         found[f"{LEADERS[leader]} minus the others, no check at decoding"] = minus_others(outcomes, leader)
     return found | {
         f"Valid grids at {k} cells a pass by clues, no check at decoding": clues_table(outcomes, k),
         f"Passes of {k} cells, and {outcomes.script.draws} drawn decodes of the empty board": passes_table(outcomes, k),
     }
-
-
-def titled(way: str) -> str:
-    """What stands above a table of one way of decoding."""
-    return f"Valid grids, {way}"
 
 
 def a_pass(cells: Sequence[int]) -> list[str]:

@@ -92,7 +92,6 @@ def draw(rows: Sequence[Row], path: Path) -> None:
                     [100 * row["valid"] for row in points],
                     yerr=[100 * row.get("half_width", 0) for row in points],
                     color="C0" if ORDERS[order].score == "random" else "C1",
-                    linestyle="-" if ORDERS[order].peers else "--",
                     marker="o",
                     fillstyle="none" if tokens == "sampled" else "full",
                     label=f"{order}, {tokens}",

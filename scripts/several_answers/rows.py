@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scripts.several_answers.exact import ceilings
-from scripts.several_answers.ideal import TOKENS, Order, closed_by, grids_by_first_row, passes
+from scripts.several_answers.ideal import TOKENS, Order, grids_by_first_row, passes
 from sudoku_env.board import Board
 from sudoku_env.solver import solve_batch
 
@@ -17,16 +17,11 @@ ORDERS = {
     "probability": Order("probability"),
     "margin, ties to the left": Order("margin", ties="left"),
     "probability, ties to the left": Order("probability", ties="left"),
-    "random, no peers": Order("random", peers=False),
-    "margin, no peers": Order("margin", peers=False),
-    "probability, no peers": Order("probability", peers=False),
-    "margin, ties to the left, no peers": Order("margin", ties="left", peers=False),
-    "probability, ties to the left, no peers": Order("probability", ties="left", peers=False),
 }
-MAIN = ("random", "margin", "random, no peers", "margin, no peers")
+MAIN = ("random", "margin")
 """The orders of the picture, and of 6×6."""
-FIRST_PASS = ("random", "random, no peers")
-"""The orders of 9×9, which stand for the others on an empty board, where all cells score the same."""
+FIRST_PASS = ("random",)
+"""The order of 9×9, which stands for the others on an empty board, where all cells score the same."""
 CELLS = {4: (1, 2, 4, 8, 16), 6: (1, 2, 4, 6, 9), 9: (2, 4, 8, 16)}
 """Cells a pass, by size."""
 Row = dict[str, Any]

@@ -8,20 +8,19 @@ python -m scripts.several_answers.study --page docs/several_answers.md --tables 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dllm_rl.decoding.settings import NamedCheck
 from llm_rl.training import fail, need_reports, parse, write_text_whole
 from scripts.several_answers.decoders import tables as decoder_tables
 from scripts.several_answers.further import FURTHER, command_of, commands_in, sections
 from scripts.several_answers.no_answers import table as few_answers
-from scripts.several_answers.outcome_tables import outcomes_in, tables, titled
+from scripts.several_answers.outcome_tables import GAINS, WAYS, outcomes_in, tables
 from scripts.several_answers.reading_order import TITLE as ORDER_TITLE
 from scripts.several_answers.reading_order import table as reading_order
-from sudoku_dllm.several.report import CHECKED, draw
+from sudoku_dllm.several.report import draw
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.page import fill, sections_of
 
-SHOWN: dict[str, NamedCheck | None] = {"shown": None, "rules": "rules", "solver": "completable"}
-"""The ways of decoding by their markers in the page."""
+SHOWN = {"shown": WAYS[None], "rules": WAYS["rules"], "gains": GAINS, "solver": WAYS["completable"]}
+"""Tables of the page by its markers."""
 HERE, PICTURE = Path(__file__).parent, "several_answers.png"
 
 
@@ -58,9 +57,8 @@ def main() -> None:
         shown |= {f"{further.title}: {name}": one for name, one in decoder_tables(Records(folder), further.name)}
     write_text_whole(args.tables, fill(HERE / "tables.md", {"sections": sections_of(shown)}))
     commands = [command_of(outcomes, {}), *commands_in(folder)]
-    ways = {name: shown[titled(CHECKED[guard])] for name, guard in SHOWN.items()}
-    filled = {**ways, "few": few_answers(Records(folder)), "commands": "\n".join(commands)}
-    write_text_whole(page, fill(HERE / "page.md", {**filled, "machines": "; ".join(machines)}))
+    told = {"few": few_answers(Records(folder)), "commands": "\n".join(commands), "machines": "; ".join(machines)}
+    write_text_whole(page, fill(HERE / "page.md", {name: shown[title] for name, title in SHOWN.items()} | told))
     print(f"{page} and {args.tables} are written.")
 
 

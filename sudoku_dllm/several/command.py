@@ -5,7 +5,7 @@ fills are drawn without seeing each other, and clash. From one base are trained:
 SFT on one canonical completion of each board, the solver's first; the same label at the states that the policy visits;
 and judged decisions (docs/objective.md): of each state many decisions are drawn from one pass, and a solver says which
 leave a completion. --arms knows further controls. Each takes as many updates as are worth the same CPU seconds, in a
-process of one thread, and is judged on the same held-out boards, with and without peers in one pass. The run folder
+process of one thread, and is judged on the same held-out boards, by no check, the rules and the solver. The run folder
 receives the arguments, table.csv, a picture, and for each arm metrics, checkpoints, model and outcomes.
 
     sudoku-dllm train [recipe.yaml] [--learning_rate 1e-4 …]

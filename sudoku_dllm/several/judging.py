@@ -193,8 +193,10 @@ def relabeled(grid: Board) -> Board:
 
 
 def cells_of(script: ScriptArguments, guard: NamedCheck | None = None) -> list[int]:
-    """The numbers of cells a pass in decoding the held-out boards: with a guard also all cells at once."""
-    return [*dict.fromkeys([*script.eval_tokens, *[script.size**2] * (guard is not None)])]
+    """The numbers of cells a pass in decoding the held-out boards: with a guard all cells at once in place of one."""
+    if guard is None:
+        return script.eval_tokens
+    return [*dict.fromkeys([*(k for k in script.eval_tokens if k > 1), script.size**2])]
 
 
 def way(cells: int, guard: NamedCheck | None = None) -> str:

@@ -79,6 +79,8 @@ SHARES = (
     ("definite_floor", "filled"),
 )
 """Columns of `Judged` whose ratios say what passes are like."""
+COUNTED = ("checks", "rejected", "dead_end")
+"""Columns of `Guarded` alone."""
 CHECKED: dict[NamedCheck | None, str] = {
     None: "no check at decoding",
     "rules": "the rules at decoding",
@@ -136,7 +138,7 @@ class Outcomes(Results):
             names = ["valid", "passes", *["checks"] * (guard is not None)]
             rate, passes, *checks = (self.column(arm, f"{at}/{name}").mean() for name in names)
             if guard == "completable":
-                told.append(f"{passes:.1f} / {checks[0]:.0f}" + f" ({percent(rate)} %)" * (rate < 1))
+                told.append(f"{passes:.1f} / {checks[0]:.0f}" + f" ({percent(rate)} %)" * bool(rate < 1))
             else:
                 told.append(percent(rate) + f" in {passes:.1f}" * (guard is not None))
         return [*told, f"{self.empty_board(arm, 'distinct', guard):.1f}"] if guard == "completable" else told
@@ -161,21 +163,14 @@ class Outcomes(Results):
         ways = [(guard, cells) for guard in CHECKED for cells in cells_of(self.script, guard)]
         for job, result in self.results.items():
             for guard, cells in ways:
-                found, at = self.outcomes[job], way(cells, guard)
                 if job.arm not in self.judged_by(guard):
                     continue
-                row = {
-                    "arm": job.arm,
-                    "seed": job.seed,
-                    "cells_a_pass": cells,
-                    "guard": guard or "none",
-                    "valid": float(found[f"{at}/valid"].mean()),
-                    "boards": len(found[f"{at}/valid"]),
-                    "forward_passes": float(found[f"{at}/passes"].mean()),
-                    "checks": float(np.mean(found.get(f"{at}/checks", 0))),
-                }
-                spent = {name: result[name] for name in ("updates", "puzzles_seen", "cpu_seconds")}
-                rows.append({**row, **spent})
+                found, at = self.outcomes[job], way(cells, guard)
+                row = {"arm": job.arm, "seed": job.seed, "cells_a_pass": cells, "guard": guard or "none"}
+                row |= {"valid": float(found[f"{at}/valid"].mean()), "boards": len(found[f"{at}/valid"])}
+                row["forward_passes"] = float(found[f"{at}/passes"].mean())
+                row |= {name: float(np.mean(found.get(f"{at}/{name}", 0))) for name in COUNTED}
+                rows.append(row | {name: result[name] for name in ("updates", "puzzles_seen", "cpu_seconds")})
         return load_pandas().DataFrame(rows)
 
 

@@ -19,26 +19,16 @@ from tests.helpers.drawn import first_with
 TWO_ANSWERS = "..343412..434321"
 """Columns 1 and 2 of rows 1 and 3 hold 1 2 and 2 1, or the other way round: every marginal there is one half."""
 PEERS = [set(map(int, line)) for line in geometry(4).peers]
-ORDERS = [
-    Order(score, ties, peers)
-    for score in ("random", "margin", "probability")
-    for ties in ("random", "left")
-    for peers in (True, False)
-]
+ORDERS = [Order(score, ties) for score in ("random", "margin", "probability") for ties in ("random", "left")]
 
 
 @pytest.mark.parametrize(("score", "ties"), [("random", "random"), ("margin", "left")])
 @pytest.mark.parametrize(
-    ("peers", "cells", "valid"),
-    # k of the four cells agree with the 2 completions in 2 of 2^k ways. Without peers a pass takes one diagonal or the
-    # other, two cells, whatever k is.
-    [
-        *((True, cells, valid) for cells, valid in ((2, 1 / 2), (3, 1 / 4), (16, 1 / 8))),
-        *((False, cells, valid) for cells, valid in ((2, 1 / 2), (4, 1 / 2))),
-    ],
+    ("cells", "valid"),
+    [(2, 1 / 2), (3, 1 / 4), (16, 1 / 8)],  # k of the four cells agree with the 2 completions in 2 of 2^k ways
 )
-def test_a_board_with_two_completions_by_hand(score, ties, peers, cells, valid):
-    assert ceilings(Order(score, ties, peers), cells).of(TWO_ANSWERS) == pytest.approx([valid, valid])
+def test_a_board_with_two_completions_by_hand(score, ties, cells, valid):
+    assert ceilings(Order(score, ties), cells).of(TWO_ANSWERS) == pytest.approx([valid, valid])
 
 
 def test_sixteen_cells_at_once_are_one_of_the_288_grids_by_chance():
@@ -46,7 +36,7 @@ def test_sixteen_cells_at_once_are_one_of_the_288_grids_by_chance():
 
 
 def test_one_cell_a_pass_never_fails():
-    for order in (Order("random"), Order("probability", "left", peers=False)):
+    for order in (Order("random"), Order("probability", "left")):
         assert ceilings(order, 1).valid == pytest.approx(1)
 
 
@@ -78,11 +68,7 @@ def brute_force(board, order, cells, tokens):
 
     def choices(found, chosen=()):
         """Pairs of a sequence of cells and its probability."""
-        is_open = [
-            cell
-            for cell in found
-            if cell not in chosen and (order.peers or not any(cell in PEERS[one] for one in chosen))
-        ]
+        is_open = [cell for cell in found if cell not in chosen]
         if len(chosen) == cells or not is_open:
             yield chosen, Fraction(1)
             return
@@ -144,7 +130,7 @@ def test_every_decode_enumerated_gives_the_same(order):
 
 def test_images_under_symmetries_have_the_same_ceiling():
     board = drawn_board(3, 11)
-    found = ceilings(Order("margin", peers=False), 3)
+    found = ceilings(Order("margin"), 3)
     every = [found.of(image) for image in symmetric_images([board], 20, seed=1)]
     assert np.ptp(every, axis=0) == pytest.approx(0, abs=1e-12)
     left = ceilings(Order("margin", "left"), 3)

@@ -1,17 +1,41 @@
-"""The table of what a check at decoding makes of a model."""
+"""Models of a run that was judged before there were guards are judged by them, once."""
 
+import json
 from pathlib import Path
 
+import numpy as np
+
+from scripts.several_answers.outcome_tables import ways_table
+from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.several.report import Outcomes
+from sudoku_dllm.trials import Records, write_job
+from sudoku_dllm.trials.arguments import recorded
 from tests.helpers.warm_process import run_script
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "several_answers" / "guards.py"
 
 
-def test_by_the_solver_every_board_is_valid() -> None:
-    done = run_script(SCRIPT, ["--test_boards", 4, "--eval_tokens", 4, 36], env=None)
+def test_what_lacks_the_guards_gets_them_and_keeps_its_cost(tmp_path: Path) -> None:
+    script = ScriptArguments(arms=["sft"], seeds=[3], jobs=0, test_boards=4, draws=3, eval_tokens=[4], clues=[5, 8])
+    recipe = RecipeArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    (tmp_path / "arguments.json").write_text(json.dumps(recorded(script, recipe), default=str))
+    spent = {"updates": 0, "puzzles_seen": 0, "cpu_seconds": 7.5, "seconds": 8.0, "empty_board": {"valid": 0.0}}
+    old = {f"4/{way}/{name}": np.zeros(4) for way in ("free", "no_peers") for name in ("valid", "passes")}
+    write_job(tmp_path / "base" / "seed3", {"arm": "base", "machine": "old", **spent}, old)
+    before = Outcomes(script, recipe, tmp_path, ["base"])
+    assert before.judged_by(None) == ["base"] and len(ways_table(before, "rules").splitlines()) == 2
+    done = run_script(SCRIPT, [tmp_path], timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")][2:]
-    assert [row[:2] for row in rows] == [[k, guard] for k in ("4", "36") for guard in ("none", "rules", "completable")]
-    for _, guard, valid, _, checks, _, dead in rows:
-        assert guard != "completable" or (valid, dead) == ("100.0", "0.0")
-        assert (float(checks) == 0) == (guard == "none") and float(valid) + float(dead) <= 100
+    assert "the solver at decoding" in done.stdout and (tmp_path / "table.csv").is_file()
+    found, result = Records(tmp_path).outcomes("base/seed3"), Records(tmp_path).result("base/seed3")
+    assert result is not None and (result["cpu_seconds"], result["machine"]) == (7.5, "old")
+    assert result["empty_board_completable"]["valid"] == 1 and found["36/completable/valid"].all()
+    assert not any("no_peers" in name for name in found) and "4/free/joint" in found
+    written = (tmp_path / "base" / "seed3" / "result.json").stat().st_mtime_ns
+    assert run_script(SCRIPT, [tmp_path], timeout=300).returncode == 0
+    assert (tmp_path / "base" / "seed3" / "result.json").stat().st_mtime_ns == written
+
+
+def test_a_folder_of_no_run_is_named(tmp_path: Path) -> None:
+    done = run_script(SCRIPT, [tmp_path], timeout=300)
+    assert done.returncode == 2 and f"{tmp_path} has no arguments.json" in done.stderr

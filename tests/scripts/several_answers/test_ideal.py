@@ -60,7 +60,7 @@ def test_scores_by_hand():
 
 @pytest.mark.parametrize(
     ("order", "cells"),
-    [(Order("random"), 4), (Order("margin"), 2), (Order("margin", "left"), 2), (Order("probability", peers=False), 3)],
+    [(Order("random"), 4), (Order("margin"), 2), (Order("margin", "left"), 2), (Order("probability"), 3)],
     ids=str,
 )
 def test_decodes_end_validly_as_often_as_the_exact_ceiling_says(order, cells):
@@ -72,19 +72,9 @@ def test_decodes_end_validly_as_often_as_the_exact_ceiling_says(order, cells):
         assert near_share(sum(len(found) > 0 for _, found in ends), decodes, share)
 
 
-@pytest.mark.parametrize("order", [Order("margin"), Order("random", peers=False)], ids=str)
-def test_a_pass_fills_so_many_cells_and_peers_only_where_they_may_be(order):
-    peers = geometry(6).peers
-    states = [
-        board
-        for board, _ in passes(
-            np.zeros(36, dtype=np.uint8), order, 4, TOKENS.index("sampled"), np.random.default_rng(0)
-        )
-    ]
+def test_a_pass_fills_so_many_cells():
+    rng, sampled = np.random.default_rng(0), TOKENS.index("sampled")
+    states = [board for board, _ in passes(np.zeros(36, dtype=np.uint8), Order("margin"), 4, sampled, rng)]
     for before, after in pairwise(states):
         filled = np.flatnonzero(before != after)
-        assert 1 <= len(filled) <= 4 and not before[filled].any()
-        if order.peers:
-            assert len(filled) == 4
-        else:
-            assert not any(np.isin(peers[cell], filled).any() for cell in filled)
+        assert len(filled) == 4 and not before[filled].any()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT, NUMBER = Path(__file__).parents[3], r"[-+]?\d[\d,]*(?:\.\d+)?"
-FREE = ("several_answers/tables.md", "## Valid grids, the order free")
+FREE = ("several_answers/tables.md", "## Valid grids, no check")
 FEW, PASSES = (("causes/tables.md", f"## few_examples{end}") for end in ("\n", "_passes\n.*?### Passes"))
 TOKENS, TRACES = ("several_tokens/tables.md", "### Solved"), ("propagation/tables.md", "## Differences")
 BIAS, MORE = (("referee/tables.md", f"Trained by {how}") for how in ("data", "reward"))
