@@ -12,7 +12,7 @@ from pathlib import Path
 
 from llm_rl.training import fail, load_pandas, need_reports, need_writable, parse
 from scripts.several_answers.report import PICTURE, draw, tables, write_page
-from scripts.several_answers.rows import FIRST_PASS, MAIN, ORDERS, decoded_rows, exact_rows, first_pass_rows
+from scripts.several_answers.rows import MAIN, ORDERS, decoded_rows, exact_rows, first_pass_rows
 from sudoku_dllm.machine import machine
 
 
@@ -53,7 +53,7 @@ def main() -> None:
     if args.decodes:
         main_orders = [name for name in args.orders if name in MAIN]
         rows += decoded_rows(main_orders, args.decodes, (args.clues[0], args.clues[1]), args.seed)
-        rows += first_pass_rows([name for name in args.orders if name in FIRST_PASS], 10 * args.decodes, args.seed)
+        rows += first_pass_rows(10 * args.decodes, args.seed)
     folder = Path(args.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     load_pandas().DataFrame(rows).to_csv(folder / "ceilings.csv", index=False)

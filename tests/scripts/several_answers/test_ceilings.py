@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from scripts.several_answers.ideal import Order
 from scripts.several_answers.report import percent, table_of
 from scripts.several_answers.rows import CELLS, drawn_boards, drawn_share, first_pass
 from sudoku_env.board import is_valid
@@ -18,7 +17,7 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "several_answers" / "ceilings.p
 
 def test_two_cells_of_an_empty_board_clash_as_often_as_by_hand() -> None:
     """Two of the 81 cells are peers in 20 of 80 cases and then have the same digit in 1 of 9; else they go together."""
-    valid = first_pass(9, Order("random"), 2, 500, np.random.default_rng(0))
+    valid = first_pass(9, 2, 500, np.random.default_rng(0))
     assert near_share(valid.sum(), 500, 1 - 20 / 80 / 9)
 
 
