@@ -17,7 +17,7 @@ from llm_rl.training import parse
 from llm_rl.training.budget import Budget
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.judging import judge, outcomes_of
+from sudoku_dllm.several.judging import Ends, Way, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer
 from sudoku_dllm.several.report import TITLES, valid
 from sudoku_dllm.several.setting import Setting
@@ -64,7 +64,7 @@ def train(setting: Setting, seed: int, updates: int, folder: Path) -> None:
         resume=False,
     )
     tests = setting.batch(setting.test_boards())
-    judged = {(k, None): judge(trainer.model, tests, k) for k in setting.script.eval_tokens}
+    judged: dict[Way, Ends] = {(k, None): judge(trainer.model, tests, k) for k in setting.script.eval_tokens}
     write_job(folder, {"arm": SHUFFLED, "seed": seed, "machine": machine(), **spent}, outcomes_of(judged))
 
 
