@@ -1,8 +1,12 @@
-"""Masked cross-entropy against the answer, at the states that the policy visits."""
+"""Masked cross-entropy at the states that the policy visits, against the answer or what was written from there.
+
+With guarded roll-outs the second imitates them: their end y(s) is right, and a greedy approximation of the right answer
+to which the policy gives the largest probability, so that an update is a hard EM step on −max_y log p(y|s).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
@@ -12,20 +16,26 @@ from dllm_rl.task import Learned
 from dllm_rl.terms.states import Term, TermValue, VisitedStates, scattered
 from llm_rl.core._checks import check_choice
 
+Target = Literal["answer", "own"]
+
 
 @dataclass
 class CrossEntropyConfig:
     """Parameters of the cross-entropy, which is off by default."""
 
-    ce_weight: float = field(
-        default=0.0, metadata={"help": "Weight of the masked cross-entropy against the answer at visited states."}
-    )
+    ce_weight: float = field(default=0.0, metadata={"help": "Weight of the masked cross-entropy at visited states."})
     ce_on: Learned = field(
         default="masked", metadata={"help": "It counts all masked positions, or definite ones and the tail."}
     )
 
+    ce_target: Target = field(
+        default="answer",
+        metadata={"help": "Against the answer, or what guarded roll-outs themselves wrote in the end (own)."},
+    )
+
     def __post_init__(self) -> None:
         check_choice("ce_on", self.ce_on, Learned)
+        check_choice("ce_target", self.ce_target, Target)
         if not self.ce_weight >= 0:
             raise ValueError(f"ce_weight must be 0 or larger, got {self.ce_weight}")
 
@@ -43,8 +53,17 @@ def answer_loglikelihood(scores: StateScores, answers: Tensor, counted: Tensor) 
     return scattered(logprobs, counted).sum(1) / counted.sum(1).clamp_min(1)
 
 
+def own_answers(rollout: Rollout) -> Tensor:
+    """What was written in the end from each of S states on, int64 `(S, R)`; all ways from a state end alike."""
+    ends = rollout.problems.responses.repeat_interleave(rollout.num_generations, 0)  # (T, R)
+    filled, step, rank = (rollout.positions >= 0).nonzero(as_tuple=True)
+    ends[filled, rollout.positions[filled, step, rank]] = rollout.tokens[filled, step, rank]
+    visitor, step = rollout.live.nonzero(as_tuple=True)
+    return rollout.responses.index_copy(0, rollout.state_of[visitor, step], ends[visitor])
+
+
 class CrossEntropy(Term):
-    """The mean log-likelihood of the answer at the positions that count, at each state as often as it was visited."""
+    """The mean log-likelihood of the target at the positions that count, at each state as often as it was visited."""
 
     name: ClassVar[str] = "ce"
 
@@ -53,11 +72,17 @@ class CrossEntropy(Term):
 
     def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
         """See `Term.over`."""
+        own = own_answers(rollout) if self.config.ce_target == "own" else None  # (S, R)
 
         def value(visited: VisitedStates) -> TermValue:
             states = visited.states
-            counted = states.problems.learned(states.masked, states.of, states.definite, self.config.ce_on)  # (N, R)
-            likelihood = answer_loglikelihood(states.scores, states.answers, counted)  # (N,)
+            if own is None:
+                answers = states.answers  # (N, R)
+                counted = states.problems.learned(states.masked, states.of, states.definite, self.config.ce_on)
+            else:
+                answers = own[visited.chosen]
+                counted = states.masked & (answers != states.problems.mask_id)
+            likelihood = answer_loglikelihood(states.scores, answers, counted)  # (N,)
             return TermValue((self.config.ce_weight * likelihood * visited.visits()).sum())
 
         return value

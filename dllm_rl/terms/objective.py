@@ -7,6 +7,7 @@ from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.terms.cross_entropy import CrossEntropy, CrossEntropyConfig
 from dllm_rl.terms.expected_reward import ExpectedReward, ExpectedRewardConfig
 from dllm_rl.terms.judged_decisions import JudgedDecisions, JudgedDecisionsConfig
+from dllm_rl.terms.kept_cells import KeptCells, KeptConfig
 from dllm_rl.terms.policy_gradient import PolicyGradient, PolicyGradientConfig
 from dllm_rl.terms.states import Term
 from llm_rl.core._checks import check_choice
@@ -17,11 +18,14 @@ CONFIGS = (
     ExpectedRewardConfig,
     CrossEntropyConfig,
     JudgedDecisionsConfig,
+    KeptConfig,
 )
 
 
 @dataclass
-class ObjectiveConfig(JudgedDecisionsConfig, CrossEntropyConfig, ExpectedRewardConfig, PolicyGradientConfig):
+class ObjectiveConfig(
+    KeptConfig, JudgedDecisionsConfig, CrossEntropyConfig, ExpectedRewardConfig, PolicyGradientConfig
+):
     """Parameters of the objective, those of its terms among them.
 
     Raises:
@@ -41,16 +45,17 @@ class ObjectiveConfig(JudgedDecisionsConfig, CrossEntropyConfig, ExpectedRewardC
         check_choice("reduction", self.reduction, Reduction)
         if not 0 < self.state_fraction <= 1:
             raise ValueError(f"state_fraction must lie in (0, 1], got {self.state_fraction}; 1 takes every state")
-        if not (self.policy_weight or self.f_weight or self.ce_weight or self.judged_weight):
+        if not (self.policy_weight or self.f_weight or self.ce_weight or self.judged_weight or self.kept_weight):
             raise ValueError(
-                "no term of the objective has a weight; set policy_weight, f_weight, ce_weight or judged_weight"
+                "no term of the objective has a weight; set policy_weight, f_weight, ce_weight, judged_weight or "
+                "kept_weight"
             )
 
     def terms(self, noise: StateNoise) -> list[Term]:
         """The terms that have a weight.
 
         Args:
-            noise: Where judged decisions come from.
+            noise: Where judged decisions and what is kept come from.
         """
         found: list[Term] = []
         if self.policy_weight:
@@ -61,4 +66,6 @@ class ObjectiveConfig(JudgedDecisionsConfig, CrossEntropyConfig, ExpectedRewardC
             found.append(CrossEntropy(self))
         if self.judged_weight:
             found.append(JudgedDecisions(self, noise, lam=self.lam))
+        if self.kept_weight:
+            found.append(KeptCells(self, noise))
         return found

@@ -11,7 +11,7 @@ from llm_rl.training.lora import add_lora
 from llm_rl.training.unsupported import refuse_unsupported
 from llm_rl.training.wrapper import ModelWrapper
 
-RolloutOnError = Literal["end", "correct", "redraw"]
+RolloutOnError = Literal["end", "correct", "redraw", "guard"]
 
 
 @dataclass
@@ -36,8 +36,9 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     on_error: RolloutOnError = field(
         default="end",
         metadata={
-            "help": "A wrong token ends the trajectory (end), is replaced by the answer's (correct), or the decision "
-            "is drawn again, up to judged_draws times (redraw)."
+            "help": "A wrong token ends the trajectory (end), is replaced by the answer's (correct), the decision is "
+            "drawn again, up to judged_draws times (redraw), or none is written: of the surest positions those are "
+            "filled with which a completion is left (guard)."
         },
     )
     position_temperature_end: float | None = field(
@@ -112,6 +113,17 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                 f"num_generations={self.num_generations} with policy_weight={self.policy_weight}: in a group of one "
                 "every advantage is 0; give num_generations of at least 2 to compare within, or policy_weight=0"
             )
+        if self.on_error == "guard" and (self.policy_weight or self.f_weight or self.num_generations > 1):
+            raise ValueError(
+                f"on_error='guard' with policy_weight={self.policy_weight}, f_weight={self.f_weight} and "
+                f"num_generations={self.num_generations}: what a guard keeps is not drawn from the policy, so that "
+                "there is no ratio and all decodes of a problem are one; give 0, 0 and 1"
+            )
+        if self.ce_target == "own" and self.on_error != "guard":
+            raise ValueError(
+                f"ce_target='own' with on_error={self.on_error!r} would learn errors, and several ends of one state; "
+                "set on_error='guard'"
+            )
         self.objective_config()
         for fraction in (0.0, 1.0):
             self.policy_config(fraction)
@@ -124,11 +136,13 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
             ("lora_alpha lora_dropout lora_target_modules", self.lora_r, "without adapters; set lora_r"),
             ("judged_reward judged_form", self.judged_weight, "while judged_weight is 0; set judged_weight"),
             ("judged_draws", self.judged_weight or redraws, "without judged decisions; set judged_weight"),
-            ("ce_on", self.ce_weight, "while ce_weight is 0; set ce_weight"),
+            ("kept_draws", self.kept_weight, "while kept_weight is 0; set kept_weight"),
+            ("ce_on ce_target", self.ce_weight, "while ce_weight is 0; set ce_weight"),
+            ("ce_on", self.ce_target == "answer", "with ce_target='own', which counts all open positions"),
             (
                 "rl_learning_rate",
-                self.policy_weight or self.judged_weight,
-                "without its terms; set policy_weight or judged_weight",
+                self.policy_weight or self.judged_weight or self.kept_weight,
+                "without its terms; set policy_weight, judged_weight or kept_weight",
             ),
             ("sft_learning_rate", self.f_weight or self.ce_weight, "without its terms; set f_weight or ce_weight"),
         ]

@@ -256,6 +256,9 @@ class UnmaskTrainer(BufferedTrainer):
 
     def _how(self) -> Decoding:
         """How roll-outs are decoded now."""
+        if self.args.on_error == "guard":
+            count = self.args.tokens_per_step
+            return Decoding("margin", tokens_per_step=count, policy=self.policy, on_error="end", guard="completable")
         return Decoding(
             "policy",
             tokens_per_step=self.args.tokens_per_step,

@@ -12,11 +12,16 @@ from sudoku_dllm.trials.rates import rates_help
 LABELS = ("sft", "sft_canonical", "sft_least", "sft_nearest")
 PARTS = ("judged", "judged_positions", "judged_tokens")
 AFTER_LABEL = "judged_after_label"
-ARMS = (*LABELS, "sft_own", "ce", "policy_gradient", *PARTS, AFTER_LABEL)
+IMITATIONS = ("imitation", "imitation_after_label")
+CHECKED = ("kept", "judged_after_imitation")
+"""Arms that learn from the check alone, beside judged decisions: no controls of these."""
+ARMS = (*LABELS, "sft_own", "ce", "policy_gradient", *PARTS, AFTER_LABEL, *IMITATIONS, *CHECKED)
 UPDATES = (
     dict.fromkeys(LABELS, 1330)
     | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210}
-    | dict.fromkeys((*PARTS, AFTER_LABEL), 3210)
+    | dict.fromkeys((*PARTS, AFTER_LABEL, "judged_after_imitation"), 3210)
+    | dict.fromkeys(IMITATIONS, 3000)
+    | {"kept": 800}
 )
 """Updates that cost each arm as much, about `REFERENCE_SECONDS` of CPU time on one core of an AMD EPYC with AVX-512:
 with `--train_seconds 120` SFT made 794 to 810, own decodes 885 (to which the 19 s come in which they are decoded), the
@@ -35,6 +40,10 @@ class ScriptArguments(ComparisonArguments):
         "ce": 1e-3,
         "policy_gradient": 1e-4,
         AFTER_LABEL: 2e-4,
+        "imitation": 1e-3,
+        "imitation_after_label": 5e-4,
+        "kept": 5e-4,
+        "judged_after_imitation": 2e-4,
     } | dict.fromkeys(LABELS[1:], 2e-3)
 
     model: str = field(

@@ -17,7 +17,7 @@ from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.arguments import part_of
-from sudoku_dllm.several.arguments import AFTER_LABEL, LABELS, PARTS, UPDATES, RecipeArguments
+from sudoku_dllm.several.arguments import AFTER_LABEL, IMITATIONS, LABELS, PARTS, UPDATES, RecipeArguments
 from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.judging import GUARDS, Way, cells_of, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
@@ -94,7 +94,11 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
       solver's first completion of each.
     - "policy_gradient": group-relative, of whole trajectories; a token that follows earns 1, an error ends it.
     - "judged": judged decisions; "judged_positions" and "judged_tokens" have the gradient of one factor alone.
-    - "judged_after_label": judged decisions at a rate of their own, the second stage (`Several.STAGES`).
+    - "judged_after_label", "judged_after_imitation": judged decisions at a rate of their own, the second stage
+      (`Several.STAGES`).
+    - "imitation", "imitation_after_label": at the states of guarded roll-outs that are offered all open cells,
+      cross-entropy to what the roll-out wrote in the end.
+    - "kept": at these states, the share of the cells that the check keeps.
     """
     boards, grids = setting.training_boards(seed)
     script, model = setting.script, new_model(setting.script, setting.args, seed) if model is None else model
@@ -115,6 +119,12 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
         args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // size)
         args.num_generations, args.num_mini_batches, args.on_error = size, 1, "end"
         args.policy_weight, args.judged_weight = 1.0, 0.0
+    if arm in (*IMITATIONS, "kept"):
+        args.on_error, args.tokens_per_step, args.reduction, args.judged_weight = "guard", script.size**2, "sum", 0.0
+        if arm == "kept":
+            args.kept_weight, args.num_mini_batches = 1.0, 1
+        else:
+            args.ce_weight, args.ce_target, args.num_mini_batches = 1.0, "own", 3
     return UnmaskTrainer(model, args, setting.filled(boards), setting.task)
 
 
@@ -140,7 +150,11 @@ class Several(RecipeTrial):
 
     UPDATES = UPDATES
     REFERENCE = "judged"
-    STAGES: ClassVar[Mapping[str, tuple[str, ...]]] = {AFTER_LABEL: ("sft_least", AFTER_LABEL)}
+    STAGES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        AFTER_LABEL: ("sft_least", AFTER_LABEL),
+        "imitation_after_label": ("sft_least", "imitation_after_label"),
+        "judged_after_imitation": ("imitation", "judged_after_imitation"),
+    }
     setting: Setting
 
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:

@@ -42,6 +42,10 @@ TITLES = {
     "judged_positions": "judged decisions, gradient of positions alone",
     "judged_tokens": "judged decisions, gradient of tokens alone",
     "judged_after_label": "SFT on the least completion, then judged decisions",
+    "imitation": "imitation of own guarded decodes",
+    "imitation_after_label": "SFT on the least completion, then imitation",
+    "kept": "what the check keeps",
+    "judged_after_imitation": "imitation, then judged decisions",
 }
 COLORS = dict(
     zip(
@@ -59,6 +63,10 @@ COLORS = dict(
             "#e58e9a",
             "#f0b7a0",
             "#7a1f3d",
+            "#3a9fbf",
+            "#1f5f7a",
+            "#e07b39",
+            "#a04fb0",
         ),
         strict=True,
     )

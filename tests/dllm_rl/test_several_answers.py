@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -103,18 +104,29 @@ def test_ideal_models_know_how_often_each_token_stands_where(latin: ModuleType, 
     assert torch.equal(found, 120 - torch.eye(6, dtype=torch.double))
 
 
-def gradients(latin: ModuleType, problems: UnmaskBatch) -> list[Tensor]:
-    """Those of judged decisions of a random model, in float64."""
+def gradients(latin: ModuleType, problems: UnmaskBatch, weights: dict[str, Any], how: Decoding) -> list[Tensor]:
+    """Those of some terms of a random model, in float64."""
     model = latin.Lab(latin.LatinTask(), [], ([4] * 16, [0] * 16), 0, passes=(1,), cells=2).new_model(9).double()
-    how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0, 1.0), on_error="redraw")
     record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
-    config = ObjectiveConfig(judged_weight=1.0, policy_weight=0.0, f_weight=0.0, reduction="mean")
+    config = ObjectiveConfig(**weights, policy_weight=0.0, f_weight=0.0, reduction="mean")
     noise = StateNoise((1,))
     objective_pass(model, record, lambda one, other: (one + other).backward(), config=config, noise=noise)
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 
-def test_judged_decisions_do_not_look_at_answers(latin: ModuleType) -> None:
+GUARDED = Decoding("margin", tokens_per_step=16, policy=PolicyConfig(1.0, 1.0), on_error="end", guard="completable")
+REDRAWN = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0, 1.0), on_error="redraw")
+
+
+@pytest.mark.parametrize(
+    ("weights", "how"),
+    [
+        ({"judged_weight": 1.0}, REDRAWN),
+        ({"ce_weight": 1.0, "ce_target": "own"}, GUARDED),
+        ({"kept_weight": 1.0}, GUARDED),
+    ],
+)
+def test_learners_by_a_check_do_not_look_at_answers(latin: ModuleType, weights: dict[str, Any], how: Decoding) -> None:
     """The gradient is the same, finite and not 0 with random answers, canonical ones, and none."""
     task, boards = latin.LatinTask(), latin.draw_boards(8, (2, 5), seed=0)
     batch = task.batch(boards)
@@ -122,7 +134,7 @@ def test_judged_decisions_do_not_look_at_answers(latin: ModuleType) -> None:
     none = replace(batch, answers=torch.full_like(batch.answers, batch.mask_id))
     least = task.batch(latin.canonical(boards))
     assert not torch.equal(batch.answers, least.answers)
-    found = [gradients(latin, problems) for problems in (batch, least, none)]
+    found = [gradients(latin, problems, weights, how) for problems in (batch, least, none)]
     assert all(bool(one.isfinite().all()) for one in found[0]) and any(bool(one.any()) for one in found[0])
     for other in found[1:]:
         assert all(torch.equal(one, same) for one, same in zip(found[0], other, strict=True))

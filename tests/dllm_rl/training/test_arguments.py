@@ -93,6 +93,9 @@ def test_command_line(tmp_path):
     assert (args.lam, args.reduction) == (0.25, "mean")
 
 
+ALONE = {"policy_weight": 0.0, "f_weight": 0.0, "kept_weight": 1.0, "num_generations": 1}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -101,6 +104,14 @@ def test_command_line(tmp_path):
         ({"lora_target_modules": ["q_proj"]}, "lora_target_modules=.* does nothing without adapters"),
         ({"judged_draws": 8}, "judged_draws=8 does nothing without judged decisions; set judged_weight"),
         ({"judged_form": "linear"}, "judged_form='linear' does nothing while judged_weight is 0"),
+        ({"kept_draws": 8}, "kept_draws=8 does nothing while kept_weight is 0"),
+        ({"ce_target": "own", "on_error": "guard", **ALONE}, "ce_target='own' does nothing while ce_weight is 0"),
+        ({"on_error": "guard"}, "on_error='guard' with policy_weight=1.0, f_weight=1.0 and num_generations=8: .* no"),
+        ({"ce_weight": 1.0, "ce_target": "own"}, "ce_target='own' with on_error='end' .*; set on_error='guard'"),
+        (
+            {**ALONE, "on_error": "guard", "ce_weight": 1.0, "ce_target": "own", "ce_on": "definite"},
+            "ce_on='definite' does nothing with ce_target='own'",
+        ),
         ({"ce_on": "definite"}, "ce_on='definite' does nothing while ce_weight is 0; set ce_weight"),
         ({"policy_weight": 0.0, "rl_learning_rate": 1e-3}, "rl_learning_rate=0.001 does nothing without its terms"),
         ({"f_weight": 0.0, "sft_learning_rate": 1e-3}, "sft_learning_rate=0.001 does nothing without its terms"),
@@ -142,6 +153,9 @@ def test_rates(make):
         ),
         ({"torch_compile": True}, "for every number of states in a pass; leave it out"),
         ({"state_fraction": 0.0}, "state_fraction must lie in"),
+        ({"kept_weight": -1.0}, "kept_weight must be 0 or larger"),
+        ({"kept_draws": 1}, "kept_draws=1 must be at least 2"),
+        ({"ce_target": "best"}, "ce_target is 'best'"),
         ({"ce_weight": -1.0}, "ce_weight must be 0 or larger"),
         ({"advantage_baseline": "ema"}, "advantage_baseline is 'ema'; choose one of 'mean', 'leave_one_out'"),
     ],

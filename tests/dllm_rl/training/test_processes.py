@@ -51,6 +51,18 @@ JUDGED = {
     "max_grad_norm": 0.0,
 }
 """A step on half of the states of four puzzles in each process."""
+GUARDED = {
+    **JUDGED,
+    "judged_weight": 0.0,
+    "judged_draws": 32,
+    "ce_weight": 0.5,
+    "ce_target": "own",
+    "kept_weight": 1.0,
+    "kept_draws": 4,
+    "on_error": "guard",
+    "num_generations": 1,
+    "tokens_per_step": 18,
+}
 
 
 SFT = {"kind": "sft", "max_steps": 3, "count": 16, "learning_rate": 3e-3, "optim": "sgd", "max_grad_norm": 0.0}
@@ -59,10 +71,10 @@ SFT = {"kind": "sft", "max_steps": 3, "count": 16, "learning_rate": 3e-3, "optim
 
 @pytest.fixture(scope="module")
 def dealt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes did with all of `CHANGES`, then with `JUDGED`, then with `SFT`."""
+    """What two processes did with all of `CHANGES`, then with `JUDGED` and `GUARDED`, then with `SFT`."""
     folder = tmp_path_factory.mktemp("dealt")
     cut = {**SFT, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
-    runs = json.dumps([*({**DEALT, **changes} for changes in CHANGES), JUDGED, cut])
+    runs = json.dumps([*({**DEALT, **changes} for changes in CHANGES), JUDGED, GUARDED, cut])
     done = run_in_two_processes(HELPERS / "one_of_several.py", [folder, runs])
     assert done.returncode == 0, done.stderr[-4000:]
     return folder
@@ -97,14 +109,17 @@ def test_two_processes_take_the_steps_of_one(tmp_path: Path, dealt: Path) -> Non
             assert_close(logs, run.state.log_history)
 
 
-def test_judged_decisions_of_two_processes_are_those_of_one(tmp_path: Path, dealt: Path) -> None:
+@pytest.mark.parametrize(("index", "changes"), [(0, JUDGED), (1, GUARDED)])
+def test_judged_draws_of_two_processes_are_those_of_one(
+    tmp_path: Path, dealt: Path, index: int, changes: dict[str, Any]
+) -> None:
     """What is drawn at a state, and into what part it is dealt, is a matter of its problem and its place there."""
     kept = KeepGradients()
-    options = {**JUDGED, "per_device_train_batch_size": 8}
+    options = {**changes, "per_device_train_batch_size": 8}
     trainer(tmp_path, warm_model().double(), callbacks=[kept], **options).train()
     assert len(kept.first) == JUDGED["max_steps"]
     assert all(any(bool(gradient.any()) for gradient in step) for step in kept.first)
-    assert_same_gradients(dealt, len(CHANGES), kept)
+    assert_same_gradients(dealt, len(CHANGES) + index, kept)
 
 
 def test_two_processes_mask_as_one_does(tmp_path: Path, dealt: Path) -> None:
@@ -113,7 +128,7 @@ def test_two_processes_mask_as_one_does(tmp_path: Path, dealt: Path) -> None:
     options = {**SFT, "per_device_train_batch_size": 8}
     del options["kind"]
     sft_trainer(tmp_path, warm_model().double(), callbacks=[kept], **options).train()
-    assert_same_gradients(dealt, len(CHANGES) + 1, kept, 1e-6)
+    assert_same_gradients(dealt, len(CHANGES) + 2, kept, 1e-6)
 
 
 def test_what_torch_draws_in_a_pass_is_each_processs_own() -> None:

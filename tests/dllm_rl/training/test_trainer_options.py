@@ -162,11 +162,18 @@ def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch)
     assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
 
 
-def test_mini_batches_deal_out_the_states_anew_in_each_pass(tmp_path, rollouts, monkeypatch):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"judged_weight": 1.0, "judged_draws": 4, "on_error": "redraw"},
+        {"kept_weight": 1.0, "ce_weight": 1.0, "ce_target": "own", "on_error": "guard", "num_generations": 1},
+    ],
+)
+def test_mini_batches_deal_out_the_states_anew_in_each_pass(tmp_path, rollouts, monkeypatch, options):
     """And a run that is resumed in the middle of a roll-out takes the parts that are left of it."""
     results = recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: result.evaluated)
-    weights = {"policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0, "judged_draws": 4}
-    common = {"max_steps": 6, "num_mini_batches": 3, "num_iterations": 2, "on_error": "redraw", **weights}
+    weights = {"policy_weight": 0.0, "f_weight": 0.0, **options}
+    common = {"max_steps": 6, "num_mini_batches": 3, "num_iterations": 2, **weights}
     whole = trainer(tmp_path / "whole", **common)
     whole.train()
     (record,) = rollouts
