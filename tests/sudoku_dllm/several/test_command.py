@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def test_every_arm_is_trained_and_judged(folder: Path) -> None:
         rows = list(csv.DictReader(file))
     assert {row["arm"] for row in rows} == {"base", *ARMS} and len(rows) == (1 + len(ARMS)) * (2 + 3 + 3)
     updates = {"base": 0} | {arm: max(1, round(3 * UPDATES[arm] / UPDATES["judged"])) for arm in ARMS}
-    updates[AFTER_LABEL] = 1 + 2  # half of one and half of three, each up to whole updates
+    for arm, parts in Several.STAGES.items():  # half of what each would have alone, up to whole updates
+        updates[arm] = sum(math.ceil(max(1, round(3 * UPDATES[part] / UPDATES["judged"])) / 2) for part in parts)
     assert all(int(row["updates"]) == updates[row["arm"]] for row in rows)
     at_nine = [row for row in rows if row["cells_a_pass"] == "9"]
     assert {row["guard"] for row in at_nine} == {"none", "rules", "completable"}
@@ -110,7 +112,7 @@ def test_adapters_precision_and_checkpointing_act_in_every_arm(tmp_path: Path) -
     """Of a label, of judged decisions, and of the second stage, which goes on with the first one's adapters."""
     found = setting(tmp_path, lora_r=2, bf16=True, gradient_checkpointing=True)
     first = new_trainer(found, "sft_least", 0, tmp_path / "first")
-    for trainer in (first, new_trainer(found, "judged", 0, tmp_path / "judged"),
+    for trainer in (first, *(new_trainer(found, arm, 0, tmp_path / arm) for arm in ("judged", "imitation", "kept")),
                     new_trainer(found, AFTER_LABEL, 0, tmp_path / "after", first.model)):  # fmt: skip
         assert trainer.args.bf16 and trainer.args.gradient_checkpointing
         names = [name for name, weight in trainer.model.named_parameters() if weight.requires_grad]
@@ -174,7 +176,7 @@ def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path: Path) ->
     whole, half = Several(setting(tmp_path)), Several(setting(tmp_path, max_steps=UPDATES["judged"] // 2))
     timed = Several(setting(tmp_path, train_seconds=2.5))
     assert whole.stages("base") == []
-    for arm in set(ARMS) - {AFTER_LABEL}:
+    for arm in set(ARMS) - set(Several.STAGES):
         for found, share in ((whole, 1.0), (half, 0.5)):
             ((name, budget),) = found.stages(arm)
             assert name == arm and abs(budget.amount - UPDATES[arm] * share) <= 1
