@@ -121,10 +121,11 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
         args.policy_weight, args.judged_weight = 1.0, 0.0
     if arm in (*IMITATIONS, "kept"):
         args.on_error, args.tokens_per_step, args.reduction, args.judged_weight = "guard", script.size**2, "sum", 0.0
+        args.num_mini_batches = 3  # about one for each pass
         if arm == "kept":
-            args.kept_weight, args.num_mini_batches = 1.0, 1
+            args.kept_weight = 1.0
         else:
-            args.ce_weight, args.ce_target, args.num_mini_batches = 1.0, "own", 3
+            args.ce_weight, args.ce_target = 1.0, "own"
     return UnmaskTrainer(model, args, setting.filled(boards), setting.task)
 
 
