@@ -1,0 +1,99 @@
+"""The example with a dial: its search by trying all colors, its scan, its training without answers, its table."""
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from dllm_rl import Decoding, SftArguments, SftDataset, check_batch, rollout
+from dllm_rl.decoding.noise import StateNoise
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.training.update import objective_pass
+from tests.helpers.warm_process import run_script
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "where_a_label_ends.py"
+SMALL = ["--problems", 60, "--start_steps", 2, "--max_steps", 2, "--seeds", 0, "--jobs", 0]
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    return import_module(SCRIPT.stem)  # it stays: numba looks a function that calls itself up by its module
+
+
+def first_coloring(cells: list[int], colors: int) -> list[int] | None:
+    """The least one with what is written, by trying all colors in the first open vertex."""
+    pairs = [(one, (one + step) % 24) for one in range(24) for step in (6, 11)]
+    if any(cells[one] == cells[other] < colors for one, other in pairs) or max(cells) > colors:
+        return None
+    if colors not in cells:
+        return cells
+    place = cells.index(colors)
+    tries = (first_coloring([*cells[:place], color, *cells[place + 1 :]], colors) for color in range(colors))
+    return next((found for found in tries if found), None)
+
+
+@pytest.mark.parametrize("slack", [0, 1, 2])
+def test_the_search_and_the_least_label_are_those_of_trying_all_colors(example: ModuleType, slack: int) -> None:
+    """Random colorings with a vertex or two changed, of which half is open."""
+    colors, generator = 3 + slack, torch.Generator().manual_seed(slack)
+    problems = example.draw(60, colors, seed=slack)
+    answers = torch.tensor([answer for _, answer in problems])
+    drawn = torch.where(torch.rand(answers.shape, generator=generator) < 0.06, (answers + 1) % colors, answers)
+    states = torch.where(torch.rand(answers.shape, generator=generator) < 0.5, colors, drawn)
+    batch, number = example.ColoringTask(colors).batch(problems), torch.arange(60)
+    found = [first_coloring(state, colors) for state in states.tolist()]
+    assert batch.completable(states, number).tolist() == [each is not None for each in found]
+    assert 5 < sum(each is not None for each in found) < 55
+    assert not batch.completable(states.index_fill(1, number[:1], colors + 1), number).any()  # no color
+    batch.responses[:] = states
+    least = example.scan(batch, batch.completable)
+    assert all(each is None or each == row for each, row in zip(found, least.tolist(), strict=True))
+
+
+def test_a_scan_by_the_rules_never_fails_with_two_colors_to_spare_and_mostly_with_none(example: ModuleType) -> None:
+    assert not example.complete(torch.full((1, 24), 2).numpy(), torch.arange(2).expand(1, 24, 2).numpy()).any()
+    shares = []
+    for slack in (0, 1, 2):
+        batch = example.ColoringTask(3 + slack).batch(example.draw(200, 3 + slack, seed=5))
+        scanned, least = example.scan(batch, batch.allowed), example.scan(batch, batch.completable)
+        done = (scanned != batch.mask_id).all(1)
+        assert torch.equal(scanned[done], least[done]) and batch.completable(least, torch.arange(200)).all()
+        shares.append(float(done.float().mean()))
+    assert shares[0] < 0.3 < shares[1] < shares[2] == 1
+
+
+def test_no_training_without_labels_looks_at_answers(example: ModuleType, tmp_path: Path) -> None:
+    """Gradients of judged decisions and losses on own decodes are the same with two answers, finite, and not 0."""
+    trial = example.Coloring(example.Arguments(slack=1, problems=50, start_steps=1))
+    model, task = trial.start(0, tmp_path).double(), trial.task
+    batch = task.batch(example.draw(8, 4, seed=2))
+    check_batch(batch, task=task, model=model)
+    how = Decoding("policy", tokens_per_step=4, policy=PolicyConfig(1.0, 1.0), on_error="redraw")
+    config = ObjectiveConfig(judged_weight=1.0, policy_weight=0.0, f_weight=0.0, reduction="mean")
+    found = []
+    for answers in (batch.answers, example.scan(batch, batch.completable)):
+        model.zero_grad()
+        problems = replace(batch, answers=answers)
+        record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
+        objective_pass(model, record, lambda a, b: (a + b).backward(), config=config, noise=StateNoise((1,)))
+        gradients = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+
+        data, args = SftDataset(problems), SftArguments(str(tmp_path), use_cpu=True)
+        trainer = example.OwnDecodes(model=model, args=args, train_dataset=data)
+        loss = trainer.compute_loss(model, trainer.data_collator([data[row] for row in range(8)]))
+        found.append([*gradients, loss.detach()])
+    assert all(bool(one.isfinite().all()) and torch.equal(one, other) for one, other in zip(*found, strict=True))
+    assert any(bool(one.any()) for one in found[0][:-1]) and found[0][-1] > 0
+
+
+def test_the_dial_is_a_line_for_each_run(tmp_path: Path) -> None:
+    for slack in (2, 0):
+        done = run_script(SCRIPT, [*SMALL, "--slack", slack, "--output_dir", tmp_path / f"slack{slack}"], timeout=600)
+        assert done.returncode == 0, done.stderr[-3000:]
+    lines = done.stdout.split("Valid at four a pass:")[1].strip().splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| 0", "| 2"] and "| 100 |" in lines[3]
