@@ -20,7 +20,7 @@ import numba
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, Trainer, set_seed
+from transformers import PreTrainedModel, Trainer
 
 from dllm_rl import (
     Decoding,
@@ -47,9 +47,8 @@ NEIGHBORS = (np.arange(VERTICES)[:, None] + [-6, 6, -11, 11]) % VERTICES  # step
 BITS = np.array([number.bit_count() for number in range(1 << 16)])
 UPDATES = {"random": 1500, "least": 1500, "judged": 3000, "own": 700}  # each about 60 CPU seconds
 RATES = {"start": 2e-3, "random": 1e-3, "least": 2e-3, "judged": 1e-3, "own": 1e-3}
-CELLS, HELD_OUT = (1, 2, 4, 8), 400
-Problem = tuple[Sequence[int], Sequence[int]]
-"""Colors of the vertices, the number of colors where none is given, and a coloring that keeps them."""
+CELLS = (1, 2, 4, 8)
+Problem = tuple[Sequence[int], Sequence[int]]  # given colors, their number where there is none, and a coloring
 
 
 @numba.njit
@@ -78,12 +77,7 @@ def _complete(cells: Any, liked: Any) -> bool:  # pragma: no cover - compiled
 
 @numba.njit
 def complete(states: Any, liked: Any) -> Any:  # pragma: no cover - compiled
-    """The search: complete colorings without a clash in place, where that can be done; which they are, bool `(N,)`.
-
-    Args:
-        states: int64 `(N, 24)`, the number of colors where a vertex is open.
-        liked: int64 `(N, 24, colors)`, or `(1, …)` for all, the order in which each vertex tries its colors.
-    """
+    """Complete states `(N, 24)` in place where that can be, bool `(N,)`; colors are liked as `(N or 1, 24, colors)`."""
     found = np.zeros(len(states), np.bool_)
     for row in range(len(states)):
         found[row] = _complete(states[row], liked[row % len(liked)])
@@ -126,8 +120,8 @@ class ColoringTask:
         responses, answers = (torch.tensor(np.array(each)) for each in zip(*problems, strict=True))
         judged = torch.ones_like(responses, dtype=torch.bool)
         prompt = {"prompt_ids": torch.full_like(responses[:, :1], self.colors + 1), "prompt_mask": None}
-        marks = {"judged": judged, "scored": ~judged, "mask_id": self.colors}
-        return ColoringBatch(responses=responses, answers=answers, **prompt, **marks)
+        rest = {"answers": answers, "judged": judged, "scored": ~judged, "mask_id": self.colors}
+        return ColoringBatch(responses=responses, **prompt, **rest)
 
 
 def draw(count: int, colors: int, seed: int) -> list[Problem]:
@@ -165,11 +159,10 @@ class Arguments(TrialArguments):
     """The dial, beside what every comparison takes."""
 
     slack: int = field(default=0, metadata={"help": f"Colors beyond the {LEAST} that the graph needs."})
-    start_steps: int = field(default=800, metadata={"help": "Updates of the start."})
+    start_steps: int = field(default=400, metadata={"help": "Updates of the start."})
     problems: int = field(default=20_000, metadata={"help": "Problems to train on, others for each seed."})
-    max_steps: int = field(
-        default=UPDATES["judged"], metadata={"help": "Updates of judged decisions; others cost as much."}
-    )
+    test_problems: int = field(default=400, metadata={"help": "Held-out ones."})
+    max_steps: int = field(default=1400, metadata={"help": "Updates of judged decisions; the others' cost as much."})
 
 
 class Coloring(Trial):
@@ -184,15 +177,14 @@ class Coloring(Trial):
     CONTROL = "least"
     FIGURES: ClassVar[Mapping[str, str]] = {
         **{f"valid_{k}": f"{k} a pass, %" for k in CELLS},
-        "rules": "4 a pass by the rules, %",
-        "passes": "all at once by the search, passes",
+        **{"rules": "4 a pass by the rules, %", "passes": "passes by the search, all at once"},
     }
     args: Arguments
 
-    @property
-    def task(self) -> ColoringTask:
-        """The problems' kind."""
-        return ColoringTask(LEAST + self.args.slack)
+    def __init__(self, args: Arguments) -> None:
+        super().__init__(args)
+        self.task = ColoringTask(LEAST + args.slack)
+        self.held_out = draw(args.test_problems, self.task.colors, 0)
 
     def stages(self, arm: str) -> list[tuple[str, Budget]]:
         """Updates that cost as much as those of judged decisions."""
@@ -201,19 +193,16 @@ class Coloring(Trial):
 
     def start(self, seed: int, folder: Path) -> PreTrainedModel:
         """A model that has learned from random colorings for a while."""
-        set_seed(seed)
         sizes = {"d_model": 64, "n_layers": 3, "n_heads": 4, "mlp_hidden_size": 128, "max_sequence_length": 64}
         words = {"vocab_size": self.task.colors + 2, "mask_token_id": self.task.colors, "pad_token_id": None}
         model = LladaForMaskedLM(LladaConfig(**sizes, **words, bos_token_id=None, eos_token_id=None, rope_theta=100.0))
-        shares = {"warmup_share": self.args.warmup_share, "decay_share": self.args.decay_share}
-        budget = Budget("steps", self.args.start_steps)
-        train_job(self.trainer("start", model, seed, folder), budget, None, lambda share: None, **shares)
+        trainer, budget = self.trainer("start", model, seed, folder), Budget("steps", self.args.start_steps)
+        train_job(trainer, budget, None, lambda share: None, warmup_share=0.05, decay_share=0.3)
         return model
 
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
         """The trainer of an arm, or of the start."""
-        held_out = [given for given, _ in draw(HELD_OUT, self.task.colors, 0)]
-        drawn = draw(self.args.problems, self.task.colors, 1 + seed)
+        drawn, held_out = draw(self.args.problems, self.task.colors, 1 + seed), [given for given, _ in self.held_out]
         problems = [problem for problem in drawn if problem[0] not in held_out]
         settings = short_training(folder, 32 if arm == "judged" else 128, seed, RATES[arm])
         if arm == "judged":
@@ -229,10 +218,9 @@ class Coloring(Trial):
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """Which held-out problems come out right at four a pass, and the share in other ways of decoding."""
-        batch = self.task.batch(draw(HELD_OUT, self.task.colors, 0))
+        batch = self.task.batch(self.held_out)
 
         def decoded(k: int | None, **options: Any) -> tuple[Tensor, Tensor]:
-            """Which are right, and the passes that they take."""
             found = decode(model, batch, Decoding("margin", tokens_per_step=k, **options))
             complete = (found.responses != batch.mask_id).all(1)
             return complete & batch.allowed(found.responses, torch.arange(len(batch))), found.forward_passes
@@ -244,23 +232,18 @@ class Coloring(Trial):
         return figures, {"solved": right["valid_4"].numpy()}
 
     def report(self, run: Path, jobs: list[Job]) -> None:
-        """The table of this run, and of all values of the dial in the same folder."""
+        """The table of this run; and of all runs beside it that have all arms a line, with both intervals of leads."""
         super().report(run, jobs)
-        print(f"\nValid at four a pass:\n\n{dial(run.parent)}")
-
-
-def dial(folder: Path) -> str:
-    """A line for each run in a folder that has all arms: shares, and leads with both intervals."""
-    rows, arms = [], ["start", *Coloring.ARMS]
-    for run in sorted(path.parent for path in folder.glob("*/start")):
-        found = Results(Records(run), arms)
-        if found.arms == arms and not found.missing:
-            told = [str(found.each("least")[0]["settings"]["slack"]), f"{found.mean('least', 'scan'):.0f}"]
-            told += [percent(found.rate(arm, "solved").mean) for arm in arms]
-            pairs = (("judged", "least"), ("own", "judged"))
-            rows.append([*told, *(lead(found.difference(*pair, "solved")) for pair in pairs)])
-    head = ["slack", "greedy scan", "start", *Coloring.ARMS.values(), "judged − least", "own − judged"]
-    return markdown_table(head, rows)
+        rows, arms = [], ["start", *self.ARMS]
+        for other in sorted(path.parent for path in run.parent.glob("*/start")):
+            found = Results(Records(other), arms)
+            if found.arms == arms and not found.missing:
+                slack = found.each("least")[0]["settings"]["slack"]
+                shares = [percent(found.rate(arm, "solved").mean) for arm in arms]
+                leads = [lead(found.difference(*pair, "solved")) for pair in (("judged", "least"), ("own", "judged"))]
+                rows.append([str(slack), f"{found.mean('least', 'scan'):.0f}", *shares, *leads])
+        head = ["slack", "greedy scan", "start", *self.ARMS.values(), "judged − least", "own − judged"]
+        print(f"\nValid at four a pass:\n\n{markdown_table(head, rows)}")
 
 
 if __name__ == "__main__":

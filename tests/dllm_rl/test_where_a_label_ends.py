@@ -16,7 +16,7 @@ from dllm_rl.training.update import objective_pass
 from tests.helpers.warm_process import run_script
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "where_a_label_ends.py"
-SMALL = ["--problems", 60, "--start_steps", 2, "--max_steps", 2, "--seeds", 0, "--jobs", 0]
+SMALL = ["--problems", 60, "--test_problems", 8, "--start_steps", 2, "--max_steps", 2, "--seeds", 0, "--jobs", 0]
 
 
 @pytest.fixture
@@ -91,6 +91,7 @@ def test_no_training_without_labels_looks_at_answers(example: ModuleType, tmp_pa
     assert any(bool(one.any()) for one in found[0][:-1]) and found[0][-1] > 0
 
 
+@pytest.mark.slow
 def test_the_dial_is_a_line_for_each_run(tmp_path: Path) -> None:
     for slack in (2, 0):
         done = run_script(SCRIPT, [*SMALL, "--slack", slack, "--output_dir", tmp_path / f"slack{slack}"], timeout=600)
