@@ -79,10 +79,6 @@ class Addition(Trial):
         trainer.train()
         return model
 
-    def load(self, folder: Path) -> PreTrainedModel:
-        """See `Trial.load`."""
-        return LladaForMaskedLM.from_pretrained(folder)
-
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
         """The trainer of an arm."""
         if arm == "objective":

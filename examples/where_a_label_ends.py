@@ -45,7 +45,7 @@ from sudoku_dllm.trials.words import lead, markdown_table, percent
 VERTICES, LEAST, CLUES = 24, 3, (2, 6)  # of the graph, which LEAST colors suffice for; fewest and most that are given
 NEIGHBORS = (np.arange(VERTICES)[:, None] + [-6, 6, -11, 11]) % VERTICES  # steps on a ring of all
 BITS = np.array([number.bit_count() for number in range(1 << 16)])
-UPDATES = {"random": 1500, "least": 1500, "judged": 3000, "own": 700}  # each about 60 CPU seconds
+UPDATES = {"random": 720, "least": 690, "judged": 1400, "own": 305}  # each about 60 seconds of a busy core
 RATES = {"start": 2e-3, "random": 1e-3, "least": 2e-3, "judged": 1e-3, "own": 1e-3}
 CELLS = (1, 2, 4, 8)
 Problem = tuple[Sequence[int], Sequence[int]]  # given colors, their number where there is none, and a coloring
@@ -162,7 +162,9 @@ class Arguments(TrialArguments):
     start_steps: int = field(default=400, metadata={"help": "Updates of the start."})
     problems: int = field(default=20_000, metadata={"help": "Problems to train on, others for each seed."})
     test_problems: int = field(default=400, metadata={"help": "Held-out ones."})
-    max_steps: int = field(default=1400, metadata={"help": "Updates of judged decisions; the others' cost as much."})
+    max_steps: int = field(
+        default=UPDATES["judged"], metadata={"help": "Updates of judged decisions; others cost as much."}
+    )
 
 
 class Coloring(Trial):
