@@ -162,9 +162,7 @@ class Arguments(TrialArguments):
     start_steps: int = field(default=400, metadata={"help": "Updates of the start."})
     problems: int = field(default=20_000, metadata={"help": "Problems to train on, others for each seed."})
     test_problems: int = field(default=400, metadata={"help": "Held-out ones."})
-    max_steps: int = field(
-        default=UPDATES["judged"], metadata={"help": "Updates of judged decisions; others cost as much."}
-    )
+    max_steps: int = field(default=UPDATES["judged"], metadata={"help": "Of judged decisions; others cost as much."})
 
 
 class Coloring(Trial):
