@@ -151,6 +151,7 @@ def parse(
     """Instances of dataclasses from the command line, over those of a YAML file if the first word names one.
 
     Whatever is wrong with the words, the file or a value that a class refuses with a `ValueError` ends the program.
+    Where a class keeps a set `told`, the options that were given, whatever their values, come to it.
 
     Args:
         classes: Dataclasses; all fields are options.
@@ -173,9 +174,13 @@ def parse(
     if left := parser.parse_known_args(words)[1]:
         parser.error(f"{left[0]} is no option and belongs to none; see --help")
     try:
-        return parser.parse_args_into_dataclasses(words, look_for_args_file=False)
+        found = parser.parse_args_into_dataclasses(words, look_for_args_file=False)
     except (ImportError, ValueError) as error:
         parser.error(str(error))
+    for one in found:
+        if hasattr(one, "told"):
+            one.told |= {*recipe, *filter(on_command_line, vars(one))}
+    return found
 
 
 def help_text(*classes: Any, description: str | None, prog: str, shown: Callable[[str, Any], Any]) -> str:

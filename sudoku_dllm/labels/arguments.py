@@ -11,14 +11,14 @@ from dllm_rl.task import Learned
 from dllm_rl.terms.expected_reward import FForm
 from dllm_rl.terms.objective import Reduction
 from llm_rl.training.arguments import refuse_idle
-from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
+from sudoku_dllm.trials.arguments import SOURCE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.rates import rates_help
 from sudoku_env.prompts.text import TEMPLATES
 from sudoku_env.symmetries import Symmetries
 
 DATA = Path(__file__).parents[1] / "data"
-ARMS = ("sft", "sft_definite", "ce", "placebo", "objective")
-UPDATES = {"sft": 680, "sft_definite": 680, "ce": 610, "placebo": 610, "objective": 610}
+ARMS = ("sft", "sft_definite", "ce", "placebo", "objective", SOURCE)
+UPDATES = {"sft": 680, "sft_definite": 680, "ce": 610, "placebo": 610, "objective": 610, SOURCE: 610}
 """Updates that cost each arm as much, about `REFERENCE_SECONDS` of CPU time on one core of an AMD EPYC with AVX-512:
 with `--train_seconds 70` the arms made 677, 692, 601, 602 and 626 (seed 42, 2026-11-24)."""
 REFERENCE_SECONDS = 70
@@ -30,8 +30,14 @@ class ScriptArguments(ComparisonArguments):
     """What to train, on what, and how to judge it."""
 
     ALL_ARMS: ClassVar[tuple[str, ...]] = ARMS
-    RATES: ClassVar[Mapping[str, float]] = {"sft": 3e-4, "sft_definite": 4e-3, "ce": 1e-3, "placebo": 1e-3}
-    DEALT: ClassVar[tuple[str, ...]] = ("objective", "ce", "placebo")
+    RATES: ClassVar[Mapping[str, float]] = {
+        "sft": 3e-4,
+        "sft_definite": 4e-3,
+        "ce": 1e-3,
+        "placebo": 1e-3,
+        SOURCE: 1e-3,
+    }
+    DEALT: ClassVar[tuple[str, ...]] = ("objective", "ce", "placebo", SOURCE)
     LISTS: ClassVar[tuple[str, ...]] = (*ComparisonArguments.LISTS, "eval_data", "strategies")
 
     model: str = field(default="llada-sudoku6x6", metadata=ComparisonArguments.__dataclass_fields__["model"].metadata)

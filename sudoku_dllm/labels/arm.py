@@ -21,10 +21,11 @@ from sudoku_dllm.labels.card import write_card
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.labels.page import write_page
 from sudoku_dllm.labels.report import Outcomes, closing_text, draw, plan
+from sudoku_dllm.trials.arguments import SOURCE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.recipe import RecipeTrial
-from sudoku_dllm.trials.reporting import closing_line, write_table
-from sudoku_dllm.trials.training import arm_arguments, new_model, passes_of, sft_trainer
+from sudoku_dllm.trials.reporting import closing_line, watched, write_table
+from sudoku_dllm.trials.training import arm_arguments, new_model, passes_of, sft_trainer, source_arguments
 from sudoku_dllm.trials.trial import Judgement
 from sudoku_env.envs.rendering import decode_gif
 
@@ -47,6 +48,7 @@ class Labels(RecipeTrial):
 
         - "objective": the recipe. "placebo": the same with every cell counted as definite. "ce": the recipe's
           roll-outs, but of the loss only the masked cross-entropy, at all open positions.
+        - "source": the objective of docs/sources.md as it stands there (`source_arguments`).
         - "sft": masked-diffusion fine-tuning on the solved puzzles. "sft_definite": the same with a loss on cells alone
           that are definite where the mask falls.
 
@@ -57,6 +59,9 @@ class Labels(RecipeTrial):
         if arm in ("sft", "sft_definite"):
             ce_on: Learned = "definite" if arm == "sft_definite" else "masked"
             return sft_trainer(setting, arm, seed, folder, model, setting.task().batch(setting.train), ce_on)
+        if arm == SOURCE:
+            own = source_arguments(self.args, seed, folder, self.script.rate(arm))
+            return UnmaskTrainer(model, own, setting.train, setting.task())
         args = arm_arguments(self.args, seed, folder, self.script.rate(arm) if arm in ("ce", "placebo") else None)
         if arm == "ce":
             args.policy_weight, args.f_weight, args.ce_on = 0.0, 0.0, "masked"
@@ -96,7 +101,7 @@ class Labels(RecipeTrial):
         """Table, picture, one decode of the last arm, and the page with all of it."""
         outcomes = Outcomes(self.setting, run, jobs)
         write_table(outcomes.long_table(), run / "table.csv")
-        print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
+        print(f"\n{closing_text(outcomes)}\n{watched(run, jobs)}{closing_line(outcomes)}")
         draw(outcomes, run / "solved.png")
         shutil.copyfile(jobs[-1].folder(run) / GIF, run / GIF)
         for job in jobs:

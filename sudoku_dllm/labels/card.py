@@ -17,6 +17,7 @@ WHAT = {
     "ce": "masked cross-entropy at the states that the policy visits",
     "placebo": "the objective with every cell called definite, which leaves its label without meaning",
     "objective": "the objective of decoding order, at the states that the policy visits",
+    "source": "both terms of the objective of decoding order, with its source's hyperparameters",
 }
 """What an arm is, in a phrase."""
 

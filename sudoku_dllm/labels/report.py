@@ -31,6 +31,7 @@ TITLES = {
     "ce": "cross-entropy at the policy's states",
     "placebo": "objective, every cell counted as definite",
     "objective": "objective: log f + cross-entropy on definite cells",
+    "source": "both terms of the objective as its source has them",
 }
 COLORS = {
     "base": "#b0b0b0",
@@ -39,6 +40,7 @@ COLORS = {
     "ce": "#8c7bb0",
     "placebo": "#c9a227",
     "objective": "#d1495b",
+    "source": "#7a1f3d",
 }
 THIN = {"lw": 1, "ecolor": "#404040"}
 Key = tuple[str, str, int]

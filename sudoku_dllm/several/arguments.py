@@ -6,19 +6,20 @@ from typing import ClassVar
 
 from dllm_rl.terms.objective import Reduction
 from dllm_rl.training.arguments import RolloutOnError
-from sudoku_dllm.trials.arguments import BudgetedArguments, ComparisonArguments
+from sudoku_dllm.trials.arguments import SOURCE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.rates import rates_help
 
 LABELS = ("sft", "sft_canonical", "sft_least", "sft_nearest")
 PARTS = ("judged", "judged_positions", "judged_tokens")
 AFTER_LABEL = "judged_after_label"
 IMITATIONS = ("imitation", "imitation_after_label")
-CHECKED = ("kept", "judged_after_imitation")
-"""Arms that learn from the check alone, beside judged decisions: no controls of these."""
-ARMS = (*LABELS, "sft_own", "ce", "policy_gradient", *PARTS, AFTER_LABEL, *IMITATIONS, *CHECKED)
+ARMS = (
+    *(*LABELS, "sft_own", "ce", "policy_gradient", SOURCE, *PARTS, AFTER_LABEL),
+    *(*IMITATIONS, "kept", "judged_after_imitation"),
+)
 UPDATES = (
     dict.fromkeys(LABELS, 1330)
-    | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210}
+    | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210, SOURCE: 1210}
     | dict.fromkeys((*PARTS, AFTER_LABEL, "judged_after_imitation"), 3210)
     | dict.fromkeys(IMITATIONS, 4000)
     | {"kept": 2800}
@@ -40,6 +41,7 @@ class ScriptArguments(ComparisonArguments):
         "sft_own": 1e-3,
         "ce": 1e-3,
         "policy_gradient": 1e-4,
+        SOURCE: 1e-3,
         AFTER_LABEL: 2e-4,
         "imitation": 1e-3,
         "imitation_after_label": 5e-4,

@@ -23,11 +23,11 @@ from sudoku_dllm.several.judging import GUARDS, Way, cells_of, diversity, judge,
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
 from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials.arguments import BASE
+from sudoku_dllm.trials.arguments import BASE, SOURCE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.recipe import RecipeTrial
-from sudoku_dllm.trials.reporting import closing_line, write_table
-from sudoku_dllm.trials.training import arm_arguments, new_model, sft_trainer
+from sudoku_dllm.trials.reporting import closing_line, watched, write_table
+from sudoku_dllm.trials.training import arm_arguments, new_model, sft_trainer, source_arguments
 from sudoku_dllm.trials.trial import Judgement
 from sudoku_env.board import Board
 from sudoku_env.solver import completable
@@ -93,6 +93,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
     - "ce": the roll-outs of judged decisions without their term: at the states visited, masked cross-entropy to the
       solver's first completion of each.
     - "policy_gradient": group-relative, of whole trajectories; a token that follows earns 1, an error ends it.
+    - "source": the objective of docs/sources.md as it stands there (`source_arguments`).
     - "judged": judged decisions; "judged_positions" and "judged_tokens" have the gradient of one factor alone.
     - "judged_after_label", "judged_after_imitation": judged decisions at a rate of their own, the second stage
       (`Several.STAGES`).
@@ -108,6 +109,9 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
     if arm == "sft_own":
         own = own_answers(model, setting, boards[: script.own_boards])
         return sft_trainer(setting, arm, seed, folder, model, setting.batch(*own))
+    if arm == SOURCE:
+        own = source_arguments(setting.args, seed, folder, script.rate(arm))
+        return UnmaskTrainer(model, own, setting.filled(boards), setting.task)
     args = arm_arguments(setting.args, seed, folder, None if arm in PARTS else script.rate(arm))
     if arm in ("judged_positions", "judged_tokens"):
         shared = {item.name: getattr(args, item.name) for item in fields(RecipeArguments) if item.init}
@@ -183,7 +187,7 @@ class Several(RecipeTrial):
         """Tables and picture."""
         outcomes = Outcomes(self.script, self.args, run, [BASE, *self.script.arms], self.seeds)
         write_table(outcomes.long_table(), run / "table.csv")
-        print(f"\n{closing_text(outcomes)}\n{closing_line(outcomes)}")
+        print(f"\n{closing_text(outcomes)}\n{watched(run, jobs)}{closing_line(outcomes)}")
         draw(outcomes, run / "valid.png")
         for job in jobs:
             write_card(outcomes, job, run)

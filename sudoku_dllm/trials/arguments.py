@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,8 +14,8 @@ from llm_rl.training.arguments import check_seed
 from llm_rl.training.budget import trapezoid
 from sudoku_dllm.trials.rates import chosen_rates
 
-BASE = "base"
-"""The arm that is not trained."""
+BASE, SOURCE = "base", "source"
+"""The arm that is not trained, and that of the objective of docs/sources.md (`trials.training.source_arguments`)."""
 
 
 @dataclass
@@ -87,7 +87,11 @@ class ComparisonArguments:
 
 @dataclass
 class BudgetedArguments(UnmaskArguments):
-    """Arguments of `UnmaskTrainer` where a budget ends the training and its share gives the rate."""
+    """Arguments of `UnmaskTrainer` where a budget ends the training and its share gives the rate.
+
+    Attributes:
+        told: Names of those that were given, or are not as by default.
+    """
 
     output_dir: str = field(default=str(Path("runs") / "train_sudoku"), metadata={"help": "Run folder."})
     lr_scheduler_type: str = field(default="constant", metadata={"help": "Set by the script, from the budget."})
@@ -99,6 +103,7 @@ class BudgetedArguments(UnmaskArguments):
     use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
 
     def __post_init__(self) -> None:
+        self.told = {item.name for item in fields(self) if item.init and getattr(self, item.name) != item.default}
         super().__post_init__()
         if self.max_steps < 1:
             raise ValueError(f"max_steps={self.max_steps} must be at least 1")
@@ -107,6 +112,10 @@ class BudgetedArguments(UnmaskArguments):
                 f"lr_scheduler_type={str(self.lr_scheduler_type)!r} and warmup_steps={self.warmup_steps}: the rate "
                 "follows the budget of an arm; set warmup_share and decay_share"
             )
+
+    def _idle(self) -> list[tuple[str, object, str]]:
+        # The arm "source" has both terms, whatever weights the recipe has: `RecipeTrial` looks at the two rates.
+        return [idle for idle in super()._idle() if not idle[0].endswith("learning_rate")]
 
 
 def recorded(script: ComparisonArguments, args: BudgetedArguments) -> dict[str, Any]:

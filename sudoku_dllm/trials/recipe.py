@@ -11,13 +11,15 @@ from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel, Trai
 
 from dllm_rl.models.folder import check_folder, named_model
 from dllm_rl.models.shipped import unknown
+from dllm_rl.training.arguments import UnmaskArguments
+from llm_rl.training.arguments import refuse_idle
 from llm_rl.training.budget import Budget
 from llm_rl.training.command_line import fail, need_model
 from llm_rl.training.processes import is_first
-from sudoku_dllm.trials.arguments import BASE, BudgetedArguments, ComparisonArguments, recorded
+from sudoku_dllm.trials.arguments import BASE, SOURCE, BudgetedArguments, ComparisonArguments, recorded
 from sudoku_dllm.trials.command import compare
 from sudoku_dllm.trials.jobs import Job, Progress, default_processes
-from sudoku_dllm.trials.training import MODEL, new_model, train_job
+from sudoku_dllm.trials.training import MODEL, new_model, source_arguments, train_job
 from sudoku_dllm.trials.trial import Trial
 
 
@@ -40,6 +42,10 @@ class RecipeTrial(Trial):
     def __init__(self, setting: Any) -> None:
         super().__init__(setting.args)
         self.setting, self.script, self.quiet = setting, setting.script, setting.args.disable_tqdm
+        if SOURCE in self.script.arms:
+            source_arguments(self.args, self.seeds[0], Path(self.args.output_dir), self.script.rate(SOURCE))
+        else:
+            refuse_idle(self.args, UnmaskArguments._idle(self.args))
         with torch.device("meta"), named_model(self.script.model, "model"):  # sizes without weights
             shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(self.script.model))
         self.parameters = shape.num_parameters()

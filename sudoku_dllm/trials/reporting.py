@@ -1,20 +1,38 @@
 """What the reports of comparisons have in common."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from llm_rl.training.logs import read_json_lines
 from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.machine import machine
-from sudoku_dllm.trials.arguments import BASE
+from sudoku_dllm.trials.arguments import BASE, SOURCE
+from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.results import Results
+from sudoku_dllm.trials.training import METRICS
 
 UNITS = {"steps": "updates", "cpu_seconds": "CPU seconds", "seconds": "seconds"}
 """What a budget counts, in words."""
+WATCHED = ["clip_frac", "position_entropy", "greedy_definite", "position_top_prob"]
+"""What docs/sources.md asks to be logged of the unmasking objective."""
 
 
 def write_table(table: Any, path: Path) -> None:
     """Write a pandas table as CSV, whole or not at all."""
     write_text_whole(path, table.to_csv(index=False, float_format="%.6g"))
+
+
+def watched(run: Path, jobs: Sequence[Job]) -> str:
+    """What the logs of the arm "source" say of `WATCHED` first and last, a line a seed; "" without that arm."""
+    lines = []
+    for job in jobs:
+        if job.arm == SOURCE:
+            log = read_json_lines(job.folder(run) / METRICS).reindex(columns=WATCHED)
+            seen = [(name, values.dropna().to_list()) for name, values in log.items()]
+            told = ", ".join(f"{name} {values[0]:.3g} to {values[-1]:.3g}" for name, values in seen if values)
+            lines.append(f"{job.arm}, seed {job.seed}, from the first lines of its log to the last: {told}\n")
+    return "".join(lines)
 
 
 def closing_line(outcomes: Results) -> str:

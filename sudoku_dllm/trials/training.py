@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, Tra
 from dllm_rl.models.shipped import load
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.task import Learned, UnmaskBatch
+from dllm_rl.training.arguments import UnmaskArguments
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from llm_rl.training.buffered import BufferedTrainer
@@ -57,6 +58,31 @@ def arm_arguments(args: Recipe, seed: int, folder: Path, rate: float | None = No
     if rate is not None:
         args.learning_rate, args.rl_learning_rate, args.sft_learning_rate = rate, None, None
     return args
+
+
+def source_arguments(args: BudgetedArguments, seed: int, folder: Path, rate: float) -> UnmaskArguments:
+    """The arguments of the arm "source": the library's defaults, which are docs/sources.md's, where none were told.
+
+    A roll-out has as many trajectories as the recipe's unless the number of its problems was told.
+
+    Args:
+        args: The recipe of all.
+        seed: Random seed.
+        folder: The arm's folder.
+        rate: The learning rate of the terms that none was told for.
+
+    Raises:
+        ValueError: Those that were told do not go together.
+    """
+    kept = args.told | {item.name for item in fields(RunArguments)}
+    mine = arm_arguments(args, seed, folder, rate)
+    mine.rl_learning_rate, mine.sft_learning_rate = args.rl_learning_rate, args.sft_learning_rate
+    options = {item.name: getattr(mine, item.name) for item in fields(UnmaskArguments) if item.init}
+    found = UnmaskArguments(**{name: value for name, value in options.items() if name in kept})
+    if "per_device_train_batch_size" not in args.told:
+        trajectories = args.per_device_train_batch_size * args.num_generations
+        found.per_device_train_batch_size = max(1, trajectories // found.num_generations)
+    return found
 
 
 def sft_trainer(
