@@ -13,6 +13,8 @@ from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, Tra
 from dllm_rl.models.shipped import load
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from dllm_rl.task import Learned, UnmaskBatch
+from dllm_rl.terms.cross_entropy import CrossEntropyConfig
+from dllm_rl.terms.judged_decisions import JudgedDecisionsConfig
 from dllm_rl.training.arguments import UnmaskArguments
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
@@ -61,9 +63,10 @@ def arm_arguments(args: Recipe, seed: int, folder: Path, rate: float | None = No
 
 
 def source_arguments(args: BudgetedArguments, seed: int, folder: Path, rate: float) -> UnmaskArguments:
-    """The arguments of the arm "source": the library's defaults, which are docs/sources.md's, where none were told.
+    """The arguments of the arm "source": the library's defaults, which are docs/sources.md's, unless others were told.
 
-    A roll-out has as many trajectories as the recipe's unless the number of its problems was told.
+    What is of other terms than its two is not told to it. A roll-out has as many trajectories as the recipe's unless
+    the number of its problems was told.
 
     Args:
         args: The recipe of all.
@@ -74,7 +77,8 @@ def source_arguments(args: BudgetedArguments, seed: int, folder: Path, rate: flo
     Raises:
         ValueError: Those that were told do not go together.
     """
-    kept = args.told | {item.name for item in fields(RunArguments)}
+    others = {item.name for kind in (CrossEntropyConfig, JudgedDecisionsConfig) for item in fields(kind)}
+    kept = args.told - others - {"num_mini_batches"} | {item.name for item in fields(RunArguments)}
     mine = arm_arguments(args, seed, folder, rate)
     mine.rl_learning_rate, mine.sft_learning_rate = args.rl_learning_rate, args.sft_learning_rate
     options = {item.name: getattr(mine, item.name) for item in fields(UnmaskArguments) if item.init}

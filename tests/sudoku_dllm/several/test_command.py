@@ -3,29 +3,38 @@
 import csv
 import json
 import math
+import re
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 
 from dllm_rl import Decoding, rollout
 from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.policy import PolicyConfig
+from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.update import objective_pass
+from llm_rl.training.arguments import RunArguments
 from llm_rl.training.budget import Budget
+from llm_rl.training.command_line import parse
+from sudoku_dllm.__main__ import SETTINGS
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import ObjectiveInPart, Several, new_trainer, own_answers
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.training import new_model
+from sudoku_dllm.trials.training import new_model, source_arguments
 from sudoku_env.solver import completable
 from tests.scripts.helpers.in_process import run_here
+from tests.scripts.helpers.started import ROOT
 
 SMALL = {"boards": 40, "test_boards": 6, "draws": 3, "own_boards": 12, "control_batch_size": 4}
 RUN = {**SMALL, "per_device_train_batch_size": 2, "group_size": 2, "judged_draws": 4, "jobs": 0, "logging_steps": 1}
@@ -87,6 +96,9 @@ def test_an_ended_run_prints_its_tables_again(
     for arm in ARMS:
         assert f"\n  {arm} " in plan and TITLES[arm] in plan and f"\n{arm} " in tables
     assert "the rules at decoding\n" in tables and "the solver at decoding\n" in tables and "Seed 42." in tables
+    (watched,) = (line for line in tables.splitlines() if line.startswith("source, seed 42, from the first"))
+    asked = {"clip_frac", "position_entropy", "position_top_prob"}  # of few boards no greedy cell may be in the map
+    assert asked <= set(re.findall(r"(\w+) [\d.e-]+ to [\d.e-]+", watched))
 
 
 def test_no_board_that_is_held_out_is_trained_on(tmp_path: Path) -> None:
@@ -170,6 +182,40 @@ def test_the_policy_gradient_sees_as_many_trajectories(tmp_path: Path) -> None:
     args = trainer.args
     assert isinstance(trainer, UnmaskTrainer) and (args.policy_weight, args.judged_weight) == (1.0, 0.0)
     assert args.per_device_train_batch_size * args.num_generations == RecipeArguments.per_device_train_batch_size
+
+
+def test_the_arm_of_the_source_has_the_defaults_of_the_library_and_what_is_told(tmp_path: Path) -> None:
+    run = {item.name for item in fields(RunArguments)} | {"rl_learning_rate", "sft_learning_rate"}
+    own = [item for item in fields(UnmaskArguments) if item.init and item.name not in run]
+    args = new_trainer(setting(tmp_path), "source", 0, tmp_path / "source").args
+    assert {item.name: getattr(args, item.name) for item in own} == {item.name: item.default for item in own}
+    assert args.per_device_train_batch_size * args.num_generations == RecipeArguments.per_device_train_batch_size
+    options = {"arms": ["source"], "lam": 0.25, "judged_draws": 4, "rl_learning_rate": 1e-5, "sft_learning_rate": 2e-3}
+    trial = Several(setting(tmp_path, **options))
+    args = trial.trainer("source", trial.start(0, tmp_path), 0, tmp_path / "told").args
+    assert (args.lam, args.judged_draws, args.rates) == (0.25, UnmaskArguments.judged_draws, (1e-5, 2e-3))
+    with pytest.raises(ValueError, match=r"sft_learning_rate=0\.002 does nothing without its terms"):
+        Several(setting(tmp_path, **{**options, "arms": ["judged"]}))
+    trial.args.told |= {"num_generations"}  # the recipe's 1
+    with pytest.raises(ValueError, match=r"num_generations=1 with policy_weight=1\.0"):
+        Several(trial.setting)
+
+
+@pytest.mark.parametrize("module", SETTINGS.values())
+def test_the_recipe_of_the_source_names_its_hyperparameters_with_the_defaults_of_the_library(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option that is told holds for the arm even where its value is the default of the recipe of other arms."""
+    values = yaml.safe_load((ROOT / "configs" / "source.yaml").read_text())
+    assert values.pop("arms") == ["source"]
+    assert values == {name: getattr(UnmaskArguments, name) for name in values}
+    command = import_module(module)
+    same = str(command.RecipeArguments.token_temperature)
+    monkeypatch.setattr("sys.argv", ["train", str(ROOT / "configs/source.yaml"), "--token_temperature", same])
+    script, args = parse(command.ScriptArguments, command.RecipeArguments)
+    found = source_arguments(args, 0, tmp_path, 1e-4)
+    assert script.arms == ["source"] and found.token_temperature == float(same)
+    assert values.keys() <= args.told
 
 
 def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path: Path) -> None:
