@@ -19,7 +19,7 @@ ARMS = (
 )
 UPDATES = (
     dict.fromkeys(LABELS, 1330)
-    | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210, SOURCE: 1210}
+    | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210, SOURCE: 225}
     | dict.fromkeys((*PARTS, AFTER_LABEL, "judged_after_imitation"), 3210)
     | dict.fromkeys(IMITATIONS, 4000)
     | {"kept": 2800}
@@ -41,7 +41,7 @@ class ScriptArguments(ComparisonArguments):
         "sft_own": 1e-3,
         "ce": 1e-3,
         "policy_gradient": 1e-4,
-        SOURCE: 1e-3,
+        SOURCE: 3e-4,
         AFTER_LABEL: 2e-4,
         "imitation": 1e-3,
         "imitation_after_label": 5e-4,

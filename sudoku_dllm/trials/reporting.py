@@ -25,14 +25,13 @@ def write_table(table: Any, path: Path) -> None:
 
 def watched(run: Path, jobs: Sequence[Job]) -> str:
     """What the logs of the arm "source" say of `WATCHED` first and last, a line a seed; "" without that arm."""
-    lines = []
-    for job in jobs:
-        if job.arm == SOURCE:
-            log = read_json_lines(job.folder(run) / METRICS).reindex(columns=WATCHED)
-            seen = [(name, values.dropna().to_list()) for name, values in log.items()]
-            told = ", ".join(f"{name} {values[0]:.3g} to {values[-1]:.3g}" for name, values in seen if values)
-            lines.append(f"{job.arm}, seed {job.seed}, from the first lines of its log to the last: {told}\n")
-    return "".join(lines)
+    text = ""
+    for job in (job for job in jobs if job.arm == SOURCE):
+        log = read_json_lines(job.folder(run) / METRICS).reindex(columns=WATCHED)
+        seen = ((name, values.dropna().to_list()) for name, values in log.items())
+        told = ", ".join(f"{name} {values[0]:.3g} to {values[-1]:.3g}" for name, values in seen if values)
+        text += f"{job.arm}, seed {job.seed}, over its training: {told}\n"
+    return text
 
 
 def closing_line(outcomes: Results) -> str:

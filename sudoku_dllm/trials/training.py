@@ -66,13 +66,7 @@ def source_arguments(args: BudgetedArguments, seed: int, folder: Path, rate: flo
     """The arguments of the arm "source": the library's defaults, which are docs/sources.md's, unless others were told.
 
     What is of other terms than its two is not told to it. A roll-out has as many trajectories as the recipe's unless
-    the number of its problems was told.
-
-    Args:
-        args: The recipe of all.
-        seed: Random seed.
-        folder: The arm's folder.
-        rate: The learning rate of the terms that none was told for.
+    the number of its problems was told. Arguments are those of `arm_arguments`, the rate that of terms that have none.
 
     Raises:
         ValueError: Those that were told do not go together.
@@ -81,8 +75,8 @@ def source_arguments(args: BudgetedArguments, seed: int, folder: Path, rate: flo
     kept = args.told - others - {"num_mini_batches"} | {item.name for item in fields(RunArguments)}
     mine = arm_arguments(args, seed, folder, rate)
     mine.rl_learning_rate, mine.sft_learning_rate = args.rl_learning_rate, args.sft_learning_rate
-    options = {item.name: getattr(mine, item.name) for item in fields(UnmaskArguments) if item.init}
-    found = UnmaskArguments(**{name: value for name, value in options.items() if name in kept})
+    names = {item.name for item in fields(UnmaskArguments) if item.init} & kept
+    found = UnmaskArguments(**{name: getattr(mine, name) for name in names})
     if "per_device_train_batch_size" not in args.told:
         trajectories = args.per_device_train_batch_size * args.num_generations
         found.per_device_train_batch_size = max(1, trajectories // found.num_generations)

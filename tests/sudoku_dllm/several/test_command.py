@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import re
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,11 @@ from safetensors.torch import load_file
 from dllm_rl import Decoding, rollout
 from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.policy import PolicyConfig
+from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.update import objective_pass
-from llm_rl.training.arguments import RunArguments
+from llm_rl.training.arguments import part_of
 from llm_rl.training.budget import Budget
 from llm_rl.training.command_line import parse
 from sudoku_dllm.__main__ import SETTINGS
@@ -96,7 +96,7 @@ def test_an_ended_run_prints_its_tables_again(
     for arm in ARMS:
         assert f"\n  {arm} " in plan and TITLES[arm] in plan and f"\n{arm} " in tables
     assert "the rules at decoding\n" in tables and "the solver at decoding\n" in tables and "Seed 42." in tables
-    (watched,) = (line for line in tables.splitlines() if line.startswith("source, seed 42, from the first"))
+    (watched,) = (line for line in tables.splitlines() if line.startswith("source, seed 42, over"))
     asked = {"clip_frac", "position_entropy", "position_top_prob"}  # of few boards no greedy cell may be in the map
     assert asked <= set(re.findall(r"(\w+) [\d.e-]+ to [\d.e-]+", watched))
 
@@ -185,37 +185,35 @@ def test_the_policy_gradient_sees_as_many_trajectories(tmp_path: Path) -> None:
 
 
 def test_the_arm_of_the_source_has_the_defaults_of_the_library_and_what_is_told(tmp_path: Path) -> None:
-    run = {item.name for item in fields(RunArguments)} | {"rl_learning_rate", "sft_learning_rate"}
-    own = [item for item in fields(UnmaskArguments) if item.init and item.name not in run]
-    args = new_trainer(setting(tmp_path), "source", 0, tmp_path / "source").args
-    assert {item.name: getattr(args, item.name) for item in own} == {item.name: item.default for item in own}
-    assert args.per_device_train_batch_size * args.num_generations == RecipeArguments.per_device_train_batch_size
     options = {"arms": ["source"], "lam": 0.25, "judged_draws": 4, "rl_learning_rate": 1e-5, "sft_learning_rate": 2e-3}
-    trial = Several(setting(tmp_path, **options))
-    args = trial.trainer("source", trial.start(0, tmp_path), 0, tmp_path / "told").args
-    assert (args.lam, args.judged_draws, args.rates) == (0.25, UnmaskArguments.judged_draws, (1e-5, 2e-3))
+    told = Several(setting(tmp_path, **options))
+    for kept, changes in ((setting(tmp_path), {}), (told.setting, {"lam": 0.25})):
+        args = new_trainer(kept, "source", 0, tmp_path / "source").args
+        for kind in (ObjectiveConfig, PolicyConfig):
+            assert part_of(args, kind) == kind(**changes if kind is ObjectiveConfig else {})
+        assert (args.num_generations, args.tokens_per_step, args.on_error) == (8, 1, "end")
+        assert args.per_device_train_batch_size * 8 == RecipeArguments.per_device_train_batch_size
+    assert args.rates == (1e-5, 2e-3)
     with pytest.raises(ValueError, match=r"sft_learning_rate=0\.002 does nothing without its terms"):
         Several(setting(tmp_path, **{**options, "arms": ["judged"]}))
-    trial.args.told |= {"num_generations"}  # the recipe's 1
-    with pytest.raises(ValueError, match=r"num_generations=1 with policy_weight=1\.0"):
-        Several(trial.setting)
+    told.args.told |= {"num_generations"}  # the recipe's 1
+    with pytest.raises(ValueError, match="num_generations=1 with policy_weight="):
+        Several(told.setting)
 
 
 @pytest.mark.parametrize("module", SETTINGS.values())
-def test_the_recipe_of_the_source_names_its_hyperparameters_with_the_defaults_of_the_library(
+def test_the_recipe_of_the_source_has_the_defaults_of_the_library(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An option that is told holds for the arm even where its value is the default of the recipe of other arms."""
-    values = yaml.safe_load((ROOT / "configs" / "source.yaml").read_text())
+    """What is told holds for the arm even where it is the default of other arms' recipe."""
+    path, command = ROOT / "configs" / "source.yaml", import_module(module)
+    values = yaml.safe_load(path.read_text())
     assert values.pop("arms") == ["source"]
     assert values == {name: getattr(UnmaskArguments, name) for name in values}
-    command = import_module(module)
-    same = str(command.RecipeArguments.token_temperature)
-    monkeypatch.setattr("sys.argv", ["train", str(ROOT / "configs/source.yaml"), "--token_temperature", same])
-    script, args = parse(command.ScriptArguments, command.RecipeArguments)
-    found = source_arguments(args, 0, tmp_path, 1e-4)
-    assert script.arms == ["source"] and found.token_temperature == float(same)
-    assert values.keys() <= args.told
+    same = command.RecipeArguments.token_temperature
+    monkeypatch.setattr("sys.argv", ["train", str(path), "--token_temperature", str(same)])
+    _, args = parse(command.ScriptArguments, command.RecipeArguments)
+    assert values.keys() <= args.told and source_arguments(args, 0, tmp_path, 1e-4).token_temperature == same
 
 
 def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path: Path) -> None:
