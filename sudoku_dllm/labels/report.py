@@ -33,15 +33,7 @@ TITLES = {
     "objective": "objective: log f + cross-entropy on definite cells",
     "source": "both terms of the objective as its source has them",
 }
-COLORS = {
-    "base": "#b0b0b0",
-    "sft": "#6b8fb5",
-    "sft_definite": "#2a9d6f",
-    "ce": "#8c7bb0",
-    "placebo": "#c9a227",
-    "objective": "#d1495b",
-    "source": "#7a1f3d",
-}
+COLORS = dict(zip(TITLES, ("#b0b0b0", "#6b8fb5", "#2a9d6f", "#8c7bb0", "#c9a227", "#d1495b", "#7a1f3d"), strict=True))
 THIN = {"lw": 1, "ecolor": "#404040"}
 Key = tuple[str, str, int]
 """A set of puzzles, a strategy, tokens a step."""

@@ -87,11 +87,7 @@ class ComparisonArguments:
 
 @dataclass
 class BudgetedArguments(UnmaskArguments):
-    """Arguments of `UnmaskTrainer` where a budget ends the training and its share gives the rate.
-
-    Attributes:
-        told: Names of those that were given, or are not as by default.
-    """
+    """Arguments of `UnmaskTrainer` where a budget ends the training and its share gives the rate."""
 
     output_dir: str = field(default=str(Path("runs") / "train_sudoku"), metadata={"help": "Run folder."})
     lr_scheduler_type: str = field(default="constant", metadata={"help": "Set by the script, from the budget."})
@@ -103,6 +99,7 @@ class BudgetedArguments(UnmaskArguments):
     use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
 
     def __post_init__(self) -> None:
+        # Those that are not as by default; `parse` adds those that were given.
         self.told = {item.name for item in fields(self) if item.init and getattr(self, item.name) != item.default}
         super().__post_init__()
         if self.max_steps < 1:

@@ -14,8 +14,6 @@ from sudoku_dllm.trials.training import METRICS
 
 UNITS = {"steps": "updates", "cpu_seconds": "CPU seconds", "seconds": "seconds"}
 """What a budget counts, in words."""
-WATCHED = ["clip_frac", "position_entropy", "greedy_definite", "position_top_prob"]
-"""What docs/sources.md asks to be logged of the unmasking objective."""
 
 
 def write_table(table: Any, path: Path) -> None:
@@ -24,10 +22,10 @@ def write_table(table: Any, path: Path) -> None:
 
 
 def watched(run: Path, jobs: Sequence[Job]) -> str:
-    """What the logs of the arm "source" say of `WATCHED` first and last, a line a seed; "" without that arm."""
-    text = ""
+    """The four figures that docs/sources.md asks for, first and last, of each seed of its arm; "" without that arm."""
+    names, text = ["clip_frac", "position_entropy", "greedy_definite", "position_top_prob"], ""
     for job in (job for job in jobs if job.arm == SOURCE):
-        log = read_json_lines(job.folder(run) / METRICS).reindex(columns=WATCHED)
+        log = read_json_lines(job.folder(run) / METRICS).reindex(columns=names)
         seen = ((name, values.dropna().to_list()) for name, values in log.items())
         told = ", ".join(f"{name} {values[0]:.3g} to {values[-1]:.3g}" for name, values in seen if values)
         text += f"{job.arm}, seed {job.seed}, over its training: {told}\n"
