@@ -65,8 +65,8 @@ def arm_arguments(args: Recipe, seed: int, folder: Path, rate: float | None = No
 def source_arguments(args: BudgetedArguments, seed: int, folder: Path, rate: float) -> UnmaskArguments:
     """The arguments of the arm "source": the library's defaults, which are docs/sources.md's, unless others were told.
 
-    What is of other terms than its two is not told to it. A roll-out has as many trajectories as the recipe's unless
-    the number of its problems was told. Arguments are those of `arm_arguments`, the rate that of terms that have none.
+    What is of other terms than its two is not told to it. A roll-out has as many trajectories as the recipe has
+    problems, unless their number was told. Arguments as of `arm_arguments`; the rate is for terms without one.
 
     Raises:
         ValueError: Those that were told do not go together.
@@ -78,8 +78,7 @@ def source_arguments(args: BudgetedArguments, seed: int, folder: Path, rate: flo
     names = {item.name for item in fields(UnmaskArguments) if item.init} & kept
     found = UnmaskArguments(**{name: getattr(mine, name) for name in names})
     if "per_device_train_batch_size" not in args.told:
-        trajectories = args.per_device_train_batch_size * args.num_generations
-        found.per_device_train_batch_size = max(1, trajectories // found.num_generations)
+        found.per_device_train_batch_size = max(1, args.per_device_train_batch_size // found.num_generations)
     return found
 
 

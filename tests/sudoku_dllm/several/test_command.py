@@ -209,7 +209,9 @@ def test_the_recipe_of_the_source_has_the_defaults_of_the_library(
     assert values == {name: getattr(UnmaskArguments, name) for name in values}
     monkeypatch.setattr("sys.argv", ["train", str(path), "--token_temperature", "1.0"])  # of the recipe of one setting
     _, args = parse(command.ScriptArguments, command.RecipeArguments)
-    assert values.keys() <= args.told and source_arguments(args, 0, tmp_path, 1e-4).token_temperature == 1
+    found = source_arguments(args, 0, tmp_path, 1e-4)
+    assert values.keys() <= args.told and found.token_temperature == 1
+    assert found.per_device_train_batch_size * 8 == args.per_device_train_batch_size
 
 
 def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path: Path) -> None:
