@@ -1,1 +1,1 @@
-"""RARO on a toy game, and on verl."""
+"""RARO on signed digits, and the rows of RARO on verl."""

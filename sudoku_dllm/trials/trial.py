@@ -87,7 +87,6 @@ class Trial(ABC):
         ARMS: What the arms are called in tables, by their names.
         CONTROL: The arm that the others are compared with beside the start, if there is one.
         FIGURES: What tables show of a result beside what is solved, and how it is called there.
-        KEEPS_MODELS: Whether the folder of an arm keeps its model, as that of a start does.
         SPENT: What a result says of its cost.
         args: The arguments.
         quiet: Whether no bars are printed.
@@ -97,7 +96,6 @@ class Trial(ABC):
     ARMS: ClassVar[Mapping[str, str]]
     CONTROL: ClassVar[str | None] = None
     FIGURES: ClassVar[Mapping[str, str]] = {}
-    KEEPS_MODELS: ClassVar[bool] = False
     SPENT: ClassVar[tuple[str, ...]] = ("updates", "puzzles_seen", "cpu_seconds")
     quiet = False
     progress: Progress
@@ -175,10 +173,8 @@ class Trial(ABC):
         spent = train_job(trainer, budget, None, progress, **shares)
         return trainer, {**spent, "cpu_seconds": time.process_time() - began}
 
-    def keep(self, model: PreTrainedModel, folder: Path) -> None:
-        """Write what is kept of an arm beside its result."""
-        if self.KEEPS_MODELS:
-            model.save_pretrained(folder / MODEL)
+    def keep(self, model: PreTrainedModel, folder: Path) -> None:  # noqa: B027  (a hook)
+        """Write what is kept of an arm beside its result; by default nothing."""
 
     def about(self) -> dict[str, Any]:
         """What a result says of how it was made."""

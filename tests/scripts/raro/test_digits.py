@@ -1,7 +1,5 @@
 """The task of `scripts/raro/digits.py`, and its comparison as a user runs it, in small."""
 
-import json
-import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,12 +9,11 @@ import pytest
 
 from llm_rl.raro import Label, extract_answer, parse_label
 from llm_rl.raro.start import LABELS
-from scripts.raro.demonstration import MAIN_ARMS, Demonstration
 from scripts.raro.digits import Digits, DigitsArguments, expressions, summed
 from scripts.shared.signs import value
 from tests.helpers.warm_process import run_script
 
-SCRIPTS = Path(__file__).parents[3] / "scripts"
+SCRIPT = Path(__file__).parents[3] / "scripts" / "raro" / "digits.py"
 
 
 def trial(**changes: Any) -> Digits:
@@ -44,7 +41,6 @@ def test_the_expert_is_right_and_its_digits_are_not_held_out() -> None:
     for rows in made.rows.values():
         for row in rows:
             columns = {name: [row[name]] for name in row}
-            assert made.is_right(row["answer"], row)
             assert made.right([row["answer"]], **columns) == made.matches([row["answer"]], **columns) == [1.0]
             hidden = f"<REASONING> + 1 1 </REASONING> {row['answer']}"
             assert made.right([hidden], **columns) == [1.0]
@@ -101,40 +97,11 @@ def test_the_right_label_names_the_expert() -> None:
     assert made.critic_row(prompts, row, row["answer"], rng)["chosen"].endswith(LABELS[2])
 
 
-def test_all_arms_their_report_and_the_critic_as_a_judge_in_small(tmp_path: Path) -> None:
-    run = tmp_path / "run"
+def test_all_arms_in_small(tmp_path: Path) -> None:
     words = ["--start_steps", "3", "--max_steps", "1", "--expert_answers", "24", "--test_questions", "12"]
     words += ["--completions", "16", "--hidden_size", "16", "--num_hidden_layers", "1", "--batch_size", "8"]
-    words += ["--start_examples", "30", "--arms", *Demonstration.ARMS]
-    done = run_script(SCRIPTS / "raro" / "digits.py", [*words, "--seeds", "0", "--jobs", "0", "--output_dir", str(run)])
+    words += ["--start_examples", "30", "--seeds", "0", "--jobs", "0", "--output_dir", str(tmp_path / "run")]
+    done = run_script(SCRIPT, words)
     assert done.returncode == 0, done.stderr[-3000:]
-    table = (run / "table.md").read_text("utf-8")
-    assert table in done.stdout and all(title in table for title in ("start", *Demonstration.ARMS.values()))
-
-    # The report of the same, and its picture.
-    told = run_script(SCRIPTS / "raro" / "report.py", [str(run), "--picture", str(tmp_path / "picture.png")])
-    assert told.returncode == 0, told.stderr[-3000:]
-    first, then = told.stdout.split("24 expert answers, 1 updates, one change each:")
-    assert first.startswith("24 expert answers, 1 updates:") and "minus RARO" in then and "minus RARO" not in first
-    for arm, title in Demonstration.ARMS.items():
-        told_twice, changes = arm == "raro", arm in Demonstration.CHANGES and arm not in MAIN_ARMS
-        assert (f"| {title} |" in first) == (not changes) and (f"| {title} |" in then) == (changes or told_twice)
-    assert (tmp_path / "picture.png").stat().st_size > 10_000
-
-    # The start's critic chooses among the start's answers.
-    missing = run_script(SCRIPTS / "raro" / "answers.py", [str(run), "--arm", "raros"])
-    assert missing.returncode == 2 and "raros/seed0/model" in missing.stderr
-    for_raro = run_script(SCRIPTS / "raro" / "answers.py", [str(run), "--arm", "raro", "--count", "2"])
-    assert for_raro.stdout.splitlines()[0] == str(run / "raro" / "seed0" / "answers.jsonl")
-    drawn = run_script(SCRIPTS / "raro" / "answers.py", [str(run), "--count", "4"])
-    assert drawn.returncode == 0, drawn.stderr[-3000:]
-    path, command = drawn.stdout.splitlines()
-    lines = [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
-    made = trial(expert_answers=24, test_questions=12)
-    assert [line["question"] for line in lines] == [row["question"] for row in made.rows["test"]]
-    for line, row in zip(lines, made.rows["test"], strict=True):
-        assert line["right"] == [made.is_right(answer, row) for answer in line["answers"]] and len(line["right"]) == 4
-    options = [*shlex.split(command)[3:], "--counts", "1", "4", "--output_dir", str(tmp_path / "judged"), "--use_cpu"]
-    judged = run_script(SCRIPTS / "judge_answers.py", options)
-    assert judged.returncode == 0, judged.stderr[-3000:]
-    assert len((tmp_path / "judged" / "chosen.jsonl").read_text("utf-8").splitlines()) == 2 * 12
+    table = (tmp_path / "run" / "table.md").read_text("utf-8")
+    assert table in done.stdout and all(f"| {title} |" in table for title in ("start", *Digits.ARMS.values()))

@@ -1,24 +1,21 @@
 """Tables of studies, and those of pages, come out of the results of the repository, byte for byte."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scripts.propagation.report import write_report as write_propagation
-from scripts.raro.report import by_number, supervised, supervised_table
-from scripts.raro.report import told as raro_tables
+from scripts.raro.digits import Digits
 from scripts.referee.report import overview, pages
 from scripts.referee.report import table as referee_table
-from scripts.signs.report import read_results, table
-from scripts.smollm2.compare import Chat
 from scripts.study.report import write_report
 from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.statistics import estimate
 from sudoku_dllm.trials.trial_report import table as trial_table
+from sudoku_dllm.trials.words import percent
 
 ROOT = Path(__file__).parents[3]
 DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
@@ -29,8 +26,6 @@ REFEREE_LONGER = ("boards_longer", "boards_longer_first", "boards_longer_passes"
 REFEREE_RUNS = (*REFEREE_TASKS, *REFEREE_NINETY[1:], *REFEREE_NUMBERS, *REFEREE_LONGER)
 REFEREE_RATES = tuple(f"{task}_rates" for task in (*REFEREE_TASKS, "boards_longer"))
 ARMS = ("start", "raro", "more")
-RARO_CHANGES = ("", ", one change each", ", no reasoning", ", a critic without reasoning")
-RARO_TITLES = tuple(f"256 expert answers, 150 CPU s{what}:" for what in RARO_CHANGES)
 
 
 @pytest.mark.slow
@@ -59,28 +54,29 @@ def test_the_page_of_the_study_on_traces(tmp_path: Path) -> None:
     assert (tmp_path / "propagation.md").read_bytes() == (STUDIES / "propagation" / "tables.md").read_bytes()
 
 
-def test_the_table_of_the_trainers_side_by_side() -> None:
-    *lines, blank, blind = table(*read_results([STUDIES / "signs"])).splitlines()
-    page = (DOCS / "trainers.md").read_text(encoding="utf-8")
-    assert "\n".join(lines).replace("| placebo |", "| placebo (GRPO) |") in page
-    assert blank == "" and blind.removesuffix(" %.").rsplit(" ", 1)[1] in page
+@pytest.mark.parametrize("run", ["answers256", "again", "no_reasoning", "silent_critic"])
+def test_the_tables_of_raro_on_signed_digits_follow_from_its_results(run: str) -> None:
+    records = Records(STUDIES / "raro_digits" / run)
+    only = {result["arm"] for result in records.results().values()} & {*Digits.ARMS}
+    assert trial_table(records, Digits, only) in (DOCS / "raro_digits.md").read_text("utf-8")
 
 
-def test_the_table_of_the_trainers_where_expert_answers_are_at_hand() -> None:
-    assert trial_table(Records(STUDIES / "smollm2"), Chat) in (DOCS / "trainers.md").read_text(encoding="utf-8")
-
-
-def test_the_tables_of_raro_on_signed_digits_follow_from_its_results() -> None:
-    page, folder = (DOCS / "raro_digits.md").read_text("utf-8"), STUDIES / "raro_digits"
-    runs = sorted(folder.glob("answers*"))
-    by_time = supervised(runs, folder / "supervised")
-    told = raro_tables([folder / name for name in ("answers256", "no_reasoning", "silent_critic")])
-    blocks = dict(pairwise(told.strip().split("\n\n")))
-    assert set(RARO_TITLES) <= set(blocks)
-    again = raro_tables([folder / "again"]).strip().split("\n\n")[1]
-    tables = [*(blocks[title] for title in RARO_TITLES), again, supervised_table(by_time), by_number(runs, by_time)]
-    for table_of_page in tables:
-        assert table_of_page.strip() in page
+@pytest.mark.parametrize(
+    ("page", "run"),
+    [
+        ("trainers", "signs"),
+        ("trainers", "smollm2"),
+        *(("raro_digits", f"raro_digits/answers{n}") for n in (16, 64, 256, 1024)),
+    ],
+)
+def test_tables_whose_programs_have_left_say_what_the_results_say(page: str, run: str) -> None:
+    records = Records(STUDIES / run)
+    found = Results(records, dict.fromkeys(result["arm"] for result in records.results().values()))
+    text = (DOCS / f"{page}.md").read_text("utf-8")
+    for arm in found.arms:
+        rate = found.rate(arm, "solved")
+        mean, seeds = percent(rate.mean), ", ".join(map(percent, rate.per_seed))
+        assert f"| {mean} | {seeds} |" in text or f"| {mean} ({seeds}) |" in text, arm
 
 
 def test_what_all_starts_of_raro_on_signed_digits_have_together() -> None:

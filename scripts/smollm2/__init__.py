@@ -1,1 +1,0 @@
-"""GRPO, VAPOR and RARO on SmolLM2-135M-Instruct."""
