@@ -164,7 +164,6 @@ bench: $(STAMP)
 	$(BIN)/python -m scripts.benchmarks.solver
 	$(BIN)/python -m scripts.benchmarks.environments
 	$(BIN)/python -m scripts.benchmarks.roofline
-	$(BIN)/python -m scripts.benchmarks.growth --page data/study/growth/tables.md
 
 # Both distributions, as a release has them (CONTRIBUTING.md), built and checked; nothing is uploaded.
 STAMP_RELEASE := $(VENV)/.installed-release

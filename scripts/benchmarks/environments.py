@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from llm_rl.training import need_reports, need_writable, parse
-from scripts.benchmarks.timing import Contender, race, report
+from scripts.benchmarks.work import Contender, race, report
 from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env import Board, PromptPool, PuzzlePool, build_prompt, default_puzzles, sample_legal
 from sudoku_env.board import geometry, size_of

@@ -1,4 +1,4 @@
-"""GRPO beside TRL: seconds of a step and of its update, peak memory, and the loss on the same tensors.
+"""GRPO beside TRL: seconds of a step and of its update, and peak memory.
 
 Both sides train the same model on the same prompts with completions of the same length, one core each. Every side has
 a process of its own; steps alternate, and so does who goes first, so that a busy machine slows both alike. Seconds on a
@@ -8,9 +8,8 @@ ever held.
 
     pip install 'sudoku-dllm[trl]'
     python -m scripts.benchmarks.grpo [--model tiny] [--kl_weight 0.04] [--max_completion_length 64 --template compact]
-    python -m scripts.benchmarks.grpo --trainer ppo --measures time memory
+    python -m scripts.benchmarks.grpo --trainer ppo
     VLLM_CPU_KVCACHE_SPACE=1 python -m scripts.benchmarks.grpo --lora_r 16 --vllm PYTHON --measures time
-    python -m scripts.benchmarks.grpo --measures losses
 """
 
 import json
@@ -25,9 +24,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from transformers.utils import logging
-
 from llm_rl.training import fail, load_pandas, need_reports, need_writable, parse
 from sudoku_dllm.machine import machine
 
@@ -36,19 +32,17 @@ from scripts.benchmarks.grpo_contenders import (  # noqa: E402
     NO_TRL,
     SIDES,
     Setting,
-    make_trainer,
     model_folder,
     prompt_lengths,
     trl_installed,
 )
-from scripts.benchmarks.grpo_losses import TOLERANCE, loss_table  # noqa: E402
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PACKAGES = ("torch", "transformers", "trl")
 TIMED = ("step s", "step CPU s", "generation s", "generation CPU s", "update s", "update CPU s")
-MEASURES = ("time", "memory", "losses")
+MEASURES = ("time", "memory")
 WORKER = ROOT / "scripts" / "benchmarks" / "grpo_process.py"
 ENVIRONMENT = {
     **os.environ,
@@ -67,7 +61,7 @@ class BenchmarkArguments:
     output_dir: str = field(default=str(ROOT / "runs" / "benchmark_grpo"), metadata={"help": "Tables."})
 
     def __post_init__(self) -> None:
-        if unknown := sorted(set(self.measures) - set(MEASURES)):
+        if (unknown := sorted(set(self.measures) - set(MEASURES))) or not self.measures:
             raise ValueError(f"unknown measures {unknown}; choose from {MEASURES}")
 
 
@@ -138,30 +132,12 @@ def peaks(setting: Setting, scratch: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-def losses(setting: Setting, scratch: Path) -> "pd.DataFrame":
-    """Both losses and gradients on the same tensors.
-
-    Raises:
-        SystemExit: Gradients differ where both sides mean the same.
-    """
-    torch.set_num_threads(1)
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    setting = replace(setting, kl_weight=0.05, max_completion_length=8)
-    table = loss_table(*(make_trainer(side, setting, scratch, 1, []) for side in SIDES))
-    if len(apart := table[table["same"] & (table["gradient_error"] > TOLERANCE)]):
-        raise SystemExit(f"the gradients differ by more than {TOLERANCE}:\n{apart.to_string()}")
-    return table
-
-
 if __name__ == "__main__":
     args, asked = parse(BenchmarkArguments, Setting, description=__doc__)
     need_writable("output_dir", args.output_dir)
     need_reports()
     if not trl_installed():
         fail(NO_TRL)
-    if "losses" in args.measures and asked.trainer != "grpo":
-        fail(f"TRL has no {asked.trainer} whose loss ours could be compared with; add --measures time memory")
     folder = Path(args.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     print(f"{asked}\n{machine()}, {', '.join(f'{name} {version(name)}' for name in PACKAGES)}")
@@ -174,13 +150,8 @@ if __name__ == "__main__":
             *([times(setting, args.rounds, scratch)] if "time" in args.measures else []),
             *([peaks(setting, scratch)] if "memory" in args.measures else []),
         ]
-        if found:
-            pd = load_pandas()
-            table = pd.concat([pd.DataFrame(part) for part in found])
-            table["ours / trl"] = table["ours"] / table["trl"]
-            table.to_csv(folder / "cost.csv", index_label="what")
-            print(table.to_string(float_format=lambda value: f"{value:,.3f}"))
-        if "losses" in args.measures:
-            table = losses(setting, scratch)
-            table.to_csv(folder / "losses.csv", index=False)
-            print(table.to_string(index=False, float_format=lambda value: f"{value:.7g}"))
+        pd = load_pandas()
+        table = pd.concat([pd.DataFrame(part) for part in found])
+        table["ours / trl"] = table["ours"] / table["trl"]
+        table.to_csv(folder / "cost.csv", index_label="what")
+        print(table.to_string(float_format=lambda value: f"{value:,.3f}"))

@@ -20,7 +20,7 @@ from transformers import TrainerCallback
 from transformers.utils import logging
 
 from scripts.benchmarks.grpo_contenders import Setting, make_trainer
-from scripts.benchmarks.peak_memory import peak_tensor_bytes
+from scripts.benchmarks.work import peak_tensor_bytes
 
 CLOCKS = {"s": time.perf_counter, "CPU s": time.process_time}
 GENERATION_METHODS = {"ours": "_generate_completions", "trl": "_generate_single_turn"}

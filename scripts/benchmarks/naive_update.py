@@ -3,6 +3,7 @@
 Step by step over the trajectories of a roll-out: one forward and one backward pass of the whole batch at each step,
 logits at every position, softmax over the full vocabulary at every response position, nothing shared between
 trajectories. The objective is that of `dllm_rl.terms.objective`; only the work differs from `dllm_rl.training.update`.
+Beside it stand the parts of the lean update with one of its savings taken back, to measure each apart.
 """
 
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers.modeling_outputs import MaskedLMOutput
 
 from dllm_rl import ObjectiveConfig, PolicyConfig, Rollout
 from dllm_rl.reward import log_expected_reward
@@ -17,6 +19,29 @@ from dllm_rl.terms import rollout_advantages
 from dllm_rl.training import Backward, step_weights
 from llm_rl.core import clipped_surrogate
 from llm_rl.core._checks import promote
+
+
+def unshared(rollout: Rollout) -> Rollout:
+    """A roll-out with a state of its own for every visit, in the order of the steps."""
+    step, trajectory = rollout.live.T.nonzero(as_tuple=True)
+    visited = rollout.state_of[trajectory, step]
+    state_of = torch.full_like(rollout.state_of, -1)
+    state_of[trajectory, step] = torch.arange(len(visited), device=visited.device)
+    per_state = ("responses", "problem_of", "definite", "expected_reward", "entropy", "top_prob", "greedy")
+    return replace(rollout, state_of=state_of, **{name: getattr(rollout, name)[visited] for name in per_state})
+
+
+class LogitsEverywhere(nn.Module):
+    """A model that computes logits at every position before it selects those that were asked for."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None, logits_mask: Tensor) -> MaskedLMOutput:
+        """Logits `(logits_mask.sum(), V)` of sequences `(B, L)`."""
+        output = self.model(input_ids=input_ids, attention_mask=attention_mask)
+        return MaskedLMOutput(logits=output.logits[logits_mask])
 
 
 def in_float64(record: Rollout) -> Rollout:

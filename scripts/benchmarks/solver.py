@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 
 from llm_rl.training import need_file, need_reports, need_writable, parse, user_errors
-from scripts.benchmarks.timing import Contender, race, report
+from scripts.benchmarks.work import Contender, race, report
 from sudoku_env import (
     completable,
     count_solutions,

@@ -12,7 +12,7 @@ taken back:
 
 Roll-outs are recorded by the shipped model. Other models, random ones, score the same states, and their own
 log-probabilities stand for the old ones. Memory is the exact peak of live tensors, beyond weights, gradients and
-roll-out; see `scripts/benchmarks/peak_memory.py`.
+roll-out; see `scripts/benchmarks/work.py`.
 
     python -m scripts.benchmarks.update [--cases shipped wide] [--output_dir runs/benchmark_update]
 """
@@ -40,7 +40,7 @@ from llm_rl.training import (
     parse,
     user_errors,
 )
-from scripts.benchmarks.timing import Contender, race
+from scripts.benchmarks.work import Contender, race
 from sudoku_dllm.machine import machine
 from sudoku_env import SudokuError
 
@@ -54,9 +54,8 @@ from dllm_rl import (  # noqa: E402
     objective_pass,
     rollout,
 )
-from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
-from scripts.benchmarks.naive_update import in_float64, naive_pass  # noqa: E402
-from scripts.benchmarks.peak_memory import peak_of_update  # noqa: E402
+from scripts.benchmarks.naive_update import LogitsEverywhere, in_float64, naive_pass, unshared  # noqa: E402
+from scripts.benchmarks.work import peak_of_update  # noqa: E402
 from scripts.shared.tiny_llada import tiny_llada  # noqa: E402
 from sudoku_env import build_prompt, generate, pre_fill, read_prompts  # noqa: E402
 

@@ -20,6 +20,8 @@ BOUNDS = {"token": (0.6, 1.5), "sequence": (0.1, 10.0)}
 CASES: dict[str, tuple[dict[str, Any], Extension | None, dict[str, Any]]] = {
     "defaults": ({"loss_type": "grpo"}, None, {}),
     "clipping": ({"loss_type": "dapo", **TWO_STEPS}, None, {}),
+    "a constant length": ({"loss_type": "dr_grpo", **TWO_STEPS}, None, {}),
+    "all tokens of a batch": ({"loss_type": "bnpo", "kl_weight": 0.05}, None, {}),
     "a reference": ({"loss_type": "grpo", "kl_weight": 0.3}, None, {}),
     "two rewards": ({"loss_type": "grpo", "reward_weights": [1.0, 0.3]}, None, {}),
     **{

@@ -11,7 +11,7 @@ from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import objective_pass
 from scripts.benchmarks.naive_update import naive_pass
-from scripts.benchmarks.peak_memory import peak_of_update, peak_tensor_bytes
+from scripts.benchmarks.work import peak_of_update, peak_tensor_bytes
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill

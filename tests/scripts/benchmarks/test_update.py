@@ -22,8 +22,7 @@ from dllm_rl.policy import PolicyConfig  # noqa: E402
 from dllm_rl.sudoku import PuzzleBatch  # noqa: E402
 from dllm_rl.terms.objective import ObjectiveConfig  # noqa: E402
 from dllm_rl.training.update import Backward, UpdateResult, objective_pass  # noqa: E402
-from scripts.benchmarks.ablations import LogitsEverywhere, unshared  # noqa: E402
-from scripts.benchmarks.naive_update import in_float64, naive_pass  # noqa: E402
+from scripts.benchmarks.naive_update import LogitsEverywhere, in_float64, naive_pass, unshared  # noqa: E402
 from sudoku_env.generator import generate  # noqa: E402
 from sudoku_env.prompts.text import build_prompt  # noqa: E402
 from sudoku_env.prompts.tokens import pre_fill  # noqa: E402

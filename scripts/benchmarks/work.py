@@ -1,10 +1,19 @@
-"""Timing side by side: every contender runs once in every round, so that a busy machine slows all of them alike."""
+"""What benchmarks share: timing side by side, and the exact peak of live tensor memory.
 
+Every contender runs once in every round, so that a busy machine slows all of them alike. The peak is the same figure on
+every machine, whatever else it does.
+"""
+
+import gc
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
 from llm_rl.training import load_pandas, load_pyplot
 from sudoku_dllm.machine import machine
@@ -59,3 +68,39 @@ def report(rows: list[dict[str, object]], ours: str, title: str, folder: Path) -
     axes.figure.savefig(folder / f"{stem}.png", dpi=120)
     plt.close(axes.figure)
     return table
+
+
+def peak_tensor_bytes(work: Callable[[], object]) -> int:
+    """Largest number of bytes in CPU tensors that a call holds at once, beyond those that were there before it.
+
+    Every block that torch's CPU allocator hands out and takes back is counted at its full size, temporaries inside
+    operators included. Blocks from before the call count 0 even once they are freed.
+
+    Raises:
+        RuntimeError: The call allocated nothing, so there is nothing to measure (is its work on another device?).
+    """
+    gc.collect()  # what earlier work left in cycles would otherwise be freed now or then
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        work()
+    events = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
+    if not events:
+        raise RuntimeError("the call allocated no CPU tensor; run it on the CPU")
+    live = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    return peak
+
+
+def peak_of_update(model: nn.Module, update: Callable[[], object]) -> int:
+    """Peak of an update beyond weights, gradients and record: activations, temporaries and bookkeeping.
+
+    Args:
+        model: The model that is updated.
+        update: Adds the gradient to the model's parameters; called twice, as the first call may create them.
+    """
+    update()
+    for parameter in model.parameters():
+        if parameter.grad is None and parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+    return peak_tensor_bytes(update)
