@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sudoku_env.prompts.tokens import detect_definite as detect_definite
     from sudoku_env.prompts.tokens import judge_error as judge_error
     from sudoku_env.prompts.tokens import pre_fill as pre_fill
+    from sudoku_env.prompts.tokens import pre_fill_boards as pre_fill_boards
     from sudoku_env.puzzles import Puzzles as Puzzles
     from sudoku_env.puzzles import default_puzzles as default_puzzles
     from sudoku_env.puzzles import read_prompts as read_prompts
@@ -97,6 +98,7 @@ _HOMES = {
     "parse_board": "sudoku_env.board",
     "parse_puzzle": "sudoku_env.prompts.text",
     "pre_fill": "sudoku_env.prompts.tokens",
+    "pre_fill_boards": "sudoku_env.prompts.tokens",
     "random_order_floor": "sudoku_env.order",
     "rate": "sudoku_env.rating",
     "read_prompts": "sudoku_env.puzzles",

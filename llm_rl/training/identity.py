@@ -87,6 +87,8 @@ def _add(digest: Any, value: Any, seen: dict[int, Any]) -> None:
         for key in sorted(value, key=repr):
             _add(digest, key, seen)
             _add(digest, value[key], seen)
+    elif isinstance(value, (list, tuple)) and set(map(type, value)) == {int}:  # token ids, the bulk of most rows
+        digest.update(f"sequence {len(value)} ".encode() + "".join([f"int {item} " for item in value]).encode())
     elif isinstance(value, (Sequence, set, frozenset)):
         digest.update(f"sequence {len(value)} ".encode())
         for item in sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value:

@@ -20,7 +20,7 @@ from dllm_rl import STRATEGIES, Decoding, SudokuTask, Threshold, evaluate
 from llm_rl.training import fail, load_pandas, need_file, need_model, need_reports, need_writable, parse, user_errors
 from scripts.shared.of_split import first_of_split, packed_of_split
 from sudoku_dllm.machine import machine
-from sudoku_env import Board, SudokuError, build_prompt, generate, pre_fill, read_puzzles
+from sudoku_env import Board, SudokuError, build_prompt, generate, pre_fill, pre_fill_boards, read_puzzles
 from sudoku_env.logic import RULE_GROUPS, rule_index
 from sudoku_env.order import TIERS
 from sudoku_env.rating import rate_batch
@@ -121,9 +121,8 @@ def main() -> None:
         "tier": tiers_of(boards).tolist(),
     }
     with user_errors(SudokuError):
-        prompts = [build_prompt(board, "compact") for board in boards]
-        length = pre_fill(prompts[0], tokenizer, 4 * 81).map_range[1]
-        puzzles = [pre_fill(prompt, tokenizer, length) for prompt in prompts]
+        length = pre_fill(build_prompt(boards[0], "compact"), tokenizer, 4 * 81).map_range[1]
+        puzzles = pre_fill_boards(boards, tokenizer, length, template="compact")
     task = SudokuTask(tokenizer.pad_token_id)
 
     pd = load_pandas()

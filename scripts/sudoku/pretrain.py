@@ -58,7 +58,7 @@ from scripts.sudoku.hold_anneal import HoldThenAnneal
 from scripts.sudoku.masks import MaskKind, masked_loss
 from scripts.sudoku.model_card import write_card
 from sudoku_dllm.models import record_sizes
-from sudoku_env import Board, PreFilled, SudokuError, build_prompt, generate, pre_fill
+from sudoku_env import Board, PreFilled, SudokuError, build_prompt, generate, pre_fill, pre_fill_boards
 from sudoku_env.split import in_split
 
 SIZES = ("d_model", "n_layers", "n_heads", "mlp_hidden_size", "rope_theta", "vocab_size")
@@ -273,7 +273,7 @@ def prepare(count: int, clues: tuple[int, int], split: str, seed: int) -> list[P
     """Pre-filled puzzles of one split."""
     with user_errors(*USER_ERRORS, SudokuError):
         pool = generate(count, size=args.size, clues=clues, rule=args.rule, seed=seed)
-    return [fill(board) for board in pool.boards[in_split(pool.solutions, split)]]
+    return pre_fill_boards(pool.boards[in_split(pool.solutions, split)], tokenizer, max_gen_length, template="compact")
 
 
 def save(model: LladaForMaskedLM, name: str) -> Path:

@@ -16,7 +16,7 @@ from sudoku_env.answers import Answers
 from sudoku_env.board import Board
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
-from sudoku_env.prompts.tokens import PreFilled, pre_fill
+from sudoku_env.prompts.tokens import PreFilled, pre_fill_boards
 
 TEMPLATE = "compact"
 
@@ -106,10 +106,9 @@ class Setting:
 
     def filled(self, boards: Board) -> list[PreFilled]:
         """Boards as prompts."""
-        prompts = [build_prompt(board, self.template) for board in boards]
-        shortest = shortest_answer(self.tokenizer, prompts[0], self.script.size, answers=self.answers)
-        length = len(shortest.token_ids) - shortest.layout.prompt_length
-        return [pre_fill(prompt, self.tokenizer, length, answers=self.answers) for prompt in prompts]
+        first = build_prompt(boards[0], self.template)
+        length = shortest_answer(self.tokenizer, first, self.script.size, answers=self.answers).layout.response_length
+        return pre_fill_boards(boards, self.tokenizer, length, template=self.template, answers=self.answers)
 
     def batch(self, boards: Board, answers: Board | None = None) -> PuzzleBatch:
         """Boards as problems on the device of the run.

@@ -1,18 +1,20 @@
 """Which token is which cell: fits an answer layout to a tokenizer, by encoding and decoding."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudoku_env.board import Board, geometry, size_of
+from sudoku_env.board import SYMBOLS, Board, geometry, size_of
 from sudoku_env.errors import TokenLayoutError
 from sudoku_env.prompts.text import ANSWER_LAYOUTS, DEFAULT_SYSTEM_PROMPT, AnswerLayout
 
 LLADA_MASK_TOKEN = "<|mdm_mask|>"
+ALONE = {"return_attention_mask": False, "return_token_type_ids": False}
 
 
 class Tokenizer(Protocol):
@@ -65,9 +67,9 @@ class AnswerTokens:
             array.flags.writeable = False
 
     def write(self, board: Board, blank_id: int) -> NDArray[np.int64]:
-        """int64 `(m,)`, the tokens with a board in the cells and `blank_id` for its blanks."""
-        filled = self.ids.copy()
-        filled[self.cell_positions] = np.append(blank_id, self.digit_ids)[board]
+        """int64 `(…, m)`, the tokens with boards `(…, n²)` in the cells and `blank_id` for their blanks."""
+        filled = np.broadcast_to(self.ids, (*board.shape[:-1], self.ids.size)).copy()
+        filled[..., self.cell_positions] = np.append(blank_id, self.digit_ids)[board]
         return filled
 
     def holds(self, puzzle: Board, response: NDArray[np.integer]) -> bool:
@@ -131,27 +133,61 @@ def get_answer_layout(name: str) -> AnswerLayout:
 
 
 def choose(
-    tokenizer: Tokenizer, layout: str | None, solution: Board, opening: str
-) -> tuple[AnswerLayout, AnswerTokens]:
-    """The first layout that suits the tokenizer and encodes this very solution to the tokens expected.
+    tokenizer: Tokenizer, layout: str | None, solutions: Board, opening: str
+) -> tuple[AnswerLayout, AnswerTokens, NDArray[np.bool_]]:
+    """The first layout that suits the tokenizer and encodes some of N solutions to the tokens expected, and which.
 
     Raises:
         TokenLayoutError: There is none; the message says what was tried and why each failed.
     """
-    size = size_of(solution.size)
+    size = size_of(solutions.shape[1])
     tried = []
     for answer in layouts_to_try(tokenizer, layout):
         tokens = fit(tokenizer, answer, size, opening)
         if isinstance(tokens, AnswerTokens):
-            text, _ = answer.write(solution, opening)
-            if tokenizer.encode(text, add_special_tokens=False) == tokens.write(solution, -1).tolist():
-                return answer, tokens
+            if _cells_are_words(tokenizer, answer):
+                return answer, tokens, np.ones(len(solutions), dtype=bool)  # `fit` has seen all these words
+            encoded = encode_all(tokenizer, write_all(partial(answer.text, opening=opening), solutions))
+            expected = tokens.write(solutions, -1).tolist()
+            agree = np.array([ids == other for ids, other in zip(encoded, expected, strict=True)])
+            if agree.any():
+                return answer, tokens, agree
             tokens = "this solution encodes to other tokens than other solutions do"
         tried.append(f"{answer.name}: {tokens}")
     raise TokenLayoutError(
         f"no answer layout gives each cell of a {size}×{size} grid one stable token with {type(tokenizer).__name__}; "
         f"tried {'; '.join(tried)}. Use a tokenizer with a token for each digit, or another opening"
     )
+
+
+def _cells_are_words(tokenizer: Any, answer: AnswerLayout) -> bool:
+    """Whether every cell is encoded by itself: it stands between spaces, where the tokenizer cuts before all else."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    cut = getattr(backend, "pre_tokenizer", None)
+    cut = cut[0] if type(cut).__name__ == "Sequence" else cut
+    return (
+        type(cut).__name__ == "WhitespaceSplit"
+        and backend.normalizer is None
+        and answer.cell_break.isspace()
+        and answer.row_break.isspace()
+        and not any(any(map(str.isspace, str(token))) for token in tokenizer.added_tokens_decoder.values())
+    )
+
+
+def write_all(write: Callable[[Board], str], boards: Board) -> list[str]:
+    """The text of each board `(N, n²)`, of which cells, a symbol each, are all that differs."""
+    text, other = (np.array(list(write(np.full_like(boards[0], digit)))) for digit in (1, 2))
+    rows = np.tile(text, (len(boards), 1))
+    rows[:, text != other] = np.array(list("." + SYMBOLS))[boards]
+    return rows.view(f"U{text.size}")[:, 0].tolist()
+
+
+def encode_all(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of each text, in one call where the tokenizer is a fast one of transformers."""
+    if len(texts) > 1 and getattr(tokenizer, "is_fast", False):
+        many: list[list[int]] = tokenizer(texts, add_special_tokens=False, **ALONE)["input_ids"]
+        return many
+    return [tokenizer.encode(text, add_special_tokens=False) for text in texts]
 
 
 def find_mask_id(tokenizer: Tokenizer, mask_token_id: int | None) -> int:
@@ -174,7 +210,14 @@ def find_mask_id(tokenizer: Tokenizer, mask_token_id: int | None) -> int:
 def encode_prompt(
     tokenizer: Tokenizer, prompt: str, system_prompt: str, layout: AnswerLayout | None = None
 ) -> list[int]:
-    """Token ids of system prompt and prompt, through the chat template where there is one.
+    """Token ids of one prompt; see `encode_prompts`."""
+    return encode_prompts(tokenizer, [prompt], system_prompt, layout)[0]
+
+
+def encode_prompts(
+    tokenizer: Tokenizer, prompts: Sequence[str], system_prompt: str, layout: AnswerLayout | None = None
+) -> list[list[int]]:
+    """Token ids of system prompt and each prompt, through the chat template where there is one.
 
     Before a layout without a prompt they are the bos token alone, or none where there is no such token.
 
@@ -185,15 +228,16 @@ def encode_prompt(
     bos_id = getattr(tokenizer, "bos_token_id", None)
     begin = [] if bos_id is None else [bos_id]
     if layout is not None and not layout.prompted:
-        return begin
+        return [begin.copy() for _ in prompts]
     if getattr(tokenizer, "chat_template", None):
-        ids = _apply_chat_template(tokenizer, prompt, system_prompt)
+        found = _apply_chat_template(tokenizer, prompts, system_prompt)
     else:
-        text = f"{system_prompt}\n\n{prompt}\n" if system_prompt else f"{prompt}\n"
-        ids = [*begin, *tokenizer.encode(text, add_special_tokens=False)]
-    if begin and ids[:2] == [bos_id, bos_id]:
-        raise TokenLayoutError(f"the prompt {prompt[:40]!r} … has two bos tokens in front; pass it without one")
-    return ids
+        start = f"{system_prompt}\n\n" if system_prompt else ""
+        found = [[*begin, *ids] for ids in encode_all(tokenizer, [f"{start}{prompt}\n" for prompt in prompts])]
+    for prompt, ids in zip(prompts, found, strict=True):
+        if begin and ids[:2] == [bos_id, bos_id]:
+            raise TokenLayoutError(f"the prompt {prompt[:40]!r} … has two bos tokens in front; pass it without one")
+    return found
 
 
 def decode_prompt(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
@@ -209,30 +253,32 @@ def decode_prompt(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
     return "\n".join(_decode(tokenizer, piece) for piece in pieces if piece)
 
 
-def _apply_chat_template(tokenizer: Any, prompt: str, system_prompt: str) -> list[int]:
+def _apply_chat_template(tokenizer: Any, prompts: Sequence[str], system_prompt: str) -> list[list[int]]:
     from jinja2 import TemplateError
 
-    def encoded(system: str, user: str) -> list[int]:
+    def encoded(system: str, users: Sequence[str]) -> list[list[int]]:
         opened = [{"role": "system", "content": system}] if system else []
-        conversation = [*opened, {"role": "user", "content": user}]
-        ids: list[int] = tokenizer.apply_chat_template(
-            conversation, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-        return ids
+        asked: list[Any] = [[*opened, {"role": "user", "content": user}] for user in users]
+        options = {"add_generation_prompt": True, "tokenize": True, "return_dict": False}
+        if len(asked) > 1 and getattr(tokenizer, "is_fast", False):
+            many: list[list[int]] = tokenizer.apply_chat_template(asked, **options, tokenizer_kwargs=ALONE)
+            return many
+        return [tokenizer.apply_chat_template(conversation, **options) for conversation in asked]
 
     try:
-        ids = encoded(system_prompt, prompt)
+        found = encoded(system_prompt, prompts)
     except TemplateError:
         if not system_prompt:
             raise
-        return encoded("", f"{system_prompt}\n\n{prompt}")
+        return encoded("", [f"{system_prompt}\n\n{prompt}" for prompt in prompts])
     # What a template writes shows where it is written twice. The default may be left out, as our models' template does.
-    if system_prompt not in ("", DEFAULT_SYSTEM_PROMPT) and ids == encoded(f"{system_prompt} {system_prompt}", prompt):
+    own = system_prompt not in ("", DEFAULT_SYSTEM_PROMPT)
+    if own and any(map(list.__eq__, found, encoded(f"{system_prompt} {system_prompt}", prompts))):
         raise TokenLayoutError(
             f"the tokenizer's chat template leaves out system_prompt={system_prompt!r:.80}; write it into the prompt, "
             "set a chat_template with a system message, or leave system_prompt out"
         )
-    return ids
+    return found
 
 
 def _fit(tokenizer: Tokenizer, layout: AnswerLayout, size: int, opening: str) -> AnswerTokens:

@@ -274,6 +274,7 @@ def test_a_fingerprint_sees_every_value() -> None:
     ]
     assert len({fingerprint(rows), *map(fingerprint, others)}) == 7
     assert fingerprint(iter(rows)) is None
+    assert fingerprint([[1, 2]]) == fingerprint([range(1, 3)]) != fingerprint([[True, 2]])
     assert fingerprint(puzzles(4)) != fingerprint(puzzles(4, seed=2))
 
 

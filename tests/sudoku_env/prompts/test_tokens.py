@@ -10,10 +10,19 @@ from hypothesis import strategies as st
 
 from sudoku_env.board import geometry, parse_board
 from sudoku_env.errors import PuzzleParseError, TokenLayoutError
+from sudoku_env.generator import generate
 from sudoku_env.prompts.alignment import AnswerTokens, fit
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
-from sudoku_env.prompts.text import ANSWER_LAYOUTS, DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, build_prompt
-from sudoku_env.prompts.tokens import PreFilled, TokenLayout, detect_definite, judge_error, pre_fill, reference_ids
+from sudoku_env.prompts.text import ANSWER_LAYOUTS, DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, TEMPLATES, build_prompt
+from sudoku_env.prompts.tokens import (
+    PreFilled,
+    TokenLayout,
+    detect_definite,
+    judge_error,
+    pre_fill,
+    pre_fill_boards,
+    reference_ids,
+)
 from sudoku_env.puzzles import read_prompts
 from sudoku_env.solver import solve
 
@@ -332,16 +341,56 @@ def test_no_layout_names_all_that_were_tried():
         pre_fill(build_prompt(SIX), CHAR, 100, layout="wide")
 
 
+class Whimsical(CharTokenizer):
+    """Loses a space in one row, which no rotation of 1 2 3 4 has."""
+
+    def encode(self, text, add_special_tokens=False):
+        return super().encode(text.replace("4 3 2 1", "43 2 1"))
+
+
 def test_a_solution_that_encodes_differently_is_noticed():
-    class Whimsical(CharTokenizer):
-        """Loses a space in one row, which no rotation of 1 2 3 4 has."""
-
-        def encode(self, text, add_special_tokens=False):
-            return super().encode(text.replace("4 3 2 1", "43 2 1"))
-
     assert isinstance(fit(Whimsical(), ANSWER_LAYOUTS["spaced"], 4, DEFAULT_OPENING), AnswerTokens)
     with pytest.raises(TokenLayoutError, match="tried spaced: this solution encodes to other tokens"):
         pre_fill(build_prompt(FOUR), Whimsical(), 50, layout="spaced")
+
+
+CHAT = "{% for message in messages %}{{ message['role'] }} {{ message['content'] | trim }}\n{% endfor %}"
+TOKENIZERS = {
+    "characters": lambda: CHAR,
+    "merging": Merging,
+    "space before": SpaceBefore,
+    "whimsical": Whimsical,
+    "words": word_tokenizer,
+    "bare": lambda: CHAR,
+    "chat": lambda: word_tokenizer(chat_template=CHAT),
+    "no system": lambda: word_tokenizer(
+        chat_template="{% if messages[0]['role'] == 'system' %}{{ raise_exception('no') }}{% endif %}" + CHAT
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@given(st.sampled_from([4, 6]), st.sampled_from(["one", "any"]), st.sampled_from([*TEMPLATES]), st.integers(0, 999))
+@settings(max_examples=8, deadline=None)
+def test_many_boards_at_once_are_filled_as_each_alone(name, size, answers, template, seed):
+    tokenizer = TOKENIZERS[name]()
+    boards = generate(9, size=size, answers=answers, seed=seed).boards
+    system = "Be brief." if name == "chat" else DEFAULT_SYSTEM_PROMPT
+    options = {"answers": answers, "system_prompt": system, "layout": "bare" if name == "bare" else None}
+    alone = [pre_fill(build_prompt(board, template), tokenizer, 120, **options) for board in boards]
+    many = pre_fill_boards(boards, tokenizer, 120, template=template, **options)
+    assert many == alone
+    for one, other in zip(many, alone, strict=True):
+        same_layout(one.layout, other.layout)
+
+
+def test_many_boards_are_refused_as_one_is():
+    boards = np.stack([parse_board(FOUR), parse_board("11" + "." * 14)])
+    with pytest.raises(PuzzleParseError, match="stands twice in a unit"):
+        pre_fill_boards(boards, CHAR, 50)
+    with pytest.raises(PuzzleParseError, match="no puzzle"):
+        pre_fill_boards(np.zeros((1, 16), int), CHAR, 50)
+    assert pre_fill_boards(boards[:0], CHAR, 50) == []
 
 
 def test_fits_are_kept_while_the_tokenizer_lives():
