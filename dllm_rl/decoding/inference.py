@@ -95,7 +95,7 @@ def decode(
     how: Decoding,
     *,
     generator: torch.Generator | None = None,
-    max_tokens: int = 65536,
+    max_tokens: int | None = None,
 ) -> Decode:
     """Fill the masked positions to the end, or until errors or a dead end of a guard end the decode.
 
@@ -108,7 +108,8 @@ def decode(
         problems: The N problems to decode.
         how: How to decode, e.g. `Decoding("margin", tokens_per_step=4)`.
         generator: Source of randomness; None is torch's global one.
-        max_tokens: Largest number of tokens in one forward pass.
+        max_tokens: Largest number of tokens in one forward pass; None: 65,536, or the 8,192 that a processor's caches
+            hold.
 
     Raises:
         ValueError: `max_tokens` is too small; errors are to be corrected; the strategy leaves a state without a
@@ -123,6 +124,8 @@ def decode(
     most = trajectories.most_positions
     if how.take_back is not None:
         most = max(how.take_back.max_passes, most)
+    if max_tokens is None:
+        max_tokens = 8192 if problems.responses.device.type == "cpu" else 65536
     steps = decoding_steps(model, trajectories, how, generator=generator, max_tokens=max_tokens)
     return _record(trajectories, steps, most)
 

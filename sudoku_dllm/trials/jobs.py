@@ -1,6 +1,7 @@
 """Jobs side by side, each in a process of one thread, with a line of progress each."""
 
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any, Protocol
 
 import torch
@@ -21,6 +23,7 @@ from sudoku_dllm.trials.record import RESULT, job_name
 
 LOG = "log.txt"
 POLL_SECONDS = 0.5
+FIRST_SECONDS, EVERY_SECONDS = 10.0, 20.0
 Progress = Callable[[float], None]
 
 
@@ -55,16 +58,62 @@ class Comparison(Protocol):
         """
 
 
+class Pace:
+    """How long jobs still take, by how fast they went so far; a phase not begun takes as long as others'.
+
+    Args:
+        jobs: The jobs.
+        at_a_time: How many run side by side.
+        clock: Gives the time in seconds.
+    """
+
+    def __init__(self, jobs: Sequence[Job], at_a_time: int, clock: Callable[[], float]) -> None:
+        self.left, self.at_a_time, self.clock = list(jobs), max(at_a_time, 1), clock
+        self.seen: dict[tuple[Job, str], tuple[float, float, float, float]] = {}
+
+    def see(self, job: Job, phase: str, share: float) -> None:
+        """A job has come so far; what was before its first step, such as reading files, tells no speed."""
+        now, before = self.clock(), self.seen.get((job, phase))
+        since = before[:2] if before and before[1] > 0 else (now, share)
+        self.seen[job, phase] = (*since, now, share)
+
+    def text(self) -> str:
+        """What those that run are at, and how long all still take as far as that has been measured."""
+        speeds = {key: (t - t0) / (s - s0) for key, (t0, s0, t, s) in self.seen.items() if s > s0 > 0}
+        kinds = {of: [seconds for (_, other), seconds in speeds.items() if other == of] for _, of in speeds}
+        typical = {phase: mean(seconds) for phase, seconds in kinds.items()}
+        each, whole, at = [0.0], True, []
+        for job in self.left:
+            phases = ("decoding",) if (job, "decoding") in self.seen else ("training", "decoding")
+            each.append(0.0)
+            for phase in phases:
+                share = self.seen[job, phase][3] if (job, phase) in self.seen else 0.0
+                each[-1] += (1 - share) * speeds.get((job, phase), typical.get(phase, 0.0))
+                whole &= phase in typical
+            if (job, phases[0]) in self.seen:
+                at.append(f"{job.arm} {phases[0]} {self.seen[job, phases[0]][3]:.0%}")
+        minutes = max(1, math.ceil(max(sum(each) / self.at_a_time, *each) / 60))
+        left = f"{'about' if whole else 'at least'} {minutes} minute{'s' * (minutes > 1)} left as measured"
+        return ", ".join([*at, left] if speeds else at)
+
+
 class Lines:
-    """A line of progress for each job where there is a terminal; elsewhere a line when it begins and one when it ends.
+    """A line of progress for each job where there is a terminal; elsewhere a line when it begins, one when it ends.
+
+    Between them, after `FIRST_SECONDS` and then every `EVERY_SECONDS`, is told how far all are and how long it takes.
 
     Args:
         jobs: The jobs.
         quiet: Print no bars.
+        at_a_time: How many run side by side.
+        clock: Gives the time in seconds.
     """
 
-    def __init__(self, jobs: Sequence[Job], quiet: bool) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], quiet: bool, at_a_time: int = 1, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.bars: dict[Job, Any] = {}
+        self.pace, self.due = Pace(jobs, at_a_time, clock), clock() + FIRST_SECONDS
         self.several = len({job.seed for job in jobs}) > 1
         self.width = max(len(self.name(job)) for job in jobs)
         if sys.stderr.isatty() and not quiet:
@@ -87,12 +136,18 @@ class Lines:
 
     def show(self, job: Job, phase: str, share: float) -> None:
         """It is so far."""
+        self.pace.see(job, phase, share)
         if bar := self.bars.get(job):
             bar.n, bar.unit = share, phase
             bar.refresh()
+        if (now := self.pace.clock()) >= self.due:
+            self.due = now + EVERY_SECONDS
+            tqdm.write(f"  {self.pace.text()}")
+            sys.stdout.flush()
 
     def end(self, job: Job, text: str) -> None:
         """It has ended."""
+        self.pace.left.remove(job)
         if bar := self.bars.get(job):
             bar.n, bar.unit = 1.0, text
             bar.refresh()
@@ -146,7 +201,7 @@ def in_processes(setting: Comparison, run: Path, jobs: Sequence[Job], at_a_time:
     """
     modules = (kind.__module__ for kind in type(setting).__mro__)
     context = starting(next(name for name in modules if name != "__main__"))
-    lines = Lines(jobs, setting.quiet)
+    lines = Lines(jobs, setting.quiet, at_a_time)
     waiting, failed = list(jobs), list[Job]()
     running: dict[Job, tuple[Any, Any]] = {}
     threads = os.environ.get("OMP_NUM_THREADS")
