@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -147,7 +146,7 @@ def choose(
         if isinstance(tokens, AnswerTokens):
             if _cells_are_words(tokenizer, answer):
                 return answer, tokens, np.ones(len(solutions), dtype=bool)  # `fit` has seen all these words
-            encoded = encode_all(tokenizer, write_all(partial(answer.text, opening=opening), solutions))
+            encoded = encode_all(tokenizer, write_all(lambda board, to=answer: to.write(board, opening)[0], solutions))
             expected = tokens.write(solutions, -1).tolist()
             agree = np.array([ids == other for ids, other in zip(encoded, expected, strict=True)])
             if agree.any():
@@ -174,7 +173,7 @@ def _cells_are_words(tokenizer: Any, answer: AnswerLayout) -> bool:
     )
 
 
-def write_all(write: Callable[[Board], str], boards: Board) -> list[str]:
+def write_all(write: Callable[..., str], boards: Board) -> list[str]:
     """The text of each board `(N, n²)`, of which cells, a symbol each, are all that differs."""
     text, other = (np.array(list(write(np.full_like(boards[0], digit)))) for digit in (1, 2))
     rows = np.tile(text, (len(boards), 1))
@@ -183,7 +182,7 @@ def write_all(write: Callable[[Board], str], boards: Board) -> list[str]:
 
 
 def encode_all(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Token ids of each text, in one call where the tokenizer is a fast one of transformers."""
+    """Token ids of each text."""
     if len(texts) > 1 and getattr(tokenizer, "is_fast", False):
         many: list[list[int]] = tokenizer(texts, add_special_tokens=False, **ALONE)["input_ids"]
         return many

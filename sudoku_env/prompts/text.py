@@ -129,10 +129,6 @@ class AnswerLayout:
             offsets.append(length - 1)
         return "".join(parts), offsets
 
-    def text(self, solution: Board, opening: str) -> str:
-        """The answer text of a full board."""
-        return self.write(solution, opening)[0]
-
 
 # In the order in which they are tried; `column` suits 16×16, whose letters merge with a space before them. `bare`,
 # without a prompt, is never tried: it must be named, by the caller or by the tokenizer.

@@ -291,8 +291,8 @@ def pre_fill(
     )
     wanted = check_answers(answers)
     puzzle = parse_puzzle(prompt, wanted)
-    rows = ([prompt], puzzle[None], _right_solution(puzzle, wanted)[None])
-    (found,) = _filled(*rows, tokenizer, max_gen_length, system_prompt, opening, mask_token_id, layout, wanted)
+    rows = ([prompt], puzzle[None], _right_solution(puzzle, wanted)[None], wanted)
+    (found,) = _filled(*rows, tokenizer, max_gen_length, system_prompt, opening, mask_token_id, layout)
     assert found is not None, "the layout is that of the one solution"
     return found
 
@@ -303,11 +303,8 @@ def pre_fill_boards(
     max_gen_length: int,
     *,
     template: str = "rules",
-    system_prompt: str = DEFAULT_SYSTEM_PROMPT,
-    opening: str = DEFAULT_OPENING,
-    mask_token_id: int | None = None,
-    layout: str | None = None,
     answers: str = "one",
+    **options: Any,
 ) -> list[PreFilled]:
     """What `pre_fill` gives for the prompt of each of many boards, several times as fast.
 
@@ -319,28 +316,22 @@ def pre_fill_boards(
         tokenizer: As in `pre_fill`.
         max_gen_length: As in `pre_fill`.
         template: The words of a prompt, a key of `sudoku_env.prompts.text.TEMPLATES`, as in `build_prompt`.
-        system_prompt: As in `pre_fill`.
-        opening: As in `pre_fill`.
-        mask_token_id: As in `pre_fill`.
-        layout: As in `pre_fill`.
         answers: As in `pre_fill`.
+        **options: Further arguments of `pre_fill`.
 
     Raises:
         BoardError: The boards have a wrong shape or a value out of range.
         SudokuError: No template has that name; or what `pre_fill` raises.
         TypeError: See `pre_fill`.
     """
-    options = {"mask_token_id": mask_token_id, "layout": layout, "answers": answers}
-    texts: dict[str, Any] = {"system_prompt": system_prompt, "opening": opening, **options}
-    alone = partial(pre_fill, tokenizer=tokenizer, max_gen_length=max_gen_length, **texts)
     wanted, puzzles = check_answers(answers), np.atleast_2d(as_boards(boards)).copy()
     if not len(puzzles):
         return []
     prompts = write_all(partial(build_prompt, template=template), puzzles)
     solutions, counts = solve_batch(puzzles, limit=solutions_to_count(wanted))
+    alone = partial(pre_fill, tokenizer=tokenizer, max_gen_length=max_gen_length, answers=answers, **options)
     alone(prompts[int(np.argmax(counts != 1))])  # raises of the first board that is refused, and of the arguments
-    rows = (prompts, puzzles, solutions)
-    found = _filled(*rows, tokenizer, max_gen_length, system_prompt, opening, mask_token_id, layout, wanted)
+    found = _filled(prompts, puzzles, solutions, wanted, tokenizer, max_gen_length, **options)
     return [one or alone(prompt) for one, prompt in zip(found, prompts, strict=True)]
 
 
@@ -348,13 +339,13 @@ def _filled(
     prompts: Sequence[str],
     puzzles: Board,
     solutions: Board,
+    answers: Answers,
     tokenizer: Tokenizer,
     max_gen_length: int,
-    system_prompt: str,
-    opening: str,
-    mask_token_id: int | None,
-    layout: str | None,
-    answers: Answers,
+    system_prompt: str = DEFAULT_SYSTEM_PROMPT,
+    opening: str = DEFAULT_OPENING,
+    mask_token_id: int | None = None,
+    layout: str | None = None,
 ) -> list[PreFilled | None]:
     """Puzzles with their prompts and solutions; None for those whose answer has another layout than that of most."""
     size = size_of(puzzles.shape[1])
