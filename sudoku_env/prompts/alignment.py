@@ -161,8 +161,8 @@ def choose(
 
 def _cells_are_words(tokenizer: Any, answer: AnswerLayout) -> bool:
     """Whether every cell is encoded by itself: it stands between spaces, where the tokenizer cuts before all else."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    cut = getattr(backend, "pre_tokenizer", None)
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    cut: Any = getattr(backend, "pre_tokenizer", None)
     cut = cut[0] if type(cut).__name__ == "Sequence" else cut
     return (
         type(cut).__name__ == "WhitespaceSplit"

@@ -329,7 +329,10 @@ def pre_fill_boards(
         return []
     prompts = write_all(partial(build_prompt, template=template), puzzles)
     solutions, counts = solve_batch(puzzles, limit=solutions_to_count(wanted))
-    alone = partial(pre_fill, tokenizer=tokenizer, max_gen_length=max_gen_length, answers=answers, **options)
+
+    def alone(prompt: str) -> PreFilled:
+        return pre_fill(prompt, tokenizer, max_gen_length, answers=answers, **options)
+
     alone(prompts[int(np.argmax(counts != 1))])  # raises of the first board that is refused, and of the arguments
     found = _filled(prompts, puzzles, solutions, wanted, tokenizer, max_gen_length, **options)
     return [one or alone(prompt) for one, prompt in zip(found, prompts, strict=True)]
