@@ -38,7 +38,7 @@ class JudgedDecisionsConfig:
     """Parameters of judged decisions, which are off by default."""
 
     judged_weight: float = field(default=0.0, metadata={"help": "Weight of the expected reward of whole decisions."})
-    judged_draws: int = field(default=32, metadata={"help": "M: decisions that are drawn and judged at each state."})
+    judged_draws: int = field(default=32, metadata={"help": "M: decisions that are drawn and checked at each state."})
     judged_reward: DecisionReward = field(
         default="completable",
         metadata={

@@ -27,7 +27,7 @@ from dllm_rl.decoding.noise import StateNoise, inverse_cdf_at
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import token_logprobs_at
 from dllm_rl.task import UnmaskBatch
-from dllm_rl.terms.judged_decisions import decision_weights
+from dllm_rl.terms.judged_decisions import JudgedDecisionsConfig, decision_weights
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 
 KEPT = 3
@@ -35,19 +35,17 @@ KEPT = 3
 
 
 @dataclass
-class KeptConfig:
-    """Parameters of what is kept, which is off by default."""
+class KeptConfig(JudgedDecisionsConfig):
+    """Parameters of what is kept, which is off by default; it draws as often as judged decisions do."""
 
     kept_weight: float = field(
         default=0.0, metadata={"help": "Weight of the share of a pass's tokens that a check of completions keeps."}
     )
-    kept_draws: int = field(default=16, metadata={"help": "M: draws of all offered tokens at each state."})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.kept_weight >= 0:
             raise ValueError(f"kept_weight must be 0 or larger, got {self.kept_weight}")
-        if self.kept_draws < 2:
-            raise ValueError(f"kept_draws={self.kept_draws} must be at least 2, as draws are compared")
 
 
 def kept_tokens(problems: UnmaskBatch, responses: Tensor, of: Tensor, positions: Tensor, tokens: Tensor) -> Tensor:
@@ -97,7 +95,7 @@ class KeptCells(Term):
 
     def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
         """As many positions are offered as a decision of the roll-out offers; see `Term.over`."""
-        draws, most = self.config.kept_draws, rollout.positions.shape[2]
+        draws, most = self.config.judged_draws, rollout.positions.shape[2]
         uniforms = self.noise.of_states(rollout.problem_of, KEPT, (draws, most))  # (D, M, k)
 
         def value(visited: VisitedStates) -> TermValue:

@@ -6,7 +6,7 @@ from typing import Literal
 from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.terms.cross_entropy import CrossEntropy, CrossEntropyConfig
 from dllm_rl.terms.expected_reward import ExpectedReward, ExpectedRewardConfig
-from dllm_rl.terms.judged_decisions import JudgedDecisions, JudgedDecisionsConfig
+from dllm_rl.terms.judged_decisions import JudgedDecisions
 from dllm_rl.terms.kept_cells import KeptCells, KeptConfig
 from dllm_rl.terms.policy_gradient import PolicyGradient, PolicyGradientConfig
 from dllm_rl.terms.states import Term
@@ -17,15 +17,12 @@ CONFIGS = (
     PolicyGradientConfig,
     ExpectedRewardConfig,
     CrossEntropyConfig,
-    JudgedDecisionsConfig,
     KeptConfig,
 )
 
 
 @dataclass
-class ObjectiveConfig(
-    KeptConfig, JudgedDecisionsConfig, CrossEntropyConfig, ExpectedRewardConfig, PolicyGradientConfig
-):
+class ObjectiveConfig(KeptConfig, CrossEntropyConfig, ExpectedRewardConfig, PolicyGradientConfig):
     """Parameters of the objective, those of its terms among them.
 
     Raises:

@@ -131,12 +131,11 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
 
     def _idle(self) -> list[tuple[str, object, str]]:
         # Options of a term that is on by default may stay when its weight is set to 0.
-        redraws = self.on_error == "redraw"
+        draws = self.judged_weight or self.kept_weight or self.on_error == "redraw"
         return [
             ("lora_alpha lora_dropout lora_target_modules", self.lora_r, "without adapters; set lora_r"),
             ("judged_reward judged_form", self.judged_weight, "while judged_weight is 0; set judged_weight"),
-            ("judged_draws", self.judged_weight or redraws, "without judged decisions; set judged_weight"),
-            ("kept_draws", self.kept_weight, "while kept_weight is 0; set kept_weight"),
+            ("judged_draws", draws, "without a term that draws; set judged_weight"),
             ("ce_on ce_target", self.ce_weight, "while ce_weight is 0; set ce_weight"),
             ("ce_on", self.ce_target == "answer", "with ce_target='own', which counts all open positions"),
             (

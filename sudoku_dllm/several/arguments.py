@@ -72,8 +72,6 @@ class ScriptArguments(ComparisonArguments):
         default=200, metadata={"help": "Decodes of the empty board that are drawn, to see how many grids are left."}
     )
     decay_share: float = field(default=0.5, metadata=ComparisonArguments.__dataclass_fields__["decay_share"].metadata)
-    own_boards: int = field(default=1500, metadata={"help": "Boards whose own decodes are the labels of sft_own."})
-    group_size: int = field(default=16, metadata={"help": "Trajectories of a board, for the policy gradient."})
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
 
     def __post_init__(self) -> None:
@@ -86,7 +84,7 @@ class ScriptArguments(ComparisonArguments):
                 f"size={self.size} is too large for the arm sft_nearest, whose labels an exhaustive search finds; "
                 "leave it out, or ask for boards of 4 or 6"
             )
-        for name, least in {"boards": 1, "test_boards": 2, "draws": 1, "own_boards": 1, "group_size": 2}.items():
+        for name, least in {"boards": 1, "test_boards": 2, "draws": 1}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
 

@@ -33,6 +33,8 @@ from sudoku_env.board import Board
 from sudoku_env.solver import completable
 
 DECODED_AT_ONCE = 250
+OWN_BOARDS = 1500  # whose own decodes are the labels of sft_own
+GROUP = 16  # trajectories of a board, for the policy gradient
 CANONICAL: dict[str, Callable[[Board], Board]] = {
     "sft_canonical": solver_answer,
     "sft_least": least_answer,
@@ -107,7 +109,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
         answers = CANONICAL[arm](boards) if arm in CANONICAL else grids
         return sft_trainer(setting, arm, seed, folder, model, setting.batch(boards, answers))
     if arm == "sft_own":
-        own = own_answers(model, setting, boards[: script.own_boards])
+        own = own_answers(model, setting, boards[:OWN_BOARDS])
         return sft_trainer(setting, arm, seed, folder, model, setting.batch(*own))
     if arm == SOURCE:
         own = source_arguments(setting.args, seed, folder, script.rate(arm))
@@ -119,7 +121,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
     if arm == "ce":
         args.ce_weight, args.judged_weight = 1.0, 0.0
     if arm == "policy_gradient":
-        size = script.group_size
+        size = GROUP
         args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // size)
         args.num_generations, args.num_mini_batches, args.on_error = size, 1, "end"
         args.policy_weight, args.judged_weight = 1.0, 0.0
@@ -127,7 +129,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
         args.on_error, args.tokens_per_step, args.reduction, args.judged_weight = "guard", script.size**2, "sum", 0.0
         args.num_mini_batches = 3  # about one for each pass
         if arm == "kept":
-            args.kept_weight = 1.0
+            args.kept_weight, args.judged_draws = 1.0, args.judged_draws // 2
         else:
             args.ce_weight, args.ce_target = 1.0, "own"
     return UnmaskTrainer(model, args, setting.filled(boards), setting.task)
@@ -146,7 +148,7 @@ def own_answers(model: nn.Module, setting: Setting, boards: Board) -> tuple[Boar
     found = np.concatenate(decodes)
     valid = (found > 0).all(1) & completable(found)
     if not valid.any():
-        raise ValueError(f"the base completes none of {len(boards)} boards validly; raise own_boards={len(boards)}")
+        raise ValueError(f"the base completes none of {len(boards)} boards validly; leave the arm sft_own out")
     return boards[valid], found[valid]
 
 

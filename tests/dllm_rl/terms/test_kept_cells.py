@@ -76,7 +76,7 @@ def test_the_estimate_is_unbiased(offered: int, state: list[int]) -> None:
     visited = VisitedStates(states, number, number, (number, of), chance, chance, chance, chance, of.bool())
     noise: Any = SimpleNamespace(of_states=lambda problem_of, use, shape: pairs)
     record: Any = SimpleNamespace(problem_of=of, positions=torch.zeros(copies, 1, offered))
-    found = KeptCells(KeptConfig(kept_weight=3.0, kept_draws=2), noise).over(record)(visited)
+    found = KeptCells(KeptConfig(kept_weight=3.0, judged_draws=2), noise).over(record)(visited)
     assert float(found.value.detach()) == pytest.approx(3 * float(expected.detach()), abs=1e-9)
     torch.testing.assert_close(torch.autograd.grad(found.value, logits)[0], 3 * gradient, rtol=0, atol=1e-9)
     part, whole = found.shares["kept"]

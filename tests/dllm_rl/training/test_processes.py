@@ -54,11 +54,10 @@ JUDGED = {
 GUARDED = {
     **JUDGED,
     "judged_weight": 0.0,
-    "judged_draws": 32,
+    "judged_draws": 4,
     "ce_weight": 0.5,
     "ce_target": "own",
     "kept_weight": 1.0,
-    "kept_draws": 4,
     "on_error": "guard",
     "num_generations": 1,
     "tokens_per_step": 18,

@@ -35,8 +35,8 @@ from sudoku_env.solver import completable
 from tests.scripts.helpers.in_process import run_here
 from tests.scripts.helpers.started import ROOT
 
-SMALL = {"boards": 40, "test_boards": 6, "draws": 3, "own_boards": 12, "control_batch_size": 4}
-RUN = {**SMALL, "per_device_train_batch_size": 2, "group_size": 2, "judged_draws": 4, "jobs": 0, "logging_steps": 1}
+SMALL = {"boards": 40, "test_boards": 6, "draws": 3, "control_batch_size": 4}
+RUN = {**SMALL, "per_device_train_batch_size": 2, "judged_draws": 4, "jobs": 0, "logging_steps": 1}
 
 
 def setting(tmp_path: Path, **options: Any) -> Setting:
@@ -136,8 +136,8 @@ def test_adapters_precision_and_checkpointing_act_in_every_arm(tmp_path: Path) -
 
 def test_a_run_goes_on_with_fewer_arms_and_the_options_of_all() -> None:
     """Arms may be others when it is resumed, all other options must be those that it began with."""
-    began = ScriptArguments(arms=["sft", "sft_own", "policy_gradient"], own_boards=7, group_size=7)
-    assert ScriptArguments(**{**vars(began), "arms": ["sft"]}).own_boards == 7
+    began = ScriptArguments(arms=["sft", "sft_own", "policy_gradient"], rates=["sft_own=7e-4"])
+    assert ScriptArguments(**{**vars(began), "arms": ["sft"]}).rates == ["sft_own=7e-4"]
 
 
 def test_labels_that_would_take_for_ever_are_refused() -> None:
