@@ -21,6 +21,7 @@ from dllm_rl.models.shipped import load
 from dllm_rl.sudoku import PuzzleBatch
 from llm_rl.training import fail, parse
 from scripts.several_answers.further import FURTHER
+from scripts.several_answers.outcome_tables import studied
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.report import TITLES
@@ -77,7 +78,7 @@ class Arguments:
     @property
     def script(self) -> ScriptArguments:
         """The held-out boards of the comparison."""
-        return next((one.script for one in FURTHER if one.name == self.comparison), ScriptArguments())
+        return next((one.script for one in FURTHER if one.name == self.comparison), studied())
 
 
 def outcomes_of(model: nn.Module, tests: PuzzleBatch) -> dict[str, NDArray[np.generic]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 
-from scripts.several_answers.outcome_tables import LEADERS, minus_others, outcomes_in, ways_table
+from scripts.several_answers.outcome_tables import LEADERS, STUDIED, minus_others, outcomes_in, studied, ways_table
 from sudoku_dllm.several.arguments import ScriptArguments
 from sudoku_dllm.several.report import Outcomes
 from sudoku_dllm.trials.arguments import BASE
@@ -38,9 +38,7 @@ class Further:
     @property
     def script(self) -> ScriptArguments:
         """The boards and how they are decoded."""
-        return ScriptArguments(
-            model=self.model, size=self.size, clues=list(self.clues), eval_tokens=list(self.eval_tokens)
-        )
+        return studied(model=self.model, size=self.size, clues=list(self.clues), eval_tokens=list(self.eval_tokens))
 
     def outcomes(self, folder: Path) -> Outcomes:
         """The results in the folder of the study."""
@@ -75,11 +73,15 @@ def command_of(outcomes: Outcomes, options: Mapping[str, object], name: str = ""
     asked = {
         "arms": " ".join(arm for arm in outcomes.arms if arm != BASE),
         "seeds": " ".join(str(seed) for seed in sorted({job.seed for job in outcomes.results if job.arm != BASE})),
-        **options,
+        **{name: _words(value) for name, value in {**STUDIED, **options}.items()},
         "output_dir": f"runs/several_answers/{name}".rstrip("/"),
     }
     words = " ".join(["python scripts/train_sudoku.py", *(f"--{option} {value}" for option, value in asked.items())])
     return " \\\n        ".join(wrap(words, 108, break_long_words=False, break_on_hyphens=False, initial_indent="    "))
+
+
+def _words(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def commands_in(folder: Path) -> Iterator[str]:
@@ -90,8 +92,8 @@ def commands_in(folder: Path) -> Iterator[str]:
             boards = {
                 "model": further.model,
                 "size": further.size,
-                "clues": " ".join(map(str, further.clues)),
-                "eval_tokens": " ".join(map(str, further.eval_tokens)),
+                "clues": further.clues,
+                "eval_tokens": further.eval_tokens,
             }
             yield command_of(outcomes, boards | further.options, further.name)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dllm_rl.decoding.settings import NamedCheck
-from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.judging import cells_of
 from sudoku_dllm.several.report import CHECKED, TITLES, Outcomes, ceiling_of, valid
 from sudoku_dllm.several.setting import Setting
@@ -15,6 +15,18 @@ from sudoku_dllm.trials.words import lead, markdown_table
 LEADERS = {"judged": "Judged decisions", AFTER_LABEL: "The least completion, then judged decisions,"}
 WAYS = {guard: f"Valid grids, {way}" for guard, way in CHECKED.items()}
 GAINS = f"{WAYS['rules']}: each training minus the start"
+STUDIED: dict[str, Any] = {
+    "test_boards": 400,
+    "eval_tokens": [1, 2, 4, 6, 9],
+    "draws": 200,
+    "max_steps": UPDATES["judged"],
+}
+"""What the study has in place of the defaults, which are of a comparison of minutes."""
+
+
+def studied(**options: Any) -> ScriptArguments:
+    """The boards of the study and how they are decoded, but for some options."""
+    return ScriptArguments(**{name: value for name, value in (STUDIED | options).items() if name != "max_steps"})
 
 
 def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None = None, **recipe: Any) -> Outcomes:
@@ -27,7 +39,7 @@ def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None =
         **recipe: What it changes in the recipe.
     """
     args = RecipeArguments(report_to="none", use_cpu=True, **recipe)
-    return Outcomes(script or ScriptArguments(), args, folder, (BASE, *ARMS), within=within)
+    return Outcomes(script or studied(), args, folder, (BASE, *ARMS), within=within)
 
 
 def tables(outcomes: Outcomes) -> dict[str, str]:

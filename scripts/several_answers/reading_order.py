@@ -3,7 +3,7 @@
 Its records are kept; commit 73cb6d0 has the trainings (`scripts.several_answers.reading_order`).
 """
 
-from sudoku_dllm.several.arguments import ScriptArguments
+from scripts.several_answers.outcome_tables import STUDIED
 from sudoku_dllm.several.report import TITLES, valid
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.results import Results
@@ -18,10 +18,10 @@ def table(records: Records) -> str:
     found = Results(records, (LABEL, SHUFFLED))
     if not (seeds := found.seeds(LABEL, SHUFFLED)):
         return ""
-    columns = [valid(k) for k in ScriptArguments().eval_tokens]
+    columns = [valid(k) for k in STUDIED["eval_tokens"]]
     rows = [
         [name, *(percent(found.column(arm, column, seeds).mean()) for column in columns), str(len(seeds))]
         for arm, name in ((LABEL, TITLES[LABEL]), (SHUFFLED, "the same, cells read in a random order"))
     ]
     rows.append(["minus", *(lead(found.difference(SHUFFLED, LABEL, column)) for column in columns), ""])
-    return markdown_table(["trained by", *(f"{k} a pass" for k in ScriptArguments().eval_tokens), "seeds"], rows)
+    return markdown_table(["trained by", *(f"{k} a pass" for k in STUDIED["eval_tokens"]), "seeds"], rows)

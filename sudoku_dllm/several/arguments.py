@@ -53,7 +53,7 @@ class ScriptArguments(ComparisonArguments):
         default="llada-sudoku6x6-converged", metadata=ComparisonArguments.__dataclass_fields__["model"].metadata
     )
     arms: list[str] = field(
-        default_factory=lambda: ["sft", "sft_least", "judged", AFTER_LABEL],
+        default_factory=lambda: ["sft", SOURCE, "judged", "imitation"],
         metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
     )
     size: int = field(default=6, metadata={"help": "Size of the boards; the model must know its tokens."})
@@ -61,15 +61,15 @@ class ScriptArguments(ComparisonArguments):
         default_factory=lambda: [1, 8], metadata={"help": "Fewest and most clues of a board; it has many completions."}
     )
     boards: int = field(default=20_000, metadata={"help": "Boards to train on, others for each seed."})
-    test_boards: int = field(default=400, metadata={"help": "Held-out boards, the same for all arms and seeds."})
+    test_boards: int = field(default=200, metadata={"help": "Held-out boards, the same for all arms and seeds."})
     test_seed: int = field(
         default=1, metadata={"help": "Seed of the held-out boards; the rates were chosen on those of seed 0."}
     )
     eval_tokens: list[int] = field(
-        default_factory=lambda: [1, 2, 4, 6, 9], metadata={"help": "Cells a pass in decoding the held-out boards."}
+        default_factory=lambda: [1, 4, 9], metadata={"help": "Cells a pass in decoding the held-out boards."}
     )
     draws: int = field(
-        default=200, metadata={"help": "Decodes of the empty board that are drawn, to see how many grids are left."}
+        default=50, metadata={"help": "Decodes of the empty board that are drawn, to see how many grids are left."}
     )
     decay_share: float = field(default=0.5, metadata=ComparisonArguments.__dataclass_fields__["decay_share"].metadata)
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
@@ -94,7 +94,7 @@ class RecipeArguments(BudgetedArguments):
     """Judged decisions: of each state many are drawn from one pass and judged, and a right one is taken."""
 
     max_steps: int = field(
-        default=UPDATES["judged"],
+        default=800,
         metadata={"help": "Updates of judged decisions; each other arm takes as many as cost as much."},
     )
     per_device_train_batch_size: int = field(default=32, metadata={"help": "Boards of a roll-out."})

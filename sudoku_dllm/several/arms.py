@@ -17,17 +17,18 @@ from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.arguments import part_of
+from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.several.arguments import AFTER_LABEL, IMITATIONS, LABELS, PARTS, UPDATES, RecipeArguments
 from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.judging import GUARDS, Way, cells_of, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
-from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan
+from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan, screen
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE, SOURCE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.reporting import closing_line, watched, write_table
-from sudoku_dllm.trials.training import arm_arguments, new_model, sft_trainer, source_arguments
+from sudoku_dllm.trials.training import MODEL, arm_arguments, new_model, sft_trainer, source_arguments
 from sudoku_dllm.trials.trial import Judgement
 from sudoku_env.board import Board
 from sudoku_env.solver import completable
@@ -186,11 +187,15 @@ class Several(RecipeTrial):
         return plan(self, jobs, left)
 
     def report(self, run: Path, jobs: list[Job]) -> None:
-        """Tables and picture."""
+        """One screen; what there is besides in files."""
         outcomes = Outcomes(self.script, self.args, run, [BASE, *self.script.arms], self.seeds)
         write_table(outcomes.long_table(), run / "table.csv")
-        print(f"\n{closing_text(outcomes)}\n{watched(run, jobs)}{closing_line(outcomes)}")
+        told = f"{closing_text(outcomes)}\n{watched(run, jobs)}{closing_line(outcomes)}\n"
+        write_text_whole(run / "tables.txt", told)
         draw(outcomes, run / "valid.png")
         for job in jobs:
             write_card(outcomes, job, run)
-        print(f"\nRun folder: {run} (table.csv, valid.png; a folder for each arm)")
+        print(f"\n{screen(outcomes)}\n\n{closing_line(outcomes)}")
+        print(f"All tables: {run / 'tables.txt'}, picture: {run / 'valid.png'}, a row for each figure: table.csv.")
+        if trained := [job.folder(run) / MODEL for job in jobs if job.arm != BASE]:
+            print(f"Next: sudoku-dllm decode {'.' * self.script.size**2} --model {trained[-1]} --tokens_per_step 4")

@@ -38,7 +38,7 @@ TITLES = {
     "sft_own": "SFT on own valid decodes",
     "ce": "cross-entropy at visited states",
     "policy_gradient": "group-relative policy gradient",
-    "source": "both terms of the objective as its source has them",
+    "source": "the source's objective, both terms",
     "judged": "judged decisions",
     "judged_positions": "judged decisions, gradient of positions alone",
     "judged_tokens": "judged decisions, gradient of tokens alone",
@@ -153,6 +153,10 @@ class Outcomes(Results):
                 told.append(percent(rate) + f" in {passes:.1f}" * (guard is not None))
         return [*told, f"{self.empty_board(arm, 'distinct', guard):.1f}"] if guard == "completable" else told
 
+    def mean_of(self, arm: str, outcome: str) -> float:
+        """The mean of an outcome over seeds and boards."""
+        return float(self.column(arm, outcome).mean())
+
     def passes_like(self, arm: str, cells: int) -> list[float]:
         """`SHARES` of an arm, decoded without a check, in per cent."""
         at = way(cells)
@@ -217,11 +221,47 @@ def expected_minutes(setting: Setting, jobs: Collection[Job], processes: int) ->
     if seconds is None or not setting.args.use_cpu:
         return None
     training = sum(seconds for job in jobs if job.arm != BASE)
-    return math.ceil((training + JUDGING_SECONDS * len(jobs)) / max(processes, 1) / 60)
+    return math.ceil((training + JUDGING_SECONDS * script.test_boards * len(jobs)) / max(processes, 1) / 60)
 
 
-JUDGING_SECONDS = 45
-"""CPU seconds of judging a job of the default sizes."""
+JUDGING_SECONDS = 0.1
+"""CPU seconds of judging a job, by the held-out board."""
+
+
+def screen(outcomes: Outcomes) -> str:
+    """What a run ends with on a terminal: one table, and what it shows in two sentences."""
+    script, k = outcomes.script, outcomes.args.tokens_per_step
+    free, checked = script.eval_tokens, cells_of(script, "rules")
+    at, by_rules, solver = (k if k in free else free[-1], k if k in checked else checked[0], script.size**2)
+    rules, passes = valid(by_rules, "rules"), f"{way(solver, 'completable')}/passes"
+    arms = outcomes.judged_by("completable")
+
+    # The table: a row for each arm, columns for decoders with no check, the rules, the solver.
+    width = max(len(TITLES[arm]) for arm in arms)
+    head = ["cells a pass", *map(str, free), str(by_rules), "all"]
+    rows = [
+        [TITLES[arm], *outcomes.row(arm), percent(outcomes.mean_of(arm, rules)), f"{outcomes.mean_of(arm, passes):.1f}"]
+        for arm in arms
+    ]
+    over = f"{'':{width}}{'no check':>{7 * len(free)}}{'the rules':>12}{'the solver':>13}"
+    table = text_table([width, *[7] * len(free), 12, 13], [head, *rows])
+
+    # What it shows: the best training, and that a check at decoding needs none.
+    base, *trained = arms
+    best = max(trained, key=lambda arm: outcomes.mean_of(arm, valid(at)), default=base)
+    other = "sft" if "sft" in arms and best != "sft" else base
+    lead = points(outcomes.difference(best, other, valid(at)))
+    alone, needed = percent(outcomes.mean_of(base, rules)), f"{outcomes.mean_of(base, passes):.1f}"
+    lines = [
+        f"Per cent of {script.test_boards:,} held-out boards completed validly; the solver leaves none out: its passes",
+        f"\n{over}",
+        *table,
+        f"\nWithout a check at decoding, {at} cells a pass are best after {TITLES[best]}:",
+        f"{lead} points from {TITLES[other]} (95 %).",
+        f"With one nothing need be trained: the {TITLES[base]} completes {alone} % by the rules, all by the solver,",
+        f"in {needed} passes.",
+    ]
+    return "\n".join(lines)
 
 
 def closing_text(outcomes: Outcomes) -> str:

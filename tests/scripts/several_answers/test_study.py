@@ -35,7 +35,8 @@ def test_commands_say_what_was_run() -> None:
     """Words of the command that an argument parser reads as the arms and seeds that lie in the folder."""
     words = shlex.split(command_of(outcomes_in(STUDY), {"size": 9}, "9x9").replace("\\\n", " "))
     assert words[:2] == ["python", "scripts/train_sudoku.py"]
-    assert words[words.index("--seeds") + 1 : words.index("--size")] == ["0", "1", "2", "3", "4"]
+    assert words[words.index("--seeds") + 1 : words.index("--test_boards")] == ["0", "1", "2", "3", "4"]
+    assert words[words.index("--size") + 1] == "9" and words[words.index("--eval_tokens") + 1 :][:2] == ["1", "2"]
     assert words[-2:] == ["--output_dir", "runs/several_answers/9x9"]
     arms = words[words.index("--arms") + 1 : words.index("--seeds")]
     assert set(arms) == {*outcomes_in(STUDY).arms} - {"base"}

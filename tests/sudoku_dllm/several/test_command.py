@@ -91,9 +91,11 @@ def test_an_ended_run_prints_its_tables_again(
     run_here(monkeypatch, "train_sudoku.py", *words({**options, "resume_from_checkpoint": "last"}))
     output = capsys.readouterr().out
     assert f"{1 + len(ARMS)} of {1 + len(ARMS)} results are there already" in output
-    plan, tables = output.split("Per cent of 6 boards completed validly", 1)
+    plan, shown = output.split("Per cent of 6 held-out boards completed validly", 1)
+    tables = (folder / "tables.txt").read_text()
     for arm in ARMS:
-        assert f"\n  {arm} " in plan and TITLES[arm] in plan and f"\n{arm} " in tables
+        assert f"\n  {arm} " in plan and TITLES[arm] in plan and f"\n{TITLES[arm]} " in shown and f"\n{arm} " in tables
+    assert all(len(line) <= 100 for line in shown.splitlines()[:-3]) and "With one nothing need be trained" in shown
     assert "the rules at decoding\n" in tables and "the solver at decoding\n" in tables and "Seed 42." in tables
     of = r"[\d.e-]+ to [\d.e-]+"
     assert re.search(f"\nsource, seed 42, .*clip_frac {of}, position_entropy {of}, .*position_top_prob {of}\n", tables)
@@ -215,7 +217,7 @@ def test_the_recipe_of_the_source_has_the_defaults_of_the_library(
 
 
 def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path: Path) -> None:
-    whole, half = Several(setting(tmp_path)), Several(setting(tmp_path, max_steps=UPDATES["judged"] // 2))
+    whole, half = (Several(setting(tmp_path, max_steps=UPDATES["judged"] // part)) for part in (1, 2))
     timed = Several(setting(tmp_path, train_seconds=2.5))
     assert whole.stages("base") == []
     for arm in set(ARMS) - set(Several.STAGES):
