@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numba
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel, Trainer
 
 from dllm_rl import (
@@ -47,6 +47,13 @@ NEIGHBORS = (np.arange(VERTICES)[:, None] + [-6, 6, -11, 11]) % VERTICES  # step
 BITS = np.array([number.bit_count() for number in range(1 << 16)])
 UPDATES = {"random": 720, "least": 690, "judged": 1400, "own": 305}  # each about 60 seconds of a busy core
 RATES = {"start": 2e-3, "random": 1e-3, "least": 2e-3, "judged": 1e-3, "own": 1e-3}
+TOLD: dict[str, dict[str, Any]] = {
+    "judged": {"tokens_per_step": 4, "num_mini_batches": 6, "on_error": "redraw", "judged_weight": 1.0}
+    | {"position_temperature": 0.5, "token_temperature": 1.0, "reduction": "mean"},
+    "own": {"tokens_per_step": VERTICES, "num_mini_batches": 3, "on_error": "guard"}
+    | {"ce_weight": 1.0, "ce_target": "own", "reduction": "sum"},
+}
+"""The arms that are told by the search alone what can be completed."""
 CELLS = (1, 2, 4, 8)
 Problem = tuple[Sequence[int], Sequence[int]]  # given colors, their number where there is none, and a coloring
 
@@ -144,16 +151,6 @@ def scan(batch: ColoringBatch, holds: Callable[[Tensor, Tensor], Tensor]) -> Ten
     return states
 
 
-class OwnDecodes(SftTrainer):
-    """SFT on what the model itself decodes with all vertices offered at once, guarded by the search."""
-
-    def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Tensor:
-        """The loss of a micro-batch whose answers are made anew."""
-        problems, how = inputs["problems"], Decoding("margin", tokens_per_step=None, guard="completable")
-        ids = torch.cat([problems.prompt_ids, decode(model, problems, how).responses], dim=1)
-        return super().compute_loss(model.train(), {**inputs, "input_ids": ids}, *args, **kwargs)
-
-
 @dataclass
 class Arguments(TrialArguments):
     """The dial, beside what every comparison takes."""
@@ -172,7 +169,7 @@ class Coloring(Trial):
         "random": "SFT on random colorings",
         "least": "SFT on the least coloring",
         "judged": "judged decisions",
-        "own": "SFT on own guarded decodes",
+        "own": "imitation of own guarded decodes",
     }
     CONTROL = "least"
     FIGURES: ClassVar[Mapping[str, str]] = {
@@ -204,17 +201,15 @@ class Coloring(Trial):
         """The trainer of an arm, or of the start."""
         drawn, held_out = draw(self.args.problems, self.task.colors, 1 + seed), [given for given, _ in self.held_out]
         problems = [problem for problem in drawn if problem[0] not in held_out]
-        settings = short_training(folder, 32 if arm == "judged" else 128, seed, RATES[arm])
-        if arm == "judged":
-            how = {"num_generations": 1, "num_mini_batches": 6, "tokens_per_step": 4, "on_error": "redraw"}
-            policy = {"position_temperature": 0.5, "token_temperature": 1.0}
-            weights = {"policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0, "reduction": "mean"}
-            return UnmaskTrainer(model, UnmaskArguments(**settings, **how, **policy, **weights), problems, self.task)
+        settings = short_training(folder, 32 if arm in TOLD else 128, seed, RATES[arm])
+        if arm in TOLD:
+            shared = {"num_generations": 1, "policy_weight": 0.0, "f_weight": 0.0}
+            args = UnmaskArguments(**settings, **shared, **TOLD[arm])
+            return UnmaskTrainer(model, args, problems, self.task)
         batch = self.task.batch(problems)
         if arm == "least":
             batch.answers[:] = scan(batch, batch.completable)
-        kind = OwnDecodes if arm == "own" else SftTrainer
-        return kind(model=model, args=SftArguments(**settings), train_dataset=SftDataset(batch))
+        return SftTrainer(model=model, args=SftArguments(**settings), train_dataset=SftDataset(batch))
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """Which held-out problems come out right at four a pass, and the share in other ways of decoding."""

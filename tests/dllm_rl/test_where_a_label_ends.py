@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from dllm_rl import Decoding, SftArguments, SftDataset, check_batch, rollout
+from dllm_rl import Decoding, check_batch, rollout
 from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.terms.objective import ObjectiveConfig
@@ -68,27 +68,29 @@ def test_a_scan_by_the_rules_never_fails_with_two_colors_to_spare_and_mostly_wit
 
 
 def test_no_training_without_labels_looks_at_answers(example: ModuleType, tmp_path: Path) -> None:
-    """Gradients of judged decisions and losses on own decodes are the same with two answers, finite, and not 0."""
+    """Gradients of judged decisions and of imitation are the same with two answers, finite, and not 0."""
     trial = example.Coloring(example.Arguments(slack=1, problems=50, start_steps=1))
     model, task = trial.start(0, tmp_path).double(), trial.task
     batch = task.batch(example.draw(8, 4, seed=2))
     check_batch(batch, task=task, model=model)
-    how = Decoding("policy", tokens_per_step=4, policy=PolicyConfig(1.0, 1.0), on_error="redraw")
-    config = ObjectiveConfig(judged_weight=1.0, policy_weight=0.0, f_weight=0.0, reduction="mean")
-    found = []
-    for answers in (batch.answers, example.scan(batch, batch.completable)):
-        model.zero_grad()
-        problems = replace(batch, answers=answers)
-        record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
-        objective_pass(model, record, lambda a, b: (a + b).backward(), config=config, noise=StateNoise((1,)))
-        gradients = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-
-        data, args = SftDataset(problems), SftArguments(str(tmp_path), use_cpu=True)
-        trainer = example.OwnDecodes(model=model, args=args, train_dataset=data)
-        loss = trainer.compute_loss(model, trainer.data_collator([data[row] for row in range(8)]))
-        found.append([*gradients, loss.detach()])
-    assert all(bool(one.isfinite().all()) and torch.equal(one, other) for one, other in zip(*found, strict=True))
-    assert any(bool(one.any()) for one in found[0][:-1]) and found[0][-1] > 0
+    hows = {
+        "judged": Decoding("policy", tokens_per_step=4, policy=PolicyConfig(1.0, 1.0), on_error="redraw"),
+        "own": Decoding("margin", tokens_per_step=24, on_error="end", guard="completable"),
+    }
+    for arm, how in hows.items():
+        told = {
+            name: value for name, value in example.TOLD[arm].items() if name in ObjectiveConfig.__dataclass_fields__
+        }
+        config = ObjectiveConfig(**told, policy_weight=0.0, f_weight=0.0)
+        found = []
+        for answers in (batch.answers, example.scan(batch, batch.completable)):
+            model.zero_grad()
+            problems = replace(batch, answers=answers)
+            record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
+            objective_pass(model, record, lambda a, b: (a + b).backward(), config=config, noise=StateNoise((1,)))
+            found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
+        assert all(bool(one.isfinite().all()) and torch.equal(one, other) for one, other in zip(*found, strict=True))
+        assert any(bool(one.any()) for one in found[0])
 
 
 @pytest.mark.slow
