@@ -5,13 +5,23 @@ from pathlib import Path
 from typing import Any
 
 from dllm_rl.decoding.settings import NamedCheck
-from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, UPDATES, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.arguments import AFTER_LABEL, UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.judging import cells_of
-from sudoku_dllm.several.report import CHECKED, TITLES, Outcomes, ceiling_of, valid
+from sudoku_dllm.several.report import CHECKED, LOOKS, Outcomes, ceiling_of, valid
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.words import lead, markdown_table
 
+GONE = {
+    "sft_least": {"sft_nearest": ("SFT on the completion nearest to a pattern", "#145c3f")},
+    "judged": {
+        "judged_positions": ("judged decisions, gradient of positions alone", "#e58e9a"),
+        "judged_tokens": ("judged decisions, gradient of tokens alone", "#f0b7a0"),
+    },
+}
+"""Arms that commit 73cb6d0 trains and whose records are kept, by the arm that they follow: title and color."""
+KEPT = {name: look for arm, own in LOOKS.items() for name, look in {arm: own, **GONE.get(arm, {})}.items()}
+TITLES = {arm: title for arm, (title, _) in KEPT.items()}
 LEADERS = {"judged": "Judged decisions", AFTER_LABEL: "The least completion, then judged decisions,"}
 WAYS = {guard: f"Valid grids, {way}" for guard, way in CHECKED.items()}
 GAINS = f"{WAYS['rules']}: each training minus the start"
@@ -39,7 +49,7 @@ def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None =
         **recipe: What it changes in the recipe.
     """
     args = RecipeArguments(report_to="none", use_cpu=True, **recipe)
-    return Outcomes(script or studied(), args, folder, (BASE, *ARMS), within=within)
+    return Outcomes(script or studied(), args, folder, KEPT, within=within)
 
 
 def tables(outcomes: Outcomes) -> dict[str, str]:

@@ -12,7 +12,7 @@ from llm_rl.training import fail, need_reports, parse, write_text_whole
 from scripts.several_answers.decoders import tables as decoder_tables
 from scripts.several_answers.further import FURTHER, command_of, commands_in, sections
 from scripts.several_answers.no_answers import table as few_answers
-from scripts.several_answers.outcome_tables import GAINS, WAYS, outcomes_in, tables
+from scripts.several_answers.outcome_tables import GAINS, KEPT, WAYS, outcomes_in, tables
 from scripts.several_answers.reading_order import TITLE as ORDER_TITLE
 from scripts.several_answers.reading_order import table as reading_order
 from sudoku_dllm.several.report import draw
@@ -49,7 +49,7 @@ def main() -> None:
     outcomes = outcomes_in(folder)
     machines = sorted({result["machine"] for result in outcomes.results.values()})
     (page.parent / "images").mkdir(parents=True, exist_ok=True)
-    draw(outcomes, page.parent / "images" / PICTURE)
+    draw(outcomes, page.parent / "images" / PICTURE, KEPT)
     shown = {**tables(outcomes), **dict(decoder_tables(Records(folder))), **dict(sections(folder))}
     if other_order := reading_order(Records(folder)):
         shown |= {ORDER_TITLE: other_order}

@@ -9,18 +9,17 @@ from dllm_rl.training.arguments import RolloutOnError
 from sudoku_dllm.trials.arguments import SOURCE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.rates import rates_help
 
-LABELS = ("sft", "sft_canonical", "sft_least", "sft_nearest")
-PARTS = ("judged", "judged_positions", "judged_tokens")
+LABELS = ("sft", "sft_canonical", "sft_least")
 AFTER_LABEL = "judged_after_label"
 IMITATIONS = ("imitation", "imitation_after_label")
 ARMS = (
-    *(*LABELS, "sft_own", "ce", "policy_gradient", SOURCE, *PARTS, AFTER_LABEL),
+    *(*LABELS, "sft_own", "ce", "policy_gradient", SOURCE, "judged", AFTER_LABEL),
     *(*IMITATIONS, "kept", "judged_after_imitation"),
 )
 UPDATES = (
     dict.fromkeys(LABELS, 1330)
     | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210, SOURCE: 225}
-    | dict.fromkeys((*PARTS, AFTER_LABEL, "judged_after_imitation"), 3210)
+    | dict.fromkeys(("judged", AFTER_LABEL, "judged_after_imitation"), 3210)
     | dict.fromkeys(IMITATIONS, 4000)
     | {"kept": 2800}
 )
@@ -79,11 +78,6 @@ class ScriptArguments(ComparisonArguments):
         cells = self.size**2
         if len(self.clues) != 2 or not 0 <= self.clues[0] <= self.clues[1] < cells:
             raise ValueError(f"clues={self.clues} must be two numbers from 0 to {cells - 1}, the fewest first")
-        if self.size > 6 and "sft_nearest" in self.arms:
-            raise ValueError(
-                f"size={self.size} is too large for the arm sft_nearest, whose labels an exhaustive search finds; "
-                "leave it out, or ask for boards of 4 or 6"
-            )
         for name, least in {"boards": 1, "test_boards": 2, "draws": 1}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")

@@ -1,7 +1,6 @@
 """The arms: what each is trained on and by, within its budget, and what is kept of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,18 +9,12 @@ from torch import nn
 from transformers import PreTrainedModel, Trainer
 
 from dllm_rl.decoding import Decoding, decode
-from dllm_rl.decoding.noise import StateNoise
-from dllm_rl.decoding.rollouts import Rollout
-from dllm_rl.terms.judged_decisions import JudgedDecisions
-from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from dllm_rl.training.trainer import UnmaskTrainer
-from llm_rl.training.arguments import part_of
 from llm_rl.training.storage import write_text_whole
-from sudoku_dllm.several.arguments import AFTER_LABEL, IMITATIONS, LABELS, PARTS, UPDATES, RecipeArguments
+from sudoku_dllm.several.arguments import AFTER_LABEL, IMITATIONS, LABELS, UPDATES
 from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.judging import GUARDS, Way, cells_of, diversity, judge, outcomes_of
-from sudoku_dllm.several.labels import least_answer, nearest_answer, solver_answer
+from sudoku_dllm.several.labels import least_answer, solver_answer
 from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan, screen
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE, SOURCE
@@ -36,68 +29,20 @@ from sudoku_env.solver import completable
 DECODED_AT_ONCE = 250
 OWN_BOARDS = 1500  # whose own decodes are the labels of sft_own
 GROUP = 16  # trajectories of a board, for the policy gradient
-CANONICAL: dict[str, Callable[[Board], Board]] = {
-    "sft_canonical": solver_answer,
-    "sft_least": least_answer,
-    "sft_nearest": nearest_answer,
-}
-
-
-class JudgedInPart(JudgedDecisions):
-    """Judged decisions of whose gradient one factor of π(a|s) is left: of the positions, or of the tokens."""
-
-    part: str
-
-    def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
-        """Scores of the other factor give no gradient."""
-        value = super().over(rollout)
-
-        def in_part(visited: VisitedStates) -> TermValue:
-            scores = visited.states.scores
-            if self.part == "positions":
-                kept = scores._replace(logits=scores.logits.detach())
-            else:
-                kept = scores._replace(position_logprobs=scores.position_logprobs.detach())
-            return value(replace(visited, states=visited.states._replace(scores=kept)))
-
-        return in_part
-
-
-@dataclass
-class ObjectiveInPart(ObjectiveConfig):
-    """The objective with a part of judged decisions."""
-
-    part: str = "positions"
-
-    def terms(self, noise: StateNoise) -> list[Term]:
-        """The one term; see `ObjectiveConfig.terms`."""
-        term = JudgedInPart(self, noise, lam=self.lam)
-        term.part = self.part
-        return [term]
-
-
-@dataclass
-class ArgumentsInPart(RecipeArguments):
-    """The recipe with a part of judged decisions."""
-
-    part: str = "positions"
-
-    def objective_config(self) -> ObjectiveConfig:
-        """The objective's part of the arguments."""
-        return part_of(self, ObjectiveInPart)
+CANONICAL: dict[str, Callable[[Board], Board]] = {"sft_canonical": solver_answer, "sft_least": least_answer}
 
 
 def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreTrainedModel | None = None) -> Trainer:
     """The trainer of an arm, of a model or of the base; what the arms are is said here alone.
 
     - "sft": masked-diffusion fine-tuning on the grids that the boards were taken from: random completions.
-    - "sft_canonical", "sft_least", "sft_nearest": the same on one completion by a rule (`several.labels`).
+    - "sft_canonical", "sft_least": the same on one completion by a rule (`several.labels`).
     - "sft_own": the same on the base's own decodes, one cell a pass, as far as they are valid.
     - "ce": the roll-outs of judged decisions without their term: at the states visited, masked cross-entropy to the
       solver's first completion of each.
     - "policy_gradient": group-relative, of whole trajectories; a token that follows earns 1, an error ends it.
     - "source": the objective of docs/sources.md as it stands there (`source_arguments`).
-    - "judged": judged decisions; "judged_positions" and "judged_tokens" have the gradient of one factor alone.
+    - "judged": judged decisions.
     - "judged_after_label", "judged_after_imitation": judged decisions at a rate of their own, the second stage
       (`Several.STAGES`).
     - "imitation", "imitation_after_label": at the states of guarded roll-outs that are offered all open cells,
@@ -115,10 +60,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
     if arm == SOURCE:
         own = source_arguments(setting.args, seed, folder, script.rate(arm))
         return UnmaskTrainer(model, own, setting.filled(boards), setting.task)
-    args = arm_arguments(setting.args, seed, folder, None if arm in PARTS else script.rate(arm))
-    if arm in ("judged_positions", "judged_tokens"):
-        shared = {item.name: getattr(args, item.name) for item in fields(RecipeArguments) if item.init}
-        args = ArgumentsInPart(**shared, part=arm.removeprefix("judged_"))
+    args = arm_arguments(setting.args, seed, folder, None if arm == "judged" else script.rate(arm))
     if arm == "ce":
         args.ce_weight, args.judged_weight = 1.0, 0.0
     if arm == "policy_gradient":

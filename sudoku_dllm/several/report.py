@@ -1,7 +1,7 @@
 """What the comparison prints and draws: the plan, the tables, comparisons, one picture."""
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,50 +29,24 @@ from sudoku_dllm.trials.reporting import UNITS
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.words import half_widths, percent, points, text_table
 
-TITLES = {
-    "base": "start",
-    "sft": "SFT on random grids",
-    "sft_canonical": "SFT on the solver's first completion",
-    "sft_least": "SFT on the least completion",
-    "sft_nearest": "SFT on the completion nearest to a pattern",
-    "sft_own": "SFT on own valid decodes",
-    "ce": "cross-entropy at visited states",
-    "policy_gradient": "group-relative policy gradient",
-    "source": "the source's objective, both terms",
-    "judged": "judged decisions",
-    "judged_positions": "judged decisions, gradient of positions alone",
-    "judged_tokens": "judged decisions, gradient of tokens alone",
-    "judged_after_label": "SFT on the least completion, then judged decisions",
-    "imitation": "imitation of own guarded decodes",
-    "imitation_after_label": "SFT on the least completion, then imitation",
-    "kept": "what the check keeps",
-    "judged_after_imitation": "imitation, then judged decisions",
+LOOKS = {
+    "base": ("start", "#8a8a8a"),
+    "sft": ("SFT on random grids", "#6b8fb5"),
+    "sft_canonical": ("SFT on the solver's first completion", "#2a9d6f"),
+    "sft_least": ("SFT on the least completion", "#7fbf9f"),
+    "sft_own": ("SFT on own valid decodes", "#8c7bb0"),
+    "ce": ("cross-entropy at visited states", "#5f6caf"),
+    "policy_gradient": ("group-relative policy gradient", "#c9a227"),
+    "source": ("the source's objective, both terms", "#b5651d"),
+    "judged": ("judged decisions", "#d1495b"),
+    "judged_after_label": ("SFT on the least completion, then judged decisions", "#7a1f3d"),
+    "imitation": ("imitation of own guarded decodes", "#3a9fbf"),
+    "imitation_after_label": ("SFT on the least completion, then imitation", "#1f5f7a"),
+    "kept": ("what the check keeps", "#e07b39"),
+    "judged_after_imitation": ("imitation, then judged decisions", "#a04fb0"),
 }
-COLORS = dict(
-    zip(
-        TITLES,
-        (
-            "#8a8a8a",
-            "#6b8fb5",
-            "#2a9d6f",
-            "#7fbf9f",
-            "#145c3f",
-            "#8c7bb0",
-            "#5f6caf",
-            "#c9a227",
-            "#b5651d",
-            "#d1495b",
-            "#e58e9a",
-            "#f0b7a0",
-            "#7a1f3d",
-            "#3a9fbf",
-            "#1f5f7a",
-            "#e07b39",
-            "#a04fb0",
-        ),
-        strict=True,
-    )
-)
+"""Title and color of each arm."""
+TITLES = {arm: title for arm, (title, _) in LOOKS.items()}
 WIDTH = max(map(len, TITLES))
 """Of the column of arms in what is printed."""
 CEILINGS = {
@@ -325,12 +299,13 @@ def _passes_text(outcomes: Outcomes) -> str:
     )
 
 
-def draw(outcomes: Outcomes, path: Path) -> None:
+def draw(outcomes: Outcomes, path: Path, looks: Mapping[str, tuple[str, str]] = LOOKS) -> None:
     """Draw per cent valid by cells a pass, and what is known of the ways with a guard: by the solver the passes.
 
     Args:
         outcomes: The results.
         path: PNG to write; an existing file is replaced whole or not at all.
+        looks: Title and color of each arm.
     """
     plt = load_pyplot()
     script = outcomes.script
@@ -341,16 +316,17 @@ def draw(outcomes: Outcomes, path: Path) -> None:
         cells, in_passes = cells_of(script, guard), guard == "completable"
         name, scale = ("passes", 1) if in_passes else ("valid", 100)
         for arm in outcomes.judged_by(guard):
+            label, color = looks[arm]
             found = [outcomes.rate(arm, f"{way(k, guard)}/{name}") for k in cells]
             axis.errorbar(
                 cells,
                 [scale * each.mean for each in found],
                 yerr=[scale / 100 * half_widths(each)[0] for each in found],
-                color=COLORS[arm],
+                color=color,
                 linewidth=2.4 if arm in outcomes.leaders else 1.4,
                 marker="o",
                 markersize=4,
-                label=TITLES[arm],
+                label=label,
             )
         if (ceiling := ceiling_of(script)) and guard is None:
             label = "ceiling of a model of random grids"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scripts.several_answers.further import command_of
-from scripts.several_answers.outcome_tables import outcomes_in
+from scripts.several_answers.outcome_tables import GONE, outcomes_in
 from scripts.several_answers.rows import exact_rows
 from sudoku_dllm.several.report import CEILINGS
 from tests.helpers.warm_process import run_script
@@ -39,7 +39,8 @@ def test_commands_say_what_was_run() -> None:
     assert words[words.index("--size") + 1] == "9" and words[words.index("--eval_tokens") + 1 :][:2] == ["1", "2"]
     assert words[-2:] == ["--output_dir", "runs/several_answers/9x9"]
     arms = words[words.index("--arms") + 1 : words.index("--seeds")]
-    assert set(arms) == {*outcomes_in(STUDY).arms} - {"base"}
+    gone = {arm for arms in GONE.values() for arm in arms}
+    assert gone < {*outcomes_in(STUDY).arms} and set(arms) == {*outcomes_in(STUDY).arms} - gone - {"base"}
 
 
 def test_the_page_is_made_again_byte_by_byte(tmp_path: Path) -> None:

@@ -15,18 +15,15 @@ import yaml
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 
-from dllm_rl import Decoding, rollout
-from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.trainer import UnmaskTrainer
-from dllm_rl.training.update import objective_pass
 from llm_rl.training.budget import Budget
 from llm_rl.training.command_line import parse
 from sudoku_dllm.__main__ import SETTINGS
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import ObjectiveInPart, Several, new_trainer, own_answers
+from sudoku_dllm.several.arms import Several, new_trainer, own_answers
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.jobs import Job
@@ -114,7 +111,7 @@ def test_no_board_that_is_held_out_is_trained_on(tmp_path: Path) -> None:
 def test_labels_complete_their_boards(tmp_path: Path) -> None:
     """And are what the model is asked to write."""
     found = setting(tmp_path)
-    for arm in ("sft", "sft_canonical", "sft_least", "sft_nearest", "sft_own"):
+    for arm in ("sft", "sft_canonical", "sft_least", "sft_own"):
         problems = new_trainer(found, arm, 0, tmp_path / arm).train_dataset.problems
         boards, answers = problems.boards(problems.responses), problems.boards(problems.answers)
         assert ((boards == 0) | (boards == answers)).all() and (answers > 0).all() and completable(answers).all()
@@ -142,39 +139,12 @@ def test_a_run_goes_on_with_fewer_arms_and_the_options_of_all() -> None:
     assert ScriptArguments(**{**vars(began), "arms": ["sft"]}).rates == ["sft_own=7e-4"]
 
 
-def test_labels_that_would_take_for_ever_are_refused() -> None:
-    with pytest.raises(ValueError, match="size=9 is too large for the arm sft_nearest"):
-        ScriptArguments(size=9, arms=["judged", "sft_nearest"])
-
-
 def test_own_answers_are_valid_grids_alone(tmp_path: Path) -> None:
     found = setting(tmp_path, clues=[1, 12])
     boards, _ = found.training_boards(3)
     kept, answers = own_answers(new_model(found.script, found.args, 0), found, boards)
     assert 0 < len(kept) <= len(boards) and completable(answers).all() and (answers > 0).all()
     assert ((kept == 0) | (kept == answers)).all()
-
-
-def test_the_gradients_of_the_two_parts_add_up(tmp_path: Path) -> None:
-    """log π of a decision is a sum over its positions and its tokens, so the ablations leave nothing out."""
-    found = setting(tmp_path, clues=[8, 8])
-    model = new_model(found.script, found.args, 0)
-    problems = found.batch(found.training_boards(0)[0][:3])
-    how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(0.5, 1.0), on_error="redraw")
-    record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
-    gradients = []
-    for part in (None, "positions", "tokens"):
-        args = found.args
-        config = (
-            args.objective_config() if part is None else ObjectiveInPart(**vars(args.objective_config()), part=part)
-        )
-        model.zero_grad()
-        noise = StateNoise((1,))
-        objective_pass(model, record, lambda one, two: (one + two).backward(), config=config, noise=noise)
-        gradients.append(torch.cat([each.grad.flatten() for each in model.parameters() if each.grad is not None]))
-    whole, positions, tokens = gradients
-    assert positions.norm() > 0 and tokens.norm() > 0
-    assert torch.allclose(whole, positions + tokens, rtol=1e-3, atol=1e-5 * float(whole.norm()))
 
 
 def test_the_policy_gradient_sees_as_many_trajectories(tmp_path: Path) -> None:
