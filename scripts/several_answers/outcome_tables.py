@@ -106,7 +106,7 @@ def clues_table(outcomes: Outcomes, k: int) -> str:
     ranges = [(first, min(first + 1, high)) for first in range(low, high + 1, 2)]
     rows = []
     for arm in outcomes.arms:
-        found = outcomes.valid(arm, k)  # (S, N)
+        found = outcomes.column(arm, valid(k))  # (S, N)
         rates = (100 * found[:, (clues >= first) & (clues <= last)].mean() for first, last in ranges)
         rows.append([TITLES[arm], *(f"{rate:.1f}" for rate in rates)])
     return markdown_table(["trained by", *(f"{first} or {last} clues" for first, last in ranges)], rows)

@@ -16,7 +16,7 @@ from dllm_rl.decoding import Decoding, Evaluation, decode, evaluate
 from dllm_rl.task import Learned
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.processes import is_first
-from sudoku_dllm.labels.arguments import UPDATES
+from sudoku_dllm.labels.arguments import REFERENCE_SECONDS, UPDATES
 from sudoku_dllm.labels.card import write_card
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.labels.page import write_page
@@ -36,6 +36,7 @@ class Labels(RecipeTrial):
     """The comparison of labels."""
 
     UPDATES = UPDATES
+    SECONDS = REFERENCE_SECONDS
     REFERENCE = "objective"
     setting: Setting
 

@@ -52,7 +52,9 @@ class Setting:
             tokenizer = AutoTokenizer.from_pretrained(script.model)
 
         def filled(path: str, count: int, images: int = 1) -> list[PreFilled]:
-            prompts = worded(read_prompts(path)[: count or None], script.prompt_template)
+            prompts = read_prompts(path)[: count or None]
+            if script.prompt_template is not None:
+                prompts = [build_prompt(parse_puzzle(prompt), script.prompt_template) for prompt in prompts]
             if images > 1:
                 template = script.prompt_template or COMPACT
                 options: dict[str, Any] = {"symmetries": script.symmetries, "seed": args.seed}
@@ -80,8 +82,3 @@ class Setting:
     def judged_as(self) -> SudokuTask:
         """The task to judge by: definite by singles, whatever is trained, as the random floor is."""
         return SudokuTask(self.tokenizer.pad_token_id)
-
-
-def worded(prompts: list[str], template: str | None) -> list[str]:
-    """The prompts in the words of a template; None leaves them as they are."""
-    return prompts if template is None else [build_prompt(parse_puzzle(prompt), template) for prompt in prompts]

@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 
 from dllm_rl.decoding.evaluation import half_width
-from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure
-from sudoku_dllm.labels.arguments import REFERENCE_SECONDS, UPDATES, ScriptArguments
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.record import Records
-from sudoku_dllm.trials.reporting import UNITS
 from sudoku_dllm.trials.results import Name, Results
 from sudoku_dllm.trials.words import fewest, half_widths, percent, points, text_table
 from sudoku_env.order import random_order_floor
@@ -149,12 +146,8 @@ class Outcomes(Results):
 
 def plan(trial: RecipeTrial, jobs: Sequence[Job], left: Sequence[Job]) -> str:
     """What will happen, what it does not show, and how long what is left to do takes."""
-    setting, script, processes, parameters = trial.setting, trial.script, trial.processes, trial.parameters
+    setting, script, lines = trial.setting, trial.script, trial.trainings(jobs, TITLES)
     clues = [int((puzzle.layout.puzzle > 0).sum()) for puzzle in setting.train]
-    lines = [f"Base: {script.model.rsplit('/', 1)[-1]}, {parameters:,} parameters. From it are trained:"]
-    for arm in dict.fromkeys(job.arm for job in jobs):
-        for _, budget in trial.stages(arm):
-            lines.append(f"  {arm:12s} {budget.amount:6,g} {UNITS[budget.by]}  {TITLES[arm]}")
     lines.append(f"each on the same {len(setting.train):,} puzzles with {min(clues)} to {max(clues)} clues.")
     for name, puzzles in setting.tests.items():
         found = [int((puzzle.layout.puzzle > 0).sum()) for puzzle in puzzles]
@@ -170,27 +163,9 @@ def plan(trial: RecipeTrial, jobs: Sequence[Job], left: Sequence[Job]) -> str:
         lines.append(
             f"Every arm trains on {script.images} images of each puzzle under symmetries ({script.symmetries})."
         )
-    minutes = expected_minutes(setting, left, processes, parameters)
-    if minutes:
-        lines.append(
-            f"{max(processes, 1)} at a time: about {minutes} minute{'s' * (minutes > 1)} on cores that do nothing else."
-        )
-    return "\n".join(lines)
-
-
-def expected_minutes(setting: Setting, jobs: Sequence[Job], processes: int, parameters: int) -> int | None:
-    """Whole minutes on CPU; None on an accelerator, and where updates of another base are counted."""
-    script = setting.script
-    seconds = script.train_seconds
-    if seconds is None and script.model == model_folder(ScriptArguments.model):
-        seconds = REFERENCE_SECONDS * setting.args.max_steps / UPDATES["objective"]
-    if seconds is None or not setting.args.use_cpu:
-        return None
-    blanks = [sum(int((puzzle.layout.puzzle == 0).sum()) for puzzle in puzzles) for puzzles in setting.tests.values()]
-    passes = sum(blanks) * sum(1 / k for k in script.eval_tokens) * len(script.strategies)
-    judged = passes * parameters * SECONDS_A_PASS
-    training = sum(seconds for job in jobs if job.arm != BASE)
-    return math.ceil((training + judged * len(jobs)) / max(processes, 1) / 60)
+    blanks = sum(int((puzzle.layout.puzzle == 0).sum()) for puzzles in setting.tests.values() for puzzle in puzzles)
+    passes = blanks * sum(1 / k for k in script.eval_tokens) * len(script.strategies)
+    return "\n".join([*lines, *trial.minutes(left, passes * trial.parameters * SECONDS_A_PASS)])
 
 
 def closing_text(outcomes: Outcomes) -> str:

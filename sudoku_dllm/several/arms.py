@@ -11,10 +11,10 @@ from transformers import PreTrainedModel, Trainer
 from dllm_rl.decoding import Decoding, decode
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.storage import write_text_whole
-from sudoku_dllm.several.arguments import AFTER_LABEL, IMITATIONS, LABELS, UPDATES
+from sudoku_dllm.several.arguments import AFTER_LABEL, IMITATIONS, LABELS, REFERENCE_SECONDS, UPDATES
 from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.judging import GUARDS, Way, cells_of, diversity, judge, outcomes_of
-from sudoku_dllm.several.labels import least_answer, solver_answer
+from sudoku_dllm.several.labels import least_answer
 from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan, screen
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE, SOURCE
@@ -24,12 +24,15 @@ from sudoku_dllm.trials.reporting import closing_line, watched, write_table
 from sudoku_dllm.trials.training import MODEL, arm_arguments, new_model, sft_trainer, source_arguments
 from sudoku_dllm.trials.trial import Judgement
 from sudoku_env.board import Board
-from sudoku_env.solver import completable
+from sudoku_env.solver import completable, solve_batch
 
 DECODED_AT_ONCE = 250
 OWN_BOARDS = 1500  # whose own decodes are the labels of sft_own
 GROUP = 16  # trajectories of a board, for the policy gradient
-CANONICAL: dict[str, Callable[[Board], Board]] = {"sft_canonical": solver_answer, "sft_least": least_answer}
+CANONICAL: dict[str, Callable[[Board], Board]] = {
+    "sft_canonical": lambda boards: solve_batch(boards)[0],
+    "sft_least": least_answer,
+}
 
 
 def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreTrainedModel | None = None) -> Trainer:
@@ -99,6 +102,7 @@ class Several(RecipeTrial):
     """The arms of the comparison on boards with several right answers."""
 
     UPDATES = UPDATES
+    SECONDS = REFERENCE_SECONDS
     REFERENCE = "judged"
     STAGES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         AFTER_LABEL: ("sft_least", AFTER_LABEL),

@@ -6,15 +6,6 @@ from sudoku_env.board import Board
 from sudoku_env.solver import solve_batch
 
 
-def solver_answer(boards: Board) -> Board:
-    """The completion that the solver finds first.
-
-    Args:
-        boards: uint8 `(N, n²)`, each with a completion.
-    """
-    return solve_batch(boards)[0]
-
-
 def least_answer(boards: Board) -> Board:
     """The completion that is least when read as a number, from left to right, row by row.
 

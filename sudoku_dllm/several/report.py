@@ -1,31 +1,19 @@
 """What the comparison prints and draws: the plan, the tables, comparisons, one picture."""
 
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dllm_rl.decoding.settings import NamedCheck
-from dllm_rl.models.shipped import model_folder
 from llm_rl.training.reports import load_pandas, load_pyplot
 from llm_rl.training.storage import save_figure
-from sudoku_dllm.several.arguments import (
-    AFTER_LABEL,
-    REFERENCE_SECONDS,
-    UPDATES,
-    RecipeArguments,
-    ScriptArguments,
-)
+from sudoku_dllm.several.arguments import AFTER_LABEL, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.judging import cells_of, way
-from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.record import Records
-from sudoku_dllm.trials.reporting import UNITS
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.words import half_widths, percent, points, text_table
 
@@ -47,6 +35,8 @@ LOOKS = {
 }
 """Title and color of each arm."""
 TITLES = {arm: title for arm, (title, _) in LOOKS.items()}
+SECONDS_A_BOARD = 0.1
+"""CPU seconds of judging a job, by the held-out board."""
 WIDTH = max(map(len, TITLES))
 """Of the column of arms in what is printed."""
 CEILINGS = {
@@ -70,7 +60,6 @@ CHECKED: dict[NamedCheck | None, str] = {
     "rules": "the rules at decoding",
     "completable": "the solver at decoding",
 }
-Table = NDArray[np.float64]
 
 
 def valid(cells: int, guard: NamedCheck | None = None) -> str:
@@ -101,10 +90,6 @@ class Outcomes(Results):
     ) -> None:
         super().__init__(Records(run), arms, within=within, seeds=seeds)
         self.script, self.args = script, args
-
-    def valid(self, arm: str, cells: int) -> Table:
-        """Whether each board was completed validly without a check, float64 `(S, N)`."""
-        return self.column(arm, valid(cells))
 
     def judged_by(self, guard: NamedCheck | None) -> list[str]:
         """The arms that were decoded with a guard; results of before there were any have none."""
@@ -164,42 +149,15 @@ class Outcomes(Results):
 
 def plan(trial: RecipeTrial, jobs: Sequence[Job], left: Sequence[Job]) -> str:
     """What will happen, and how long what is left to do takes."""
-    script, processes, parameters = trial.script, trial.processes, trial.parameters
-    low, high = script.clues
+    script, (low, high) = trial.script, trial.script.clues
     lines = [
         f"Boards of {script.size}×{script.size} with {low} to {high} clues have many right answers, and a solver says "
         "whether one can still be completed.",
-        f"Start: {script.model.rsplit('/', 1)[-1]}, {parameters:,} parameters. From it are trained:",
-    ]
-    for arm in dict.fromkeys(job.arm for job in jobs):
-        if budgets := [budget for _, budget in trial.stages(arm)]:
-            amount = sum(budget.amount for budget in budgets)
-            lines.append(f"  {arm:{WIDTH}} {amount:6,g} {UNITS[budgets[0].by]}  {TITLES[arm]}")
-    lines.append(
+        *trial.trainings(jobs, TITLES),
         f"Tested on {script.test_boards:,} boards that none is trained on, {', '.join(map(str, script.eval_tokens))} "
-        "cells a pass, by no check, the rules and the solver."
-    )
-    if minutes := expected_minutes(trial.setting, left, processes):
-        lines.append(
-            f"{max(processes, 1)} at a time: about {minutes} minute{'s' * (minutes > 1)} on cores that do nothing else."
-        )
-    return "\n".join(lines)
-
-
-def expected_minutes(setting: Setting, jobs: Collection[Job], processes: int) -> int | None:
-    """Whole minutes on CPU; None on an accelerator, and where updates of another base are counted."""
-    script = setting.script
-    seconds = script.train_seconds
-    if seconds is None and script.model == model_folder(ScriptArguments.model):
-        seconds = REFERENCE_SECONDS * setting.args.max_steps / UPDATES["judged"]
-    if seconds is None or not setting.args.use_cpu:
-        return None
-    training = sum(seconds for job in jobs if job.arm != BASE)
-    return math.ceil((training + JUDGING_SECONDS * script.test_boards * len(jobs)) / max(processes, 1) / 60)
-
-
-JUDGING_SECONDS = 0.1
-"""CPU seconds of judging a job, by the held-out board."""
+        "cells a pass, by no check, the rules and the solver.",
+    ]
+    return "\n".join([*lines, *trial.minutes(left, SECONDS_A_BOARD * script.test_boards)])
 
 
 def screen(outcomes: Outcomes) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tqdm import tqdm
@@ -20,6 +20,9 @@ from tqdm import tqdm
 from llm_rl.training.processes import first_says
 from llm_rl.training.quiet import quiet_libraries
 from sudoku_dllm.trials.record import RESULT, job_name
+
+if TYPE_CHECKING:
+    from sudoku_dllm.trials.trial import Trial
 
 LOG = "log.txt"
 POLL_SECONDS = 0.5
@@ -37,25 +40,6 @@ class Job:
     def folder(self, run: Path) -> Path:
         """Where it lies in the folder of its run."""
         return run / job_name(self.arm, seed=self.seed)
-
-
-class Comparison(Protocol):
-    """What jobs are compared on; it travels to their processes."""
-
-    @property
-    def quiet(self) -> bool:
-        """Whether no bars are printed."""
-
-    def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
-        """Train and judge a job, and write its result, whole or not at all.
-
-        Args:
-            job: The job.
-            folder: Where checkpoints, metrics, model and result go; it is there.
-            resume: Whether to go on from the last checkpoint, if there is one.
-            training: Called with the share of the budget that is spent.
-            judging: Called with the share of the decodes that are done.
-        """
 
 
 class Pace:
@@ -167,7 +151,7 @@ def default_processes(use_cpu: bool) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_this_process(setting: Comparison, run: Path, jobs: Sequence[Job], *, resume: bool) -> None:
+def in_this_process(setting: "Trial", run: Path, jobs: Sequence[Job], *, resume: bool) -> None:
     """Run jobs one after the other; several processes run each together."""
     lines = Lines(jobs, setting.quiet)
     for job in jobs:
@@ -193,7 +177,7 @@ def starting(module: str) -> Any:
     return context
 
 
-def in_processes(setting: Comparison, run: Path, jobs: Sequence[Job], at_a_time: int, *, resume: bool) -> list[Job]:
+def in_processes(setting: "Trial", run: Path, jobs: Sequence[Job], at_a_time: int, *, resume: bool) -> list[Job]:
     """Run jobs in processes of their own, a thread each, at most so many at a time.
 
     Returns:
@@ -257,7 +241,7 @@ def summary(folder: Path) -> str:
     return f"{result['updates']:,} updates on {result['puzzles_seen']:,} puzzles in {result['cpu_seconds']:.0f} CPU s"
 
 
-def _worker(setting: Comparison, job: Job, folder: Path, resume: bool, shares: Any) -> None:
+def _worker(setting: "Trial", job: Job, folder: Path, resume: bool, shares: Any) -> None:
     """A job in a process of its own, whose output goes to its log; it ends when the one that started it does."""
     starter = multiprocessing.parent_process()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,5 +1,6 @@
 """Arms from a saved model, each by one recipe: what the comparisons of `sudoku-dllm train` have in common."""
 
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel, Trainer
 
 from dllm_rl.models.folder import check_folder, named_model
-from dllm_rl.models.shipped import unknown
+from dllm_rl.models.shipped import model_folder, unknown
 from dllm_rl.training.arguments import UnmaskArguments
 from llm_rl.training.arguments import refuse_idle
 from llm_rl.training.budget import Budget
@@ -22,18 +23,23 @@ from sudoku_dllm.trials.jobs import Job, Progress, default_processes
 from sudoku_dllm.trials.training import MODEL, new_model, source_arguments, train_job
 from sudoku_dllm.trials.trial import Trial
 
+UNITS = {"steps": "updates", "cpu_seconds": "CPU seconds", "seconds": "seconds"}
+"""What a budget counts, in words."""
+
 
 class RecipeTrial(Trial):
     """The arms of a setting (base, puzzles, arguments); those that were stopped go on from their last checkpoints.
 
     Attributes:
         UPDATES: Updates that cost each arm as much.
+        SECONDS: CPU seconds that they cost, about.
         REFERENCE: The arm that the recipe, whose `max_steps` are its updates, is of.
         STAGES: The stages of arms that have several.
         parameters: Of the base.
     """
 
     UPDATES: ClassVar[Mapping[str, int]]
+    SECONDS: ClassVar[float]
     REFERENCE: ClassVar[str]
     STAGES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
@@ -74,6 +80,29 @@ class RecipeTrial(Trial):
             return [(each, Budget("cpu_seconds" if self.args.use_cpu else "seconds", seconds / len(of))) for each in of]
         updates = {each: round(self.args.max_steps * self.UPDATES[each] / self.UPDATES[self.REFERENCE]) for each in of}
         return [(each, Budget("steps", max(1, count) / len(of))) for each, count in updates.items()]
+
+    def trainings(self, jobs: Sequence[Job], titles: Mapping[str, str]) -> list[str]:
+        """Lines of the plan: the base, and what each arm may spend."""
+        name, width = self.script.model.rsplit("/", 1)[-1], max(map(len, titles))
+        lines = [f"{titles[BASE].capitalize()}: {name}, {self.parameters:,} parameters. From it are trained:"]
+        for arm in dict.fromkeys(job.arm for job in jobs):
+            if budgets := [budget for _, budget in self.stages(arm)]:
+                amount = sum(budget.amount for budget in budgets)
+                lines.append(f"  {arm:{width}} {amount:6,g} {UNITS[budgets[0].by]}  {titles[arm]}")
+        return lines
+
+    def minutes(self, jobs: Sequence[Job], judging: float) -> list[str]:
+        """A line of the plan: how long jobs take, each of which is judged in so many CPU seconds.
+
+        There is none on an accelerator, and where updates of another base are counted.
+        """
+        script, seconds, at_a_time = self.script, self.script.train_seconds, max(self.processes, 1)
+        if seconds is None and script.model == model_folder(type(script).model):
+            seconds = self.SECONDS * self.args.max_steps / self.UPDATES[self.REFERENCE]
+        if not jobs or seconds is None or not self.args.use_cpu:
+            return []
+        found = math.ceil(sum(judging + seconds * (job.arm != BASE) for job in jobs) / at_a_time / 60)
+        return [f"{at_a_time} at a time: about {found} minute{'s' * (found > 1)} on cores that do nothing else."]
 
     def start(self, seed: int, folder: Path) -> PreTrainedModel:
         """The base."""

@@ -92,20 +92,21 @@ class Records:
         """The outcomes of a job that has a result: name → array; empty where none were kept."""
         folder = self.folder / job
         if (folder / RESULT).is_file():
-            if not (folder / OUTCOMES).is_file():
-                return {}
-            with np.load(folder / OUTCOMES) as arrays:
-                return dict(arrays)
+            return _arrays_in(folder)
         start = f"{arm_of(job)}/"
         row = [other for other in self._packed if arm_of(other) == arm_of(job)].index(job)
         return {name.removeprefix(start): rows[row] for name, rows in self._arrays.items() if name.startswith(start)}
 
     @cached_property
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        if not (self.folder / OUTCOMES).is_file():
-            return {}
-        with np.load(self.folder / OUTCOMES) as arrays:
-            return dict(arrays)
+        return _arrays_in(self.folder)
+
+
+def _arrays_in(folder: Path) -> dict[str, NDArray[Any]]:
+    if not (folder / OUTCOMES).is_file():
+        return {}
+    with np.load(folder / OUTCOMES) as arrays:
+        return dict(arrays)
 
 
 def pack(study: Path, target: Path) -> int:

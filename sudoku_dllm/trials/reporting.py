@@ -12,9 +12,6 @@ from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.training import METRICS
 
-UNITS = {"steps": "updates", "cpu_seconds": "CPU seconds", "seconds": "seconds"}
-"""What a budget counts, in words."""
-
 
 def write_table(table: Any, path: Path) -> None:
     """Write a pandas table as CSV, whole or not at all."""

@@ -140,7 +140,7 @@ def solve_rate_at(curve: tuple[Floats, Floats], passes: float | tuple[float, flo
 
 
 def sweep_difference(
-    first: Sweep, second: Sweep, passes: float | tuple[float, float], *, seed: int = 0
+    first: Sweep, second: Sweep, passes: float | tuple[float, float]
 ) -> tuple[float, tuple[float, float]]:
     """Difference of solve rates at equal forward passes, first - second, with its 95 % interval over puzzles.
 
@@ -148,7 +148,6 @@ def sweep_difference(
         first: The one model.
         second: The other model, on the same puzzles.
         passes: Where to compare: at a number of passes, or on average over a range (`Sweep.common_range`).
-        seed: Random seed of the bootstrap.
 
     Returns:
         The difference and its percentile bootstrap interval: puzzles are resampled for both models together and both
@@ -175,7 +174,7 @@ def sweep_difference(
         n_resamples=RESAMPLES,
         confidence_level=LEVEL,
         method="percentile",
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(0),
     ).confidence_interval
     return difference(everyone), (float(found.low), float(found.high))
 
@@ -223,14 +222,13 @@ def fewest_passes(curve: tuple[Floats, Floats], rate: float) -> float:
     return float(passes[first - 1] + min(share, 1.0) * (passes[first] - passes[first - 1]))
 
 
-def passes_needed(sweeps: Sequence[Sweep], reference: Floats, *, seed: int = 0) -> PassesNeeded:
+def passes_needed(sweeps: Sequence[Sweep], reference: Floats) -> PassesNeeded:
     """The forward passes in which a model solves as many puzzles as a reference does (`fewest_passes`).
 
     Args:
         sweeps: The model's, one for each of its S seeds, with the same P settings.
         reference: float64 `(S, N)`, the outcome of the reference for each seed on each puzzle; its mean is the rate to
             reach, and it is resampled together with the sweeps. A constant table asks for a fixed rate.
-        seed: Random seed of the bootstrap.
 
     Raises:
         ValueError: There is no sweep, or the seeds, settings or puzzles of sweeps and reference differ.
@@ -252,7 +250,7 @@ def passes_needed(sweeps: Sequence[Sweep], reference: Floats, *, seed: int = 0) 
 
     # Puzzles drawn anew: how often each is drawn, then the means of all settings and of the reference.
     count = reference.shape[1]
-    weights = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), RESAMPLES) / count  # (B, N)
+    weights = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), RESAMPLES) / count  # (B, N)
     columns = (table.mean(0) @ weights.T for table in (passes, solved, reference[:, None]))  # (P, B), (P, B), (1, B)
     drawn = []
     for at, rates, (rate,) in zip(*(column.T for column in columns), strict=True):

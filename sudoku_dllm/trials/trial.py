@@ -192,7 +192,15 @@ class Trial(ABC):
         print(report(run, type(self)))
 
     def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
-        """Train and judge a job, and write its result; see `sudoku_dllm.trials.jobs.Comparison`."""
+        """Train and judge a job, and write its result, whole or not at all.
+
+        Args:
+            job: The job.
+            folder: Where checkpoints, metrics, model and result go; it is there.
+            resume: Whether to go on from the last checkpoint, if there is one.
+            training: Called with the share of the budget that is spent.
+            judging: Called with the share of the decodes that are done.
+        """
         set_seed(job.seed)
         model, stages, trainer = self.begin(job, folder), self.stages(job.arm), None
         spent = {name: NOTHING_SPENT[name] for name in self.SPENT}

@@ -1,8 +1,8 @@
 """The table of a trial: what each model solves, and its lead over the start and the control, with both intervals."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,15 +12,10 @@ from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.words import lead, markdown_table, percent
 
+if TYPE_CHECKING:
+    from sudoku_dllm.trials.trial import Trial
+
 START, SOLVED = "start", "solved"
-
-
-class Titled(Protocol):
-    """What a table needs to know of a trial (`sudoku_dllm.trials.trial.Trial`)."""
-
-    ARMS: Mapping[str, str]
-    CONTROL: str | None
-    FIGURES: Mapping[str, str]
 
 
 def chosen_arms(asked: Sequence[str] | None, known: Mapping[str, str]) -> list[str]:
@@ -33,29 +28,24 @@ def chosen_arms(asked: Sequence[str] | None, known: Mapping[str, str]) -> list[s
     return chosen
 
 
-def report(run: Path, trial: Titled) -> str:
+def report(run: Path, trial: type["Trial"]) -> str:
     """Write `table.md` to the run folder; returns it with the folder's name."""
     text = table(Records(run), trial)
     write_text_whole(run / "table.md", text)
     return f"\n{text}\nRun folder: {run}"
 
 
-def table(records: Records, trial: Titled, only: Collection[str] | None = None) -> str:
+def table(records: Records, trial: type["Trial"]) -> str:
     """A line for each model, in Markdown.
 
     Args:
         records: The results, of the same seeds for each model.
         trial: How arms and figures are called, in the order of lines and columns.
-        only: Arms to tell beside the start, of the seeds that all of them have; all arms by default.
 
     Raises:
         ValueError: Seeds have different models.
     """
-    results = Results(records, [name for name in (START, *trial.ARMS) if only is None or name in (START, *only)])
-    if only is None:
-        results.whole()
-    elif results.arms:
-        results = Results(records, results.arms, seeds=results.seeds(*results.arms))
+    results = Results(records, [START, *trial.ARMS]).whole()
     names = results.arms
     columns = {trial.ARMS.get(name, name): list[str]() for name in names}
 

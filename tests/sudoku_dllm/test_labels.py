@@ -27,7 +27,7 @@ from llm_rl.training.storage import save_arrays
 from sudoku_dllm.labels.arguments import UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.labels.arm import Labels, outcomes_of
 from sudoku_dllm.labels.data import Setting
-from sudoku_dllm.labels.report import Outcomes, closing_text, expected_minutes
+from sudoku_dllm.labels.report import Outcomes, closing_text
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import OUTCOMES, Records
@@ -233,15 +233,15 @@ def test_images_are_trained_on(tmp_path: Path) -> None:
 
 
 def test_budgets_are_updates_in_one_proportion_or_equal_times(counted: Path, tmp_path: Path) -> None:
-    whole, few, least = (Labels(setting(tmp_path, max_steps=count)) for count in (UPDATES["objective"], 4, 1))
+    whole, few, least = (Labels(setting(tmp_path, max_steps=count, jobs=0)) for count in (UPDATES["objective"], 4, 1))
     assert {arm: dict(whole.stages(arm))[arm] for arm in ARMS} == {arm: Budget("steps", UPDATES[arm]) for arm in ARMS}
     for arm in ARMS:
         share = UPDATES[arm] / UPDATES["objective"]
         assert abs(few.stages(arm)[0][1].amount - 4 * share) <= 0.5 and least.stages(arm)[0][1].amount >= 1
     assert few.stages("objective") == [("objective", Budget("steps", 4))] and whole.stages("base") == []
     job = [Job("objective", 42)]
-    assert expected_minutes(whole.setting, job, 1, 218_560) == 2  # 70 seconds, and a moment for 12 decodes of each set
-    assert expected_minutes(few.setting, job, 1, 218_560) == 1
+    assert "about 2 minutes on" in whole.plan(job, job)  # 70 seconds, and a moment for 12 decodes of each set
+    assert "about 1 minute on" in few.plan(job, job) and "about" not in few.plan(job, [])
     timed = Labels(setting(tmp_path, train_seconds=2.5))
     assert {dict(timed.stages(arm))[arm] for arm in ARMS} == {Budget("cpu_seconds", 2.5)}
     assert json.loads((counted / "objective" / "seed42" / "result.json").read_text())["updates"] == 4
