@@ -59,9 +59,8 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
 
 def setting(tmp_path: Path, **options: Any) -> Setting:
     names = {name for name in ScriptArguments.__dataclass_fields__ if name in options}
-    script = ScriptArguments(
-        **{**{"max_puzzles": 12, "eval_puzzles": 6}, **{name: options.pop(name) for name in names}}
-    )
+    given = {"max_puzzles": 12, "eval_puzzles": 6} | {name: options.pop(name) for name in names}
+    script = ScriptArguments(**given)
     recipe = {"output_dir": str(tmp_path), "use_cpu": True, "report_to": "none", "disable_tqdm": True, **options}
     return Setting.load(script, RecipeArguments(**recipe))
 
@@ -100,25 +99,11 @@ def test_it_says_first_what_will_happen_and_ends_with_the_table(whole: tuple[Pat
     plan, table = output.split("\n  base")[0], output[output.index("sudoku6x6_few_test: per cent") :]
     for arm in ARMS:
         assert f"\n  {arm} " in plan and f"\n{arm} " in table
-    for said in (
-        "218,560 parameters",
-        "12 puzzles with 1",
-        "1.5 CPU seconds  SFT\n",
-        "No symmetry is used",
-        "minute",
-    ):
+    for said in ("218,560 parameters", "12 puzzles with 1", "1.5 CPU seconds  SFT\n", "No symmetry is used", "minute"):
         assert said in plan
-    for said in (
-        "1 token ",
-        "2 tokens",
-        "4 tokens",
-        "random order",
-        "objective minus",
-        "Seed 42.",
-        "greedy_definite",
-        "CPU s",
-    ):
+    for said in ("1 token ", "2 tokens", "4 tokens", "random order", "objective minus"):
         assert said in table
+    assert "Seed 42." in table and "greedy_definite" in table and "CPU s" in table
     assert f"Run folder: {folder} (table.csv" in table
     assert "Warning" not in errors + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
 
@@ -206,13 +191,7 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
 def test_what_the_arms_are(tmp_path: Path) -> None:
     kept = setting(tmp_path, ce_weight=0.7, state_fraction=1.0)
     trainers = {arm: new_trainer(kept, arm, tmp_path / arm) for arm in ("ce", "placebo", "objective")}
-    shared = {
-        "tokens_per_step",
-        "ce_weight",
-        "position_temperature",
-        "per_device_train_batch_size",
-        "f_form",
-    }
+    shared = {"tokens_per_step", "ce_weight", "position_temperature", "per_device_train_batch_size", "f_form"}
     for arm, trainer in trainers.items():
         assert type(trainer.task) is (PlaceboTask if arm == "placebo" else SudokuTask)
         assert (trainer.args.f_weight, trainer.args.ce_on) == ((0.0, "masked") if arm == "ce" else (1.0, "definite"))

@@ -44,10 +44,7 @@ def check(records: Records, jobs: dict[str, tuple[dict[str, Any], dict[str, NDAr
         assert list(kept) == list(found)
         for name, values in found.items():
             np.testing.assert_array_equal(kept[name], values)
-            assert kept[name].dtype.kind == values.dtype.kind or (kept[name].dtype.kind, values.dtype.kind) == (
-                "u",
-                "i",
-            )
+            assert kept[name].dtype.kind in {"i": "iu"}.get(values.dtype.kind, values.dtype.kind)
 
 
 def test_a_packed_study_has_what_its_folders_have(tmp_path: Path) -> None:
@@ -96,9 +93,8 @@ def test_results_that_come_while_records_are_read_are_found(tmp_path: Path) -> N
     assert records.outcomes("a/seed0") == {}
 
 
-@pytest.mark.parametrize(
-    "step", ["replace", "fsync"]
-)  # outcomes take their name by the one; the other keeps the result
+# Outcomes take their name by the one; the other keeps the result.
+@pytest.mark.parametrize("step", ["replace", "fsync"])
 def test_a_job_is_not_there_before_all_of_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
