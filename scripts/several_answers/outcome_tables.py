@@ -6,11 +6,11 @@ from typing import Any
 
 from dllm_rl.decoding.settings import NamedCheck
 from sudoku_dllm.several.arguments import AFTER_LABEL, UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.judging import cells_of
+from sudoku_dllm.several.judging import cells_of, way
 from sudoku_dllm.several.report import CHECKED, LOOKS, Outcomes, ceiling_of, valid
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
-from sudoku_dllm.trials.words import lead, markdown_table
+from sudoku_dllm.trials.words import lead, markdown_table, share
 
 GONE = {
     "sft_least": {"sft_nearest": ("SFT on the completion nearest to a pattern", "#145c3f")},
@@ -24,6 +24,7 @@ KEPT = {name: look for arm, own in LOOKS.items() for name, look in {arm: own, **
 TITLES = {arm: title for arm, (title, _) in KEPT.items()}
 LEADERS = {"judged": "Judged decisions", AFTER_LABEL: "The least completion, then judged decisions,"}
 WAYS = {guard: f"Valid grids, {way}" for guard, way in CHECKED.items()}
+WORTH = "What a check is worth, at decoding and in training"
 GAINS = f"{WAYS['rules']}: each training minus the start"
 STUDIED: dict[str, Any] = {
     "test_boards": 400,
@@ -55,7 +56,7 @@ def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None =
 def tables(outcomes: Outcomes) -> dict[str, str]:
     """The tables by their titles."""
     k, by_rules = outcomes.args.tokens_per_step, outcomes.judged_by("rules")
-    found = {title: ways_table(outcomes, guard) for guard, title in WAYS.items()}
+    found = {WORTH: worth_table(outcomes)} | {title: ways_table(outcomes, guard) for guard, title in WAYS.items()}
     found[GAINS] = differences_table(outcomes, {TITLES[arm]: (arm, BASE) for arm in by_rules if arm != BASE}, "rules")
     for leader in outcomes.leaders:
         found[f"{LEADERS[leader]} minus the others, no check at decoding"] = minus_others(outcomes, leader)
@@ -63,6 +64,20 @@ def tables(outcomes: Outcomes) -> dict[str, str]:
         f"Valid grids at {k} cells a pass by clues, no check at decoding": clues_table(outcomes, k),
         f"Passes of {k} cells, and {outcomes.script.draws} drawn decodes of the empty board": passes_table(outcomes, k),
     }
+
+
+def worth_table(outcomes: Outcomes) -> str:
+    """Decoders by columns, trainings by rows: per cent valid at the trained number of cells, passes by the solver."""
+    k, solver = outcomes.args.tokens_per_step, way(outcomes.script.size**2, "completable")
+    rows = []
+    for arm in outcomes.judged_by("completable"):
+        valid_of = [share(outcomes.rate(arm, valid(k, guard))) for guard in (None, "rules")]
+        passes, checks = (outcomes.mean_of(arm, f"{solver}/{name}") for name in ("passes", "checks"))
+        drawn = (outcomes.empty_board(arm, "distinct", guard) for guard in ("", "completable"))
+        rows.append([TITLES[arm], *valid_of, f"{passes:.2f} / {checks:.0f}", " / ".join(f"{one:.0f}" for one in drawn)])
+    free, ruled, solved = CHECKED.values()
+    head = ["trained by", f"{free}, {k} cells", f"{ruled}, {k} cells", f"{solved}, all cells: passes / checks"]
+    return markdown_table([*head, "different grids, no check / the solver"], rows)
 
 
 def a_pass(cells: Sequence[int]) -> list[str]:
