@@ -23,9 +23,11 @@ GONE = {
 KEPT = {name: look for arm, own in LOOKS.items() for name, look in {arm: own, **GONE.get(arm, {})}.items()}
 TITLES = {arm: title for arm, (title, _) in KEPT.items()}
 LEADERS = {"judged": "Judged decisions", AFTER_LABEL: "The least completion, then judged decisions,"}
-WAYS = {guard: f"Valid grids, {way}" for guard, way in CHECKED.items()}
+FREE, RULES, SOLVER = (f"Valid grids, {way}" for way in CHECKED.values())
+GUARDED = "guarded"
+"""The folder of what was trained anew to be judged with checks at decoding."""
 WORTH = "What a check is worth, at decoding and in training"
-GAINS = f"{WAYS['rules']}: each training minus the start"
+GAINS = f"{RULES}: each training minus the start"
 STUDIED: dict[str, Any] = {
     "test_boards": 400,
     "eval_tokens": [1, 2, 4, 6, 9],
@@ -53,11 +55,22 @@ def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None =
     return Outcomes(script or studied(), args, folder, KEPT, within=within)
 
 
+def guarded_tables(outcomes: Outcomes) -> dict[str, str]:
+    """The tables of trainings that were judged with checks at decoding too, by their titles."""
+    arms = [arm for arm in outcomes.arms if arm != BASE]
+    found = {WORTH: worth_table(outcomes), f"{FREE}, trained anew": ways_table(outcomes)}
+    found |= {RULES: ways_table(outcomes, "rules"), SOLVER: ways_table(outcomes, "completable")}
+    found[GAINS] = differences_table(outcomes, {TITLES[arm]: (arm, BASE) for arm in arms}, "rules")
+    for guard in (None, "rules"):
+        pairs = {TITLES[arm]: ("imitation", arm) for arm in arms if "imitation" in arms and arm != "imitation"}
+        found[f"Imitation minus the others, {CHECKED[guard]}"] = differences_table(outcomes, pairs, guard)
+    return found
+
+
 def tables(outcomes: Outcomes) -> dict[str, str]:
-    """The tables by their titles."""
-    k, by_rules = outcomes.args.tokens_per_step, outcomes.judged_by("rules")
-    found = {WORTH: worth_table(outcomes)} | {title: ways_table(outcomes, guard) for guard, title in WAYS.items()}
-    found[GAINS] = differences_table(outcomes, {TITLES[arm]: (arm, BASE) for arm in by_rules if arm != BASE}, "rules")
+    """The tables of the study, decoded without a check, by their titles."""
+    k = outcomes.args.tokens_per_step
+    found = {FREE: ways_table(outcomes)}
     for leader in outcomes.leaders:
         found[f"{LEADERS[leader]} minus the others, no check at decoding"] = minus_others(outcomes, leader)
     return found | {

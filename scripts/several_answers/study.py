@@ -12,14 +12,14 @@ from llm_rl.training import fail, need_reports, parse, write_text_whole
 from scripts.several_answers.decoders import tables as decoder_tables
 from scripts.several_answers.further import FURTHER, command_of, commands_in, sections
 from scripts.several_answers.no_answers import table as few_answers
-from scripts.several_answers.outcome_tables import GAINS, KEPT, WAYS, WORTH, outcomes_in, tables
+from scripts.several_answers.outcome_tables import FREE, GUARDED, KEPT, WORTH, guarded_tables, outcomes_in, tables
 from scripts.several_answers.reading_order import TITLE as ORDER_TITLE
 from scripts.several_answers.reading_order import table as reading_order
 from sudoku_dllm.several.report import draw
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.page import fill, sections_of
 
-SHOWN = {"worth": WORTH, "shown": WAYS[None], "rules": WAYS["rules"], "gains": GAINS, "solver": WAYS["completable"]}
+SHOWN = {"worth": WORTH, "shown": FREE}
 """Tables of the page by its markers."""
 HERE, PICTURE = Path(__file__).parent, "several_answers.png"
 
@@ -46,17 +46,23 @@ def main() -> None:
     folder, page = Path(args.study), Path(args.page)
     if not Records(folder).jobs():
         fail(f"--study {folder} has no results; see --help for how to make them")
-    outcomes = outcomes_in(folder)
-    machines = sorted({result["machine"] for result in outcomes.results.values()})
+    outcomes, guarded = outcomes_in(folder), outcomes_in(folder, GUARDED)
+    results = [*outcomes.results.values(), *guarded.results.values()]
+    machines = sorted({result["machine"] for result in results})
     (page.parent / "images").mkdir(parents=True, exist_ok=True)
     draw(outcomes, page.parent / "images" / PICTURE, KEPT)
-    shown = {**tables(outcomes), **dict(decoder_tables(Records(folder))), **dict(sections(folder))}
+    shown = {
+        **guarded_tables(guarded),
+        **tables(outcomes),
+        **dict(decoder_tables(Records(folder))),
+        **dict(sections(folder)),
+    }
     if other_order := reading_order(Records(folder)):
         shown |= {ORDER_TITLE: other_order}
     for further in FURTHER:
         shown |= {f"{further.title}: {name}": one for name, one in decoder_tables(Records(folder), further.name)}
     write_text_whole(args.tables, fill(HERE / "tables.md", {"sections": sections_of(shown)}))
-    commands = [command_of(outcomes, {}), *commands_in(folder)]
+    commands = [command_of(outcomes, {}), command_of(guarded, {}, GUARDED), *commands_in(folder)]
     told = {"few": few_answers(Records(folder)), "commands": "\n".join(commands), "machines": "; ".join(machines)}
     write_text_whole(page, fill(HERE / "page.md", {name: shown[title] for name, title in SHOWN.items()} | told))
     print(f"{page} and {args.tables} are written.")

@@ -14,7 +14,6 @@ from llm_rl.training.arguments import RunArguments  # noqa: E402
 from llm_rl.training.command_line import need_model, need_writable, on_command_line, parse, user_errors  # noqa: E402
 from tests.helpers.warm_process import run_script  # noqa: E402
 
-SUDOKU = ROOT / "data" / "sudoku6x6_test.jsonl"
 
 
 @dataclass
@@ -227,8 +226,6 @@ def test_folders_are_looked_at_before_they_are_needed(capsys, tmp_path) -> None:
         ("train_sudoku.py", ["--resume_from_checkpoint", "nosuch"], "a run is resumed as a whole"),
         ("sudoku/pretrain.py", ["--hold_steps", "1"], "hold_steps=1"),
         ("raro/digits.py", ["--seed", "1"], "did you mean --seeds?"),
-        ("study/run.py", ["nosuch.yaml"], "there is no file nosuch.yaml"),
-        ("study/run.py", [SUDOKU], "not YAML"),
         ("sudoku/check_prompts.py", ["--data", "nosuch.csv"], "there is no file nosuch.csv"),
         ("sudoku/make_data.py", ["--kind", "chess"], "invalid choice: 'chess'"),
         ("raro/make_verl_data.py", ["--train", "a", "--validation", "b"], "--train: there is no file a"),

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT, NUMBER = Path(__file__).parents[3], r"[-+]?\d[\d,]*(?:\.\d+)?"
-FREE = ("several_answers/tables.md", "## Valid grids, no check")
+SEVERAL = "several_answers/tables.md"
+FREE, WORTH = (SEVERAL, "## Valid grids, no check at decoding\n"), (SEVERAL, "## What a check.*?\n")
 FEW, PASSES = (("causes/tables.md", f"## few_examples{end}") for end in ("\n", "_passes\n.*?### Passes"))
 TOKENS, TRACES = ("several_tokens/tables.md", "### Solved"), ("propagation/tables.md", "## Differences")
 BIAS, MORE = (("referee/tables.md", f"Trained by {how}") for how in ("data", "reward"))
@@ -16,12 +17,12 @@ METHODS = ("diffu-GRPO", "wd1", "coupled-GRPO", "SPG, mixed", "ESPO, 2 pairs", "
 # A page and what it says (# is a figure, … what stands between); the table in data/study, the heading above its row and
 # the row; which of the row's numbers the page repeats.
 FIGURES = [
-    ("README.md", f"on random completions {FIVE}", *FREE, "SFT on random grids", range(5)),
-    ("README.md", f"that a solver finds first {FIVE}", *FREE, "SFT on the solver's first completion", range(5)),
-    ("README.md", f"a rule that can be learned {FIVE}", *FREE, LEAST, range(5)),
-    ("README.md", f"whole trajectories, no answer shown {FIVE}", *FREE, "group-relative policy gradient", range(5)),
-    ("README.md", f"decisions), no answer shown {FIVE}", *FREE, "judged decisions", range(5)),
-    ("README.md", f"then judged decisions {FIVE}", *FREE, f"{LEAST}, then judged decisions", range(5)),
+    ("README.md", "| nothing more | # | # |", *WORTH, "start", range(2)),
+    ("README.md", "drawn at random | # | # |", *WORTH, "SFT on random grids", range(2)),
+    ("README.md", "judged-decisions) | # | # |", *WORTH, "judged decisions", range(2)),
+    ("README.md", "guarded-decodes) | # | # |", *WORTH, "imitation of own guarded decodes", range(2)),
+    ("README.md", "can be learned | # | # |", *WORTH, LEAST, range(2)),
+    ("README.md", "every board is right, in # passes", *WORTH, "start", [2]),
     ("README.md", "worth # points over random", FREE[0], "## Judged decisions minus", "SFT on random grids", [10]),
     ("README.md", "from 0 to # %", "../../docs/several_answers.md", "## Few", "4×4 | 0 | judged decisions", [4]),
     ("README.md", "on what follows is worth # points", *FEW, "sft_definite", [1]),
