@@ -15,7 +15,6 @@ from llm_rl.training.command_line import need_model, need_writable, on_command_l
 from tests.helpers.warm_process import run_script  # noqa: E402
 
 
-
 @dataclass
 class Options:
     """Options of several kinds."""
