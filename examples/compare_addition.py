@@ -2,11 +2,9 @@
 
 From one start for each seed, a model that has hardly learned, go on for as many CPU seconds: masked-diffusion SFT on
 the same sums, the same with a loss on definite digits alone, and the objective. Held-out sums are decoded two digits a
-pass. What makes a comparison is the class below; processes, budgets, resuming, intervals and the table are the
-library's.
+pass. A comparison is the class below; processes, budgets, resuming, intervals and the table are the library's.
 
     python examples/compare_addition.py --cpu_seconds 20 --seeds 0 1 2
-    python examples/compare_addition.py --output_dir runs/addition --resume_from_checkpoint last --arms sft objective
 """
 
 import sys
@@ -15,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from transformers import PreTrainedModel, PrinterCallback, ProgressCallback, Trainer, set_seed
+from transformers import PreTrainedModel, PrinterCallback, Trainer
 
 from dllm_rl import (
     Decoding,
@@ -69,13 +67,11 @@ class Addition(Trial):
 
     def start(self, seed: int, folder: Path) -> PreTrainedModel:
         """A model that has learned from the sums for a while."""
-        set_seed(seed)
         sizes = {"d_model": 64, "n_layers": 3, "n_heads": 4, "mlp_hidden_size": 128, "max_sequence_length": 64}
         words = {"vocab_size": MASK + 1, "mask_token_id": MASK, "bos_token_id": None, "eos_token_id": None}
         model = LladaForMaskedLM(LladaConfig(**sizes, **words, pad_token_id=None, rope_theta=100.0))
         trainer = self.supervised(model, seed, folder, max_steps=self.args.start_steps)
-        for shown in (PrinterCallback, ProgressCallback):
-            trainer.remove_callback(shown)
+        trainer.remove_callback(PrinterCallback)
         trainer.train()
         return model
 
