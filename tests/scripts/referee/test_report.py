@@ -16,7 +16,7 @@ from sudoku_dllm.trials import Records, write_job
 from sudoku_dllm.trials.rates import chosen_rates
 
 STUDIES = Path(__file__).parents[3] / "data" / "study" / "referee"
-SETTINGS = {"tokens_per_step": 2, "cpu_seconds": 30.0, "reward": "passes"}
+SETTINGS = {"tokens_per_step": 2, "cpu_seconds": 30.0, "reward": "passes", "divergence": False}
 SHARES = {"start": (5, 2), "spg": (6, 3), "judged": (8, 6), "wd1": (7, 5)}
 """How many of ten problems are right at one and at two positions a pass."""
 
