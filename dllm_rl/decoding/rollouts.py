@@ -175,10 +175,9 @@ def rollout(
     Raises:
         ValueError: `num_generations`, `max_tokens` or `max_masked` is too small, a problem has no masked position,
             `noise` has another shape or comes with a generator, `lam` is negative or not finite, the number of
-            positions of a decision is not given, has a limit, tokens are to be taken back, a guard
-            comes with a strategy that draws or the problems lack its check, or the strategy chooses a position that is
-            not masked or fewer positions than it is asked for; or errors are to be corrected where several answers are
-            right.
+            positions of a decision is not given or has a limit, tokens are to be taken back, a guard comes with a
+            strategy that draws or the problems lack its check, or the strategy chooses a position that is not masked or
+            fewer positions than it is asked for; or errors are to be corrected where several answers are right.
     """
     check_lam(lam)
     if (what := how.take_back or how.limit) is not None:

@@ -151,10 +151,10 @@ class Decoding:
 
     Raises:
         ValueError: The strategy or `on_error` is unknown; `tokens_per_step` is too small; a limit comes with a strategy
-            that draws positions, or is a threshold that all or none of its scores reach; a limit or `draws`
-            decide nothing, with one token a step or without "redraw"; tokens are to be taken back although the strategy
-            draws or errors do not stay; or the guard is unknown, or comes with tokens that are taken back, or with
-            errors that are corrected or redrawn.
+            that draws positions, or is a threshold that all or none of its scores reach; a limit or `draws` decide
+            nothing, with one token a step or without "redraw"; tokens are to be taken back although the strategy draws
+            or errors do not stay; or the guard is unknown, or comes with tokens that are taken back, or with errors
+            that are corrected or redrawn.
         TypeError: The limit is no limit, or the guard no guard.
     """
 

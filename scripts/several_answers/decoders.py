@@ -24,6 +24,7 @@ from scripts.several_answers.further import FURTHER
 from scripts.several_answers.outcome_tables import studied
 from sudoku_dllm.machine import machine
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.judging import are_valid
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, job_name
@@ -31,7 +32,6 @@ from sudoku_dllm.trials.record import write_job
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.training import MODEL
 from sudoku_dllm.trials.words import markdown_table, passes, percent
-from sudoku_env.solver import completable
 
 FOLDER = "decoders"
 WAYS: dict[str, dict[str, Decoding]] = {
@@ -88,7 +88,7 @@ def outcomes_of(model: nn.Module, tests: PuzzleBatch) -> dict[str, NDArray[np.ge
         for value, how in values.items():
             record = decode(model, tests, how)
             grids = tests.boards(record.responses)
-            found[f"{way}/{value}/valid"] = (grids > 0).all(1) & completable(grids)
+            found[f"{way}/{value}/valid"] = are_valid(grids)
             found[f"{way}/{value}/passes"] = record.forward_passes.cpu().numpy()
     return found
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from scripts.several_answers.outcome_tables import LEADERS, STUDIED, minus_others, outcomes_in, studied, ways_table
-from sudoku_dllm.several.arguments import ARMS, ScriptArguments
+from sudoku_dllm.several.arguments import ARMS, UPDATES, ScriptArguments
 from sudoku_dllm.several.report import Outcomes
 from sudoku_dllm.trials.arguments import BASE
 
@@ -73,7 +73,7 @@ def command_of(outcomes: Outcomes, options: Mapping[str, object], name: str = ""
     asked = {
         "arms": " ".join(arm for arm in outcomes.arms if arm in ARMS),
         "seeds": " ".join(str(seed) for seed in sorted({job.seed for job in outcomes.results if job.arm != BASE})),
-        **{name: _words(value) for name, value in {**STUDIED, **options}.items()},
+        **{name: _words(value) for name, value in {**STUDIED, "max_steps": UPDATES["judged"], **options}.items()},
         "output_dir": f"runs/several_answers/{name}".rstrip("/"),
     }
     words = " ".join(["python scripts/train_sudoku.py", *(f"--{option} {value}" for option, value in asked.items())])

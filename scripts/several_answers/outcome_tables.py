@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dllm_rl.decoding.settings import NamedCheck
-from sudoku_dllm.several.arguments import AFTER_LABEL, UPDATES, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.arguments import AFTER_LABEL, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.judging import cells_of, way
 from sudoku_dllm.several.report import CHECKED, LOOKS, Outcomes, ceiling_of, valid
 from sudoku_dllm.several.setting import Setting
@@ -28,18 +28,13 @@ GUARDED = "guarded"
 """The folder of what was trained anew to be judged with checks at decoding."""
 WORTH = "What a check is worth, at decoding and in training"
 GAINS = f"{RULES}: each training minus the start"
-STUDIED: dict[str, Any] = {
-    "test_boards": 400,
-    "eval_tokens": [1, 2, 4, 6, 9],
-    "draws": 200,
-    "max_steps": UPDATES["judged"],
-}
-"""What the study has in place of the defaults, which are of a comparison of minutes."""
+STUDIED: dict[str, Any] = {"test_boards": 400, "eval_tokens": [1, 2, 4, 6, 9], "draws": 200}
+"""The boards of the study, in place of the defaults, which are of a comparison of minutes."""
 
 
 def studied(**options: Any) -> ScriptArguments:
     """The boards of the study and how they are decoded, but for some options."""
-    return ScriptArguments(**{name: value for name, value in (STUDIED | options).items() if name != "max_steps"})
+    return ScriptArguments(**(STUDIED | options))
 
 
 def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None = None, **recipe: Any) -> Outcomes:

@@ -14,13 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from transformers import LlamaForCausalLM, PreTrainedModel, PrinterCallback, Trainer
+from transformers import PreTrainedModel, PrinterCallback, Trainer
 
 from llm_rl import GRPOArguments, GRPOTrainer, supervised_trainer
 from llm_rl.training import RunArguments
-from scripts.shared.tiny_llama import taught_llama
+from scripts.shared.tiny_llama import LlamaTrial
 from scripts.tool_games.task import CALL_TOKENS, CALLS, SIZE, games, hints, make_game, solved, tokenizer, trajectories
-from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
+from sudoku_dllm.trials.trial import Judgement, TrialArguments, run_trial, short_training
 
 METRICS = {
     "solved": "reward/solved",
@@ -54,9 +54,10 @@ class CompareArguments(TrialArguments):
     output_dir: str = field(default="runs/tool_games", metadata={"help": "Run folder."})
 
 
-class ToolGames(Trial):
+class ToolGames(LlamaTrial):
     """The comparison."""
 
+    INNER, POSITIONS = 3, 2048
     ARMS: ClassVar[Mapping[str, str]] = {"grpo": "GRPO", "more": "more of the ladder's games"}
     FIGURES: ClassVar[Mapping[str, str]] = {
         "solved": "solved, sampled",
@@ -79,26 +80,9 @@ class ToolGames(Trial):
         clues = args.clues_low, args.clues_high
         return games(args.train_puzzles, 0, held_out=False, clues=clues, hints=args.hint_share)
 
-    def start(self, seed: int, folder: Path) -> PreTrainedModel:
-        """A model that has seen games of the ladder."""
-        args = self.args
-        return taught_llama(
-            trajectories(self.rows),
-            self.words,
-            seed,
-            folder,
-            batch_size=args.batch_size,
-            learning_rate=args.start_learning_rate,
-            steps=args.start_steps,
-            hidden_size=args.hidden_size,
-            intermediate_size=3 * args.hidden_size,
-            num_hidden_layers=args.num_hidden_layers,
-            max_position_embeddings=2048,
-        )
-
-    def load(self, folder: Path) -> PreTrainedModel:
-        """See `Trial.load`."""
-        return LlamaForCausalLM.from_pretrained(folder)
+    def start_rows(self, seed: int) -> Any:
+        """Games of the ladder."""
+        return trajectories(self.rows)
 
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
         """The trainer of an arm."""

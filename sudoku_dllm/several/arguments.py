@@ -25,8 +25,8 @@ UPDATES = (
 )
 """Updates that cost each arm as much, about `REFERENCE_SECONDS` of CPU time on one core of an AMD EPYC with AVX-512:
 with `--train_seconds 120` SFT made 794 to 810, own decodes 885 (to which the 19 s come in which they are decoded), the
-cross-entropy 1,967, the policy gradient 728 and judged decisions 1,928 (seed 10, 2026-11-25). On a
-busy slower core an update of judged decisions took 0.101 s, of imitation 0.080 and of what is kept 0.116."""
+cross-entropy 1,967, the policy gradient 728 and judged decisions 1,928 (seed 10, 2026-11-25). On a busy core an
+update of judged decisions took 0.101 s, of imitation 0.080 and of what is kept 0.116."""
 REFERENCE_SECONDS = 200
 
 

@@ -13,7 +13,7 @@ from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.several.arguments import AFTER_LABEL, IMITATIONS, LABELS, REFERENCE_SECONDS, UPDATES
 from sudoku_dllm.several.card import write_card
-from sudoku_dllm.several.judging import GUARDS, Way, cells_of, diversity, judge, outcomes_of
+from sudoku_dllm.several.judging import GUARDS, Way, are_valid, cells_of, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer
 from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan, screen
 from sudoku_dllm.several.setting import Setting
@@ -24,7 +24,7 @@ from sudoku_dllm.trials.reporting import closing_line, watched, write_table
 from sudoku_dllm.trials.training import MODEL, arm_arguments, new_model, sft_trainer, source_arguments
 from sudoku_dllm.trials.trial import Judgement
 from sudoku_env.board import Board
-from sudoku_env.solver import completable, solve_batch
+from sudoku_env.solver import solve_batch
 
 DECODED_AT_ONCE = 250
 OWN_BOARDS = 1500  # whose own decodes are the labels of sft_own
@@ -67,9 +67,8 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
     if arm == "ce":
         args.ce_weight, args.judged_weight = 1.0, 0.0
     if arm == "policy_gradient":
-        size = GROUP
-        args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // size)
-        args.num_generations, args.num_mini_batches, args.on_error = size, 1, "end"
+        args.per_device_train_batch_size = max(1, args.per_device_train_batch_size // GROUP)
+        args.num_generations, args.num_mini_batches, args.on_error = GROUP, 1, "end"
         args.policy_weight, args.judged_weight = 1.0, 0.0
     if arm in (*IMITATIONS, "kept"):
         args.on_error, args.tokens_per_step, args.reduction, args.judged_weight = "guard", script.size**2, "sum", 0.0
@@ -92,7 +91,7 @@ def own_answers(model: nn.Module, setting: Setting, boards: Board) -> tuple[Boar
         batch = setting.batch(boards[first : first + DECODED_AT_ONCE])
         decodes.append(batch.boards(decode(model, batch, Decoding("margin")).responses))
     found = np.concatenate(decodes)
-    valid = (found > 0).all(1) & completable(found)
+    valid = are_valid(found)
     if not valid.any():
         raise ValueError(f"the base completes none of {len(boards)} boards validly; leave the arm sft_own out")
     return boards[valid], found[valid]

@@ -2,11 +2,12 @@
 
 A board with few clues has many completions. A model that matches them has the right marginals, but cells that one pass
 fills are drawn without seeing each other, and clash. From one base are trained: masked-diffusion SFT on random grids;
-SFT on one canonical completion of each board, the solver's first; the same label at the states that the policy visits;
-and judged decisions (docs/objective.md): of each state many decisions are drawn from one pass, and a solver says which
-leave a completion. --arms knows further controls. Each takes as many updates as are worth the same CPU seconds, in a
-process of one thread, and is judged on the same held-out boards, by no check, the rules and the solver. The run folder
-receives the arguments, table.csv, a picture, and for each arm metrics, checkpoints, model and outcomes.
+both terms of the source's objective (docs/objective.md); judged decisions: of each state many decisions are drawn from
+one pass, and a solver says which leave a completion; and imitation: what the model itself wrote in the end, a solver
+checking each cell, is its label. --arms knows further ones. Each takes as many updates as are worth the same CPU
+seconds, in a process of one thread, and is judged on the same held-out boards, by no check, the rules and the solver.
+The run folder receives the arguments, tables.txt, table.csv, a picture, and for each arm metrics, checkpoints, model
+and outcomes.
 
     sudoku-dllm train [recipe.yaml] [--learning_rate 1e-4 …]
     sudoku-dllm train [recipe.yaml] --resume_from_checkpoint last

@@ -94,7 +94,7 @@ def judge(model: nn.Module, problems: PuzzleBatch, cells: int, guard: NamedCheck
     if guard is None:
         return judged(record)
     counts = (record.forward_passes, record.checks.sum(1), record.rejected.sum(1), record.dead_end)
-    return Guarded(_valid(problems.boards(record.responses)), *(each.cpu().numpy() for each in counts))
+    return Guarded(are_valid(problems.boards(record.responses)), *(each.cpu().numpy() for each in counts))
 
 
 def judged(record: Decode) -> Judged:
@@ -113,7 +113,7 @@ def judged(record: Decode) -> Judged:
         rows = np.flatnonzero(passes > step)
         for name, values in _of_pass(digits[rows], step_of[rows], step).items():
             found[name][rows] += values
-    found |= {"valid": _valid(digits), "passes": passes}
+    found |= {"valid": are_valid(digits), "passes": passes}
     kinds: dict[str, Any] = {"valid": np.bool_, "peer_floor": np.float32, "definite_floor": np.float32}
     return Judged(**{name: values.astype(kinds.get(name, np.int64)) for name, values in found.items()})
 
@@ -152,8 +152,9 @@ def _completable(boards: Board, written: NDArray[np.bool_]) -> NDArray[np.bool_]
     return ((boards > 0) | ~written).all(1) & completable(boards)
 
 
-def _valid(grids: Board) -> NDArray[np.bool_]:
-    return _completable(grids, np.ones(grids.shape, bool))
+def are_valid(grids: Board) -> NDArray[np.bool_]:
+    """Whether each of N decodes `(N, n²)` is a full grid without a clash, bool `(N,)`."""
+    return (grids > 0).all(1) & completable(grids)
 
 
 def diversity(
@@ -177,7 +178,7 @@ def diversity(
     generator = torch.Generator(device=empty.responses.device).manual_seed(seed)
     problems = empty.select(torch.zeros(draws, dtype=torch.long, device=empty.responses.device))
     grids = problems.boards(decode(model, problems, how, generator=generator).responses)
-    valid = grids[_valid(grids)]
+    valid = grids[are_valid(grids)]
     patterns = {relabeled(grid).tobytes() for grid in valid}
     return {
         "valid": len(valid) / draws,

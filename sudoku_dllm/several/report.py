@@ -105,9 +105,9 @@ class Outcomes(Results):
         told = []
         for at in (way(cells, guard) for cells in cells_of(self.script, guard)):
             names = ["valid", "passes", *["checks"] * (guard is not None)]
-            rate, passes, *checks = (self.column(arm, f"{at}/{name}").mean() for name in names)
+            rate, passes, *checks = (self.mean_of(arm, f"{at}/{name}") for name in names)
             if guard == "completable":
-                told.append(f"{passes:.1f} / {checks[0]:.0f}" + f" ({percent(rate)} %)" * bool(rate < 1))
+                told.append(f"{passes:.1f} / {checks[0]:.0f}" + f" ({percent(rate)} %)" * (rate < 1))
             else:
                 told.append(percent(rate) + f" in {passes:.1f}" * (guard is not None))
         return [*told, f"{self.empty_board(arm, 'distinct', guard):.1f}"] if guard == "completable" else told
@@ -133,10 +133,10 @@ class Outcomes(Results):
     def long_table(self) -> Any:
         """One row for each arm, seed, number of cells a pass and way, as `table.csv` has it; shares, not per cent."""
         rows = []
-        ways = [(guard, cells) for guard in CHECKED for cells in cells_of(self.script, guard)]
+        ways = [(guard, cells, self.judged_by(guard)) for guard in CHECKED for cells in cells_of(self.script, guard)]
         for job, result in self.results.items():
-            for guard, cells in ways:
-                if job.arm not in self.judged_by(guard):
+            for guard, cells, arms in ways:
+                if job.arm not in arms:
                     continue
                 found, at = self.outcomes[job], way(cells, guard)
                 row = {"arm": job.arm, "seed": job.seed, "cells_a_pass": cells, "guard": guard or "none"}
