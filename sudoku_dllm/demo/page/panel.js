@@ -62,7 +62,7 @@ export class Panel {
     const behind = tokens ? ` (and ${tokens} tokens behind the grid)` : "";
     const checks = run.total(passes, (pass) => pass.checks);
     const refusals = run.total(passes, (pass) => pass.refused.length);
-    const checked = checks ? ` ${checks} checks refused a cell ${refusals} times.` : "";
+    const checked = checks ? ` ${checks} checks, ${refusals} cells refused.` : "";
     const [stuck] = steps[passes - 1]?.deadEnd ? refused.keys() : [];
     const deadEnd = stuck === undefined ? "" : ` A dead end: the check refuses every digit in ${cellName(stuck, sizeOf(board))}.`;
     this.passes.textContent =
