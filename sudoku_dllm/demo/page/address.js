@@ -1,6 +1,7 @@
 /** A puzzle and settings as the fragment of an address, e.g. `#puzzle=1..4…&model=llada-sudoku6x6&strategy=margin`. */
 
 import { parseBoard, sizeOf } from "./board.js";
+import { CHECKS } from "./guards.js";
 import { STRATEGIES } from "./strategies.js";
 
 /** Settings in the fragment and what they are without one; `tokens`, `threshold` and `bound` are "" for no limit. */
@@ -12,6 +13,7 @@ export const DEFAULTS = {
   tokens: "1",
   threshold: "",
   bound: "",
+  check: "none",
   seed: 0,
   step: 0,
 };
@@ -74,7 +76,7 @@ function faultOf(key, text, models) {
     return "";
   }
   if (key in NUMBERS) return NUMBERS[key][0](text) ? "" : `it must be ${NUMBERS[key][1]}`;
-  const names = key === "strategy" ? Object.keys(STRATEGIES) : models.names;
+  const names = { strategy: Object.keys(STRATEGIES), check: Object.keys(CHECKS) }[key] ?? models.names;
   return names.includes(text) || (key === "other" && text === "") ? "" : `it must be one of ${names.join(", ")}`;
 }
 

@@ -94,6 +94,7 @@ function options() {
     tokensPerStep: limit(settings.tokens),
     threshold: limit(settings.threshold),
     entropyBound: limit(settings.bound),
+    check: settings.check,
     policy: models.policy,
     uniforms: uniformsOf(settings.seed),
   };

@@ -15,7 +15,7 @@ export function fillForm(settings, models) {
   byId("model").replaceChildren(...(settings.model ? [] : [new Option("none", "")]), ...models.names.map(title));
   byId("other").replaceChildren(new Option(none, ""), ...others.map(title));
   byId("strategy").replaceChildren(...Object.keys(STRATEGIES).map((name) => new Option(name.replaceAll("_", " "), name)));
-  for (const key of ["model", "other", "strategy", ...FIELDS]) byId(key).value = settings[key];
+  for (const key of ["model", "other", "strategy", "check", ...FIELDS]) byId(key).value = settings[key];
   const limited = settings.threshold !== "" || settings.bound !== "" || settings.seed !== 0;
   if (limited) byId("settings").querySelector("details").open = true;
 }
@@ -43,7 +43,7 @@ export function listenToForm({ change, chooseModel, writePuzzle, readPuzzle, bla
     target.value = "";
   });
 
-  for (const key of ["other", "strategy"]) {
+  for (const key of ["other", "strategy", "check"]) {
     byId(key).addEventListener("change", ({ target }) => change({ [key]: target.value, step: 0 }));
   }
   byId("model").addEventListener("change", ({ target }) => chooseModel(target.value));

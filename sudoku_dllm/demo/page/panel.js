@@ -1,6 +1,6 @@
 /** One model's part of the page: its board, forward passes, sentences and strip. */
 
-import { clashes, sizeOf } from "./board.js";
+import { cellName, clashes, sizeOf } from "./board.js";
 import { singles } from "./logic.js";
 import { cellReport } from "./reasons.js";
 import { drawBoard, drawOrder, element } from "./view.js";
@@ -39,7 +39,7 @@ export class Panel {
    */
   draw(run, number, focused) {
     const { entry, solution, steps } = run;
-    const { step, board, origin, passes } = run.at(number);
+    const { step, board, origin, refused, passes } = run.at(number);
     const chosen = new Map(step?.reasons.filter(({ cell }) => cell !== null).map(({ cell, digit }) => [cell, digit]));
     const definite = new Set((step?.singles ?? singles(board)).keys());
     const errors = [...origin].filter(([, { mark }]) => mark === "✗").map(([cell]) => cell);
@@ -49,7 +49,7 @@ export class Panel {
 
     this.title.textContent = entry ? `${entry.name}, ${(entry.parameters / 1e6).toFixed(2)}M parameters` : "Without a model";
     const distribution = (cell) => run.distribution(step, cell);
-    drawBoard(this.board, { puzzle: run.puzzle, board, wrong, definite, chosen, origin, distribution }, focused);
+    drawBoard(this.board, { puzzle: run.puzzle, board, wrong, definite, chosen, origin, refused, distribution }, focused);
 
     // How far the decode is, and how often it followed logic.
     const filled = [...origin.values()].filter(({ cell }) => cell !== null);
@@ -58,11 +58,17 @@ export class Panel {
     const end = passes === steps.length && run.done ? (run.solved(board) ? good : bad) : "";
     const blanks = errors.length ? `, ${errors.length} got no digit` : "";
     const faults = solution ? `${errors.length} wrong` : `${clashes(board).size} clash${blanks}`;
-    const behind = filled.length < run.filled(passes) ? ` (and ${run.filled(passes) - filled.length} tokens behind the grid)` : "";
+    const tokens = run.total(passes, ({ choices }) => choices.length) - filled.length;
+    const behind = tokens ? ` (and ${tokens} tokens behind the grid)` : "";
+    const checks = run.total(passes, (pass) => pass.checks);
+    const refusals = run.total(passes, (pass) => pass.refused.length);
+    const checked = checks ? ` ${checks} checks, ${refusals} cells refused.` : "";
+    const [stuck] = steps[passes - 1]?.deadEnd ? refused.keys() : [];
+    const deadEnd = stuck === undefined ? "" : ` A dead end: the check refuses every digit in ${cellName(stuck, sizeOf(board))}.`;
     this.passes.textContent =
       run.fault ||
       `${passes} of ${steps.length} forward passes so far: ${filled.length} cells${behind} filled, ${followed} of them ` +
-        `definite, ${faults}.${end}${run.tally?.total > 1 ? ` Of ${run.tally.total} decodes ${run.tally.valid} are valid.` : ""}`;
+        `definite, ${faults}.${checked}${end}${deadEnd}${run.tally?.total > 1 ? ` Of ${run.tally.total} decodes ${run.tally.valid} are valid.` : ""}`;
 
     this.section.toggleAttribute("data-done", run.done);
 

@@ -49,8 +49,9 @@ export class Run {
    * The state before a step, or the end.
    *
    * @param {number} number
-   * @returns {{passes: number, step: object|null, response: number[]|null, board: number[], origin: Map<number, object>}}
-   *     Forward passes so far, the step that follows, and of the cells filled so far the reasons.
+   * @returns {{passes: number, step: object|null, response: number[]|null, board: number[], origin: Map<number, object>,
+   *     refused: Map<number, number|string>}} Forward passes so far, the step that follows, of the cells filled so far the
+   *     reasons, and of those that the last pass was refused the digits, "?" for a token that is none.
    */
   at(number) {
     const passes = Math.min(number, this.steps.length);
@@ -58,12 +59,17 @@ export class Run {
     const response = step?.response ?? this.last;
     const board = response ? this.layout.board(response) : this.puzzle;
     const reasons = this.steps.slice(0, passes).flatMap((earlier) => earlier.reasons);
-    return { passes, step, response, board, origin: new Map(reasons.map((reason) => [reason.cell, reason])) };
+    const refused = (this.steps[passes - 1]?.refused ?? []).map(({ position, token }) => [
+      this.layout.cellOf.get(position),
+      this.layout.digitOf.get(token) ?? "?",
+    ]);
+    const origin = new Map(reasons.map((reason) => [reason.cell, reason]));
+    return { passes, step, response, board, origin, refused: new Map(refused) };
   }
 
-  /** How many positions the first passes fill, those behind the grid included. */
-  filled(passes) {
-    return this.steps.slice(0, passes).reduce((sum, { choices }) => sum + choices.length, 0);
+  /** The sum of a count, e.g. of the positions filled, over the first passes. */
+  total(passes, count) {
+    return this.steps.slice(0, passes).reduce((sum, step) => sum + count(step), 0);
   }
 
   /** Whether a board is a solution of the puzzle. */

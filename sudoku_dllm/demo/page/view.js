@@ -17,11 +17,11 @@ export function element(tag, className = "", text = "") {
  * Draw a board.
  *
  * @param {HTMLElement} grid
- * @param {object} state `puzzle`, `board`, `wrong` and `definite` (sets of cells), `chosen` (Map from cell to digit),
- *     `origin` (of the cells filled so far), and `distribution(cell)`, null where there is none.
+ * @param {object} state `puzzle`, `board`, `wrong` and `definite` (sets of cells), `chosen` and `refused` (Maps from cell to
+ *     digit), `origin` (of the cells filled so far), and `distribution(cell)`, null where there is none.
  * @param {number} focused The cell that takes the keyboard.
  */
-export function drawBoard(grid, { puzzle, board, wrong, definite, chosen, origin, distribution }, focused) {
+export function drawBoard(grid, { puzzle, board, wrong, definite, chosen, origin, refused, distribution }, focused) {
   const { size, boxRows, boxColumns } = geometry(Math.sqrt(board.length));
   const rows = Array.from({ length: size }, () => element("div", "row"));
   rows.forEach((row) => row.setAttribute("role", "row"));
@@ -34,12 +34,13 @@ export function drawBoard(grid, { puzzle, board, wrong, definite, chosen, origin
       if (word) words.push(word);
     };
 
-    // What the model thinks of a blank cell.
+    // What the model thinks of a blank cell, which gives way to what it was refused there just now.
     const guess = digit ? null : distribution(cell);
-    if (guess) {
-      made.append(heatMap(guess.probabilities, boxRows, boxColumns, chosen.get(cell)));
-      words.push(`likeliest ${guess.guesses[0].digit}, ${percent(guess.guesses[0].probability)}`);
-    }
+    if (refused.has(cell)) {
+      made.append(element("s", "", refused.get(cell)));
+      words.push(`${refused.get(cell)} refused`);
+    } else if (guess) made.append(heatMap(guess.probabilities, boxRows, boxColumns, chosen.get(cell)));
+    if (guess) words.push(`likeliest ${guess.guesses[0].digit}, ${percent(guess.guesses[0].probability)}`);
 
     // What logic and the decode say.
     if (puzzle[cell]) mark("given");

@@ -30,6 +30,8 @@ const answers = {
       return [...decode(llada, layout, puzzle, options)].map((step) => ({
         choices: step.choices.map(({ position, token }) => [position, token]),
         definite: [...step.definite].sort((a, b) => a - b),
+        refused: step.refused.length,
+        board: step.board,
       }));
     });
   },

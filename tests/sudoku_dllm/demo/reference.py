@@ -12,7 +12,7 @@ from dllm_rl.decoding.trajectories import Trajectories
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.models import packed_chunks
-from sudoku_env import build_prompt, pre_fill, read_prompts, read_puzzles
+from sudoku_env import build_prompt, generate, pre_fill, read_prompts, read_puzzles
 
 MODELS = ("llada-sudoku6x6", "llada-sudoku6x6-converged")
 NINE = "llada-sudoku9x9"
@@ -24,11 +24,15 @@ def load(name: str) -> tuple[Any, Any]:
     return AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
 
 
-def problems(tokenizer: Any, count: int) -> PuzzleBatch:
+def problems(tokenizer: Any, count: int, few: bool = False) -> PuzzleBatch:
+    """Puzzles, or 6×6 boards of few clues, on which every solution is right."""
     task = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id)
     if packed_chunks(tokenizer)[0] == 9:
         puzzles = read_puzzles("data/puzzles/sudoku9x9_test.csv", tier="singles").boards[:count]
         return task.batch([shortest_answer(tokenizer, build_prompt(board, "compact"), 9) for board in puzzles])
+    if few:
+        drawn = generate(count, size=6, clues=(0, 8), answers="any", seed=0).boards
+        return task.batch([pre_fill(build_prompt(board, "compact"), tokenizer, 40, answers="any") for board in drawn])
     prompts = read_prompts("data/sudoku6x6_test.jsonl")[:count]
     return task.batch([pre_fill(prompt, tokenizer, 40) for prompt in prompts])
 

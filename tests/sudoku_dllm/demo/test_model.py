@@ -12,6 +12,7 @@ from dllm_rl import Decoding, EntropyBound, LladaForMaskedLM, PolicyConfig, Thre
 from dllm_rl.decoding.loop import draw_uniforms
 from dllm_rl.decoding.trajectories import Trajectories
 from sudoku_dllm.demo.export import Arguments, export
+from sudoku_env.board import as_board, is_valid
 from tests.sudoku_dllm.demo.reference import MODELS, NINE, boards, load, of_trajectories, problems, python_steps
 
 ROOM = 2e-5
@@ -87,6 +88,7 @@ DECODES = [
     Decoding("policy", tokens_per_step=3),
     Decoding("policy_greedy"),
     Decoding("definite_first", tokens_per_step=2),
+    Decoding("policy", tokens_per_step=5, guard="rules"),
 ]
 
 
@@ -95,14 +97,33 @@ def test_decodes_are_those_of_python_step_for_step(node: Callable[..., Any], how
     compare_decodes(node, MODELS[0], how, count)
 
 
+@pytest.mark.parametrize("few", [False, True], ids=["one answer", "several"])
+@pytest.mark.parametrize("guard", ["rules", "completable"])
+@pytest.mark.parametrize("tokens", [2, None])
+def test_guarded_decodes_are_those_of_python(
+    node: Callable[..., Any], tokens: int | None, guard: Any, few: bool
+) -> None:
+    compare_decodes(node, MODELS[0], Decoding("margin", tokens_per_step=tokens, guard=guard), 4, few=few)
+
+
+def test_a_decode_by_the_rules_of_what_has_no_solution_ends_at_a_dead_end_without_a_clash(
+    node: Callable[..., Any],
+) -> None:
+    limits = {"tokensPerStep": None, "check": "rules"}
+    puzzle = as_board("12345......6" + "." * 24)
+    [steps] = node("decode", name=MODELS[0], puzzles=[puzzle.tolist()], strategy="margin", limits=limits)
+    assert [len(step["choices"]) > 0 for step in steps] == [True] * (len(steps) - 1) + [False]
+    assert steps[-1]["refused"] == 1 and is_valid(steps[-1]["board"])
+
+
 def test_a_decode_of_9x9_without_a_prompt(node: Callable[..., Any]) -> None:
     compare_decodes(node, NINE, Decoding("margin", tokens_per_step=6), 2)
 
 
-def compare_decodes(node: Callable[..., Any], name: str, how: Decoding, count: int) -> None:
+def compare_decodes(node: Callable[..., Any], name: str, how: Decoding, count: int, few: bool = False) -> None:
     """Fail unless the page does at each step what Python does with the model in double precision."""
     model, tokenizer = load(name)
-    batch = problems(tokenizer, count)
+    batch = problems(tokenizer, count, few)
     uniforms = draw_uniforms(how, Trajectories(batch), torch.Generator().manual_seed(1))
     found = node(
         "decode",
@@ -118,7 +139,10 @@ def compare_decodes(node: Callable[..., Any], name: str, how: Decoding, count: i
     ]
     for step in steps:
         for row, choices, definite in of_trajectories(step):
-            expected = {"choices": choices, "definite": definite}
+            at = step.trajectories.tolist().index(row)
+            board = batch.boards(step.responses[step.states[at], None])[0].tolist()
+            refused = int(step.rejected[at]) if choices else 1  # at a dead end nothing else was checked
+            expected = {"choices": choices, "definite": definite, "refused": refused, "board": board}
             assert found[row][step.number] == expected, f"puzzle {row}, step {step.number}"
 
 
@@ -155,4 +179,6 @@ def spelt(how: Decoding) -> dict[str, Any]:
         found["threshold"] = how.limit.score
     if isinstance(how.limit, EntropyBound):
         found["entropyBound"] = how.limit.nats
+    if how.guard is not None:
+        found["check"] = {"completable": "solver"}.get(str(how.guard), how.guard)
     return found

@@ -11,7 +11,7 @@ import pytest
 
 from dllm_rl import Decoding
 from sudoku_dllm.demo.serve import page_server
-from sudoku_env import default_puzzles, to_string
+from sudoku_env import count_solutions, default_puzzles, to_string
 from sudoku_env.board import conflicts
 from tests.sudoku_dllm.demo.browser import chromium, visit, wait_for_decodes
 from tests.sudoku_dllm.demo.reference import MODELS, NINE, boards, load, of_trajectories, problems, python_steps
@@ -186,6 +186,31 @@ def test_an_ambiguous_board_shows_clashes_and_counts_valid_grids(browser: Any, a
         assert page.locator("#strategy").input_value() == "policy" and page.locator("#seed").input_value() == "3"
 
 
+@pytest.mark.parametrize("check", ["rules", "solver"])
+def test_what_a_check_refuses_is_struck_out_and_told(browser: Any, address: str, check: str) -> None:
+    shown = """() => [...document.querySelectorAll('[data-cell]')].map((cell) =>
+      [cell.querySelector('s')?.textContent ?? null, cell.querySelector('.heat, s') ? 0 : Number(cell.textContent),
+       cell.getAttribute('aria-label').includes('refused')])"""
+    ways = {"puzzle": "." * 36, "model": MODELS[1], "tokens": "", "check": check, "step": 1}
+    with visit(browser, address, f"#{urlencode(ways)}") as page:
+        wait_for_decodes(page)
+        struck, digits, said = zip(*page.evaluate(shown), strict=True)
+        assert said == tuple(one is not None for one in struck) == tuple(digit == 0 for digit in digits)
+        caption, board = page.locator(".passes").inner_text(), np.array(digits, dtype=np.uint8)
+        assert f" checks, {sum(said)} cells refused." in caption
+        for cell in (at for at, one in enumerate(struck) if one not in (None, "?")):
+            tried = board.copy()
+            tried[cell] = int(struck[cell])
+            assert conflicts(tried[None])[0, cell] if check == "rules" else not count_solutions(tried)
+
+        # At the end the grid is valid or, by the rules alone, at a dead end.
+        page.locator("#step").evaluate("step => { step.value = step.max; step.dispatchEvent(new Event('input')); }")
+        full = all(digit for _, digit, _ in page.evaluate(shown))
+        assert full or check == "rules"
+        end = " A valid grid." if full else " A dead end: the check refuses every digit in row"
+        assert end in page.locator(".passes").inner_text()
+
+
 def test_another_decode_is_shown_to_its_end(browser: Any, address: str) -> None:
     """At one token a step there are more passes than cells, since the tokens behind the grid are decoded too."""
     ways = {"puzzle": "." * 36, "model": MODELS[0], "other": MODELS[1], "strategy": "policy"}
@@ -215,6 +240,7 @@ WRONG = {
     "tokens": ("-3", "it must be 1 or more"),
     "threshold": ("high", "it must be a number"),
     "bound": ("-1", "it must be 0 nats or more"),
+    "check": ("luck", "it must be one of none, rules, solver"),
     "seed": ("x", "it must be a whole number"),
     "step": ("two", "it must be a whole number"),
     "tokns": ("4", "there is no such setting"),
@@ -232,6 +258,7 @@ def test_a_wrong_field_of_an_address_is_told_and_the_others_are_kept(browser: An
         "tokens": "2",
         "threshold": "-0.5",
         "bound": "",
+        "check": "rules",
         "seed": "4",
         "step": "1",
     }
@@ -304,7 +331,7 @@ CONTRASTS = """() => {
   const probe = document.body.appendChild(document.createElement("span"));
   const value = (name) => { probe.style.color = `var(--${name})`; return getComputedStyle(probe).color; };
   const pairs = [["text", "page"], ["text", "given"], ["text", "definite"], ["text", "wrong"], ["text", "warm"],
-    ["quiet", "page"], ["followed", "page"]];
+    ["quiet", "page"], ["followed", "page"], ["refused", "page"], ["refused", "definite"]];
   return Object.fromEntries(pairs.map(([front, back]) => {
     const [a, b] = [luminance(value(front)), luminance(value(back))].sort((x, y) => y - x);
     return [`${front} on ${back}`, (a + 0.05) / (b + 0.05)];
