@@ -46,7 +46,7 @@ VERTICES, LEAST, CLUES = 24, 3, (2, 6)  # of the graph, which LEAST colors suffi
 NEIGHBORS = (np.arange(VERTICES)[:, None] + [-6, 6, -11, 11]) % VERTICES  # steps on a ring of all
 BITS = np.array([number.bit_count() for number in range(1 << 16)])
 UPDATES = {"random": 720, "least": 690, "judged": 1400, "own": 1500}  # each about 60 seconds of a busy core
-RATES = {"start": 2e-3, "random": 3e-4, "least": 2e-3, "judged": 3e-4, "own": 3e-4}  # of three each, on other problems and seed
+RATES = {"start": 2e-3, "random": 3e-4, "least": 2e-3, "judged": 3e-4, "own": 3e-4}  # of three
 TOLD: dict[str, dict[str, Any]] = {
     "judged": {"tokens_per_step": 4, "num_mini_batches": 6, "on_error": "redraw", "judged_weight": 1.0}
     | {"position_temperature": 0.5, "token_temperature": 1.0, "reduction": "mean"},
