@@ -7,7 +7,7 @@ import pytest
 
 ROOT, NUMBER = Path(__file__).parents[3], r"[-+]?\d[\d,]*(?:\.\d+)?"
 SEVERAL = "several_answers/tables.md"
-FREE, WORTH = (SEVERAL, "## Valid grids, no check at decoding\n"), (SEVERAL, "## What a check.*?\n")
+FREE, WORTH = (("../../docs/several_answers.md", f"# {name}\n") for name in ("Without a check", "Several right.*?"))
 FEW, PASSES = (("causes/tables.md", f"## few_examples{end}") for end in ("\n", "_passes\n.*?### Passes"))
 TOKENS, TRACES = ("several_tokens/tables.md", "### Solved"), ("propagation/tables.md", "## Differences")
 BIAS, MORE = (("referee/tables.md", f"Trained by {how}") for how in ("data", "reward"))
@@ -23,7 +23,7 @@ FIGURES = [
     ("README.md", "guarded-decodes) | # | # |", *WORTH, "imitation of own guarded decodes", range(2)),
     ("README.md", "can be learned | # | # |", *WORTH, LEAST, range(2)),
     ("README.md", "every board is right, in # passes", *WORTH, "start", [2]),
-    ("README.md", "worth # points over random", FREE[0], "## Judged decisions minus", "SFT on random grids", [10]),
+    ("README.md", "worth # points over random", SEVERAL, "## Diff", "judged decisions - SFT on random grids", [10]),
     ("README.md", "from 0 to # %", "../../docs/several_answers.md", "## Few", "4×4 | 0 | judged decisions", [4]),
     ("README.md", "on what follows is worth # points", *FEW, "sft_definite", [1]),
     ("docs/several_answers.md", "completes # % at four cells and # % at nine", *FREE, LEAST, (2, 4)),
