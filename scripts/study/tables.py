@@ -4,6 +4,7 @@ import math
 
 from scripts.study.results import RegimeResults, order, solved, ways
 from sudoku_dllm.trials.arguments import BASE
+from sudoku_dllm.trials.results import Name
 from sudoku_dllm.trials.words import lead, markdown_table, passes, percent, share
 
 COSTS = ("cpu_seconds", "updates", "puzzles_seen")
@@ -15,7 +16,7 @@ def lead_table(results: RegimeResults) -> str:
     A cell has the figure; below it the difference to the reference, with the interval over puzzles and the one over
     seeds. Other pairs that are told have a row of differences.
     """
-    first, columns = next(iter(results.ways)), {}
+    first, columns = next(iter(results.ways)), dict[str, Name]()
     for puzzles in results.sets:
         of = puzzles.replace("_", " ")
         columns |= {f"{of}, {k} a step": solved(puzzles, label) for label, k in results.by_tokens.items()}
