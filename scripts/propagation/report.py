@@ -28,16 +28,9 @@ COMPARED = (
     ("ce_definite_4", "sft"),
     ("ce_4", "sft"),
     ("placebo_4", "sft"),
-    ("sft_definite", "placebo_4"),
-    ("log_f_ce_definite_4", "placebo_4"),
     ("log_f_4", "placebo_4"),
-    ("ce_definite_4", "ce_4"),
     ("log_f_4", "ce_4"),
     ("log_f_ce_definite_4", "ce_definite_4"),
-    ("log_f_ce_definite_4", "sft_definite"),
-    ("log_f_4", "placebo_4_half_rate"),
-    ("log_f_4", "ce_4_half_rate"),
-    ("ce_definite_4", "ce_4_half_rate"),
 )
 """Which arm is compared with which."""
 UNLABELLED = ("sft", "ce_4", "placebo_4")

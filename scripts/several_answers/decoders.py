@@ -31,7 +31,7 @@ from sudoku_dllm.trials import Records, job_name
 from sudoku_dllm.trials.record import write_job
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.training import MODEL
-from sudoku_dllm.trials.words import markdown_table, passes, percent
+from sudoku_dllm.trials.words import markdown_table, passes
 
 FOLDER = "decoders"
 WAYS: dict[str, dict[str, Decoding]] = {
@@ -47,8 +47,7 @@ WAYS: dict[str, dict[str, Decoding]] = {
 }
 """Decodings by what says how many cells a pass fills, and by its value."""
 TITLE_OF = {"number": "a number", "probability": "a probability", "entropy": "an entropy bound"}
-LARGE = ("12", "16")
-RATES = (0.5, 0.75, 0.9)
+RATES = (0.75, 0.9)
 """Shares of valid boards for which passes are compared."""
 
 
@@ -99,19 +98,11 @@ def place(comparison: str) -> str:
 
 
 def tables(records: Records, comparison: str = "") -> Iterator[tuple[str, str]]:
-    """Titles and tables of a study's folder: many cells a pass, and the passes in which a share is completed."""
+    """Title and table of a study, the passes in which a share is completed; nothing where it has no decodes."""
     found = Results(records, ARMS, within=place(comparison))
     if not found.arms:
         return
     swept = {way: [f"{way}/{value}" for value in values] for way, values in WAYS.items()}
-    rows = []
-    for arm in found.arms:
-        rates = (float(np.mean(found.rate(arm, f"number/{k}/valid").per_seed)) for k in LARGE)
-        rows.append([TITLES[arm], *map(percent, rates)])
-    yield (
-        "Valid grids at more cells a pass, no check at decoding",
-        markdown_table(["trained by", *(f"{k} a pass" for k in LARGE)], rows),
-    )
     rows = []
     for arm in found.arms:
         for way, values in swept.items():

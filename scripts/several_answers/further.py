@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 
-from scripts.several_answers.outcome_tables import LEADERS, STUDIED, minus_others, outcomes_in, studied, ways_table
+from scripts.several_answers.outcome_tables import STUDIED, minus_others, outcomes_in, studied, ways_table
 from sudoku_dllm.several.arguments import ARMS, UPDATES, ScriptArguments
 from sudoku_dllm.several.report import Outcomes
 from sudoku_dllm.trials.arguments import BASE
@@ -104,5 +104,4 @@ def sections(folder: Path) -> Iterator[tuple[str, str]]:
         outcomes = further.outcomes(folder)
         if outcomes.arms:
             yield further.title, ways_table(outcomes)
-            for leader in outcomes.leaders:
-                yield f"{further.title}: {LEADERS[leader]} minus the others", minus_others(outcomes, leader)
+            yield f"{further.title}: differences", minus_others(outcomes)

@@ -8,7 +8,6 @@ from dllm_rl.decoding.settings import NamedCheck
 from sudoku_dllm.several.arguments import AFTER_LABEL, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.judging import cells_of, way
 from sudoku_dllm.several.report import CHECKED, LOOKS, Outcomes, ceiling_of, valid
-from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.words import lead, markdown_table, share
 
@@ -22,7 +21,6 @@ GONE = {
 """Arms that commit 73cb6d0 trains and whose records are kept, by the arm that they follow: title and color."""
 KEPT = {name: look for arm, own in LOOKS.items() for name, look in {arm: own, **GONE.get(arm, {})}.items()}
 TITLES = {arm: title for arm, (title, _) in KEPT.items()}
-LEADERS = {"judged": "Judged decisions", AFTER_LABEL: "The least completion, then judged decisions,"}
 FREE, RULES, SOLVER = (f"Valid grids, {way}" for way in CHECKED.values())
 GUARDED = "guarded"
 """The folder of what was trained anew to be judged with checks at decoding."""
@@ -65,11 +63,9 @@ def guarded_tables(outcomes: Outcomes) -> dict[str, str]:
 def tables(outcomes: Outcomes) -> dict[str, str]:
     """The tables of the study, decoded without a check, by their titles."""
     k = outcomes.args.tokens_per_step
-    found = {FREE: ways_table(outcomes)}
-    for leader in outcomes.leaders:
-        found[f"{LEADERS[leader]} minus the others, no check at decoding"] = minus_others(outcomes, leader)
-    return found | {
-        f"Valid grids at {k} cells a pass by clues, no check at decoding": clues_table(outcomes, k),
+    return {
+        FREE: ways_table(outcomes),
+        "Differences, no check at decoding": minus_others(outcomes),
         f"Passes of {k} cells, and {outcomes.script.draws} drawn decodes of the empty board": passes_table(outcomes, k),
     }
 
@@ -110,9 +106,11 @@ def ways_table(outcomes: Outcomes, guard: NamedCheck | None = None) -> str:
     return markdown_table(["trained by", *a_pass(cells), *drawn, "updates", "CPU s", "seeds"], rows)
 
 
-def minus_others(outcomes: Outcomes, leader: str) -> str:
-    """The leader minus each other arm."""
-    return differences_table(outcomes, {TITLES[arm]: (leader, arm) for arm in outcomes.arms if arm != leader})
+def minus_others(outcomes: Outcomes) -> str:
+    """Judged decisions minus each other training, and behind the label minus the label alone."""
+    pairs = [("judged", arm) for arm in outcomes.arms if arm not in (BASE, "judged", AFTER_LABEL)]
+    pairs = [pair for pair in [*pairs, (AFTER_LABEL, "sft_least")] if {*pair} <= {*outcomes.arms}]
+    return differences_table(outcomes, {f"{TITLES[one]} − {TITLES[other]}": (one, other) for one, other in pairs})
 
 
 def differences_table(outcomes: Outcomes, pairs: Mapping[str, tuple[str, str]], guard: NamedCheck | None = None) -> str:
@@ -120,19 +118,6 @@ def differences_table(outcomes: Outcomes, pairs: Mapping[str, tuple[str, str]], 
     cells = cells_of(outcomes.script, guard)
     rows = [[name, *(lead(outcomes.difference(*pair, valid(k, guard))) for k in cells)] for name, pair in pairs.items()]
     return markdown_table(["minus", *a_pass(cells)], rows)
-
-
-def clues_table(outcomes: Outcomes, k: int) -> str:
-    """Per cent valid of the boards with so many clues, two numbers of clues together."""
-    boards = Setting.load(outcomes.script, outcomes.args).test_boards()
-    clues, (low, high) = (boards > 0).sum(1), outcomes.script.clues
-    ranges = [(first, min(first + 1, high)) for first in range(low, high + 1, 2)]
-    rows = []
-    for arm in outcomes.arms:
-        found = outcomes.column(arm, valid(k))  # (S, N)
-        rates = (100 * found[:, (clues >= first) & (clues <= last)].mean() for first, last in ranges)
-        rows.append([TITLES[arm], *(f"{rate:.1f}" for rate in rates)])
-    return markdown_table(["trained by", *(f"{first} or {last} clues" for first, last in ranges)], rows)
 
 
 def passes_table(outcomes: Outcomes, k: int) -> str:

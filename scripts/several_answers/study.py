@@ -1,4 +1,4 @@
-"""The page docs/several_answers.md and the tables beside its results, from what its study kept.
+"""The page docs/several_answers.md and, beside its results, the tables that it leaves out, from what its study kept.
 
 python scripts/train_sudoku.py --arms ARM … --seeds 0 1 2 3 4 --output_dir runs/several_answers    # the study
 python -m sudoku_dllm.trials.packing runs/several_answers data/study/several_answers
@@ -61,7 +61,8 @@ def main() -> None:
         shown |= {ORDER_TITLE: other_order}
     for further in FURTHER:
         shown |= {f"{further.title}: {name}": one for name, one in decoder_tables(Records(folder), further.name)}
-    write_text_whole(args.tables, fill(HERE / "tables.md", {"sections": sections_of(shown)}))
+    beside = {title: one for title, one in shown.items() if title not in SHOWN.values()}
+    write_text_whole(args.tables, fill(HERE / "tables.md", {"sections": sections_of(beside)}))
     commands = [command_of(outcomes, {}), command_of(guarded, {}, GUARDED), *commands_in(folder)]
     told = {"few": few_answers(Records(folder)), "commands": "\n".join(commands), "machines": "; ".join(machines)}
     write_text_whole(page, fill(HERE / "page.md", {name: shown[title] for name, title in SHOWN.items()} | told))

@@ -1,4 +1,4 @@
-"""Pictures of a study: solve rates, order against the controls, and solve rate against forward passes."""
+"""Pictures of a study: solve rates, order by pairs of arms, and solve rate against forward passes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,14 +7,13 @@ import numpy as np
 
 from llm_rl.training import load_pyplot, save_figure
 from scripts.study.results import RegimeResults, order, solved, ways
-from sudoku_dllm.trials.arguments import BASE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def plot_regime(results: RegimeResults, path: Path) -> None:
-    """Draw a regime: bars by arm and decoding, order against each control, and one curve by arm for each sweep.
+    """Draw a regime: bars by arm and decoding, order by pairs of arms, and one curve by arm for each sweep.
 
     Bars have intervals over puzzles, differences of order those over puzzles (thick) and over seeds (thin).
 
@@ -24,7 +23,7 @@ def plot_regime(results: RegimeResults, path: Path) -> None:
     """
     plt = load_pyplot()
     arms, labels, found = results.arms, list(results.ways), results.sweeps
-    pairs = [pair for pair in results.pairs() if pair[1] != BASE]
+    pairs = results.pairs()
     widths = [4 + 0.2 * len(arms) * len(labels), *([5] if pairs else []), *[5] * len(found)]
     figure, axes = plt.subplots(
         1, len(widths), figsize=(sum(widths), 5), width_ratios=widths, squeeze=False, constrained_layout=True
@@ -55,13 +54,13 @@ def plot_regime(results: RegimeResults, path: Path) -> None:
 
 
 def _draw_order(results: RegimeResults, pairs: list[tuple[str, str]], label: str, axis: "Axes") -> None:
-    """Differences of `greedy_definite` in points, arm minus control, one line each."""
-    for place, (arm, control) in enumerate(reversed(pairs)):
-        found = results.difference(arm, control, order("test", label))
+    """Differences of `greedy_definite` in points, one line a pair."""
+    for place, (arm, other) in enumerate(reversed(pairs)):
+        found = results.difference(arm, other, order("test", label))
         for interval, width in ((found.puzzles, 4), (found.seeds, 1)):
             if interval is not None:
                 axis.plot([100 * end for end in interval], [place, place], color="C0", linewidth=width)
         axis.plot(100 * found.mean, place, "o", color="C1")
     axis.axvline(0, color="gray", linestyle="--")
-    axis.set(title="greedy_definite, difference to the controls", xlabel="points", yticks=range(len(pairs)))
-    axis.set_yticklabels([f"{arm} − {control}" for arm, control in reversed(pairs)])
+    axis.set(title="greedy_definite, differences", xlabel="points", yticks=range(len(pairs)))
+    axis.set_yticklabels([f"{arm} − {other}" for arm, other in reversed(pairs)])

@@ -1,13 +1,11 @@
 """The results of a study's regime, and the comparisons between its arms."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sudoku_dllm.trials import Records, sweep_difference
+from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.results import Results
-
-Range = tuple[float, float]
 
 
 class RegimeResults(Results):
@@ -17,9 +15,9 @@ class RegimeResults(Results):
         records: Folder of the study.
         name: Name of the regime.
         arms: Its arms in their order.
-        controls: Arms that the other arms are compared with.
-        reference: The arm or base that the first table compares all others with, and whose solve rate at one token a
-            step the table of passes asks for; by default the first control.
+        reference: The arm or base that all others are compared with, and whose solve rate at one token a step the table
+            of passes asks for; by default the first arm.
+        told: Other pairs that are compared, the first minus the second.
         remarks: Text for the report, in Markdown.
 
     Attributes:
@@ -32,12 +30,12 @@ class RegimeResults(Results):
         records: Records,
         name: str,
         arms: Sequence[str],
-        controls: Sequence[str],
         reference: str = "",
+        told: Sequence[tuple[str, str]] = (),
         remarks: str = "",
     ) -> None:
         super().__init__(records, [BASE, *arms], within=name)
-        self.name, self.controls, self.reference, self.remarks = name, controls, reference or controls[0], remarks
+        self.name, self.reference, self.told, self.remarks = name, reference or arms[0], told, remarks
         first = self.each(self.arms[-1])[0]
         self.sets: Mapping[str, Any] = first["sets"]
         labels = self.sets["test"]["decodings"]
@@ -67,27 +65,10 @@ class RegimeResults(Results):
         """A figure of the summary, averaged over seeds; NaN where it is missing in all."""
         return self.mean(arm, "sets", puzzles, "decodings", label, name)
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """The comparisons: each arm with each control, the reference and the base; each control with the latter two.
-
-        No pair comes twice, so a control is not compared with a reference that is no control itself.
-        """
-        bases = [arm for arm in self.arms if arm == BASE]
-        controls = [arm for arm in self.arms if arm in self.controls]
-        for arm in self.arms:
-            others = [one for one in controls if one == self.reference] if arm in controls else controls
-            for other in dict.fromkeys([*others, *([self.reference] * (arm not in controls)), *bases]):
-                if BASE != arm != other:
-                    yield arm, other
-
-    def sweep_difference(
-        self, first: str, second: str, puzzles: str, labels: Sequence[str]
-    ) -> tuple[Range, float, Range] | None:
-        """The forward passes that both sweeps reach, if any, and their difference over these with its interval."""
-        seeds = self.seeds(first, second)
-        one, other = (self.sweep(arm, ways(puzzles, labels), seeds) for arm in (first, second))
-        common = one.common_range(other)
-        return None if common is None else (common, *sweep_difference(one, other, common))
+    def pairs(self) -> list[tuple[str, str]]:
+        """The comparisons between arms: each with the reference, and those that are told beside."""
+        others = [arm for arm in self.arms if arm not in (BASE, self.reference)]
+        return [*((arm, self.reference) for arm in others), *self.told]
 
 
 def solved(puzzles: str, label: str) -> str:
