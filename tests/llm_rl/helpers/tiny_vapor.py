@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
+from tests.helpers import SHORT
 from tests.llm_rl.helpers.tiny_grpo import WORDS, KeepGradients, new_model
 
 COMPLETIONS = [
@@ -101,15 +102,8 @@ def arguments(folder: Path, **changes: Any) -> VAPORArguments:
         "per_device_train_batch_size": 8,
         "num_generations": 4,
         "max_completion_length": 40,
-        "learning_rate": 1e-3,
-        "lr_scheduler_type": "constant",
-        "logging_steps": 1,
+        **SHORT,
         "max_grad_norm": 0.0,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "seed": 7,
     }
     return VAPORArguments(**{**chosen, **changes})
 

@@ -16,7 +16,6 @@ from tests.llm_rl.helpers.tiny_grpo import (
     rows,
     tokenizer,
     trainer,
-    untimed,
 )
 
 
@@ -88,18 +87,6 @@ def test_a_step_is_the_mixture_of_both_losses(tmp_path: Path, phi: bool, size: i
         expected = 0.6 * steps[0][name] + 0.4 * parameter.grad
         assert (steps[1][name] - expected).abs().max() < 1e-6, name
     assert run.state.log_history[0]["chord_mu"] == 0.4
-
-
-def test_a_run_that_goes_on_takes_the_answers_that_were_next(tmp_path: Path) -> None:
-    settings = {"save_strategy": "steps", "save_steps": 1, "max_steps": 4, "num_iterations": 2}
-    given = {"extensions": [Chord(EXPERTS)]}
-    whole = trainer(tmp_path / "whole", given=given, **settings)
-    whole.train()
-    part = trainer(tmp_path / "part", given=given, **settings)
-    part.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-3"))
-    assert untimed(part.state.log_history) == untimed(whole.state.log_history)
-    taken = [str(sample.row) for sample in whole.extensions[0].answers.take(0, 6)]  # type: ignore[attr-defined]
-    assert set(taken[:3]) == set(taken[3:]) == {str(row) for row in EXPERTS}
 
 
 @pytest.mark.parametrize(
