@@ -6,7 +6,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,16 +14,14 @@ from sudoku_env.board import parse_board
 from sudoku_env.envs.dynamics import remask_reward, unmask_reward
 from sudoku_env.envs.sources import PromptPool
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
-from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
+from sudoku_env.envs.wrappers import FlatUnmask
 from sudoku_env.errors import SudokuError
 from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.text import build_prompt
-from tests.sudoku_env.helpers.sources import fixed_pool
 
 ID = "sudoku_env:SudokuUnmask-v0"
 CHAIN = parse_board("1324|..31|.143|..12")  # of the blanks 4, 5, 8, 12, 13 all but 4 are definite
 COST, LAM = 0.75, 0.25
-TAKE_BACK = {"source": fixed_pool(4), "take_back": True, "max_steps": 20}
 
 
 def make(board=CHAIN, **arguments):
@@ -54,33 +51,6 @@ def wrong(env, cell):
 
 def tail(env, place=0):
     return np.array([env.max_gen_length - 1 - place, 7])
-
-
-class TestConformance(testing.VectorEnvConformance):
-    """Random legal actions fill cells wrongly and take them back until the budget is spent."""
-
-    def make(self, **arguments):
-        return gymnasium.make(ID, **TAKE_BACK, **arguments)
-
-    def make_vec(self, num_envs):
-        return gymnasium.make_vec(ID, num_envs, **TAKE_BACK)
-
-
-class TestConformanceOfSets(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return gymnasium.make(ID, **TAKE_BACK, tokens_per_step=3, **arguments)
-
-    def make_vec(self, num_envs):
-        return SudokuUnmaskVectorEnv(num_envs, **TAKE_BACK, tokens_per_step=3, autoreset_mode=AutoresetMode.SAME_STEP)
-
-
-class TestConformanceOfFlatActions(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return FlatUnmask(gymnasium.make(ID, **TAKE_BACK, **arguments), observation="compact")
-
-    def make_vec(self, num_envs):
-        envs = SudokuUnmaskVectorEnv(num_envs, **TAKE_BACK, autoreset_mode=AutoresetMode.DISABLED)
-        return FlatUnmaskVector(envs, observation="compact")
 
 
 def test_rewards_by_hand():
