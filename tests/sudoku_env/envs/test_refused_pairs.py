@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from sudoku_env import PuzzlePool, SudokuError, UnmaskRules, generate
+from sudoku_env import PuzzlePool, generate
 from tests.sudoku_env.helpers.every_grid import may_stand
 
 UNMASK = "sudoku_env:SudokuUnmask-v0"
@@ -51,9 +51,3 @@ def test_only_what_is_refused_for_ever_takes_all_steps():
         _, reward, over, _, info = env.step(np.array([cell, env.tokenizer.eos_token_id]))
         assert (reward, info["refused"][cell], info["masked"][cell], info["error"]) == (0, 1, 1, False)
     assert info["steps"] == 7
-
-
-@pytest.mark.parametrize("other", [{"guard": "solver"}, {"take_back": True}, {"on_error": "correct"}])
-def test_what_does_not_go_with_a_guard_is_refused(other):
-    with pytest.raises(SudokuError, match=r"guard='solver' is unknown|guard='rules' refuses what take_back="):
-        UnmaskRules(**({"guard": "rules"} | other))

@@ -13,9 +13,7 @@ from sudoku_env import testing
 from sudoku_env.board import parse_board
 from sudoku_env.envs.dynamics import remask_reward, unmask_reward
 from sudoku_env.envs.sources import PromptPool
-from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask
-from sudoku_env.errors import SudokuError
 from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.text import build_prompt
 
@@ -294,23 +292,3 @@ def test_a_cell_that_was_taken_back_is_shown_as_blank():
     env.step(again(env, 5))
     view = env._episode().view(0)
     assert env.render() == blank and view.last is None and not view.order.any() and not view.wrong.any()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"take_back": 1}, "take_back must be True or False"),
-        ({"error_cost": 0}, "error_cost must be larger than 0 and finite, got 0"),
-        ({"error_cost": float("inf")}, "error_cost must be larger than 0 and finite, got inf"),
-        ({"error_cost": "1"}, "error_cost must be larger than 0"),
-        ({"max_steps": 0}, "max_steps must be an integer of at least 1, got 0"),
-        ({"max_steps": 2.0}, "max_steps must be an integer of at least 1"),
-        ({"on_error": "correct"}, "on_error='correct' does not go with take_back=True"),
-        ({"take_back": False}, "error_cost=0.75 and max_steps=None are for take_back=True"),
-        ({"take_back": False, "error_cost": None, "max_steps": 9}, "error_cost=None and max_steps=9 are for"),
-    ],
-)
-def test_arguments_that_do_not_fit_are_refused(arguments, message):
-    for build in (make, lambda **options: SudokuUnmaskVectorEnv(2, **options)):
-        with pytest.raises(SudokuError, match=message):
-            build(**({"take_back": True, "error_cost": COST} | arguments))

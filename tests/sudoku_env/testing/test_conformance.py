@@ -6,9 +6,12 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sudoku_env import testing
+from sudoku_env.board import SIZES
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.sources import PromptPool, PuzzlePool
 from sudoku_env.envs.unmask_env import UnmaskEnv
@@ -102,6 +105,38 @@ TestFlatUnmask = conformance(UNMASK, unmask_flat_well, SAME, flat=True, source=f
 TestTakeBack = conformance(UNMASK, **TAKE_BACK)
 TestTakeBackOfSets = conformance(UNMASK, mode=SAME, tokens_per_step=3, **TAKE_BACK)
 TestTakeBackFlat = conformance(UNMASK, mode=DISABLED, flat=True, **TAKE_BACK)
+
+
+@pytest.mark.parametrize("name", [BOARD, UNMASK])
+@pytest.mark.parametrize("size", SIZES)
+def test_boards_of_all_sizes_pass_gymnasiums_checker_and_are_drawn(name, size):
+    def make(**arguments):
+        return gymnasium.make(name, source=fixed_pool(size), **arguments)
+
+    testing.check_gymnasium(make)
+    testing.check_render(make)
+
+
+@pytest.mark.parametrize(("name", "options"), [(BOARD, {"end_on": "dead_end"}), (UNMASK, {"lam": 0.1})])
+def test_an_environment_without_a_source_is_made_again_from_json(name, options):
+    env = gymnasium.make(name, **options)
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert data_equivalence(env.reset(seed=3), again.reset(seed=3), exact=True)
+    assert again.unwrapped.rules == env.unwrapped.rules
+
+
+@pytest.mark.parametrize("names", [("definite", "solution"), ("definite", "solutions"), ("state",)])
+def test_what_is_read_of_an_environment_is_the_readers_own(names):
+    env = {
+        "solution": lambda: SudokuEnv(source=pool_of(BOARDS)),
+        "solutions": lambda: gymnasium.make_vec(UNMASK, 2, source=pool_of(BOARDS)),
+        "state": lambda: UnmaskEnv(source=pool_of(BOARDS)),
+    }[names[-1]]()
+    env.reset(seed=0)
+    for name in names:
+        before = getattr(env, name).copy()
+        getattr(env, name)[...] = 1 - before % 2 if before.dtype != bool else ~before
+        np.testing.assert_array_equal(getattr(env, name), before)
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
