@@ -14,7 +14,6 @@ from llm_rl.training.checkpoint import ExactTrainer
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.sharding import save_shards, units
 from tests.helpers.warm_process import run_in_two_processes
-from tests.llm_rl.helpers import tiny_grpo, tiny_ppo, tiny_vapor
 from tests.llm_rl.helpers.runs import assert_steps_of_one, record, tensors, told
 from tests.llm_rl.helpers.tiny_grpo import new_model, untimed
 
@@ -162,17 +161,3 @@ def test_a_share_that_cannot_be_written_is_an_error_of_files(tmp_path: Path, mon
 def test_a_checkpoint_without_shares_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="has no shards"):
         ExactTrainer._shards_of(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("make", "options", "message"),
-    [
-        (tiny_grpo.arguments, {"share_prompts": True}, "share_prompts takes passes of its own"),
-        (tiny_grpo.arguments, {"kl_weight": 0.1, "kl_estimator": "full"}, "reads two heads at once"),
-        (tiny_ppo.arguments, {"value_function": "model"}, "trains a second model"),
-        (tiny_vapor.arguments, {"gradient_shares": True}, "gradient_shares takes more backward passes"),
-    ],
-)
-def test_what_shard_does_not_support_is_named(tmp_path: Path, make: Any, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make(tmp_path, shard=True, **options)

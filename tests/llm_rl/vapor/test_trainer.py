@@ -1,20 +1,17 @@
 import copy
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.rollout.rewards import RewardError
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from tests.helpers import SHORT
 from tests.llm_rl.helpers import tiny_grpo
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, keep_samples, untimed
+from tests.llm_rl.helpers.tiny_grpo import KeepGradients, KeepSteps, keep_samples, untimed
 from tests.llm_rl.helpers.tiny_vapor import (
     ROWS,
-    KeepSteps,
     WrittenEngine,
     arguments,
     red_count,
@@ -247,35 +244,6 @@ def test_chat_rows(tmp_path: Path) -> None:
     assert seen and all(message["role"] == "assistant" for (message,) in seen)
     text, plain = run._encode_pair(rows[0]), run._encode_pair(ROWS[0])
     assert text == plain and text[0].span is not None
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"verifiable_term_split": None}, "verifiable_term_split is None"),
-        ({"verifiable_term_split": "<R>"}, "verifiable_term_split is '<R>'"),
-        ({"preference_term_split": ["<R>", ""]}, "preference_term_split is"),
-        ({"preference_context": "both"}, "preference_context is 'both'"),
-        ({"reward_on": "text"}, "reward_on is 'text'"),
-        ({"span_rule": "within"}, "span_rule is 'within'"),
-        ({"ratio_base": "new"}, "ratio_base is 'new'"),
-        ({"clip_low": 1.5}, "clip_low is 1.5"),
-        ({"clip_high": -0.5}, "clip_high is -0.5"),
-        ({"kl_weight": -0.1}, "kl_weight is -0.1"),
-        ({"beta": 0.0, "pref_loss_weight": 1.0}, "pref_loss_weight is set but beta is 0"),
-        ({"per_device_train_batch_size": 6, "gradient_accumulation_steps": 2}, "holds whole groups"),
-        ({"gradient_shares": True, "logging_strategy": "epoch"}, "gradient_shares needs"),
-        ({"kl_estimator": "full", "kl_weight": 0.1}, "kl_estimator is 'full'"),
-    ],
-    ids=str,
-)
-def test_arguments_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        trainer(tmp_path, **changes)
-
-
-def test_options_of_grpo_alone_are_unknown_here() -> None:
-    assert not {item.name for item in fields(VAPORArguments)} & set(GRPOArguments.__annotations__)
 
 
 def test_rows_that_do_not_fit(tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,17 +42,3 @@ def test_the_bonus_is_that_of_the_whole_step(tmp_path: Path, cut: tuple[int, int
         run.train()
         losses.append(run.state.log_history[0])
     assert losses[1]["loss"] - losses[0]["loss"] == pytest.approx(-0.5 * losses[0]["entropy"], abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "does nothing with coef 0 and no target"),
-        ({"coef": -0.1}, "coef is -0.1"),
-        ({"coef": 0.1, "coef_max": 2.0}, "do nothing without target"),
-        ({"target": -1.0}, "target is -1.0"),
-    ],
-)
-def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        EntropyBonus(**options)
