@@ -7,13 +7,20 @@ import numpy as np
 import pytest
 
 from sudoku_env import SudokuError, read_prompts
+from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.dynamics import check_lam
+from sudoku_env.envs.sources import PromptPool, PuzzlePool
+from sudoku_env.envs.unmask_env import UnmaskEnv
+from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
+from sudoku_env.envs.vector_env import SudokuVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
 from sudoku_env.errors import PromptSetError
+from sudoku_env.puzzles import default_puzzles
 from tests.sudoku_env.helpers.sources import fixed_pool
 
 BAD_NUMBERS = [math.nan, math.inf, -math.inf, "0.5", None, [0.5]]
 UNMASK, BOARD = "sudoku_env:SudokuUnmask-v0", "sudoku_env:Sudoku-v0"
+PROMPTS = ["sudoku 4x4 1.....3..1.....2"]
 INVALID = gymnasium.error.InvalidAction
 
 
@@ -105,28 +112,60 @@ def test_flat_environments_name_the_shape_that_they_were_given():
             flat.step(action)
 
 
-@pytest.mark.parametrize("lam", [*BAD_NUMBERS, -0.5])
-def test_a_lambda_that_is_no_finite_number_or_negative_is_refused(lam):
-    for make in (
-        lambda: gymnasium.make(UNMASK, source=fixed_pool(4), lam=lam),
-        lambda: gymnasium.make_vec(UNMASK, num_envs=2, source=fixed_pool(4), lam=lam),
-        lambda: check_lam(lam),
-    ):
+MAKE = {
+    BOARD: (SudokuEnv, lambda **options: SudokuVectorEnv(2, **options)),
+    UNMASK: (UnmaskEnv, lambda **options: SudokuUnmaskVectorEnv(2, **options)),
+}
+TAKE_BACK = {"take_back": True, "error_cost": 0.75}
+OF_BOTH = [
+    ({"source": PROMPTS}, "must be a PuzzleSource, got list"),
+    ({"source": default_puzzles(4)}, "must be a PuzzleSource, got Puzzles; pass PuzzlePool"),
+    ({"render_mode": "svg"}, "'svg' is unknown"),
+    *[({"illegal_reward": number}, "illegal_reward must be a finite number, got") for number in BAD_NUMBERS],
+]
+OF_ONE = [
+    (BOARD, {"end_on": "full"}, "end_on 'full' is unknown"),
+    (UNMASK, {"source": PuzzlePool(default_puzzles(4), shuffled=True)}, "pass shuffled=False"),
+    (UNMASK, {"source": PromptPool(PROMPTS), "max_gen_length": 12}, "max_gen_length=12"),
+    *[(UNMASK, {"lam": lam}, "lam must be 0 or larger and finite, got") for lam in [*BAD_NUMBERS, -0.5]],
+    *[
+        (UNMASK, {"tokens_per_step": count}, "tokens_per_step must be an integer of at least 1, got")
+        for count in (0, -1, 1.5, True, "2", None)
+    ],
+    *[
+        (UNMASK, {"on_error": way}, r"on_error=.* is unknown; use one of \('end', 'correct'\)")
+        for way in ("continue", "", None, True)
+    ],
+    (UNMASK, {**TAKE_BACK, "take_back": 1}, "take_back must be True or False"),
+    (UNMASK, {**TAKE_BACK, "error_cost": 0}, "error_cost must be larger than 0 and finite, got 0"),
+    (UNMASK, {**TAKE_BACK, "error_cost": math.inf}, "error_cost must be larger than 0 and finite, got inf"),
+    (UNMASK, {**TAKE_BACK, "error_cost": "1"}, "error_cost must be larger than 0"),
+    (UNMASK, {**TAKE_BACK, "max_steps": 0}, "max_steps must be an integer of at least 1, got 0"),
+    (UNMASK, {**TAKE_BACK, "max_steps": 2.0}, "max_steps must be an integer of at least 1"),
+    (UNMASK, {**TAKE_BACK, "on_error": "correct"}, "on_error='correct' does not go with take_back=True"),
+    (UNMASK, {"error_cost": 0.75}, "error_cost=0.75 and max_steps=None are for take_back=True"),
+    (UNMASK, {"max_steps": 9}, "error_cost=None and max_steps=9 are for"),
+    (UNMASK, {"guard": "solver"}, "guard='solver' is unknown"),
+    (UNMASK, {"guard": "rules", "take_back": True}, "guard='rules' refuses what take_back="),
+    (UNMASK, {"guard": "rules", "on_error": "correct"}, "guard='rules' refuses what take_back="),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"), [(name, *case) for name in MAKE for case in OF_BOTH] + OF_ONE
+)
+def test_arguments_that_do_not_fit_are_refused(name, arguments, message):
+    for make in MAKE[name]:
+        with pytest.raises(SudokuError, match=message):
+            make(**({"source": fixed_pool(4)} | arguments))
+
+
+def test_a_lambda_is_checked_where_a_roll_out_takes_it():
+    for lam in [*BAD_NUMBERS, -0.5]:
         with pytest.raises(SudokuError, match="lam must be 0 or larger and finite, got"):
-            make()
-
-
-@pytest.mark.parametrize("lam", [0, 1, np.float32(0.5), 2.5])
-def test_any_other_lambda_is_taken(lam):
-    assert check_lam(lam) == float(lam)
-
-
-@pytest.mark.parametrize("reward", BAD_NUMBERS)
-@pytest.mark.parametrize("name", [UNMASK, BOARD])
-def test_a_reward_of_illegal_actions_that_is_no_finite_number_is_refused(name, reward):
-    for make in (gymnasium.make, lambda *args, **options: gymnasium.make_vec(*args, num_envs=2, **options)):
-        with pytest.raises(SudokuError, match="illegal_reward must be a finite number, got"):
-            make(name, source=fixed_pool(4), illegal_reward=reward)
+            check_lam(lam)
+    for lam in (0, 1, np.float32(0.5), 2.5):
+        assert check_lam(lam) == float(lam)
 
 
 @pytest.mark.parametrize("line", ["[" * 100_000, '{"prompt":' * 100_000, '{"prompt": ' + "1" * 5000 + "}"])

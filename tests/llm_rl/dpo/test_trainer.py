@@ -1,21 +1,15 @@
 import copy
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from safetensors.torch import load_file
 
 from llm_rl.core import dpo_loss
 from llm_rl.dpo.pairs import PairDataset, encode_pair
-from sudoku_dllm.kill_test.comparison import compare_runs
-from tests.helpers.warm_process import SERVER, run_in_two_processes
-from tests.llm_rl.helpers.tiny_dpo import arguments, chats, pairs, play, trainer
+from tests.llm_rl.helpers.tiny_dpo import chats, pairs, trainer
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer, untimed
-
-HELPERS = Path(__file__).parents[1] / "helpers"
 
 
 def logprob(model: Any, prompt_ids: list[int], ids: list[int]) -> torch.Tensor:
@@ -139,54 +133,6 @@ def test_the_chosen_completions_become_likelier(tmp_path: Path) -> None:
     first, last = run.state.log_history[0], run.state.log_history[-2]
     assert first["loss"] == pytest.approx(0.6931, abs=1e-3) and last["loss"] < 0.2
     assert first["rewards/margins"] == pytest.approx(0, abs=1e-6) and last["rewards/accuracies"] == 1
-
-
-@pytest.mark.slow
-def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    play(tmp_path / "whole")
-    for kill_after in (2, 4):
-        process = SERVER.Process(target=play, args=(tmp_path / "killed", kill_after))
-        process.start()
-        process.join(600)
-        assert process.exitcode == -9
-    play(tmp_path / "killed")
-    found = compare_runs(tmp_path / "whole", tmp_path / "killed")
-    assert found.first is None, str(found.first)
-
-
-def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
-    common = {"max_grad_norm": 0.0, "max_steps": 2}
-    settings: list[dict[str, Any]] = [common, {**common, "precompute_ref_log_probs": True}]
-    dealt = json.dumps([{**s, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2} for s in settings])
-    done = run_in_two_processes(HELPERS / "one_of_several_dpo.py", [tmp_path, dealt])
-    assert done.returncode == 0, done.stderr[-4000:]
-    kept = KeepGradients()
-    run = trainer(tmp_path / "whole", given={"callbacks": [kept]}, per_device_train_batch_size=8, **common)
-    run.train()
-    expected = untimed(run.state.log_history)
-    for index in range(2):
-        for rank in (0, 1):
-            gradients = load_file(tmp_path / f"{index}-rank{rank}.safetensors")
-            for name, gradient in kept.steps[1].items():
-                assert (gradients[name] - gradient).abs().max() < 1e-5, (index, name)
-            logs = untimed(json.loads((tmp_path / f"{index}-rank{rank}.json").read_text()))
-            for line, own in zip(without_ties(logs[:2]), without_ties(expected[:2]), strict=True):
-                assert line == pytest.approx(own, abs=2e-5)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"beta": 0.0}, r"beta is 0\.0"),
-        ({"beta": float("inf")}, "beta is infinite"),
-        ({"loss_type": "kto"}, "loss_type is 'kto'"),
-        ({"torch_compile": True}, "torch_compile=True is not supported by DPOTrainer"),
-        ({"label_smoothing_factor": 0.1}, r"label_smoothing_factor=0\.1 is not supported"),
-    ],
-)
-def test_arguments_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        arguments(tmp_path, **changes)
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,12 @@
 """DPO on the tiny model of `tiny_grpo`."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.trainer import DPOTrainer
 from tests.helpers import SHORT
-from tests.llm_rl.helpers.killable_grpo import KillAfter
-from tests.llm_rl.helpers.tiny_grpo import WORDS, new_model, tokenizer, untimed
-
-SETTINGS: dict[str, Any] = {
-    "max_steps": 5,
-    "per_device_train_batch_size": 2,
-    "gradient_accumulation_steps": 2,
-    "logging_steps": 2,
-    "lr_scheduler_type": "cosine",
-    "save_strategy": "steps",
-    "save_steps": 1,
-    "save_total_limit": 2,
-}
+from tests.llm_rl.helpers.tiny_grpo import WORDS, new_model, tokenizer
 
 
 def pairs(count: int = 8) -> list[dict[str, Any]]:
@@ -65,11 +52,3 @@ def trainer(
         tokenizer(),
         **(given or {}),
     )
-
-
-def play(folder: Path, kill_after: int = 0) -> None:
-    """Train, from the last checkpoint if there is one, and write down what came out."""
-    run = trainer(folder, given={"callbacks": [KillAfter(kill_after)]}, **SETTINGS)
-    run.train(resume_from_checkpoint="last")
-    (folder / "log.json").write_text(json.dumps(untimed(run.state.log_history)))
-    run.save_model(str(folder / "final"))

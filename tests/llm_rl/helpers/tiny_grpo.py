@@ -1,5 +1,6 @@
 """A tiny random Llama, a tokenizer trained on the spot and rewards, small enough to train within a test."""
 
+import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -177,6 +178,18 @@ class KeepGradients(TrainerCallback):
     def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
         named = ((name, param) for name, param in model.named_parameters() if param.grad is not None)
         self.steps.append({name: whole(param.grad).clone() for name, param in named})
+
+
+class KeepSteps(KeepGradients):
+    """The weights before each step as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: list[dict[str, torch.Tensor]] = []
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
+        super().on_pre_optimizer_step(args, state, control, model=model, **kwargs)
+        self.weights.append(copy.deepcopy(model.state_dict()))
 
 
 def keep_samples(run: RolloutTrainer) -> list[Sample]:

@@ -11,18 +11,13 @@ import torch
 
 from llm_rl.raro import RAROArguments, RAROTrainer
 from llm_rl.rollout.generation import Completion, SamplingParams
+from tests.helpers import SHORT
 from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
 
 PROMPT = re.compile(r"(?:Q (?P<question>.*)|C (?P<asked>.*)\|(?P<first>.*)\|(?P<second>.*))\n\n", re.DOTALL)
 QUESTIONS = ["red", "blue sky", "one two three", "sun"]
 SPECIAL = ["<R>", "</R>", "[Answer 1]", "[Answer 2]", "[Tie]", "<|turn|>"]
 """Tags and labels that a tokenizer may have as special tokens."""
-IN_PROCESSES: dict[str, dict[str, Any]] = {
-    "separate": {"critic_batch": "separate"},
-    "mixed": {"critic_batch": "mixed"},
-    "warm": {"critic_batch": "mixed", "critic_warmup": 0.01, "critic_generations": 6},
-}
-"""What runs of several processes change: the third one has a warm-up in its first step alone."""
 Policy = Callable[[str, int], str]
 Critic = Callable[[str, str, str, int], str]
 
@@ -95,15 +90,8 @@ def arguments(folder: Path, **changes: Any) -> RAROArguments:
         "policy_template": "Q {question}",
         "critic_system": "",
         "critic_template": "C {question}|{answer_1}|{answer_2}",
-        "learning_rate": 1e-3,
-        "lr_scheduler_type": "constant",
-        "logging_steps": 1,
+        **SHORT,
         "max_grad_norm": 0.0,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "seed": 7,
     }
     return RAROArguments(**{**chosen, **changes})
 

@@ -1,6 +1,5 @@
 """VAPOR on the tiny Llama: a tokenizer that can write tags, an engine whose completions succeed and fail."""
 
-import copy
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +13,8 @@ from transformers import PreTrainedTokenizerFast
 
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
-from tests.llm_rl.helpers.tiny_grpo import WORDS, KeepGradients, new_model
+from tests.helpers import SHORT
+from tests.llm_rl.helpers.tiny_grpo import WORDS, new_model
 
 COMPLETIONS = [
     "<REASONING>red red</REASONING><RESPONSE>sky</RESPONSE>",
@@ -101,15 +101,8 @@ def arguments(folder: Path, **changes: Any) -> VAPORArguments:
         "per_device_train_batch_size": 8,
         "num_generations": 4,
         "max_completion_length": 40,
-        "learning_rate": 1e-3,
-        "lr_scheduler_type": "constant",
-        "logging_steps": 1,
+        **SHORT,
         "max_grad_norm": 0.0,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "seed": 7,
     }
     return VAPORArguments(**{**chosen, **changes})
 
@@ -131,15 +124,3 @@ def trainer(
         tag_tokenizer(),
         **{"engine": WrittenEngine(), **(given or {})},
     )
-
-
-class KeepSteps(KeepGradients):
-    """The weights before each step as well."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weights: list[dict[str, torch.Tensor]] = []
-
-    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
-        super().on_pre_optimizer_step(args, state, control, model=model, **kwargs)
-        self.weights.append(copy.deepcopy(model.state_dict()))

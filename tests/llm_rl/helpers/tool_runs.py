@@ -15,7 +15,6 @@ from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.generation import Completion, SamplingParams
-from tests.llm_rl.helpers.killable_grpo import KillAfter, finish
 from tests.llm_rl.helpers.tiny_grpo import settings
 from tests.llm_rl.helpers.tool_play import END, Count, chat_model, chat_tokenizer, tokens, up
 
@@ -73,29 +72,16 @@ class DrawingPlayer(Player):
         return super().generate(prompts, params)
 
 
-def trainer(kind: str, folder: Path, player: Player, callbacks: list[Any] | None = None, **changes: Any) -> Any:
+def trainer(
+    kind: str,
+    folder: Path,
+    player: Player,
+    callbacks: list[Any] | None = None,
+    dtype: torch.dtype = torch.float32,
+    **changes: Any,
+) -> Any:
     """A trainer of "grpo" or "ppo" on `Count`."""
     made, arguments = KINDS[kind]
     args = arguments(**settings(folder, **{**GIVEN, **changes}))
     given: dict[str, Any] = {"engine": player, "environment_factory": Count, "callbacks": callbacks}
-    return made(chat_model(dtype=torch.float32), None, args, ROWS, chat_tokenizer(), **given)
-
-
-SAVING: dict[str, Any] = {"per_device_train_batch_size": 8, "save_strategy": "steps", "save_steps": 1}
-RESUMED: dict[str, dict[str, Any]] = {
-    "grpo, a sample a turn": {
-        "kind": "grpo",
-        "num_iterations": 2,
-        "episode_as": "turns",
-        "kl_weight": 0.1,
-    },
-    "grpo, a sample a conversation": {"kind": "grpo", "num_iterations": 2},
-    "ppo": {"kind": "ppo", "num_ppo_epochs": 2},
-}
-"""Settings under which a roll-out serves two steps."""
-
-
-def play(folder: Path, name: str, kill_after: int = 0) -> None:
-    """Train from the last checkpoint, if there is one, and write down what came out."""
-    changes = {**SAVING, **RESUMED[name], "max_steps": 6, "logging_steps": 3, "save_total_limit": 2}
-    finish(folder, trainer(changes.pop("kind"), folder, DrawingPlayer(), [KillAfter(kill_after)], **changes))
+    return made(chat_model(dtype=dtype), None, args, ROWS, chat_tokenizer(), **given)

@@ -5,24 +5,10 @@ import pytest
 import yaml
 from transformers import HfArgumentParser
 
-from llm_rl.grpo.arguments import GroupRelativeArguments
 from llm_rl.raro import RAROArguments
-from tests.helpers.pages import run_page
-from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "raro.md"
-
-
-def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tag_model(max_position_embeddings=1024)
-    trainer = run_page(PAGE, tmp_path, monkeypatch, model=model, tokenizer=tag_tokenizer())["trainer"]
-    assert trainer.state.global_step == 2
-
-
-def test_every_argument_is_in_the_table() -> None:
-    own = set(RAROArguments.__annotations__) - set(GroupRelativeArguments.__annotations__)
-    assert len(own) > 15 and all(f"`{name}`" in PAGE.read_text() for name in own)
 
 
 def test_every_metric_of_the_log_is_explained() -> None:

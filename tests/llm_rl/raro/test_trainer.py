@@ -1,5 +1,4 @@
 import copy
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,19 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from llm_rl.raro import RAROTrainer, RewardMatrix, extract_answer, parse_label
 from llm_rl.raro.batches import TokenBudgetEngine
 from llm_rl.raro.critic import Critique
-from sudoku_dllm.kill_test.comparison import compare_runs
 from tests.helpers.drawn import near_share
-from tests.helpers.warm_process import SERVER, run_in_two_processes
-from tests.llm_rl.helpers.killable_raro import play
 from tests.llm_rl.helpers.raro_reference import slow_joint_loss
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, untimed
 from tests.llm_rl.helpers.tiny_raro import (
-    IN_PROCESSES,
     ScriptedEngine,
     arguments,
     mixed_critic,
@@ -29,8 +23,6 @@ from tests.llm_rl.helpers.tiny_raro import (
     trainer,
 )
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
-
-HELPERS = Path(__file__).parents[1] / "helpers"
 
 
 def shifted(model: Any) -> Any:
@@ -226,41 +218,6 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path) -> None:
     for _, line, gradients in runs[1:]:
         assert line == pytest.approx(runs[0][1], abs=1e-5)
         assert all((gradient - runs[0][2][name]).abs().max() < 1e-6 for name, gradient in gradients.items())
-
-
-def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
-    settings = {"max_steps": 2, "kl_weight": 0.1, "critic_generations": 2, "max_tokens_per_batch": 57}
-    done = run_in_two_processes(HELPERS / "one_of_several_raro.py", [tmp_path, json.dumps(settings)])
-    assert done.returncode == 0, done.stderr[-4000:]
-    for case, changes in IN_PROCESSES.items():
-        kept, chosen = KeepGradients(), {**settings, **changes}
-        run = trainer(tmp_path / "whole", raro_model(torch.float64), given={"callbacks": [kept]}, **chosen)
-        run.train()
-        assert 0 < run.state.log_history[0]["policy/too_long_frac"] < 0.5
-        if case == "warm":
-            assert [run.state.log_history[step]["critic/warmup"] for step in (0, 1)] == [1, 0]
-        for rank in (0, 1):
-            gradients = load_file(tmp_path / f"{case}-rank{rank}.safetensors")
-            for step, expected in enumerate(kept.steps):
-                for name, gradient in expected.items():
-                    assert (gradients[f"{step}.{name}"] - gradient).abs().max() < 1e-6, (case, step, name)
-            lines = untimed(json.loads((tmp_path / f"{case}-rank{rank}.json").read_text()))
-            for line, expected_line in zip(lines[: len(kept.steps)], untimed(run.state.log_history), strict=False):
-                assert line == pytest.approx(expected_line, rel=1e-5, abs=1e-6)
-
-
-def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    process = SERVER.Process(target=play, args=(tmp_path / "killed", 4))
-    process.start()
-    process.join(600)
-    assert process.exitcode == -9  # within a buffer: the last checkpoint is that of step 3
-    play(tmp_path / "killed", 0)
-    play(tmp_path / "whole", 0)
-    found = compare_runs(tmp_path / "whole", tmp_path / "killed")
-    assert found.first is None, str(found.first)
-    assert json.loads((tmp_path / "whole" / "log.json").read_text())["replay"]["added"] > 12
-    with pytest.raises(ValueError, match=r"capacity 9 .* this one 10"):
-        play(tmp_path / "killed", 0, replay_capacity=10, max_steps=9, resume_with_changes=True)
 
 
 def never(question: str, first: str, second: str, n: int) -> str:

@@ -2,13 +2,12 @@
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from llm_rl.raro.warmup import LEAST_LABELS, CriticWarmUp
-from tests.llm_rl.helpers.tiny_raro import arguments, raro_model, trainer
+from tests.llm_rl.helpers.tiny_raro import raro_model, trainer
 
 
 def test_it_is_over_once_the_latest_labels_are_right_often_enough() -> None:
@@ -75,16 +74,3 @@ def test_the_policy_learns_nothing_from_a_critic_that_is_wrong(tmp_path: Path, b
     over = [line["critic/warmup"] == 0 for line in lines]
     assert over == sorted(over) and over[-1] and [("policy/entropy" in line) for line in lines] == over
     assert any(not torch.equal(value, before.state_dict()[name]) for name, value in run.model.state_dict().items())
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"critic_warmup": 1.0}, "critic_warmup is 1.0; it is a share"),
-        ({"critic_warmup": -0.1}, "critic_warmup is -0.1"),
-        ({"critic_warmup": 0.7, "lambda_crit": 0.0}, "waits for a critic that lambda_crit=0 keeps from learning"),
-    ],
-)
-def test_what_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        arguments(tmp_path, **changes)

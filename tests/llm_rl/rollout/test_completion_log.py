@@ -37,13 +37,3 @@ def test_completions_are_shown_and_all_of_them_are_kept(tmp_path: Path, capsys: 
 def test_completions_whose_tokens_have_advantages_have_none(tmp_path: Path) -> None:
     tiny_ppo.trainer(tmp_path, log_completions=True).train()
     assert all("reward" in record and "advantage" not in record for record in read(tmp_path))
-
-
-def test_a_run_that_goes_on_has_no_completion_twice(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"num_iterations": 2, "log_completions": True}
-    settings |= {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 9}
-    trainer(tmp_path, max_steps=6, **settings).train()
-    whole = read(tmp_path)
-    (tmp_path / "completions.jsonl").write_text("".join(json.dumps(record) + "\n" for record in whole[:20]))
-    trainer(tmp_path, max_steps=6, **settings).train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert read(tmp_path) == whole and len(whole) == 24

@@ -8,18 +8,13 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
-from safetensors.torch import load_file
 from torch.utils.data import IterableDataset
 
-from llm_rl.grpo.extensions import EntropyBonus
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.checkpoint import CheckpointError
-from sudoku_dllm.kill_test.comparison import compare_runs
-from tests.helpers.warm_process import SERVER, run_in_two_processes
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.killable_grpo import play, play_vapor
 from tests.llm_rl.helpers.tiny_grpo import (
     KeepGradients,
     arguments,
@@ -34,51 +29,10 @@ from tests.llm_rl.helpers.tiny_grpo import (
     untimed,
 )
 
-HELPERS = Path(__file__).parents[1] / "helpers"
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nothing interrupts."""
-    folder = tmp_path_factory.mktemp("whole")
-    play(folder)
-    return folder
-
-
-def assert_same_run(folder: Path, other: Path) -> None:
-    """Two runs agree, down to the optimizer and the random states of the checkpoints."""
-    found = compare_runs(other, folder)
-    assert found.first is None, str(found.first)
-    assert found.parts.keys() >= {"weights", "optimizer", "schedule", "random state", "log"}
-
-
-def test_a_run_killed_within_and_between_buffers_ends_as_if_nothing_had_happened(tmp_path: Path, whole: Path) -> None:
-    for kill_after in (3, 5, 9):  # a checkpoint of each step before: within a roll-out, at its end, at an epoch's end
-        process = SERVER.Process(target=play, args=(tmp_path, kill_after))
-        process.start()
-        process.join(600)
-        assert process.exitcode == -9
-    play(tmp_path)
-    assert_same_run(tmp_path, whole)
-
-
-def test_vapor_killed_within_a_buffer_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    play_vapor(tmp_path / "whole")
-    for kill_after in (2, 6):  # a roll-out serves four steps
-        process = SERVER.Process(target=play_vapor, args=(tmp_path / "killed", kill_after))
-        process.start()
-        process.join(600)
-        assert process.exitcode == -9
-    play_vapor(tmp_path / "killed")
-    assert_same_run(tmp_path / "killed", tmp_path / "whole")
-    lines = json.loads((tmp_path / "whole" / "log.json").read_text())
-    assert any(0 < line.get("verifiable_failure_frac", 0) < 1 for line in lines)
-
-
-def test_the_buffer_is_in_the_checkpoint_only_while_it_is_needed(tmp_path: Path, whole: Path) -> None:
-    record = json.loads((whole / "checkpoint-9" / "progress_0.json").read_text())["items"]
-    assert record["step"] == 2 and len(record["buffered_inputs"]["items"]) == 2
+def test_the_buffer_is_there_only_while_it_is_needed(tmp_path: Path) -> None:
     run = trainer(tmp_path, max_steps=2, num_iterations=2)
     run.train()
     assert run.progress()["step"] == 0 and run.progress()["buffered_inputs"] == []
@@ -137,34 +91,6 @@ def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str
         for name, gradient in gradients.items():
             assert (gradient - kept[0][1][name]).abs().max() < 1e-6
     assert max(float(gradient.abs().max()) for gradient in kept[0][1].values()) > 1e-2
-
-
-def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
-    common = {"max_grad_norm": 0.0, "kl_weight": 0.1}
-    settings = [{**common, "loss_type": name, "scale_rewards": "batch"} for name in LOSS_TYPES]
-    settings.append({**common, "extensions": {"EntropyBonus": {"coef": 0.1}}})
-    dealt = json.dumps(
-        [
-            {**s, "reward": "unless_cut", "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
-            for s in settings
-        ]
-    )
-    done = run_in_two_processes(HELPERS / "one_of_several_grpo.py", [tmp_path, dealt])
-    assert done.returncode == 0, done.stderr[-4000:]
-    for index, changes in enumerate(settings):
-        kept = KeepGradients()
-        extensions = [EntropyBonus(**options) for options in changes.pop("extensions", {}).values()]
-        given = {"engine": FixedEngine(), "callbacks": [kept], "extensions": extensions}
-        both = {"data": distinct_rows(), "reward_funcs": unless_cut}
-        run = trainer(tmp_path / "whole", given=given, per_device_train_batch_size=16, **both, **changes)
-        run.train()
-        expected = untimed(run.state.log_history)
-        for rank in (0, 1):
-            gradients = load_file(tmp_path / f"{index}-rank{rank}.safetensors")
-            for name, gradient in kept.steps[0].items():
-                assert (gradients[name] - gradient).abs().max() < 1e-6, (changes, name)
-            logs = untimed(json.loads((tmp_path / f"{index}-rank{rank}.json").read_text()))
-            assert logs[0] == pytest.approx(expected[0], abs=1e-5)
 
 
 def wanted_only(prompts: list[str], completion_ids: list[list[int]], **kwargs: Any) -> list[float]:

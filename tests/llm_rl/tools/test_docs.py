@@ -1,20 +1,13 @@
-import re
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import TrainingArguments
 
-from llm_rl.tools.arguments import EpisodeArguments
 from tests.helpers.pages import run_page
 from tests.llm_rl.helpers.tool_play import chat_model, chat_tokenizer
 
 PAGE = Path(__file__).parents[3] / "docs" / "tools.md"
-
-
-def test_every_argument_is_in_the_table() -> None:
-    own = {name for name in EpisodeArguments.__annotations__ if not name.startswith("_")}
-    assert own <= set(re.findall(r"`(\w+)`", PAGE.read_text()))
 
 
 def test_the_examples_run_one_after_the_other(

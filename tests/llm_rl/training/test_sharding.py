@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from transformers import AutoModelForCausalLM
 
@@ -16,31 +14,31 @@ from llm_rl.training.checkpoint import ExactTrainer
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.sharding import save_shards, units
 from tests.helpers.warm_process import run_in_two_processes
-from tests.llm_rl.helpers import tiny_grpo, tiny_ppo, tiny_vapor
-from tests.llm_rl.helpers.sharded import play
+from tests.llm_rl.helpers.runs import assert_steps_of_one, record, tensors, told
 from tests.llm_rl.helpers.tiny_grpo import new_model, untimed
 
-SCRIPT = Path(__file__).parents[1] / "helpers" / "sharded.py"
+SCRIPT = Path(__file__).parents[1] / "helpers" / "runs.py"
 COMMON: dict[str, Any] = {"max_grad_norm": 0.0, "max_steps": 2, "learning_rate": 2e-3}
+GRPO, DPO = ({"kind": kind, **COMMON, "evaluate": True} for kind in ("grpo", "dpo"))
 HALVES = {"shard": True, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
 RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "grpo": (
-        {"kind": "grpo", **COMMON, "num_iterations": 2, "kl_weight": 0.1},
+        {**GRPO, "num_iterations": 2, "kl_weight": 0.1},
         {"per_device_train_batch_size": 16},
         HALVES,
     ),
     "grpo_tied": (
-        {"kind": "grpo", **COMMON, "tied": True, "optim": "adamw_torch"},
+        {**GRPO, "tied": True, "optim": "adamw_torch"},
         {"per_device_train_batch_size": 16},
         HALVES,
     ),
     "grpo_turns": (
-        {"kind": "grpo", **COMMON, "max_turns": 3, "loss_type": "dapo", "max_grad_norm": 0.05},
+        {**GRPO, "max_turns": 3, "loss_type": "dapo", "max_grad_norm": 0.05},
         {"per_device_train_batch_size": 16},
         {**HALVES, "gradient_checkpointing": True},
     ),
     "grpo_lora": (
-        {"kind": "grpo", **COMMON, "lora": 2, "kl_weight": 0.5},
+        {**GRPO, "lora": 2, "kl_weight": 0.5},
         {"per_device_train_batch_size": 16},
         HALVES,
     ),
@@ -58,12 +56,12 @@ RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {**HALVES, "per_device_train_batch_size": 2},
     ),
     "dpo": (
-        {"kind": "dpo", **COMMON},
+        DPO,
         {"per_device_train_batch_size": 8},
         {**HALVES, "per_device_train_batch_size": 2},
     ),
     "dpo_lora": (
-        {"kind": "dpo", **COMMON, "lora": 2},
+        {**DPO, "lora": 2},
         {"per_device_train_batch_size": 8},
         {**HALVES, "per_device_train_batch_size": 2},
     ),
@@ -81,21 +79,13 @@ RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 """Of each run what it does, what one process takes of it, and what each of two."""
 SAVING = {"max_steps": 4, "save_strategy": "steps", "save_steps": 1}
 SAVED: dict[str, dict[str, Any]] = {
-    "sampled": {"kind": "grpo", **COMMON, **HALVES, **SAVING, "own": True, "num_iterations": 2},
+    "sampled": {**GRPO, **HALVES, **SAVING, "own": True, "num_iterations": 2},
     **{
         f"{name}_saved": {**RUNS[name][0], **RUNS[name][2], **SAVING}
         for name in ("grpo_tied", "ppo", "dpo_lora", "raro")
     },
 }
 """In the first the model samples itself; there, and in the second, a checkpoint lies between updates on a roll-out."""
-
-
-def told(folder: Path, name: str, rank: int = 0) -> Any:
-    return json.loads((folder / f"{name}-rank{rank}.json").read_text())
-
-
-def found(folder: Path, name: str, rank: int = 0) -> dict[str, Tensor]:
-    return load_file(folder / f"{name}-rank{rank}.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -115,27 +105,16 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", RUNS)
 def test_two_processes_with_a_share_each_take_the_steps_of_one(two: Path, tmp_path: Path, name: str) -> None:
     common, whole, _ = RUNS[name]
-    play(tmp_path / name, str(tmp_path / f"{name}-rank0"), {**common, **whole})
-    assert told(tmp_path, name)["error"] is None
-    expected = found(tmp_path, name)
-    for rank in (0, 1):
-        assert told(two, name, rank)["error"] is None
-        ours = found(two, name, rank)
-        assert ours.keys() == expected.keys()
-        for key, value in expected.items():
-            assert (ours[key] - value).abs().max() < 1e-6, key
-        if evaluated := told(tmp_path, name).get("evaluated"):
-            assert told(two, name, rank)["evaluated"] == pytest.approx(evaluated, abs=1e-6)
+    record(tmp_path / name, {**common, **whole})
+    assert_steps_of_one(tmp_path / name, two / name, common)
 
 
 @pytest.mark.slow
 def test_tokens_are_drawn_from_the_policy_that_is_trained(two: Path) -> None:
     """The log-probabilities of generation, pass by pass with a cache, are those of one pass over the completions."""
-    for rank in (0, 1):
-        assert told(two, "sampled", rank)["error"] is None
-    fresh = [line["engine_logp_diff_max"] for line in told(two, "sampled")["logs"][:4:2]]
+    fresh = [line["engine_logp_diff_max"] for line in told(two / "sampled")["logs"][:4:2]]
     assert len(fresh) == 2 and max(fresh) < 1e-5
-    first, second = found(two, "sampled"), found(two, "sampled", 1)
+    first, second = tensors(two / "sampled"), tensors(two / "sampled", 1)
     assert all(torch.equal(second[name], value) for name, value in first.items())
 
 
@@ -143,10 +122,9 @@ def test_tokens_are_drawn_from_the_policy_that_is_trained(two: Path) -> None:
 @pytest.mark.parametrize("name", SAVED)
 def test_a_resumed_run_equals_one_left_alone_bit_for_bit(two: Path, name: str) -> None:
     for rank in (0, 1):
-        whole, parts = told(two, name, rank), told(two, f"{name}_resumed", rank)
-        assert (whole["error"], parts["error"]) == (None, None)
+        whole, parts = told(two / name, rank), told(two / f"{name}_resumed", rank)
         assert untimed(parts["logs"]) == untimed(whole["logs"])
-        ours, theirs = found(two, f"{name}_resumed", rank), found(two, name, rank)
+        ours, theirs = tensors(two / f"{name}_resumed", rank), tensors(two / name, rank)
         for key, value in theirs.items():
             assert not key.startswith("end.") or torch.equal(ours[key], value), key
 
@@ -155,7 +133,7 @@ def test_a_resumed_run_equals_one_left_alone_bit_for_bit(two: Path, name: str) -
 @pytest.mark.parametrize("name", ["sampled", "grpo_tied_saved"])
 def test_a_checkpoint_holds_the_whole_model_too(two: Path, name: str) -> None:
     model = AutoModelForCausalLM.from_pretrained(two / name / "checkpoint-4", dtype=torch.float64)
-    ends = found(two, name)
+    ends = tensors(two / name)
     assert model.config.architectures == ["LlamaForCausalLM"]
     assert all(torch.equal(weight, ends[f"end.{name}"]) for name, weight in model.named_parameters())
 
@@ -183,17 +161,3 @@ def test_a_share_that_cannot_be_written_is_an_error_of_files(tmp_path: Path, mon
 def test_a_checkpoint_without_shares_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="has no shards"):
         ExactTrainer._shards_of(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("make", "options", "message"),
-    [
-        (tiny_grpo.arguments, {"share_prompts": True}, "share_prompts takes passes of its own"),
-        (tiny_grpo.arguments, {"kl_weight": 0.1, "kl_estimator": "full"}, "reads two heads at once"),
-        (tiny_ppo.arguments, {"value_function": "model"}, "trains a second model"),
-        (tiny_vapor.arguments, {"gradient_shares": True}, "gradient_shares takes more backward passes"),
-    ],
-)
-def test_what_shard_does_not_support_is_named(tmp_path: Path, make: Any, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make(tmp_path, shard=True, **options)

@@ -1,25 +1,17 @@
 import copy
-import json
-import shutil
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-from llm_rl.grpo.arguments import GRPOArguments
-from llm_rl.rollout.generation import TransformersEngine
 from llm_rl.rollout.rewards import RewardError
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from tests.helpers import SHORT
-from tests.helpers.warm_process import run_in_two_processes
 from tests.llm_rl.helpers import tiny_grpo
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, keep_samples, untimed
+from tests.llm_rl.helpers.tiny_grpo import KeepGradients, KeepSteps, keep_samples, untimed
 from tests.llm_rl.helpers.tiny_vapor import (
     ROWS,
-    KeepSteps,
     WrittenEngine,
     arguments,
     red_count,
@@ -30,7 +22,6 @@ from tests.llm_rl.helpers.tiny_vapor import (
 )
 from tests.llm_rl.helpers.vapor_reference import slow_loss, slow_span
 
-HELPERS = Path(__file__).parents[1] / "helpers"
 WHOLE_STEP = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
 """All four prompts in one optimizer step of four forward passes."""
 
@@ -171,54 +162,6 @@ def test_micro_batches_do_not_change_the_step(tmp_path: Path) -> None:
     assert sum(shares.values()) == pytest.approx(1) and len(shares) == 4 and all(shares.values())
 
 
-@pytest.mark.slow
-def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
-    settings = {"kl_weight": 0.1, "pref_loss_weight": 0.4, "gradient_shares": True}
-    done = run_in_two_processes(HELPERS / "one_of_several_vapor.py", [tmp_path, json.dumps(settings)])
-    assert done.returncode == 0, done.stderr[-4000:]
-    kept = KeepGradients()
-    given = {"callbacks": [kept], "ref_model": shifted_model()}
-    run = trainer(tmp_path / "whole", tag_model(torch.float64), given=given, per_device_train_batch_size=16, **settings)
-    run.train()
-    for rank in (0, 1):
-        gradients = load_file(tmp_path / f"rank{rank}.safetensors")
-        for name, gradient in kept.steps[0].items():
-            assert (gradients[name] - gradient).abs().max() < 1e-6, name
-        lines = untimed(json.loads((tmp_path / f"rank{rank}.json").read_text()))
-        assert lines[0] == pytest.approx(untimed(run.state.log_history)[0], rel=1e-5, abs=1e-6)
-
-
-def test_resuming_within_a_buffer_is_exact(tmp_path: Path) -> None:
-    settings = {
-        "max_steps": 9,
-        "per_device_train_batch_size": 4,
-        "num_iterations": 4,
-        "kl_weight": 0.1,
-        "pref_loss_weight": 0.2,
-        "gradient_shares": True,
-        "dynamic_sampling_attempts": 1,
-        "logging_steps": 2,
-        "save_strategy": "steps",
-        "save_steps": 1,
-    }
-    given = {"engine": TransformersEngine()}
-    tags = {"verifiable_term_split": ["e", "o"]}  # which random tokens hold now and then
-    whole = trainer(tmp_path / "whole", reward_funcs=length, given=given, **tags, **settings)
-    whole.train()
-    for step in (5, 6):  # the buffer serves steps 5 to 8
-        folder = tmp_path / f"from-{step}"
-        shutil.copytree(tmp_path / "whole" / f"checkpoint-{step}", folder / f"checkpoint-{step}")
-        resumed = trainer(folder, reward_funcs=length, given=given, **tags, **settings)
-        resumed.train(resume_from_checkpoint=True)
-        assert untimed(resumed.state.log_history) == untimed(whole.state.log_history)
-        ours, theirs = resumed.model.state_dict(), whole.model.state_dict()
-        assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
-
-
-def length(completions: list[str], **kwargs: Any) -> list[float]:
-    return [len(text) / 10 for text in completions]
-
-
 def short(completions: list[str], **kwargs: Any) -> list[float]:
     """More for a short part; one that is missing has 0."""
     return [1.0 if len(text) < 6 else 0.5 for text in completions]
@@ -301,35 +244,6 @@ def test_chat_rows(tmp_path: Path) -> None:
     assert seen and all(message["role"] == "assistant" for (message,) in seen)
     text, plain = run._encode_pair(rows[0]), run._encode_pair(ROWS[0])
     assert text == plain and text[0].span is not None
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"verifiable_term_split": None}, "verifiable_term_split is None"),
-        ({"verifiable_term_split": "<R>"}, "verifiable_term_split is '<R>'"),
-        ({"preference_term_split": ["<R>", ""]}, "preference_term_split is"),
-        ({"preference_context": "both"}, "preference_context is 'both'"),
-        ({"reward_on": "text"}, "reward_on is 'text'"),
-        ({"span_rule": "within"}, "span_rule is 'within'"),
-        ({"ratio_base": "new"}, "ratio_base is 'new'"),
-        ({"clip_low": 1.5}, "clip_low is 1.5"),
-        ({"clip_high": -0.5}, "clip_high is -0.5"),
-        ({"kl_weight": -0.1}, "kl_weight is -0.1"),
-        ({"beta": 0.0, "pref_loss_weight": 1.0}, "pref_loss_weight is set but beta is 0"),
-        ({"per_device_train_batch_size": 6, "gradient_accumulation_steps": 2}, "holds whole groups"),
-        ({"gradient_shares": True, "logging_strategy": "epoch"}, "gradient_shares needs"),
-        ({"kl_estimator": "full", "kl_weight": 0.1}, "kl_estimator is 'full'"),
-    ],
-    ids=str,
-)
-def test_arguments_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        trainer(tmp_path, **changes)
-
-
-def test_options_of_grpo_alone_are_unknown_here() -> None:
-    assert not {item.name for item in fields(VAPORArguments)} & set(GRPOArguments.__annotations__)
 
 
 def test_rows_that_do_not_fit(tmp_path: Path) -> None:

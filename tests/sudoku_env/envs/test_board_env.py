@@ -1,19 +1,12 @@
-import copy
-import pickle
-
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.registration import EnvSpec
-from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from sudoku_env.board import SIZES, is_valid, parse_board
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.dynamics import unmask_reward
 from sudoku_env.envs.sampling import sample_legal
-from sudoku_env.envs.sources import PuzzlePool
 from sudoku_env.errors import SudokuError
-from sudoku_env.generator import generate
 from sudoku_env.puzzles import default_puzzles
 from tests.sudoku_env.helpers import sudoku_reference as reference
 from tests.sudoku_env.helpers.sources import pool_of, shuffled_pool
@@ -30,16 +23,6 @@ def make(**arguments):
 def slow_mask(board):
     n = reference.size(board)
     return [int(digit in options) for options in reference.candidates(board) for digit in range(1, n + 1)]
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    "arguments",
-    [{"source": shuffled_pool(size)} for size in SIZES]
-    + [{"source": pool_of([LOOSE])}, {"source": shuffled_pool(4), "end_on": "dead_end"}],
-)
-def test_gymnasium_checker_has_nothing_to_say(arguments):
-    check_env(gymnasium.make(ID, **arguments).unwrapped)
 
 
 def test_an_episode_by_hand():
@@ -152,21 +135,6 @@ def test_definite_cells_first_earn_one_each(size):
     assert not info["action_mask"].any()
 
 
-def test_nothing_returned_is_shared():
-    env = make(source=pool_of([LOOSE]))
-    obs, info = env.reset(seed=0)
-    arrays = [obs, info["action_mask"], env.definite, env.solution, env.action_masks()]
-    step = env.step(3 * 4 + 3)
-    arrays += [step[0], step[-1]["action_mask"], env.definite, env.solution, env.action_masks()]
-    for array in arrays:
-        array[...] = 1 - array.astype(np.int64) % 2
-    obs, reward, _, _, info = env.step(7 * 4 + 0)  # a 1 in a definite cell
-    assert reward == 1.0 and obs.tolist() == [1, 0, 0, 4, 0, 0, 3, 1, 0, 1, 0, 0, 0, 0, 0, 2]
-    assert info["action_mask"].tolist() == slow_mask(obs)
-    assert env.solution.tolist() == [1, 3, 2, 4, 4, 2, 3, 1, 2, 1, 4, 3, 3, 4, 1, 2]
-    assert env.reset()[0].tolist() == parse_board(LOOSE).tolist()
-
-
 def test_masks_for_other_libraries():
     env = make(source=shuffled_pool(6))
     for ask in (lambda: env.action_masks(), lambda: env.definite, lambda: env.solution, lambda: env.render()):
@@ -176,37 +144,6 @@ def test_masks_for_other_libraries():
     assert env.action_masks().dtype == bool
     np.testing.assert_array_equal(env.action_masks(), info["action_mask"])
     assert info["action_mask"][env.action_space.sample(info["action_mask"])] == 1
-
-
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_copies_go_on_alike_and_apart(duplicate):
-    env = make(source=shuffled_pool(6))
-    env.reset(seed=3)
-    env.step(int(np.flatnonzero(env.definite)[0] * 6 + env.solution[env.definite][0] - 1))
-    twin = duplicate(env)
-    cell = int(np.flatnonzero(env.definite)[0])
-    action = cell * 6 + int(env.solution[cell]) - 1
-    np.testing.assert_array_equal(env.definite, twin.definite)
-    assert data_equivalence(env.step(action), twin.step(action), exact=True)
-    for _ in range(3):
-        assert data_equivalence(env.reset(), twin.reset(), exact=True)
-    before = twin.reset()[0]
-    env.reset()
-    env.step(int(np.flatnonzero(env.action_masks())[0]))
-    assert twin.action_masks()[before.repeat(6) == 0].any()
-    assert twin._state.boards[0].tolist() == before.tolist()
-
-
-def test_spec_round_trip():
-    source = PuzzlePool(generate(40, size=6, clues=(16, 18), rule="singles", seed=0), shuffled=True)
-    env = gymnasium.make(ID, source=source, end_on="dead_end")
-    again = gymnasium.make(pickle.loads(pickle.dumps(env.spec)))
-    assert data_equivalence(env.reset(seed=3), again.reset(seed=3), exact=True)
-    clues = {int((env.reset()[0] > 0).sum()) for _ in range(60)}
-    assert clues == {16, 17, 18}
-    plain = gymnasium.make(ID, end_on="dead_end")
-    again = gymnasium.make(EnvSpec.from_json(plain.spec.to_json()))
-    assert data_equivalence(plain.reset(seed=3), again.reset(seed=3), exact=True)
 
 
 def test_the_stream_of_puzzles():
@@ -237,18 +174,6 @@ def test_pool_puzzles_are_rearranged_and_given_ones_are_not():
     assert len({env.reset(seed=seed)[0].tobytes() for seed in range(20)}) == 2
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_rendering(size):
-    for mode in ("ansi", "rgb_array"):
-        env = make(source=shuffled_pool(size), render_mode=mode)
-        env.reset(seed=0)
-        drawn = env.render()
-        assert isinstance(drawn, str) if mode == "ansi" else drawn.shape[2] == 3
-    silent = make(source=shuffled_pool(size))
-    silent.reset(seed=0)
-    assert silent.render() is None
-
-
 def test_what_is_rendered():
     env = make(source=pool_of([LOOSE]))
     env.reset(seed=0)
@@ -264,20 +189,6 @@ def test_what_is_rendered():
     view = env._state.view(0)
     assert np.flatnonzero(view.guessed).tolist() == [4]
     assert np.flatnonzero(view.wrong).tolist() == [1] and view.last == 1 and not view.definite.any()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"end_on": "full"}, "end_on 'full' is unknown"),
-        ({"render_mode": "svg"}, "'svg' is unknown"),
-        ({"source": default_puzzles(4)}, "must be a PuzzleSource, got Puzzles; pass PuzzlePool"),
-        ({"source": [LOOSE]}, "must be a PuzzleSource, got list"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(SudokuError, match=message):
-        SudokuEnv(**arguments)
 
 
 def test_bad_reset_options():

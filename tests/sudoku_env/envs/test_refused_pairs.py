@@ -4,13 +4,11 @@ import gymnasium
 import numpy as np
 import pytest
 
-from sudoku_env import PuzzlePool, SudokuError, UnmaskRules, generate
-from sudoku_env.testing import VectorEnvConformance
+from sudoku_env import PuzzlePool, generate
 from tests.sudoku_env.helpers.every_grid import may_stand
 
 UNMASK = "sudoku_env:SudokuUnmask-v0"
 FEW = PuzzlePool(generate(40, size=4, clues=(0, 5), answers="any", seed=0))
-GUARDED = {"source": FEW, "answers": "any", "guard": "rules", "tokens_per_step": 2}
 
 
 @pytest.mark.parametrize("guard", ["completable", "rules"])
@@ -53,17 +51,3 @@ def test_only_what_is_refused_for_ever_takes_all_steps():
         _, reward, over, _, info = env.step(np.array([cell, env.tokenizer.eos_token_id]))
         assert (reward, info["refused"][cell], info["masked"][cell], info["error"]) == (0, 1, 1, False)
     assert info["steps"] == 7
-
-
-class TestConformance(VectorEnvConformance):
-    def make(self, **arguments):
-        return gymnasium.make(UNMASK, **GUARDED, **arguments)
-
-    def make_vec(self, num_envs):
-        return gymnasium.make_vec(UNMASK, num_envs=num_envs, **GUARDED)
-
-
-@pytest.mark.parametrize("other", [{"guard": "solver"}, {"take_back": True}, {"on_error": "correct"}])
-def test_what_does_not_go_with_a_guard_is_refused(other):
-    with pytest.raises(SudokuError, match=r"guard='solver' is unknown|guard='rules' refuses what take_back="):
-        UnmaskRules(**({"guard": "rules"} | other))

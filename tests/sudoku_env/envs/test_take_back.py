@@ -6,7 +6,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,17 +13,13 @@ from sudoku_env import testing
 from sudoku_env.board import parse_board
 from sudoku_env.envs.dynamics import remask_reward, unmask_reward
 from sudoku_env.envs.sources import PromptPool
-from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
-from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
-from sudoku_env.errors import SudokuError
+from sudoku_env.envs.wrappers import FlatUnmask
 from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.text import build_prompt
-from tests.sudoku_env.helpers.sources import fixed_pool
 
 ID = "sudoku_env:SudokuUnmask-v0"
 CHAIN = parse_board("1324|..31|.143|..12")  # of the blanks 4, 5, 8, 12, 13 all but 4 are definite
 COST, LAM = 0.75, 0.25
-TAKE_BACK = {"source": fixed_pool(4), "take_back": True, "max_steps": 20}
 
 
 def make(board=CHAIN, **arguments):
@@ -54,33 +49,6 @@ def wrong(env, cell):
 
 def tail(env, place=0):
     return np.array([env.max_gen_length - 1 - place, 7])
-
-
-class TestConformance(testing.VectorEnvConformance):
-    """Random legal actions fill cells wrongly and take them back until the budget is spent."""
-
-    def make(self, **arguments):
-        return gymnasium.make(ID, **TAKE_BACK, **arguments)
-
-    def make_vec(self, num_envs):
-        return gymnasium.make_vec(ID, num_envs, **TAKE_BACK)
-
-
-class TestConformanceOfSets(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return gymnasium.make(ID, **TAKE_BACK, tokens_per_step=3, **arguments)
-
-    def make_vec(self, num_envs):
-        return SudokuUnmaskVectorEnv(num_envs, **TAKE_BACK, tokens_per_step=3, autoreset_mode=AutoresetMode.SAME_STEP)
-
-
-class TestConformanceOfFlatActions(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return FlatUnmask(gymnasium.make(ID, **TAKE_BACK, **arguments), observation="compact")
-
-    def make_vec(self, num_envs):
-        envs = SudokuUnmaskVectorEnv(num_envs, **TAKE_BACK, autoreset_mode=AutoresetMode.DISABLED)
-        return FlatUnmaskVector(envs, observation="compact")
 
 
 def test_rewards_by_hand():
@@ -324,23 +292,3 @@ def test_a_cell_that_was_taken_back_is_shown_as_blank():
     env.step(again(env, 5))
     view = env._episode().view(0)
     assert env.render() == blank and view.last is None and not view.order.any() and not view.wrong.any()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"take_back": 1}, "take_back must be True or False"),
-        ({"error_cost": 0}, "error_cost must be larger than 0 and finite, got 0"),
-        ({"error_cost": float("inf")}, "error_cost must be larger than 0 and finite, got inf"),
-        ({"error_cost": "1"}, "error_cost must be larger than 0"),
-        ({"max_steps": 0}, "max_steps must be an integer of at least 1, got 0"),
-        ({"max_steps": 2.0}, "max_steps must be an integer of at least 1"),
-        ({"on_error": "correct"}, "on_error='correct' does not go with take_back=True"),
-        ({"take_back": False}, "error_cost=0.75 and max_steps=None are for take_back=True"),
-        ({"take_back": False, "error_cost": None, "max_steps": 9}, "error_cost=None and max_steps=9 are for"),
-    ],
-)
-def test_arguments_that_do_not_fit_are_refused(arguments, message):
-    for build in (make, lambda **options: SudokuUnmaskVectorEnv(2, **options)):
-        with pytest.raises(SudokuError, match=message):
-            build(**({"take_back": True, "error_cost": COST} | arguments))

@@ -95,61 +95,6 @@ def test_the_same_as_gymnasiums_vector_of_single_environments(name, mode):
     assert ended > 20
 
 
-@both_kinds
-def test_row_i_of_seed_s_is_the_single_environment_of_seed_s_plus_i(name):
-    ours = vector(name, count=3)
-    alone = [make() for make in singles(name, count=3)]
-    obs, infos = ours.reset(seed=40)
-    results = [env.reset(seed=40 + i) for i, env in enumerate(alone)]
-    rng = np.random.default_rng(1)
-    over = np.zeros(3, dtype=bool)
-    for _ in range(40):
-        for i, (single_obs, info) in enumerate(results):
-            np.testing.assert_array_equal(obs[i], single_obs)
-            assert all(np.array_equal(infos[key][i], value) for key, value in info.items())
-        actions = some_actions(ours, rng)
-        obs, rewards, terminated, _, infos = ours.step(actions)
-        results = []
-        for i, env in enumerate(alone):
-            if over[i]:
-                single_obs, info = env.reset()
-                reward, ends = 0.0, False
-            else:
-                single_obs, reward, ends, _, info = env.step(actions[i])
-            assert (rewards[i], terminated[i]) == (reward, ends)
-            results.append((single_obs, info))
-        over = terminated
-
-
-@both_kinds
-def test_nothing_returned_is_shared(name):
-    ours, twin = (vector(name, autoreset_mode="SameStep") for _ in range(2))
-    rng = np.random.default_rng(2)
-
-    def spoil(value):
-        if isinstance(value, dict | tuple):
-            for part in value.values() if isinstance(value, dict) else value:
-                spoil(part)
-        elif value.dtype == object:
-            for part in value:
-                if isinstance(part, np.ndarray):
-                    spoil(part)
-            value[...] = None
-        else:
-            value[...] = 1
-
-    spoil(ours.reset(seed=0))
-    twin.reset(seed=0)
-    for _ in range(15):
-        for value in (ours.definite, ours.solutions, ours.action_masks()):
-            spoil(value)
-        np.testing.assert_array_equal(ours.definite, twin.definite)
-        actions = some_actions(twin, rng)
-        one, two = ours.step(actions.copy()), twin.step(actions)
-        assert data_equivalence(one, two, exact=True)
-        spoil(one)
-
-
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda envs: pickle.loads(pickle.dumps(envs))])
 @both_kinds
 def test_copies_go_on_alike(name, duplicate):

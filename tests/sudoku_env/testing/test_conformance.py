@@ -6,14 +6,15 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sudoku_env import testing
+from sudoku_env.board import SIZES
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.sources import PromptPool, PuzzlePool
 from sudoku_env.envs.unmask_env import UnmaskEnv
-from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
-from sudoku_env.envs.vector_env import SudokuVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
 from sudoku_env.generator import generate
 from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
@@ -21,6 +22,7 @@ from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
 BOARDS = ["1...|..3.|.1..|...2", "1..4|..12|21..|.3.."]
 PROMPTS = ["sudoku 4x4 1.....3..1.....2", "sudoku 4x4 1..4..1221...3.."]
 SEVERAL = PuzzlePool(generate(30, size=4, clues=(0, 4), answers="any", seed=0))
+FEW = PuzzlePool(generate(8, size=4, clues=(0, 5), answers="any", seed=0))
 ANY = {"source": SEVERAL, "answers": "any"}
 CORRECTED = {"source": PromptPool(PROMPTS), "tokens_per_step": 3, "on_error": "correct"}
 
@@ -44,121 +46,97 @@ def right_token(env, info, rng):
     return np.array([position, layout.digit_ids[info["solution"][cell[0]] - 1]])
 
 
-class TestSudoku(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return gymnasium.make("sudoku_env:Sudoku-v0", source=shuffled_pool(4), **arguments)
-
-    def make_vec(self, num_envs):
-        return gymnasium.make_vec("sudoku_env:Sudoku-v0", num_envs, source=shuffled_pool(4))
-
-    def act(self, env, info, rng):
-        return play_well(env, info, rng)
-
-
-class TestSudokuByRandomPlay(testing.VectorEnvConformance):
-    """Up to a dead end, with final observations in the same step."""
-
-    def make(self, **arguments):
-        return gymnasium.make("sudoku_env:Sudoku-v0", source=shuffled_pool(6), end_on="dead_end", **arguments)
-
-    def make_vec(self, num_envs):
-        return SudokuVectorEnv(
-            num_envs, source=shuffled_pool(6), end_on="dead_end", autoreset_mode=AutoresetMode.SAME_STEP
-        )
-
-
-class TestSudokuOfGivenBoards(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return gymnasium.make("sudoku_env:Sudoku-v0", source=pool_of(BOARDS), **arguments)
-
-    def make_vec(self, num_envs):
-        return SudokuVectorEnv(num_envs, source=pool_of(BOARDS), autoreset_mode=AutoresetMode.DISABLED)
-
-
 def unmask_well(env, info, rng):
     """Now and then any legal action, else a right token."""
     return testing.legal_action(env, info, rng) if rng.random() < 0.1 else right_token(env, info, rng)
 
 
-class TestUnmask(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return gymnasium.make("sudoku_env:SudokuUnmask-v0", source=fixed_pool(4), **arguments)
-
-    def make_vec(self, num_envs):
-        return gymnasium.make_vec("sudoku_env:SudokuUnmask-v0", num_envs, source=fixed_pool(4))
-
-    def act(self, env, info, rng):
-        return unmask_well(env, info, rng)
-
-
-class TestUnmaskOfGivenPrompts(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return gymnasium.make("sudoku_env:SudokuUnmask-v0", source=PromptPool(PROMPTS), **arguments)
-
-    def make_vec(self, num_envs):
-        return SudokuUnmaskVectorEnv(num_envs, source=PromptPool(PROMPTS), autoreset_mode=AutoresetMode.SAME_STEP)
+def unmask_two_well(env, info, rng):
+    """Now and then any legal action, else the tokens of a solution."""
+    if rng.random() < 0.1:
+        return testing.legal_action(env, info, rng)
+    first = right_token(env, info, rng)
+    rest = info["masked"].copy()
+    rest[first[0]] = 0
+    return np.array([first, right_token(env, info | {"masked": rest}, rng) if rest.any() else [-1, 0]])
 
 
-class TestUnmaskOfSets(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return gymnasium.make("sudoku_env:SudokuUnmask-v0", source=fixed_pool(4), tokens_per_step=4, **arguments)
-
-    def make_vec(self, num_envs):
-        return gymnasium.make_vec("sudoku_env:SudokuUnmask-v0", num_envs, source=fixed_pool(4), tokens_per_step=4)
+def unmask_flat_well(env, info, rng):
+    return (
+        testing.legal_action(env, info, rng) if rng.random() < 0.1 else env.actions.encode(right_token(env, info, rng))
+    )
 
 
-class TestUnmaskOfSetsCorrected(testing.VectorEnvConformance):
-    """Random tokens are replaced by right ones, so that episodes are long and end with less than k masks."""
+def conformance(name, act=testing.legal_action, mode=AutoresetMode.NEXT_STEP, flat=False, **options):
+    """The checks of an environment with some options, and of its vector in a mode."""
 
-    def make(self, **arguments):
-        return gymnasium.make("sudoku_env:SudokuUnmask-v0", **CORRECTED, **arguments)
+    class Checks(testing.VectorEnvConformance):
+        def make(self, **arguments):
+            env = gymnasium.make(name, **options, **arguments)
+            return FlatUnmask(env, observation="compact") if flat else env
 
-    def make_vec(self, num_envs):
-        return SudokuUnmaskVectorEnv(num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **CORRECTED)
+        def make_vec(self, num_envs):
+            envs = gymnasium.make_vec(name, num_envs, autoreset_mode=mode, **options)
+            return FlatUnmaskVector(envs, observation="compact") if flat else envs
 
+        def act(self, env, info, rng):
+            return act(env, info, rng)
 
-class TestUnmaskOfAnyAnswer(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return gymnasium.make("sudoku_env:SudokuUnmask-v0", tokens_per_step=2, **ANY, **arguments)
-
-    def make_vec(self, num_envs):
-        return SudokuUnmaskVectorEnv(num_envs, tokens_per_step=2, autoreset_mode=AutoresetMode.SAME_STEP, **ANY)
-
-    def act(self, env, info, rng):
-        """Now and then any legal action, else the tokens of a solution."""
-        if rng.random() < 0.1:
-            return testing.legal_action(env, info, rng)
-        first = right_token(env, info, rng)
-        rest = info["masked"].copy()
-        rest[first[0]] = 0
-        return np.array([first, right_token(env, info | {"masked": rest}, rng) if rest.any() else [-1, 0]])
+    return Checks
 
 
-class TestSudokuOfAnyAnswer(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return gymnasium.make("sudoku_env:Sudoku-v0", **ANY, **arguments)
+BOARD, UNMASK = "sudoku_env:Sudoku-v0", "sudoku_env:SudokuUnmask-v0"
+SAME, DISABLED = AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
+TAKE_BACK = {"source": pool_of(BOARDS), "take_back": True, "max_steps": 20}  # filled wrongly and taken back at random
+GUARDED = {**ANY, "source": FEW, "guard": "rules", "tokens_per_step": 2}
 
-    def make_vec(self, num_envs):
-        return gymnasium.make_vec("sudoku_env:Sudoku-v0", num_envs, **ANY)
+TestSudoku = conformance(BOARD, play_well, source=shuffled_pool(4))
+TestSudokuUpToADeadEnd = conformance(BOARD, mode=SAME, source=shuffled_pool(6), end_on="dead_end")
+TestSudokuOfGivenBoards = conformance(BOARD, mode=DISABLED, source=pool_of(BOARDS))
+TestSudokuOfAnyAnswer = conformance(BOARD, play_well, **ANY)
+TestUnmask = conformance(UNMASK, unmask_well, source=fixed_pool(4))
+TestUnmaskOfGivenPrompts = conformance(UNMASK, mode=SAME, source=PromptPool(PROMPTS))
+TestUnmaskOfSets = conformance(UNMASK, source=fixed_pool(4), tokens_per_step=4)
+# Random tokens are replaced by right ones, so that episodes are long and end with less than k masks.
+TestUnmaskOfSetsCorrected = conformance(UNMASK, mode=SAME, **CORRECTED)
+TestUnmaskOfAnyAnswer = conformance(UNMASK, unmask_two_well, SAME, tokens_per_step=2, **ANY)
+TestUnmaskGuarded = conformance(UNMASK, **GUARDED)
+TestFlatUnmask = conformance(UNMASK, unmask_flat_well, SAME, flat=True, source=fixed_pool(4))
+TestTakeBack = conformance(UNMASK, **TAKE_BACK)
+TestTakeBackOfSets = conformance(UNMASK, mode=SAME, tokens_per_step=3, **TAKE_BACK)
+TestTakeBackFlat = conformance(UNMASK, mode=DISABLED, flat=True, **TAKE_BACK)
 
-    def act(self, env, info, rng):
-        return play_well(env, info, rng)
+
+@pytest.mark.parametrize("name", [BOARD, UNMASK])
+@pytest.mark.parametrize("size", SIZES)
+def test_boards_of_all_sizes_pass_gymnasiums_checker_and_are_drawn(name, size):
+    def make(**arguments):
+        return gymnasium.make(name, source=fixed_pool(size), **arguments)
+
+    testing.check_gymnasium(make)
+    testing.check_render(make)
 
 
-class TestFlatUnmask(testing.VectorEnvConformance):
-    def make(self, **arguments):
-        return FlatUnmask(
-            gymnasium.make("sudoku_env:SudokuUnmask-v0", source=fixed_pool(4), **arguments), observation="compact"
-        )
+@pytest.mark.parametrize(("name", "options"), [(BOARD, {"end_on": "dead_end"}), (UNMASK, {"lam": 0.1})])
+def test_an_environment_without_a_source_is_made_again_from_json(name, options):
+    env = gymnasium.make(name, **options)
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert data_equivalence(env.reset(seed=3), again.reset(seed=3), exact=True)
+    assert again.unwrapped.rules == env.unwrapped.rules
 
-    def make_vec(self, num_envs):
-        envs = SudokuUnmaskVectorEnv(num_envs, source=fixed_pool(4), autoreset_mode=AutoresetMode.SAME_STEP)
-        return FlatUnmaskVector(envs, observation="compact")
 
-    def act(self, env, info, rng):
-        if rng.random() < 0.1:
-            return testing.legal_action(env, info, rng)
-        return env.actions.encode(right_token(env, info, rng))
+@pytest.mark.parametrize("names", [("definite", "solution"), ("definite", "solutions"), ("state",)])
+def test_what_is_read_of_an_environment_is_the_readers_own(names):
+    env = {
+        "solution": lambda: SudokuEnv(source=pool_of(BOARDS)),
+        "solutions": lambda: gymnasium.make_vec(UNMASK, 2, source=pool_of(BOARDS)),
+        "state": lambda: UnmaskEnv(source=pool_of(BOARDS)),
+    }[names[-1]]()
+    env.reset(seed=0)
+    for name in names:
+        before = getattr(env, name).copy()
+        getattr(env, name)[...] = 1 - before % 2 if before.dtype != bool else ~before
+        np.testing.assert_array_equal(getattr(env, name), before)
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
@@ -191,60 +169,87 @@ class Sound(SudokuEnv):
         return obs, info
 
 
-class SeedIgnored(Sound):
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=int(np.random.default_rng().integers(1000)))
+def seeded(choose):
+    """A reset whose seed is another."""
+    return {"reset": lambda self, *, seed=None, options=None: Sound.reset(self, seed=choose(seed))}
 
 
-class OneStart(Sound):
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return super().reset(seed=0)
+def stepping(change):
+    """A step whose observation, reward, terminated, truncated and info are changed."""
+    return {"step": lambda self, action: change(*Sound.step(self, action))}
 
 
-class SecondStartRandom(Sound):
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=int(np.random.default_rng().integers(1000)) if seed is None else seed)
+def showing(change):
+    """Observation and info of every reset and step are changed."""
+    return {"shown": lambda self, obs, info: change(obs, info)}
 
 
-class StaleInfoMask(Sound):
-    def step(self, action):
-        before = self.action_masks().astype(np.int8)
-        *result, info = super().step(action)
-        return *result, info | {"action_mask": before}
+def some_seed():
+    return int(np.random.default_rng().integers(1000))
 
 
-class StaleMask(Sound):
-    """Both masks are those of the episode's start."""
-
-    def shown(self, obs, info):
-        self.stale = info["action_mask"].copy() if info["steps"] == 0 else self.stale
-        return obs, info | {"action_mask": self.stale.copy()}
-
-    def action_masks(self):
-        return self.stale.astype(bool)
+def one_start(self, *, seed=None, options=None):
+    Sound.reset(self, seed=seed)
+    return Sound.reset(self, seed=0)
 
 
-class LaxMask(Sound):
+def stale_info_mask(self, action):
+    before = self.action_masks().astype(np.int8)
+    *result, info = Sound.step(self, action)
+    return *result, info | {"action_mask": before}
+
+
+def mask_of_the_start(self, obs, info):
+    self.stale = info["action_mask"].copy() if info["steps"] == 0 else self.stale
+    return obs, info | {"action_mask": self.stale.copy()}
+
+
+def lax_mask(self, obs, info):
     """Every digit counts as legal in a blank cell, but the step does not think so."""
-
-    def shown(self, obs, info):
-        self.lax = np.repeat(obs.reshape(-1) == 0, 4)
-        return obs, info | {"action_mask": self.lax.astype(np.int8)}
-
-    def action_masks(self):
-        return self.lax.copy()
+    self.lax = np.repeat(obs.reshape(-1) == 0, 4)
+    return obs, info | {"action_mask": self.lax.astype(np.int8)}
 
 
-class NoInfoMask(Sound):
-    def shown(self, obs, info):
-        del info["action_mask"]
-        return obs, info
+def shared_observation(self, obs, info):
+    self.buffer = getattr(self, "buffer", obs)
+    self.buffer[:] = obs
+    return self.buffer, info
 
 
-class FloatMask(Sound):
-    def action_masks(self):
-        return super().action_masks().astype(float)
+def exposed_state(self, obs, info):
+    """Every observation is a new array, but the next one is made from it."""
+    self.last = obs if info["steps"] == 0 else np.where(obs != self.true, obs, self.last)
+    self.true = obs.copy()
+    return self.last, info
+
+
+def goes_on(self, action):
+    """Where nothing is legal any more."""
+    obs, reward, self.dead, truncated, info = Sound.step(self, action)
+    return obs, reward, False, truncated, info
+
+
+def taken_after_the_end(self, action):
+    if getattr(self, "ended", False):
+        return np.zeros((4, 4), np.uint8), 0.0, True, False, {}
+    obs, reward, self.ended, truncated, info = Sound.step(self, action)
+    return obs, reward, self.ended, truncated, info
+
+
+def begun_again(self, *, seed=None, options=None):
+    self.ended = False
+    return Sound.reset(self, seed=seed, options=options)
+
+
+def raised(self, action):
+    if not self.action_masks()[action]:
+        raise ValueError("that is illegal")
+    return Sound.step(self, action)
+
+
+def hooked(self, **arguments):
+    Sound.__init__(self, **arguments)
+    self.hook = lambda: None
 
 
 class NoMethod(gymnasium.Env):
@@ -253,89 +258,6 @@ class NoMethod(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         return 0, {}
-
-
-class SharedObservation(Sound):
-    def shown(self, obs, info):
-        self.buffer = getattr(self, "buffer", obs)
-        self.buffer[:] = obs
-        return self.buffer, info
-
-
-class ExposedState(Sound):
-    """Every observation is a new array, but the next one is made from it."""
-
-    def shown(self, obs, info):
-        if info["steps"] == 0:
-            self.last = obs
-        else:
-            self.last = np.where(obs != self.true, obs, self.last)
-        self.true = obs.copy()
-        return self.last, info
-
-
-class TruncatedAtEveryEnd(Sound):
-    def step(self, action):
-        obs, reward, terminated, _, info = super().step(action)
-        return obs, reward, terminated, terminated, info
-
-
-class NumpyFlags(Sound):
-    def step(self, action):
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward, np.bool_(terminated), truncated, info
-
-
-class NanReward(Sound):
-    def step(self, action):
-        obs, _, *rest = super().step(action)
-        return obs, float("nan"), *rest
-
-
-class NoDeadEnd(Sound):
-    """Goes on where nothing is legal any more."""
-
-    def step(self, action):
-        obs, reward, self.dead, truncated, info = super().step(action)
-        return obs, reward, False, truncated, info
-
-    def action_masks(self):
-        return super().action_masks() & (not getattr(self, "dead", False))
-
-
-class StepAfterEnd(Sound):
-    def step(self, action):
-        if getattr(self, "ended", False):
-            return np.zeros((4, 4), np.uint8), 0.0, True, False, {}
-        obs, reward, self.ended, truncated, info = super().step(action)
-        return obs, reward, self.ended, truncated, info
-
-    def reset(self, *, seed=None, options=None):
-        self.ended = False
-        return super().reset(seed=seed, options=options)
-
-
-class IllegalRaises(Sound):
-    def step(self, action):
-        if not self.action_masks()[action]:
-            raise ValueError("that is illegal")
-        return super().step(action)
-
-
-class IllegalWrites(Sound):
-    def shown(self, obs, info):
-        return obs + np.uint8(info["illegal"]), info
-
-
-class IllegalUnsaid(Sound):
-    def shown(self, obs, info):
-        return obs, info | {"illegal": False}
-
-
-class NotPicklable(Sound):
-    def __init__(self, **arguments):
-        super().__init__(**arguments)
-        self.hook = lambda: None
 
 
 class ForgetfulCopy(Sound):
@@ -347,61 +269,81 @@ class ForgetfulCopy(Sound):
         return {}
 
 
-class NoFrame(Sound):
-    def render(self):
-        return None if self.render_mode == "rgb_array" else super().render()
+def without_mask(obs, info):
+    return obs, {name: value for name, value in info.items() if name != "action_mask"}
 
 
-class FrozenFrame(Sound):
-    def render(self):
-        return "a board" if self.render_mode == "ansi" else super().render()
-
-
-class OutsideSpace(Sound):
-    def shown(self, obs, info):
-        return obs + np.uint8(200), info
-
-
-class FloatObservation(Sound):
-    def shown(self, obs, info):
-        return obs.astype(np.float64), info
+def frame(mode, picture):
+    return {"render": lambda self: picture if self.render_mode == mode else Sound.render(self)}
 
 
 FAULTS = [
-    (SeedIgnored, testing.check_seeding, r"the seed is ignored: reset\(seed=3\) starts two"),
-    (OneStart, testing.check_seeding, "the seed is ignored: 20 seeds give one and the same"),
-    (SecondStartRandom, testing.check_seeding, r"the seed is ignored: a later reset\(\) after reset\(seed=3\)"),
-    (StaleInfoMask, testing.check_masks, r"stale mask: info\['action_mask'\] differs from action_masks"),
-    (StaleMask, testing.check_masks, "stale mask: .* was just taken and is still legal|illegal although the mask"),
-    (LaxMask, testing.check_masks, "wrong mask: .* is illegal although the mask allows it"),
-    (NoInfoMask, testing.check_masks, "info has no mask"),
-    (FloatMask, testing.check_masks, "dtype float64 where bool"),
-    (NoMethod, testing.check_masks, r"no method action_masks"),
-    (SharedObservation, testing.check_no_sharing, r"shared buffer: result\[0\]\[0\] of step 1 is .* of reset again"),
-    (ExposedState, testing.check_no_sharing, "writing into an array that an earlier step returned changes"),
-    (TruncatedAtEveryEnd, testing.check_termination, "truncated is set at step .* use terminated"),
-    (NumpyFlags, testing.check_termination, "must be bool"),
-    (NanReward, testing.check_termination, "no finite float"),
-    (NoDeadEnd, testing.check_termination, "no action is legal although the episode goes on"),
-    (StepAfterEnd, testing.check_termination, "a step after the end is accepted"),
-    (IllegalRaises, testing.check_illegal_actions, "raised, not punished: ValueError"),
-    (IllegalWrites, testing.check_illegal_actions, "illegal action .* changes the state"),
-    (IllegalUnsaid, testing.check_illegal_actions, r"info\['illegal'\] is not set"),
-    (NotPicklable, testing.check_pickle, "no pickled copy can be made"),
-    (ForgetfulCopy, testing.check_pickle, "a pickled copy goes on differently"),
-    (NoFrame, testing.check_render, "mode 'rgb_array': render.. gives no uint8"),
-    (FrozenFrame, testing.check_render, "mode 'ansi': all pictures of an episode are the same"),
-    (Sound, testing.check_spec, "env.spec is None"),
-    (OutsideSpace, testing.check_gymnasium, "not within the observation space"),
-    (FloatObservation, testing.check_gymnasium, "not within the observation space"),
+    ("seeding", seeded(lambda seed: some_seed()), r"the seed is ignored: reset\(seed=3\) starts two"),
+    ("seeding", {"reset": one_start}, "the seed is ignored: 20 seeds give one and the same"),
+    (
+        "seeding",
+        seeded(lambda seed: some_seed() if seed is None else seed),
+        r"the seed is ignored: a later reset\(\) after reset\(seed=3\)",
+    ),
+    ("masks", {"step": stale_info_mask}, r"stale mask: info\['action_mask'\] differs from action_masks"),
+    (
+        "masks",
+        {"shown": mask_of_the_start, "action_masks": lambda self: self.stale.astype(bool)},
+        "stale mask: .* was just taken and is still legal|illegal although the mask",
+    ),
+    (
+        "masks",
+        {"shown": lax_mask, "action_masks": lambda self: self.lax.copy()},
+        "wrong mask: .* is illegal although the mask allows it",
+    ),
+    ("masks", showing(without_mask), "info has no mask"),
+    ("masks", {"action_masks": lambda self: SudokuEnv.action_masks(self).astype(float)}, "dtype float64 where bool"),
+    ("masks", NoMethod, "no method action_masks"),
+    ("no_sharing", {"shown": shared_observation}, r"shared buffer: result\[0\]\[0\] of step 1 is .* of reset again"),
+    ("no_sharing", {"shown": exposed_state}, "writing into an array that an earlier step returned changes"),
+    (
+        "termination",
+        stepping(lambda obs, reward, over, _, info: (obs, reward, over, over, info)),
+        "truncated is set at step .* use terminated",
+    ),
+    ("termination", stepping(lambda obs, reward, over, *rest: (obs, reward, np.bool_(over), *rest)), "must be bool"),
+    ("termination", stepping(lambda obs, _, *rest: (obs, float("nan"), *rest)), "no finite float"),
+    (
+        "termination",
+        {
+            "step": goes_on,
+            "action_masks": lambda self: SudokuEnv.action_masks(self) & (not getattr(self, "dead", False)),
+        },
+        "no action is legal although the episode goes on",
+    ),
+    ("termination", {"step": taken_after_the_end, "reset": begun_again}, "a step after the end is accepted"),
+    ("illegal_actions", {"step": raised}, "raised, not punished: ValueError"),
+    (
+        "illegal_actions",
+        showing(lambda obs, info: (obs + np.uint8(info["illegal"]), info)),
+        "illegal action .* changes the state",
+    ),
+    (
+        "illegal_actions",
+        showing(lambda obs, info: (obs, info | {"illegal": False})),
+        r"info\['illegal'\] is not set",
+    ),
+    ("pickle", {"__init__": hooked}, "no pickled copy can be made"),
+    ("pickle", ForgetfulCopy, "a pickled copy goes on differently"),
+    ("render", frame("rgb_array", None), "mode 'rgb_array': render.. gives no uint8"),
+    ("render", frame("ansi", "a board"), "mode 'ansi': all pictures of an episode are the same"),
+    ("spec", Sound, "env.spec is None"),
+    ("gymnasium", showing(lambda obs, info: (obs + np.uint8(200), info)), "not within the observation space"),
+    ("gymnasium", showing(lambda obs, info: (obs.astype(np.float64), info)), "not within the observation space"),
 ]
+"""A check, what replaces methods of `Sound`, or an environment of its own, and what the check says."""
 
 
 class SetsWithRepeats(UnmaskEnv):
     """A position that comes twice is written once."""
 
     def __init__(self):
-        super().__init__(source=fixed_pool(4), tokens_per_step=3)
+        super().__init__(source=pool_of(BOARDS), tokens_per_step=3)
 
     def step(self, action):
         _, first = np.unique(action[:, 0], return_index=True)
@@ -411,14 +353,15 @@ class SetsWithRepeats(UnmaskEnv):
 def test_sets_whose_rows_begin_alike_must_be_illegal():
     with pytest.raises(AssertionError, match=r"(?s)wrong mask: .* is legal although the mask forbids it"):
         testing.check_masks(SetsWithRepeats)
-    testing.check_masks(lambda: UnmaskEnv(source=fixed_pool(4), tokens_per_step=3))
+    testing.check_masks(lambda: UnmaskEnv(source=pool_of(BOARDS), tokens_per_step=3))
 
 
-@pytest.mark.parametrize(("faulty", "check", "message"), FAULTS, ids=[fault[0].__name__ for fault in FAULTS])
-def test_faults_are_found(faulty, check, message):
+@pytest.mark.parametrize(("name", "fault", "message"), FAULTS, ids=[f"{each[0]}: {each[2]}" for each in FAULTS])
+def test_faults_are_found(name, fault, message):
+    check = getattr(testing, f"check_{name}")
     with pytest.raises(AssertionError, match=message):
-        check(faulty)
-    if faulty is not Sound:
+        check(fault if isinstance(fault, type) else type("Faulty", (Sound,), fault))
+    if fault is not Sound:
         check(Sound)
 
 

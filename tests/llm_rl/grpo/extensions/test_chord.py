@@ -16,7 +16,6 @@ from tests.llm_rl.helpers.tiny_grpo import (
     rows,
     tokenizer,
     trainer,
-    untimed,
 )
 
 
@@ -54,7 +53,7 @@ def answer_loss(model: Any, row: dict[str, Any], phi: bool) -> tuple[torch.Tenso
     total = torch.zeros(())
     for position, token in enumerate(after):
         logp = logps[position, token]
-        weight = float(logp.exp() * (1 - logp.exp())) if phi else 1.0
+        weight = float((logp.exp() * (1 - logp.exp())).detach()) if phi else 1.0
         total = total - weight * logp
     return total, len(after)
 
@@ -90,18 +89,6 @@ def test_a_step_is_the_mixture_of_both_losses(tmp_path: Path, phi: bool, size: i
     assert run.state.log_history[0]["chord_mu"] == 0.4
 
 
-def test_a_run_that_goes_on_takes_the_answers_that_were_next(tmp_path: Path) -> None:
-    settings = {"save_strategy": "steps", "save_steps": 1, "max_steps": 4, "num_iterations": 2}
-    given = {"extensions": [Chord(EXPERTS)]}
-    whole = trainer(tmp_path / "whole", given=given, **settings)
-    whole.train()
-    part = trainer(tmp_path / "part", given=given, **settings)
-    part.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-3"))
-    assert untimed(part.state.log_history) == untimed(whole.state.log_history)
-    taken = [str(sample.row) for sample in whole.extensions[0].answers.take(0, 6)]  # type: ignore[attr-defined]
-    assert set(taken[:3]) == set(taken[3:]) == {str(row) for row in EXPERTS}
-
-
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
@@ -114,16 +101,3 @@ def test_a_run_that_goes_on_takes_the_answers_that_were_next(tmp_path: Path) -> 
 def test_answers_that_cannot_be_used(tmp_path: Path, answers: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         trainer(tmp_path, data=rows(), given={"extensions": [Chord(answers)]})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"mu_peak": 1.5}, "mu_peak 1.5"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"mu_decay_steps": 1.5}, "mu_decay_steps is 1.5"),
-    ],
-)
-def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Chord(EXPERTS, **options)

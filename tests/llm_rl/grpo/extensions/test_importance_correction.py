@@ -37,17 +37,3 @@ def test_an_engine_without_logprobs_cannot_be_corrected(tmp_path: Path) -> None:
     trainer(tmp_path, given={"engine": Silent()}).train()
     with pytest.raises(ValueError, match="ImportanceCorrection needs the engine's log-probabilities"):
         trainer(tmp_path, given={"engine": Silent(), "extensions": [ImportanceCorrection()]}).train()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"cap": 0.0}, "cap is 0.0"),
-        ({"cap": 1.0, "floor": 2.0}, "floor is 2.0, above cap = 1.0"),
-        ({"cap": None, "mode": "mask"}, "does nothing without a bound"),
-        ({"level": "turn"}, "level is 'turn'"),
-    ],
-)
-def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ImportanceCorrection(**options)
