@@ -11,14 +11,18 @@ from sudoku_env.generator import SYMMETRIES
 from sudoku_env.generator import generate as new_puzzles
 from sudoku_env.logic import RULE_GROUPS, RULES
 from sudoku_env.rating import rate as rating_of
-from sudoku_env.reading import DIGITS, WANTED, boards_in, read_boards
+from sudoku_env.reading import boards_in, read_boards
+from sudoku_env.records import DIGITS, WANTED
 from sudoku_env.solver import count_solutions
-from sudoku_env.solver import solve as solution_of
+from sudoku_env.solver import solutions as solutions_of
 
 ANY_RULE = "backbone"
 """The rule of `rate` and `explain` that solves whatever has one solution."""
 SHOWN = 60
 """Characters of a word that a message shows."""
+COUNTED = 1_000_000
+"""How many solutions of a puzzle `solve --all` counts."""
+SHOWN_SOLUTIONS = 1000
 MOST_PUZZLES = 10_000_000
 """Puzzles that `generate` makes at a time: they are kept until all are there."""
 
@@ -67,20 +71,29 @@ def add_solve(parser: argparse.ArgumentParser) -> None:
     """Options of `solve`."""
     add_puzzles(parser)
     parser.add_argument("--grid", action="store_true", help="print grids instead of one line a puzzle")
+    parser.add_argument(
+        "--all", action="store_true", help=f"print every solution, and say how many there are, up to {COUNTED:,}"
+    )
+    parser.add_argument("--limit", type=whole(1), help=f"with --all, the most to print ({SHOWN_SOLUTIONS:,})")
 
 
 def solve(args: argparse.Namespace) -> int:
-    """Print the only solution of each puzzle."""
+    """Print the only solution of each puzzle, or with `--all` each one and their number."""
+    if args.limit is not None and not args.all:
+        raise ValueError(f"--limit {args.limit} is for --all, which prints every solution; add --all, or leave it out")
     boards, symbols, failed = puzzles_in(args)
     for board, digits in zip(boards, symbols, strict=True):
-        solutions = count_solutions(board, limit=2)
-        if solutions == 1:
-            found = solution_of(board)
-            assert found is not None
-            print(format_board(found, symbols=digits) + "\n" if args.grid else to_string(found, symbols=digits))
+        count, shown = count_solutions(board, limit=2), args.limit or (SHOWN_SOLUTIONS if args.all else 1)
+        if count == 1 or args.all:
+            for found in solutions_of(board, shown):
+                print(format_board(found, symbols=digits) + "\n" if args.grid else to_string(found, symbols=digits))
         else:
-            failed = True
-            print("no solution" if solutions == 0 else "more than one solution")
+            print("no solution" if count == 0 else "more than one solution")
+        if args.all:
+            count = count_solutions(board, limit=COUNTED + 1)
+            told = f"{'more than ' * (count > COUNTED)}{min(count, COUNTED):,} solution{'s' * (count != 1)}"
+            print(f"{told}{f', {shown:,} shown; raise --limit for more' * (count > shown)}", file=sys.stderr)
+        failed |= count == 0 if args.all else count != 1
     return int(failed)
 
 

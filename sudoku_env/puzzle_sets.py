@@ -19,7 +19,7 @@ from sudoku_env.generator import DEFAULT_CLUES, generate, rule_bounds
 from sudoku_env.logic import RULES
 from sudoku_env.puzzles import Puzzles, read_puzzles
 from sudoku_env.rating import rate_batch
-from sudoku_env.reading import TIER_COLUMN
+from sudoku_env.records import TIER_COLUMN
 from sudoku_env.solver import solve_batch
 from sudoku_env.split import SPLITS, grid_key, split_of
 

@@ -12,7 +12,8 @@ from sudoku_env.envs.rendering import render_ansi, trace_views
 from sudoku_env.errors import BoardError, PuzzleParseError
 from sudoku_env.generator import generate
 from sudoku_env.puzzles import read_puzzles
-from sudoku_env.reading import DIGITS, boards_in, read_boards
+from sudoku_env.reading import boards_in, read_boards
+from sudoku_env.records import DIGITS
 
 P = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 S = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
