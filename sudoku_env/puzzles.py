@@ -1,22 +1,21 @@
 """Sets of puzzles: with their solutions, from a file or from the set in the package, and as prompts in words."""
 
-import csv
-import io
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from sudoku_env.answers import REMEDY, check_answers, solutions_to_count
 from sudoku_env.board import Board, BoardLike, as_board, geometry, size_of
-from sudoku_env.errors import BoardError, PromptSetError
-from sudoku_env.reading import read_boards
+from sudoku_env.errors import BoardError, PromptSetError, PuzzleParseError
+from sudoku_env.prompts.text import build_prompt
+from sudoku_env.reading import decoded, read_boards
+from sudoku_env.records import records_in
 from sudoku_env.solver import solve_batch
 
 PROMPT_COLUMN = "prompt"
@@ -124,67 +123,34 @@ def read_prompts(path: str | Path) -> list[str]:
     """Read the prompts of a set, in order; other columns are ignored.
 
     Args:
-        path: A file whose name ends in `.jsonl` or `.ndjson` (one JSON object a line, empty lines skipped), `.csv`
-            (with a header) or `.parquet` (needs `pyarrow`, extra `parquet`). Text is UTF-8.
+        path: JSON, a line each or whole, with the key `prompt`; CSV with such a column, or a file whose name ends in
+            `.parquet` (needs `pyarrow`, extra `parquet`). Text is UTF-8. Of a file of puzzles that `read_boards` takes,
+            each puzzle is put in words (`build_prompt`, template "compact").
 
     Returns:
         At least one prompt.
 
     Raises:
         FileNotFoundError: There is no such file.
-        PromptSetError: Unknown ending, no prompt at all, or a line that is malformed or lacks a prompt. The message
-            names the file and the line, for parquet the row, both counted from 1.
+        PromptSetError: No prompt at all, or a line that is malformed or lacks a prompt. The message names the file and
+            the line, for parquet the row, both counted from 1.
     """
-    path = Path(path)
-    if path.suffix not in _READERS:
-        raise PromptSetError(f"{path}: unknown format {path.suffix!r}; use one of {', '.join(_READERS)}")
-    if not path.exists():
-        raise FileNotFoundError(f"no prompt set at {path}")
-    prompts = []
-    for where, prompt in _READERS[path.suffix](path):
-        if not isinstance(prompt, str) or not prompt.strip():
-            raise PromptSetError(f"{path}, {where}: {PROMPT_COLUMN!r} must be a text that is not empty, got {prompt!r}")
-        prompts.append(prompt)
-    if not prompts:
-        raise PromptSetError(f"{path}: no prompts; expected one a line with a {PROMPT_COLUMN!r} column")
-    return prompts
-
-
-def _read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise PromptSetError(
-                f"{path}, line {number}: not JSON ({error.msg} at character {error.pos + 1})"
-            ) from None
-        except (RecursionError, ValueError) as error:  # nested too deeply, or a number of thousands of digits
-            raise PromptSetError(f"{path}, line {number}: JSON that cannot be read ({error})") from None
-        if not isinstance(record, dict) or PROMPT_COLUMN not in record:
-            found = f"keys {list(record)}" if isinstance(record, dict) else type(record).__name__
-            raise PromptSetError(
-                f"{path}, line {number}: expected an object with the key {PROMPT_COLUMN!r}, found {found}"
-            )
-        yield f"line {number}", record[PROMPT_COLUMN]
-
-
-def _read_csv(path: Path) -> Iterator[tuple[str, Any]]:
-    reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
-    begin = 1
+    path, columns = Path(path), list[str]()
     try:
-        if PROMPT_COLUMN not in (reader.fieldnames or []):
-            raise PromptSetError(f"{path}, line 1: no column {PROMPT_COLUMN!r} among {reader.fieldnames}")
-        begin = reader.line_num + 1
-        for record in reader:
-            yield f"line {begin}", record[PROMPT_COLUMN]
-            begin = reader.line_num + 1
-    except csv.Error as error:
-        raise PromptSetError(f"{path}, line {begin}: not CSV ({error})") from None
+        if path.suffix == ".parquet":
+            return list(_read_parquet(path))
+        records = list(records_in(decoded(path.read_bytes(), str(path)), None, None, columns, str(path)))
+        if columns[:1] != [PROMPT_COLUMN] or not records:
+            return [build_prompt(board, "compact") for board in read_boards(path).boards]
+    except PuzzleParseError as error:
+        raise PromptSetError(str(error)) from None
+    for record in records:
+        if record.fault:
+            raise PromptSetError(f"{path}, {record.place}: {record.fault}")
+    return [record.puzzle for record in records]
 
 
-def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
+def _read_parquet(path: Path) -> Iterator[str]:
     try:
         from pyarrow import parquet
     except ImportError:
@@ -197,21 +163,6 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Any]]:
     if PROMPT_COLUMN not in table.column_names:
         raise PromptSetError(f"{path}: no column {PROMPT_COLUMN!r} among {table.column_names}")
     for number, prompt in enumerate(table[PROMPT_COLUMN].to_pylist(), start=1):
-        yield f"row {number}", prompt
-
-
-def _text(path: Path) -> str:
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise PromptSetError(f"{path}, line {line}: not UTF-8 ({error.reason})") from None
-
-
-_READERS: dict[str, Callable[[Path], Iterator[tuple[str, Any]]]] = {
-    ".jsonl": _read_json_lines,
-    ".ndjson": _read_json_lines,
-    ".csv": _read_csv,
-    ".parquet": _read_parquet,
-}
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise PromptSetError(f"{path}, row {number}: {prompt!r} is no prompt; give a text that is not empty")
+        yield prompt

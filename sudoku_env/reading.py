@@ -118,7 +118,7 @@ def boards_in(
     skip_bad: bool = False,
 ) -> BoardList:
     """Read the puzzles of a text, as `read_boards` does those of a file, whose `name` messages begin with."""
-    text = content if isinstance(content, str) else _decoded(content, name)
+    text = content if isinstance(content, str) else decoded(content, name)
     columns: list[str] = []
     records = list(records_in(text.removeprefix("\ufeff"), size, tier, columns, name))
     if symbols is not None and symbols not in DIGITS:
@@ -165,7 +165,8 @@ def _clashing(boards: dict[int, Board]) -> Iterator[int]:
             yield from np.array(part)[conflicts(np.stack([boards[number] for number in part])).any(1)].tolist()
 
 
-def _decoded(content: bytes, name: str) -> str:
+def decoded(content: bytes, name: str) -> str:
+    """The text of a file, without a byte order mark."""
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         return content.decode(encoding)

@@ -66,8 +66,8 @@ _BREAK = Record("")
 def records_in(text: str, size: int | None, tier: str | None, columns: list[str], name: str) -> Iterator[Record]:
     """The records of a text; `columns` gets the names of the columns that they are from."""
     if re.match(r"\s*(\{|\[(?!\w+\]))", text):
-        return _json_records(text, size, tier, columns)
-    lines = text.splitlines()
+        return _json_records(text, size, tier, columns, name)
+    lines = (text if "\n" in text else text.replace("\r", "\n")).split("\n")
     for number, line in enumerate(lines):
         if line.strip() and not line.lstrip().startswith("#"):
             delimiter = next((mark for mark in "\t;," if mark in line), ",")
@@ -75,7 +75,9 @@ def records_in(text: str, size: int | None, tier: str | None, columns: list[str]
             below = next((rest for rest in lines[number + 1 :] if rest.strip()), "")
             known = any(one in PUZZLE_COLUMNS for one in names) and (len(names) > 1 or bool(_wholes(below)))
             if known or (len(names) > 1 and not _wholes(line) and all(re.match(r"[a-z]\w+$", one) for one in names)):
-                return _table_records(lines[number + 1 :], names, delimiter, number + 1, tier, columns)
+                rest = io.StringIO("\n".join(lines[number + 1 :]), newline="")
+                reader = csv.DictReader(rest, names, delimiter=delimiter, strict=True)
+                return _table_records(reader, number + 1, tier, columns)
             break
     if tier is not None:
         raise PuzzleParseError(f"{name}: no column {TIER_COLUMN!r} to choose tier {tier!r} by; leave tier out")
@@ -92,14 +94,11 @@ def _columns_of(names: Sequence[str], columns: list[str]) -> str:
     return ""
 
 
-def _table_records(
-    lines: list[str], names: list[str], delimiter: str, above: int, tier: str | None, columns: list[str]
-) -> Iterator[Record]:
-    if fault := _columns_of(names, columns):
+def _table_records(reader: "csv.DictReader[str]", above: int, tier: str | None, columns: list[str]) -> Iterator[Record]:
+    if fault := _columns_of(reader.fieldnames or (), columns):
         yield Record(f"line {above}", fault=fault)
         return
     csv.field_size_limit(sys.maxsize)
-    reader = csv.DictReader(io.StringIO("\n".join(lines), newline=""), names, delimiter=delimiter, strict=True)
     tiers: set[str] = set()
     taken, begin = False, above + 1
     try:
@@ -118,62 +117,63 @@ def _table_records(
 
 
 def _record_of(place: str, row: dict[Any, Any], columns: list[str]) -> Record:
-    puzzle, *beside = (_board_text(row.get(column)) for column in columns)
-    if puzzle is None or not puzzle.strip():
-        return Record(place, fault=f"{str(row.get(columns[0]))[:_SHOWN]!r} is no puzzle; {WANTED}")
-    return Record(place, puzzle.strip(), (beside[0] or "").strip() if beside else "")
+    puzzle, *beside = (_text_of(row.get(column)) for column in columns)
+    if not puzzle or not puzzle.strip() or (columns[0] == "prompt" and not isinstance(row["prompt"], str)):
+        return Record(place, fault=f"{row.get(columns[0])!r:.60} is no {columns[0]}; give a text that is not empty")
+    kept = puzzle if columns[0] == "prompt" else puzzle.strip()
+    return Record(place, kept, (beside[0] or "").strip() if beside else "")
 
 
-def _board_text(value: Any) -> str | None:
-    """The text of a value that holds one board: a text, n² entries or n rows; None for any other."""
+def _text_of(value: Any) -> str | None:
+    """A text, the cells of a list, or the rows of a list of such; None for any other value."""
     if isinstance(value, str):
         return value
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list) or any(isinstance(cell, dict) for cell in value):
         return None
-    if all(isinstance(row, list) for row in value):
-        value = [cell for row in value for cell in row] if {len(row) for row in value} == {len(value)} else None
-    if value is None or len(value) not in CELLS or not all(isinstance(cell, int | str | None) for cell in value):
-        return None
+    rows = [_text_of(row) for row in value if isinstance(row, list)]
+    if rows:
+        return None if None in rows or len(rows) < len(value) else "\n".join(map(str, rows))
     cells = ["." if cell in (None, "", " ") else str(cell) for cell in value]
-    return ("" if all(len(cell) == 1 for cell in cells) else " ").join(cells) if len(cells[0]) <= 2 else None
+    if all(len(cell) == 1 for cell in cells):
+        return "".join(cells)
+    return ("\n" if any(len(cell) > 2 for cell in cells) else " ").join(cells)
 
 
-def _json_records(text: str, size: int | None, tier: str | None, columns: list[str]) -> Iterator[Record]:
+def _json_records(text: str, size: int | None, tier: str | None, columns: list[str], name: str) -> Iterator[Record]:
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     try:
-        yield from _value_records(json.loads(text), "", size, tier, columns)
-        return
+        values = [("", json.loads(text))]
     except (RecursionError, ValueError) as error:
-        whole = f"not JSON ({error})"
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
-    for number, line in lines:
+        if len(lines) == 1 or not lines[0][1].rstrip().endswith(("}", "]")):
+            yield Record("", fault=f"not JSON ({error})")
+            return
+        values = []
+    for number, line in lines if not values else []:
         try:
-            value = json.loads(line)
+            values.append((f"line {number}", json.loads(line)))
         except (RecursionError, ValueError) as error:
-            yield Record(f"line {number}", fault=f"not JSON ({error})" if len(lines) > 1 else whole)
-            continue
-        yield from _value_records(value, f"line {number}", size, tier, columns)
+            yield Record(f"line {number}", fault=f"not JSON ({error})")
+    for place, value in values:
+        yield from _value_records(value, place, size, tier, columns, name)
 
 
-def _value_records(value: Any, place: str, size: int | None, tier: str | None, columns: list[str]) -> Iterator[Record]:
+def _value_records(
+    value: Any, place: str, size: int | None, tier: str | None, columns: list[str], name: str
+) -> Iterator[Record]:
     """The records of a JSON value."""
     if isinstance(value, dict):
         row = {str(key).lower(): entry for key, entry in value.items()}
         if fault := _columns_of(list(row), columns):
             yield Record(place, fault=fault.replace("column", "key"))
-        elif isinstance(row[columns[0]], list) and _board_text(row[columns[0]]) is None:
-            sets = zip(*(row[column] for column in columns), strict=False)
-            for number, entries in enumerate(sets, start=1):
-                yield _record_of(f"{columns[0]} {number}", dict(zip(columns, entries, strict=True)), columns)
         elif tier is None or row.get(TIER_COLUMN) == tier:
             yield _record_of(f"{place}, key {columns[0]}".removeprefix(", "), row, columns)
-    elif isinstance(value, list) and value and _board_text(value) is None:
-        if all(isinstance(item, str) and "\n" not in item for item in value):
-            yield from _line_records(value, size, "JSON", "item")
-        else:
-            for number, item in enumerate(value, start=1):
-                yield from _value_records(item, f"{place}, item {number}".removeprefix(", "), size, tier, columns)
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for number, item in enumerate(value, start=1):
+            yield from _value_records(item, f"{place}, item {number}".removeprefix(", "), size, tier, columns, name)
+    elif isinstance(value, list) and value and (text := _text_of(value)):
+        yield from _line_records(text.split("\n"), size, f"{name}{', ' * bool(place)}{place}", "item")
     else:
-        yield _record_of(place, {"puzzle": value}, ["puzzle"])
+        yield Record(place, fault=f"{value!r:.60} is no puzzle; {WANTED}")
 
 
 def fits(text: str, symbols: str) -> bool:

@@ -32,16 +32,19 @@ def test_every_format_gives_the_same_prompts(tmp_path, suffix):
 
 BAD = {
     "a.jsonl": ('{"prompt": "x"}\n\n{"prompt": ', r"a\.jsonl, line 3: not JSON"),
-    "b.jsonl": ('{"prompt": "x"}\n{"text": "y"}', r"b\.jsonl, line 2: .*key 'prompt', found keys \['text'\]"),
-    "c.jsonl": ('["x"]', r"c\.jsonl, line 1: expected an object .*found list"),
-    "d.jsonl": ('{"prompt": [{"role": "user"}]}', r"d\.jsonl, line 1: 'prompt' must be a text"),
-    "e.jsonl": ('{"prompt": " "}', r"e\.jsonl, line 1: .* not empty"),
-    "f.jsonl": ("\n", r"f\.jsonl: no prompts"),
-    "g.csv": ("id,text\n1,x\n", r"g\.csv, line 1: no column 'prompt' among \['id', 'text'\]"),
-    "h.csv": ('id,prompt\n1,"two\nlines"\n2\n', r"h\.csv, line 4: 'prompt' must be a text that is not empty, got None"),
+    "b.jsonl": ('{"prompt": "x"}\n{"text": "y"}', r"b\.jsonl, line 2: no key of puzzles .*prompt\) among \['text'\]"),
+    "c.jsonl": ('["x"]', r"c\.jsonl.*: 'x' is neither a board nor a row"),
+    "d.jsonl": (
+        '{"prompt": [{"role": "user"}]}',
+        r"d\.jsonl, key prompt: \[\{'role': 'user'\}\] is no prompt; give a text",
+    ),
+    "e.jsonl": ('{"prompt": " "}', r"e\.jsonl, key prompt: ' ' is no prompt; give a text that is not empty"),
+    "f.jsonl": ("\n", r"f\.jsonl holds no puzzle"),
+    "g.csv": ("id,text\n1,x\n", r"g\.csv, line 1: no column of puzzles .* among \['id', 'text'\]"),
+    "h.csv": ('id,prompt\n1,"two\nlines"\n2\n', r"h\.csv, line 4, column prompt: None is no prompt"),
     "i.csv": ('id,prompt\n1,"x"y\n', r"i\.csv, line 2: not CSV"),
-    "j.csv": ("id,prompt\n", r"j\.csv: no prompts"),
-    "k.txt": ("x", r"k\.txt: unknown format '\.txt'; use one of \.jsonl"),
+    "j.csv": ("id,prompt\n", r"j\.csv holds no puzzle"),
+    "k.txt": ("x", r"k\.txt: 'x' is neither a board nor a row"),
 }
 
 
@@ -56,7 +59,7 @@ def test_errors_name_file_and_line(tmp_path, name):
 def test_bytes_that_are_not_text(tmp_path):
     path = tmp_path / "set.jsonl"
     path.write_bytes(b'{"prompt": "x"}\n{"prompt": "\xff"}')
-    with pytest.raises(PromptSetError, match=r"set\.jsonl, line 2: not UTF-8"):
+    with pytest.raises(PromptSetError, match=r"set\.jsonl, line 2: no text in UTF-8"):
         read_prompts(path)
 
 
@@ -72,6 +75,11 @@ def test_parquet_errors(tmp_path):
     path.write_bytes(b"no parquet here")
     with pytest.raises(PromptSetError, match=r"set\.parquet: not parquet"):
         read_prompts(path)
+
+
+def test_puzzles_are_put_in_words(tmp_path):
+    (tmp_path / "some.sdm").write_text("1..4..1221...3..\n", encoding="utf-8")
+    assert read_prompts(tmp_path / "some.sdm") == ["sudoku 4x4 1..4..1221...3.."]
 
 
 def test_missing_file(tmp_path):

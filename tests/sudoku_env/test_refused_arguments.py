@@ -133,5 +133,5 @@ def test_a_reward_of_illegal_actions_that_is_no_finite_number_is_refused(name, r
 def test_json_that_cannot_be_read_is_refused_with_file_and_line(tmp_path, line):
     path = tmp_path / "prompts.jsonl"
     path.write_text('{"prompt": "a"}\n' + line + "\n")
-    with pytest.raises(PromptSetError, match=r"prompts\.jsonl, line 2: JSON that cannot be read"):
+    with pytest.raises(PromptSetError, match=r"prompts\.jsonl, line 2: not JSON"):
         read_prompts(path)
