@@ -225,7 +225,7 @@ def cells_of(row: str) -> list[str]:
             fields.pop()  # a mark at the end of the line
         if "" in fields and _is_count(len(fields)) and all(len(field) <= 2 for field in fields):
             return [field or "." for field in fields]
-    return re.sub("[|,;]", " ", row).replace("+", ".").split()
+    return re.sub("[][(){}|,;'\"]", " ", row).replace("+", ".").split()
 
 
 def _is_count(cells: int) -> bool:
@@ -306,7 +306,7 @@ def is_ruling(line: str) -> bool:
 def _digit(symbol: str, cell: int, size: int, symbols: str) -> int:
     if len(symbol) == 1 and symbol.isascii() and (value := int(_values_of(symbols)[ord(symbol)])) < 255:
         pass
-    elif symbol.isascii() and symbol.isdigit():
+    elif symbol.isascii() and symbol.isdigit() and symbols[0] in "01":
         value = int(symbol) + (symbols[0] == "0")
     else:
         raise BoardError(f"{cell_name(cell, size)}: {symbol!r} is neither a digit nor a blank ({BLANKS})")

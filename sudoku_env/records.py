@@ -25,10 +25,10 @@ WANTED = (
 CELLS = [n * n for n in SIZES]
 _PACKED = {
     cells: re.compile(rf"[{symbols}{BLANKS.replace('-', '')}-]+", re.IGNORECASE)
-    for cells, symbols in zip(CELLS, ("1-4", "1-6", "1-9A-I", "1-9A-P"), strict=True)
+    for cells, symbols in zip(CELLS, ("1-4A-D", "1-6A-F", "1-9A-I", "1-9A-P"), strict=True)
 }
 _FIELDS = re.compile(r"[\s,;:|\"'=<>()\[\]{}]+")
-_TITLE = re.compile(r"\W*(the\s+)?(grid|puzzle|sudoku|board|game|level|nr|no)\b.{0,60}", re.IGNORECASE)
+_TITLE = re.compile(r"\W*(the\s+)?(grid|puzzle|sudoku|board|game|level|nr|no)\b.{0,60}|\s*```\w*\s*", re.IGNORECASE)
 _SECTION = re.compile(r"\s*\[(\w+)\]\s*")
 _SHOWN = 60
 """Characters of a line that a message shows."""
@@ -103,7 +103,8 @@ def _table_records(reader: "csv.DictReader[str]", above: int, tier: str | None, 
     taken, begin = False, above + 1
     try:
         for row in reader:
-            place, begin = f"line {begin}, column {columns[0]}", above + reader.line_num + 1
+            breaks = sum(str(value).count("\n") for value in row.values())
+            place, begin = f"line {above + reader.line_num - breaks}, column {columns[0]}", above + reader.line_num + 1
             if tier is not None:
                 tiers.add(str(row.get(TIER_COLUMN)))
                 if row.get(TIER_COLUMN) != tier:
@@ -144,6 +145,9 @@ def _json_records(text: str, size: int | None, tier: str | None, columns: list[s
     try:
         values = [("", json.loads(text))]
     except (RecursionError, ValueError) as error:
+        if '"' not in text:  # lists as programs print them
+            yield from _line_records(text.split("\n"), size, name)
+            return
         if len(lines) == 1 or not lines[0][1].rstrip().endswith(("}", "]")):
             yield Record("", fault=f"not JSON ({error})")
             return
@@ -228,8 +232,7 @@ def _line_records(lines: Sequence[str], size: int | None, name: str, unit: str =
 
 def _are_rows(lines: list[list[str]], name: str) -> bool:
     """Whether lines of 16 cells are rows of 16×16, not 4×4 boards."""
-    digits = [set(_joined(cells)) <= set("1234" + BLANKS) for cells in lines]
-    four = [fits(_joined(cells), SYMBOLS[:4]) for cells in lines]
+    four = [any(fits(_joined(cells), symbols[:4]) for symbols in DIGITS.values()) for cells in lines]
     grids = [_joined([cell for row in lines[k : k + 16] for cell in row]) for k in range(0, len(lines), 16)]
     sixteen = len(lines) % 16 == 0 and all(any(fits(grid, symbols) for symbols in DIGITS.values()) for grid in grids)
     if all(four) and sixteen:
@@ -237,7 +240,8 @@ def _are_rows(lines: list[list[str]], name: str) -> bool:
             f"{name}: {len(lines)} lines of 16 cells are as many 4×4 boards or the rows of 16×16; "
             "say which by --size 4 or --size 16 (in Python size=)"
         )
-    return 2 * sum(digits) < len(lines) or (sixteen and not all(four))
+    few = [len(set(cells) - set(BLANKS)) <= 4 and not any(len(cell) > 1 for cell in cells) for cells in lines]
+    return 2 * sum(few) < len(lines) or (sixteen and not all(four))
 
 
 def _known(cells: int) -> bool:

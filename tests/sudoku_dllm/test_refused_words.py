@@ -82,15 +82,6 @@ def test_an_interrupt_while_a_command_is_imported_ends_in_a_sentence(
     assert capsys.readouterr().err == f"sudoku-dllm {words[0]}: interrupted\n"
 
 
-def test_a_byte_order_mark_is_passed_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "some.txt").write_text(EASY, encoding="utf-8-sig")
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"\ufeff{EASY}\n"))
-    assert main(["solve", str(tmp_path / "some.txt"), "-"]) == 0
-    assert capsys.readouterr().out.split() == [SOLVED, SOLVED]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

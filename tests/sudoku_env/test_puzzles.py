@@ -56,13 +56,6 @@ def test_errors_name_file_and_line(tmp_path, name):
         read_prompts(tmp_path / name)
 
 
-def test_bytes_that_are_not_text(tmp_path):
-    path = tmp_path / "set.jsonl"
-    path.write_bytes(b'{"prompt": "x"}\n{"prompt": "\xff"}')
-    with pytest.raises(PromptSetError, match=r"set\.jsonl, line 2: no text in UTF-8"):
-        read_prompts(path)
-
-
 def test_parquet_errors(tmp_path):
     pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
     path = tmp_path / "set.parquet"

@@ -84,6 +84,9 @@ READ = {
     "JSON grids": (json.dumps([{"board": ROWS}, {"board": [list(row) for row in ROWS]}]), [P, P]),
     "JSON, 16 rows": (json.dumps(G16.boards[0].reshape(16, 16).tolist()), [PUZZLE16]),
     "JSON lines": (f'{{"id": 1, "board": "{P}"}}\n{{"board": {json.dumps(list(P))}}}\n', [P, P]),
+    "a list that Python prints": (str(np.array(G16.boards[0]).reshape(16, 16)), [PUZZLE16]),
+    "a fence": (f"```\n{LINES}\n```\n", [P]),
+    "A-D": ("A..D..ABBA...C..", [FOUR]),
     "prompts": (json.dumps({"prompt": f"Please solve\n\n{LINES}\n"}), [P]),
 }
 
@@ -110,7 +113,7 @@ def test_what_people_keep_is_read(form):
         ("\n".join([*ROWS[:8], "", *ROWS]), "mine, lines 1 to 8: 8 rows of 9 cells"),
         (f"id,text\n1,{P}\n", "mine, line 1: no column of puzzles \\(puzzle, .*\\) among \\['id', 'text'\\]; name the"),
         (f"puzzle,quiz\n{P},{P}\n", "mine, line 1: columns \\['puzzle', 'quiz'\\], not one, among"),
-        (f"id,quizzes\n1,{P}\n2,12\n", "mine, line 3, column quizzes: 2 cells do not make a board"),
+        (f"id,quizzes\n1,{P}\n\n2,12\n", "mine, line 4, column quizzes: 2 cells do not make a board"),
         (f"id,quizzes\n1,{P}\n2\n", "mine, line 3, column quizzes: None is no quizzes; give"),
         (f'puzzle,id\n"{P}\n', "mine, line 2: not CSV .*; close each quotation mark"),
         (f"puzzle,solution\n{P},{S[:-1]}8\n", "column puzzle: .* row 9, column 9 is 8 in it and 9 in the puzzle"),
