@@ -5,7 +5,7 @@ import os
 import sys
 
 from sudoku_dllm.options import LARGEST_SEED, whole
-from sudoku_env.board import SIZES, Board, format_board, to_string
+from sudoku_env.board import SIZES, SYMBOLS, Board, format_board, to_string
 from sudoku_env.explanation import explain as steps_of
 from sudoku_env.generator import SYMMETRIES
 from sudoku_env.generator import generate as new_puzzles
@@ -180,6 +180,8 @@ def explain(args: argparse.Namespace) -> int:
     boards, symbols, failed = puzzles_in(args)
     for board, digits in zip(boards, symbols, strict=True):
         steps = steps_of(board, ANY_RULE)
+        if digits != SYMBOLS:
+            print(f"sudoku-dllm: the steps name digits by number, from {digits[0]} as 1 on", file=sys.stderr)
         for number, step in enumerate(steps[: args.steps], start=1):
             print(f"{number:3d}. {step}")
         filled = board.copy()

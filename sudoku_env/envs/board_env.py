@@ -170,7 +170,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
             number = index(action)
         except TypeError:
             number = None
-        if number is None or action is True or action is False:
+        if number is None or isinstance(action, bool):
             given = f"{type(action).__name__}: action {repr(action)[:200]}"
             raise gymnasium.error.InvalidAction(f"expected an integer, got {given}")
         if not 0 <= number < self._actions:
