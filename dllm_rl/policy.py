@@ -12,6 +12,7 @@ same functions, so that the ratio of a fresh roll-out is 1. N states of R respon
 all; per-position tensors keep the M rows packed, in row-major order of the states.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -37,9 +38,9 @@ class PolicyConfig:
 
     def __post_init__(self) -> None:
         for name in ("position_temperature", "token_temperature", "margin_eps"):
-            if not getattr(self, name) > 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(
-                    f"{name} must be positive, got {getattr(self, name)}; use greedy decoding for the limit 0"
+                    f"{name} must be positive and finite, got {getattr(self, name)}; greedy decoding is the limit 0"
                 )
 
 

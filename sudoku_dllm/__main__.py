@@ -99,7 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after the program's name; None takes the process's own.
 
     Returns:
-        The exit status: 0, 1 where a puzzle has no answer of the kind asked for, 2 where the input is wrong.
+        The exit status: 0, 1 where a puzzle has no answer of the kind asked for, 2 where the input is wrong, 130 after
+        Ctrl-C.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     command = next((word for word in words if word in COMMANDS), None)
@@ -107,6 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if words[:1] == ["train"]:
             return train(words[1:])
         return run(words, command)
+    except KeyboardInterrupt:
+        print(f"sudoku-dllm{f' {command}' if command else ''}: interrupted", file=sys.stderr)
+        return 130
     except ModuleNotFoundError as error:
         name = str(error.name).split(".")[0]
         remedy = "install it with pip install 'sudoku-dllm[train]'"
@@ -128,8 +132,6 @@ def run(words: Sequence[str], command: str | None) -> int:
         told = f"{error.filename}: {error.strerror}" if named else str(error)
     except (ValueError, FloatingPointError, MemoryError) as error:
         told = str(error) or type(error).__name__
-    except KeyboardInterrupt:
-        return 130
     print(f"sudoku-dllm: {' '.join(told.split())}", file=sys.stderr)
     return 2
 

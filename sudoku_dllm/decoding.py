@@ -9,7 +9,7 @@ from sudoku_dllm.options import LARGEST_SEED, not_empty, whole
 from sudoku_dllm.puzzles import add_puzzles, puzzles_in
 from sudoku_dllm.replaying import add_delay, show
 from sudoku_env.answers import Answers, Guard
-from sudoku_env.board import size_of
+from sudoku_env.board import size_of, to_string
 from sudoku_env.prompts.text import TEMPLATES, build_prompt
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.solver import count_solutions
@@ -67,9 +67,14 @@ def decode(args: argparse.Namespace) -> int:
         ValueError: A puzzle is none, has another size than the model, or no model for its size ships; or the model
             cannot be loaded. Nothing is printed then.
     """
-    boards = puzzles_in(args.puzzles)
+    boards, _, failed = puzzles_in(args)
     sizes = [size_of(board.size) for board in boards]
     names = [args.model or model_for(size) for size in sizes]
+    for name, known in shipped_sizes().items():
+        check_sizes(name, known, [size for size, chosen in zip(sizes, names, strict=True) if chosen == name])
+    counts = [count_solutions(board) for board in boards]
+    if 0 in counts:
+        raise ValueError(f"puzzle {counts.index(0) + 1} has no solution, {to_string(boards[counts.index(0)])}; mend it")
 
     # What follows needs torch, which takes seconds to import.
     import torch
@@ -87,15 +92,14 @@ def decode(args: argparse.Namespace) -> int:
         wanted = [size for size, chosen in zip(sizes, names, strict=True) if chosen == name]
         check_sizes(name, sizes_of(name, model.config, tokenizer), wanted)
     filled = []
-    for board, size, name in zip(boards, sizes, names, strict=True):
+    for board, count, size, name in zip(boards, counts, sizes, names, strict=True):
         tokenizer, prompt = loaded[name].tokenizer, build_prompt(board, args.template)
-        answers: Answers = "any" if count_solutions(board) > 1 else "one"
+        answers: Answers = "any" if count > 1 else "one"
         if args.max_gen_length is None:
             filled.append(shortest_answer(tokenizer, prompt, size, answers=answers))
         else:
             filled.append(pre_fill(prompt, tokenizer, args.max_gen_length, answers=answers))
 
-    failed = False
     for name, puzzle in zip(names, filled, strict=True):
         model, tokenizer = loaded[name]
         batch = SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id).batch([puzzle])

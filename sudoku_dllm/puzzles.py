@@ -3,99 +3,97 @@
 import argparse
 import os
 import sys
-from pathlib import Path
 
 from sudoku_dllm.options import LARGEST_SEED, whole
-from sudoku_env.board import SIZES, Board, format_board, parse_board, to_string
-from sudoku_env.errors import BoardError
+from sudoku_env.board import SIZES, SYMBOLS, Board, format_board, to_string
 from sudoku_env.explanation import explain as steps_of
 from sudoku_env.generator import SYMMETRIES
 from sudoku_env.generator import generate as new_puzzles
 from sudoku_env.logic import RULE_GROUPS, RULES
 from sudoku_env.rating import rate as rating_of
+from sudoku_env.reading import boards_in, read_boards
+from sudoku_env.records import DIGITS, WANTED
 from sudoku_env.solver import count_solutions
-from sudoku_env.solver import solve as solution_of
+from sudoku_env.solver import solutions as solutions_of
 
 ANY_RULE = "backbone"
 """The rule of `rate` and `explain` that solves whatever has one solution."""
-WANTED = "give cells row by row with dots for blanks (53..7….), a file with one puzzle a line, or - for standard input"
+SHOWN = 60
+"""Characters of a word that a message shows."""
+COUNTED = 1_000_000
+"""How many solutions of a puzzle `solve --all` counts."""
+SHOWN_SOLUTIONS = 1000
 MOST_PUZZLES = 10_000_000
 """Puzzles that `generate` makes at a time: they are kept until all are there."""
 
 
 def add_puzzles(parser: argparse.ArgumentParser) -> None:
-    """The argument that holds puzzles."""
-    parser.add_argument(
-        "puzzles",
-        nargs="+",
-        metavar="PUZZLE",
-        help=WANTED.removeprefix("give "),
-    )
+    """The argument that holds puzzles, and how they are read."""
+    parser.add_argument("puzzles", nargs="+", metavar="PUZZLE", help=f"{WANTED.removeprefix('give ')}; - reads stdin")
+    parser.add_argument("--size", type=int, choices=SIZES, help="rows of the boards, where their cells do not tell it")
+    parser.add_argument("--symbols", choices=DIGITS, help="what the digits are written as (what fits)")
+    parser.add_argument("--skip_bad", action="store_true", help="leave out what is no puzzle, and say so")
 
 
-def puzzles_in(words: list[str]) -> list[Board]:
-    """The boards that the arguments give, files line by line; a byte order mark at the beginning is passed over.
+def puzzles_in(args: argparse.Namespace) -> tuple[list[Board], list[str], bool]:
+    """The boards that the arguments give, what the digits of each are written as, and whether any was left out.
+
+    What a file held is said on standard error.
 
     Raises:
-        ValueError: A word is empty, a file holds no puzzle or is no text.
-        BoardError: A text is no board; the message says where it stands, and which cell or count is at fault.
+        ValueError: A word is empty.
+        PuzzleParseError: A word is no board and no file, or `read_boards` refuses the file.
         OSError: A file is a folder or cannot be read.
     """
-    boards = []
-    for word in words:
+    boards: list[Board] = []
+    symbols: list[str] = []
+    faults = 0
+    how = {"size": args.size, "symbols": args.symbols, "skip_bad": args.skip_bad}
+    for word in args.puzzles:
         if not word.strip():
             raise ValueError(f"PUZZLE is {word!r}, which holds no cell; {WANTED}")
-        if word == "-" or os.path.exists(word):
-            boards += _boards_of_file(word)
+        shown = word if len(word) <= SHOWN else f"{word[:SHOWN]}…"
+        if word == "-":
+            name, found = "standard input", boards_in(sys.stdin.read(), "standard input", **how)
+        elif os.path.exists(word):
+            name, found = word, read_boards(word, **how)
         else:
-            boards.append(_board(word, f"there is no file {word}, and it is no board"))
-    return boards
-
-
-def _boards_of_file(word: str) -> list[Board]:
-    name = "standard input" if word == "-" else word
-    if os.path.isdir(word):
-        raise IsADirectoryError(f"{name} is a folder; {WANTED}")
-    try:
-        text = sys.stdin.read() if word == "-" else Path(word).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is no text in UTF-8 ({error.reason} at byte {error.start + 1}); {WANTED}") from None
-    lines = [line.partition("#")[0] for line in text.removeprefix("\ufeff").splitlines()]
-    boards = [
-        _board(line, f"{name}, line {number}, which must be a whole puzzle")
-        for number, line in enumerate(lines, 1)
-        if line.strip()
-    ]
-    if not boards:
-        raise ValueError(f"{name} holds no puzzle; {WANTED}")
-    return boards
-
-
-def _board(text: str, where: str) -> Board:
-    try:
-        return parse_board(text)
-    except BoardError as error:
-        raise BoardError(f"{where}: {error}") from None
+            name, found = "", boards_in(word, f"there is no file {shown}; as a puzzle", **how)
+        for told in [*found.faults, *([f"{name}: {found}"] if name else [])]:
+            print(f"sudoku-dllm: {' '.join(told.split())}", file=sys.stderr)
+        boards += found.boards
+        symbols += [found.symbols] * len(found.boards)
+        faults += len(found.faults)
+    return boards, symbols, faults > 0
 
 
 def add_solve(parser: argparse.ArgumentParser) -> None:
     """Options of `solve`."""
     add_puzzles(parser)
     parser.add_argument("--grid", action="store_true", help="print grids instead of one line a puzzle")
+    parser.add_argument(
+        "--all", action="store_true", help=f"print every solution, and say how many there are, up to {COUNTED:,}"
+    )
+    parser.add_argument("--limit", type=whole(1), help=f"with --all, the most to print ({SHOWN_SOLUTIONS:,})")
 
 
 def solve(args: argparse.Namespace) -> int:
-    """Print the only solution of each puzzle."""
-    failed = False
-    for board in puzzles_in(args.puzzles):
-        solutions = count_solutions(board, limit=2)
-        if solutions == 1:
-            found = solution_of(board)
-            assert found is not None
-            print(format_board(found) + "\n" if args.grid else to_string(found))
+    """Print the only solution of each puzzle, or with `--all` each one and their number."""
+    if args.limit is not None and not args.all:
+        raise ValueError(f"--limit {args.limit} is for --all, which prints every solution; add --all, or leave it out")
+    boards, symbols, failed = puzzles_in(args)
+    for board, digits in zip(boards, symbols, strict=True):
+        count, shown = count_solutions(board, limit=2), args.limit or (SHOWN_SOLUTIONS if args.all else 1)
+        if count == 1 or args.all:
+            for found in solutions_of(board, shown):
+                print(format_board(found, symbols=digits) + "\n" if args.grid else to_string(found, symbols=digits))
         else:
-            failed = True
-            print("no solution" if solutions == 0 else "more than one solution")
+            print("no solution" if count == 0 else "more than one solution")
+        if args.all:
+            count = count_solutions(board, limit=COUNTED + 1)
+            told = f"{'more than ' * (count > COUNTED)}{min(count, COUNTED):,} solution{'s' * (count != 1)}"
+            print(f"{told}{f', {shown:,} shown; raise --limit for more' * (count > shown)}", file=sys.stderr)
+        failed |= count == 0 if args.all else count != 1
     return int(failed)
 
 
@@ -162,8 +160,8 @@ def add_rate(parser: argparse.ArgumentParser) -> None:
 
 def rate(args: argparse.Namespace) -> int:
     """Print the hardest rule that each puzzle needs, the number of steps, and how often each rule was used."""
-    failed = False
-    for board in puzzles_in(args.puzzles):
+    boards, _, failed = puzzles_in(args)
+    for board in boards:
         found = rating_of(board, ANY_RULE)
         failed |= not found.solved
         uses = ", ".join(f"{rule} {count}" for rule, count in found.uses.items())
@@ -179,9 +177,11 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
 
 def explain(args: argparse.Namespace) -> int:
     """Print a solution by logic, step by step, and the grid that it ends with."""
-    failed = False
-    for board in puzzles_in(args.puzzles):
+    boards, symbols, failed = puzzles_in(args)
+    for board, digits in zip(boards, symbols, strict=True):
         steps = steps_of(board, ANY_RULE)
+        if digits != SYMBOLS:
+            print(f"sudoku-dllm: the steps name digits by number, from {digits[0]} as 1 on", file=sys.stderr)
         for number, step in enumerate(steps[: args.steps], start=1):
             print(f"{number:3d}. {step}")
         filled = board.copy()
@@ -190,5 +190,6 @@ def explain(args: argparse.Namespace) -> int:
                 filled[step.cell] = step.digit
         if args.steps is None or args.steps >= len(steps):
             failed |= not filled.all()
-            print(f"\n{format_board(filled)}\n" if filled.all() else "no rule leads on: not exactly one solution")
+            grid = f"\n{format_board(filled, symbols=digits)}\n"
+            print(grid if filled.all() else "no rule leads on: not exactly one solution")
     return int(failed)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from sudoku_env.rating import rate as rate
     from sudoku_env.solver import completable as completable
     from sudoku_env.solver import count_solutions as count_solutions
+    from sudoku_env.solver import solutions as solutions
     from sudoku_env.solver import solve as solve
     from sudoku_env.solver import solve_batch as solve_batch
     from sudoku_env.symmetries import symmetric_images as symmetric_images
@@ -105,6 +106,7 @@ _HOMES = {
     "read_puzzles": "sudoku_env.puzzles",
     "sample_legal": "sudoku_env.envs.sampling",
     "score_answer": "sudoku_env.prompts.scoring",
+    "solutions": "sudoku_env.solver",
     "solve": "sudoku_env.solver",
     "solve_batch": "sudoku_env.solver",
     "symmetric_images": "sudoku_env.symmetries",

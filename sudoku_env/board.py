@@ -4,9 +4,11 @@ A board of size n is a flat uint8 array of n² cells, row by row, 0 for a blank 
 Sizes: 4 (2×2 boxes), 6 (boxes of 2 rows × 3 columns), 9 (3×3) and 16 (4×4).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,11 @@ BoardLike = str | Sequence[int] | Sequence[Sequence[int]] | NDArray[np.integer]
 BOX_SHAPES: dict[int, tuple[int, int]] = {4: (2, 2), 6: (2, 3), 9: (3, 3), 16: (4, 4)}
 SIZES: tuple[int, ...] = tuple(BOX_SHAPES)
 SYMBOLS = "123456789ABCDEFG"
-BLANKS = "0._xX*-"
+BLANKS = "0._xX*-?"
+_SAME = {"·•∙⋅": ".", "│┃║┆┇┊┋╎╏": "|", "".join(map(chr, range(0x2500, 0x2580))): "-"}
+_LOOK_ALIKES = {ord(mark): plain for marks, plain in reversed(_SAME.items()) for mark in marks}
+_SHOWN = re.compile(r"\x1b\[[0-9;]*m|[<!]")
+"""What pictures of boards in a terminal have beside the cells: colors, and marks of errors and of the last move."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +94,7 @@ def as_board(board: BoardLike, size: int | None = None) -> Board:
     """Convert a string, list or array to a flat board of a known size, checking shape and range.
 
     Args:
-        board: n² symbols as a string (blanks `0 . _ x * -`, separators and rulings ignored; see `parse_board`), or
+        board: n² symbols as a string (blanks `0 . _ x * - ?`, separators and rulings ignored; see `parse_board`), or
             n² integers, flat or as n rows.
         size: The size it must have, or None to take it from the number of cells.
 
@@ -142,16 +148,21 @@ def as_boards(boards: NDArray[np.integer] | Sequence[Sequence[int]] | Sequence[i
     return np.require(values, dtype=np.uint8, requirements=["C", "W"])
 
 
-def parse_board(text: str, size: int | None = None) -> Board:
+def parse_board(text: str, size: int | None = None, *, symbols: str = SYMBOLS) -> Board:
     """Read a board from text that holds nothing else.
 
     Cells may be packed (`53..7....`) or separated by spaces, commas, `|` or line ends, with rulings such as
-    `------+------` between the rows. Separated cells may be numbers of two digits (16×16); packed ones use A..G
-    for 10..16.
+    `------+------`, also of box-drawing characters, between the rows. Separated cells may be numbers of two digits
+    (16×16); packed ones use A..G for 10..16. Between two commas, semicolons, tabs or `|` of a row nothing is a blank.
 
-    All cells stand in one line or n in each of n lines. A line of nothing but `-` is a ruling, so a board with a blank
-    row needs another sign for its blanks. Spaces of any width separate cells; a character that is not seen and no space
-    is none of a board.
+    All cells stand in one line or n in each of n lines. A line of nothing but `-` among others is a ruling, so a board
+    with a blank row needs another sign for its blanks. Spaces of any width separate cells; a character that is not seen
+    and no space is none of a board. What `decode` prints is read: `+` is a blank, and marks beside digits are not read.
+
+    Args:
+        text: The text.
+        size: The size it must have, or None to take it from the number of cells.
+        symbols: The digits 1, 2, …, a character each, of which the first n are taken; one that is no blank then.
 
     Raises:
         BoardError: The text is no board; the message names the symbol, the line or the count at fault, and characters
@@ -160,41 +171,79 @@ def parse_board(text: str, size: int | None = None) -> Board:
     """
     if not isinstance(text, str):
         raise TypeError(f"text must be a text, got {text!r:.60}")
+    n = isqrt(len(text))
+    if n * n == len(text) and n in SIZES and size in (None, n) and text.isascii():
+        packed = _values_of(symbols)[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
+        if packed.max() <= n:
+            return packed
     try:
-        return _parse_board(text, size)
+        return _parse_board(text, size, symbols)
     except BoardError as error:
         raise BoardError(f"{error}{invisible_characters(text)}") from None
 
 
-def _parse_board(text: str, size: int | None) -> Board:
-    rows = [line for line in text.splitlines() if line.strip() and not _is_ruling(line)]
-    lines = [row.replace("|", " ").replace(",", " ").replace(";", " ").split() for row in rows]
+@cache
+def _values_of(symbols: str) -> Board:
+    """The digit of each ASCII character, uint8 `(128,)`: 0 for a blank, 255 for what stands in no cell."""
+    values = np.full(128, 255, dtype=np.uint8)
+    values[[ord(symbol) for symbol in BLANKS]] = 0
+    for digit, symbol in enumerate(symbols, start=1):
+        values[[ord(symbol.upper()), ord(symbol.lower())]] = digit
+    return values
+
+
+def _parse_board(text: str, size: int | None, symbols: str) -> Board:
+    lines = [cells_of(row) for row in plain_text(text).splitlines() if row.strip() and not is_ruling(row)]
     separated = all(len(entry) <= 2 for line in lines for entry in line)
     entries = sum(len(line) for line in lines)
     if not (separated and entries in ([n * n for n in SIZES] if size is None else [size * size])):
         lines = [list("".join(line)) for line in lines]
-    symbols = [symbol for line in lines for symbol in line]
-    n = size_of(len(symbols)) if size is None else size
-    if len(symbols) != n * n:
-        raise BoardError(f"expected {n * n} cells for size {n}, found {len(symbols)}")
+    cells = [symbol for line in lines for symbol in line]
+    n = size_of(len(cells)) if size is None else size
+    if len(cells) != n * n:
+        raise BoardError(f"expected {n * n} cells for size {n}, found {len(cells)}")
     for number, line in enumerate(lines, start=1):
         if len(lines) > 1 and len(line) != n:
             raise BoardError(f"line {number} holds {len(line)} cells; {n * n} cells stand in one line or {n} each")
-    values = [_digit(symbol, cell, n) for cell, symbol in enumerate(symbols)]
+    values = [_digit(symbol, cell, n, symbols) for cell, symbol in enumerate(cells)]
     return np.array(values, dtype=np.uint8)
 
 
-def format_board(board: BoardLike, *, blank: str = ".", separator: str = " ") -> str:
-    """Board as n lines of n symbols: digits 1..9, then A..G."""
+def plain_text(text: str) -> str:
+    """The text with ASCII characters for dots and lines that look alike, and without colors and marks beside digits."""
+    return _SHOWN.sub("", text).translate(_LOOK_ALIKES)
+
+
+def cells_of(row: str) -> list[str]:
+    """The entries of a line in plain text, a cell or several packed ones each."""
+    for mark in ",;\t|":
+        inner = row.strip(" \r")
+        if mark == "|" and len(inner) > 1 and inner[0] == inner[-1] == "|":
+            inner = inner[1:-1]
+        fields = [field.strip() for field in inner.split(mark)]
+        if "" in fields and not fields[-1] and not _is_count(len(fields)):
+            fields.pop()  # a mark at the end of the line
+        if "" in fields and _is_count(len(fields)) and all(len(field) <= 2 for field in fields):
+            return [field or "." for field in fields]
+    return re.sub("[][(){}|,;'\"]", " ", row).replace("+", ".").split()
+
+
+def _is_count(cells: int) -> bool:
+    """Whether a row or a board may have so many cells."""
+    return any(cells in (n, n * n) for n in SIZES)
+
+
+def format_board(board: BoardLike, *, blank: str = ".", separator: str = " ", symbols: str = SYMBOLS) -> str:
+    """Board as n lines of n symbols: digits 1..9, then A..G, or the first n of others."""
     flat = as_board(board)
     n = size_of(flat.size)
-    symbols = [blank if digit == 0 else SYMBOLS[digit - 1] for digit in flat]
-    return "\n".join(separator.join(symbols[row * n : row * n + n]) for row in range(n))
+    cells = [blank if digit == 0 else symbols[digit - 1] for digit in flat]
+    return "\n".join(separator.join(cells[row * n : row * n + n]) for row in range(n))
 
 
-def to_string(board: BoardLike, *, blank: str = ".") -> str:
+def to_string(board: BoardLike, *, blank: str = ".", symbols: str = SYMBOLS) -> str:
     """Board as one packed line of n² symbols."""
-    return format_board(board, blank=blank, separator="").replace("\n", "")
+    return format_board(board, blank=blank, separator="", symbols=symbols).replace("\n", "")
 
 
 def find_conflict(board: BoardLike) -> tuple[int, int] | None:
@@ -205,6 +254,21 @@ def find_conflict(board: BoardLike) -> tuple[int, int] | None:
         return None
     peers = geometry(size_of(flat.size)).peers[cells[0]]
     return int(cells[0]), int(peers[flat[peers] == flat[cells[0]]][0])
+
+
+def check_no_clash(board: BoardLike) -> Board:
+    """`as_board` that also refuses a digit twice in a unit.
+
+    Raises:
+        BoardError: Wrong shape, a value out of range, or a clash; the message names two cells that clash.
+    """
+    flat = as_board(board)
+    clash = find_conflict(flat)
+    if clash:
+        size = size_of(flat.size)
+        one, other = (cell_name(cell, size) for cell in clash)
+        raise BoardError(f"{one} and {other} share a unit and both hold {flat[clash[0]]}; blank one of them with 0")
+    return flat
 
 
 def conflicts(boards: Board) -> NDArray[np.bool_]:
@@ -234,17 +298,16 @@ def cell_name(cell: int, size: int) -> str:
     return f"row {cell // size + 1}, column {cell % size + 1}"
 
 
-def _is_ruling(line: str) -> bool:
+def is_ruling(line: str) -> bool:
+    """Whether a line in plain text only parts rows."""
     return len(line.strip()) > 1 and set(line.strip()) <= set("-+|= \t") and any(c in "-=" for c in line)
 
 
-def _digit(symbol: str, cell: int, size: int) -> int:
-    if len(symbol) == 1 and symbol in BLANKS:
-        return 0
-    if symbol.isascii() and symbol.isdigit():
-        value = int(symbol)
-    elif len(symbol) == 1 and symbol.upper() in SYMBOLS:
-        value = SYMBOLS.index(symbol.upper()) + 1
+def _digit(symbol: str, cell: int, size: int, symbols: str) -> int:
+    if len(symbol) == 1 and symbol.isascii() and (value := int(_values_of(symbols)[ord(symbol)])) < 255:
+        pass
+    elif symbol.isascii() and symbol.isdigit() and symbols[0] in "01":
+        value = int(symbol) + (symbols[0] == "0")
     else:
         raise BoardError(f"{cell_name(cell, size)}: {symbol!r} is neither a digit nor a blank ({BLANKS})")
     if value > size:

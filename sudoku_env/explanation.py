@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sudoku_env.board import Board, BoardLike, cell_name, geometry, size_of
+from sudoku_env.board import Board, BoardLike, cell_name, check_no_clash, geometry, size_of
 from sudoku_env.kernels.ladder import apply_step, find_pattern, next_single
 from sudoku_env.kernels.ladder_state import (
     BACKBONE,
@@ -33,7 +33,6 @@ from sudoku_env.kernels.ladder_state import (
 )
 from sudoku_env.kernels.search_state import LEFT, PIECE, UNFINISHED, new_search
 from sudoku_env.logic import rule_index
-from sudoku_env.rating import check_no_clash
 
 
 @dataclass(frozen=True)

@@ -141,10 +141,11 @@ def generate(
         reached = f"the fewest clues that one came to were {progress[FEWEST]}"
         if given_up := progress[GIVEN_UP]:
             reached += f", and {given_up} attempts were given up, each after {GUESSES:,} guesses of the solver"
+        too_many = minimal and progress[FEWEST] < min(recipe.targets, default=0)
         return (
             f"no {size}×{size} puzzle in {attempts} attempts (puzzle {number}, clues {clues!r}, minimal {minimal}, "
             f"rule {rule!r}, exact {exact}, symmetry {symmetry!r}): {reached}; "
-            "ask for more clues or less else, or raise attempts"
+            f"ask for {'fewer clues' if too_many else 'more clues or less else'}, or raise attempts"
         )
 
     with tqdm(

@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 
 from sudoku_env.board import to_string
-from sudoku_env.errors import SudokuError
+from sudoku_env.errors import PuzzleParseError, SudokuError
 from sudoku_env.generator import DEFAULT_CLUES, generate, rule_bounds
 from sudoku_env.logic import RULES
-from sudoku_env.puzzles import PUZZLE_COLUMN, SOLUTION_COLUMN, TIER_COLUMN, Puzzles, read_puzzles
+from sudoku_env.puzzles import Puzzles, read_puzzles
 from sudoku_env.rating import rate_batch
+from sudoku_env.records import TIER_COLUMN
 from sudoku_env.solver import solve_batch
 from sudoku_env.split import SPLITS, grid_key, split_of
 
-COLUMNS = (PUZZLE_COLUMN, SOLUTION_COLUMN, "clues", "rule", TIER_COLUMN)
+COLUMNS = ("puzzle", "solution", "clues", "rule", TIER_COLUMN)
 CHECKSUMS = "puzzles.sha256"
 PACKAGE_COUNTS = {4: 500, 6: 1000, 9: 1000, 16: 100}
 
@@ -128,8 +129,8 @@ def to_rows(puzzles: Puzzles, tier: str) -> list[dict[str, Any]]:
     hardest, _ = rate_batch(puzzles.boards)
     return [
         {
-            PUZZLE_COLUMN: to_string(board),
-            SOLUTION_COLUMN: to_string(solution),
+            "puzzle": to_string(board),
+            "solution": to_string(solution),
             "clues": int((board > 0).sum()),
             "rule": RULES[rule],
             TIER_COLUMN: tier,
@@ -217,10 +218,14 @@ def audit_sets(folder: Path, tiers: dict[int, tuple[Tier, ...]] = TIERS) -> list
             path = folder / f"sudoku{size}x{size}_{name}.csv"
             with path.open(encoding="utf-8", newline="") as file:
                 rows = list(csv.DictReader(file))
-            puzzles = read_puzzles(path)
+            try:
+                puzzles = read_puzzles(path)
+            except PuzzleParseError as error:
+                problems.append(str(error))
+                continue
             problems += _audit_file(path, rows, puzzles, of_size, place)
             before = len(seen_puzzles)
-            seen_puzzles |= {row[PUZZLE_COLUMN] for row in rows}
+            seen_puzzles |= {row["puzzle"] for row in rows}
             repeated = len(rows) - (len(seen_puzzles) - before)
             problems += [f"{path}: {repeated} puzzles occurred before"] * bool(repeated)
             shared = set()
@@ -235,7 +240,7 @@ def _audit_file(
     path: Path, rows: list[dict[str, str]], puzzles: Puzzles, tiers: tuple[Tier, ...], place: int
 ) -> list[str]:
     """What is wrong with the puzzles of a file, taken one by one, and with their number by tier."""
-    solutions, counts = solve_batch(puzzles.boards, limit=2)
+    counts = solve_batch(puzzles.boards, limit=2)[1]
     hardest, _ = rate_batch(puzzles.boards)
     bounds = {tier.rule: rule_bounds(tier.rule, True) for tier in tiers}
     clues = (puzzles.boards > 0).sum(1)
@@ -246,7 +251,6 @@ def _audit_file(
     fewest, most = (np.array([ranges.get(tier, (99, 0))[k] for tier in said_tiers]) for k in (0, 1))
     checks = {
         "have not exactly one solution": counts != 1,
-        "have another solution than the one given": (solutions != puzzles.solutions).any(1),
         "have another number of clues than it says": clues.astype(str) != np.array([row["clues"] for row in rows]),
         "have a number of clues outside their tier's": (clues < fewest) | (clues > most),
         "need another hardest rule than it says": np.array(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sudoku_env.board import BoardLike, as_board, as_boards, cell_name, find_conflict, size_of
+from sudoku_env.board import BoardLike, as_boards, check_no_clash, size_of
 from sudoku_env.errors import BoardError
 from sudoku_env.kernels.ladder import grade_batch
 from sudoku_env.kernels.ladder_state import RULES, ladder_table, new_work
@@ -81,18 +81,3 @@ def _rate_rows(flat: NDArray[np.uint8], rule: str) -> tuple[NDArray[np.int64], N
     rest = (flat, ladder_table(size), ceiling, hardest, uses, new_work(size), search)
     in_pieces(grade_batch, search.state, len(flat), *rest)
     return hardest, uses
-
-
-def check_no_clash(board: BoardLike) -> NDArray[np.uint8]:
-    """`as_board` that also refuses a digit twice in a unit.
-
-    Raises:
-        BoardError: Wrong shape, a value out of range, or a clash; the message names two cells that clash.
-    """
-    flat = as_board(board)
-    clash = find_conflict(flat)
-    if clash:
-        size = size_of(flat.size)
-        one, other = (cell_name(cell, size) for cell in clash)
-        raise BoardError(f"{one} and {other} share a unit and both hold {flat[clash[0]]}; blank one of them with 0")
-    return flat

@@ -10,6 +10,7 @@ from torch import Tensor
 from dllm_rl.decoding.strategies import Strategy, get_strategy
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.task import UnmaskBatch
+from llm_rl.core._checks import check_count
 
 OnError = Literal["end", "continue", "correct", "redraw"]
 Check = Callable[[UnmaskBatch, Tensor, Tensor], Tensor]
@@ -170,8 +171,8 @@ class Decoding:
 
     def __post_init__(self) -> None:
         strategy = get_strategy(self.strategy)
-        if self.tokens_per_step is not None and self.tokens_per_step < 1:
-            raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1, or None for no bound")
+        if self.tokens_per_step is not None:
+            check_count("tokens_per_step", self.tokens_per_step, ", or None for no bound")
         if self.on_error not in get_args(OnError):
             raise ValueError(f"on_error={self.on_error!r} is unknown; use one of {get_args(OnError)}")
         if self.draws < 1:

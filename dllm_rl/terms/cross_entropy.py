@@ -14,7 +14,7 @@ from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import StateScores, token_logprobs_at
 from dllm_rl.task import Learned
 from dllm_rl.terms.states import Term, TermValue, VisitedStates, scattered
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_rate
 
 Target = Literal["answer", "own"]
 
@@ -36,8 +36,7 @@ class CrossEntropyConfig:
     def __post_init__(self) -> None:
         check_choice("ce_on", self.ce_on, Learned)
         check_choice("ce_target", self.ce_target, Target)
-        if not self.ce_weight >= 0:
-            raise ValueError(f"ce_weight must be 0 or larger, got {self.ce_weight}")
+        check_rate("ce_weight", self.ce_weight)
 
 
 def answer_loglikelihood(scores: StateScores, answers: Tensor, counted: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from dllm_rl.policy import NEG_INF
 from dllm_rl.reward import log_expected_reward_of
 from dllm_rl.task import check_lam
 from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_rate
 
 FForm = Literal["linear", "log"]
 
@@ -35,6 +35,7 @@ class ExpectedRewardConfig:
 
     def __post_init__(self) -> None:
         check_lam(self.lam)
+        check_rate("f_weight", self.f_weight)
         check_choice("f_form", self.f_form, FForm)
 
 

@@ -29,6 +29,7 @@ from dllm_rl.policy import token_logprobs_at
 from dllm_rl.task import UnmaskBatch
 from dllm_rl.terms.judged_decisions import JudgedDecisionsConfig, decision_weights
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
+from llm_rl.core._checks import check_rate
 
 KEPT = 3
 """The use of `StateNoise` for the tokens that are drawn."""
@@ -44,8 +45,7 @@ class KeptConfig(JudgedDecisionsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.kept_weight >= 0:
-            raise ValueError(f"kept_weight must be 0 or larger, got {self.kept_weight}")
+        check_rate("kept_weight", self.kept_weight)
 
 
 def kept_tokens(problems: UnmaskBatch, responses: Tensor, of: Tensor, positions: Tensor, tokens: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_rate
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
 from llm_rl.core.surrogate import ClipConfig, clipped_surrogate
 
@@ -33,6 +33,7 @@ class PolicyGradientConfig(ClipConfig):
 
     def __post_init__(self) -> None:
         ClipConfig.__post_init__(self)
+        check_rate("policy_weight", self.policy_weight)
         check_choice("advantage_baseline", self.advantage_baseline, Baseline)
         check_choice("advantage_scale", self.advantage_scale, Scale)
 

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from dllm_rl.policy import PolicyConfig, annealed
 from dllm_rl.terms.objective import ObjectiveConfig
-from llm_rl.core._checks import check_choice
-from llm_rl.training.arguments import RunArguments, check_rate, part_of, refuse_idle
+from llm_rl.core._checks import check_choice, check_count, check_rate
+from llm_rl.training.arguments import RunArguments, part_of, refuse_idle
 from llm_rl.training.lora import add_lora
 from llm_rl.training.unsupported import refuse_unsupported
 from llm_rl.training.wrapper import ModelWrapper
@@ -86,11 +86,8 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
         # The trainer's batches are puzzles, not model inputs, and a loss that is not finite must be seen.
         self.remove_unused_columns = False
         self.logging_nan_inf_filter = False
-        for name in ("num_generations", "num_iterations", "num_mini_batches"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.tokens_per_step < 1:
-            raise ValueError(f"tokens_per_step={self.tokens_per_step} must be at least 1")
+        for name in ("num_generations", "num_iterations", "num_mini_batches", "tokens_per_step"):
+            check_count(name, getattr(self, name))
         check_choice("on_error", self.on_error, RolloutOnError)
         if self.steps_per_rollout > 1 and self.state_fraction < 1:
             raise ValueError(

@@ -58,9 +58,9 @@ class UnmaskTrainer(BufferedTrainer):
         **kwargs: Passed on, e.g. `callbacks`.
 
     Raises:
-        ValueError: FSDP or DeepSpeed are asked for of accelerate, or one process comes with several devices or with
-            `args.shard`; the task's batches are not what `UnmaskBatch` says (`check_batch`); or the model has other
-            adapters than `args.lora_r` says.
+        ValueError: There are no problems; FSDP or DeepSpeed are asked for of accelerate, or one process comes with
+            several devices or with `args.shard`; the task's batches are not what `UnmaskBatch` says (`check_batch`); or
+            the model has other adapters than `args.lora_r` says.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
@@ -78,6 +78,8 @@ class UnmaskTrainer(BufferedTrainer):
         task: UnmaskTask,
         **kwargs: Any,
     ) -> None:
+        if not len(problems):
+            raise ValueError("problems is empty; give at least one to train on")
         start = task.batch(problems[: args.train_batch_size])
         check_batch(start, task=task, model=model)
         set_seed(args.seed)  # before adapters are drawn, as `transformers.Trainer` does before all else

@@ -1,5 +1,6 @@
 """Argument checks and the precision rule of the core."""
 
+import math
 from typing import get_args
 
 import torch
@@ -36,6 +37,18 @@ def check_positive(name: str, value: float) -> None:
     """Raises `ValueError` unless `value` is above 0 (NaN is not)."""
     if not value > 0:
         raise ValueError(f"{name} is {value!r}; it must be greater than 0")
+
+
+def check_rate(name: str, value: float | None) -> None:
+    """Raises `ValueError` unless `value` is a finite number, 0 or larger, or None."""
+    if value is not None and not 0 <= value < math.inf:
+        raise ValueError(f"{name}={value} must be a finite number, 0 or larger")
+
+
+def check_count(name: str, value: int, remedy: str = "") -> None:
+    """Raises `ValueError` unless `value` is a whole number, 1 or larger."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}={value!r} must be at least 1 and a whole number{remedy}")
 
 
 def check_choice(name: str, value: str, choices: object) -> None:

@@ -15,8 +15,6 @@ AdapterReference = Literal["start", "base"]
 COUNTS = (
     "num_iterations",
     "max_completion_length",
-    "gradient_accumulation_steps",
-    "per_device_train_batch_size",
     "per_device_eval_batch_size",
 )
 

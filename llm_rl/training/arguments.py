@@ -1,26 +1,21 @@
 """Arguments that every training run has, whatever it trains."""
 
-import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, TypeVar
 
+import torch
 import torch.distributed as dist
 from transformers import TrainingArguments
 
+from llm_rl.core._checks import check_count, check_rate
 from llm_rl.training.reports import check_tensorboard
 
 Config = TypeVar("Config")
 LARGEST_SEED = 2**32 - 1
 """What all generators take: NumPy's own limit."""
-
-
-def check_rate(name: str, value: float | None) -> None:
-    """Raises `ValueError` unless a rate is a finite number, 0 or larger, or None."""
-    if value is not None and not 0 <= value < math.inf:
-        raise ValueError(f"{name}={value} must be a finite number, 0 or larger")
 
 
 def check_seed(name: str, value: int | None) -> None:
@@ -84,6 +79,11 @@ class RunArguments(TrainingArguments):
             check_rate(name, getattr(self, name))
         for name in ("seed", "data_seed"):
             check_seed(name, getattr(self, name))
+        for name in ("per_device_train_batch_size", "gradient_accumulation_steps"):
+            check_count(name, getattr(self, name))
+        if self.max_steps != -1:
+            check_count("max_steps", self.max_steps, "; leave it out for num_train_epochs")
+        self.dataloader_pin_memory &= torch.accelerator.is_available() and not self.use_cpu
         if self.shard and self.fp16:
             raise ValueError("fp16=True is not supported with shard, whose gradients have no scaler; use bf16")
         if "tensorboard" in self.report_to:

@@ -28,6 +28,7 @@ from llm_rl.training.errors import CheckpointError
 from llm_rl.training.finite import check_weights
 from llm_rl.training.identity import LENGTH, compare_identity, fingerprint, identity_of, save_identity
 from llm_rl.training.manifest import checkpoints_of, write_manifest
+from llm_rl.training.quiet import without_bars
 from llm_rl.training.run_folder import check_writable, run_lock, start_anew
 from llm_rl.training.sharding import (
     SHARDS,
@@ -323,7 +324,7 @@ class ExactTrainer(CheckedTrainer):
         return super()._get_output_dir(trial) if self._staging is None else str(self._staging)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        with self._without_wrapper():
+        with self._without_wrapper(), without_bars():
             if state_dict is None and is_sharded(self.model):
                 state_dict = whole_weights(self.model)
             super()._save(output_dir, state_dict)

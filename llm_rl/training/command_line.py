@@ -223,7 +223,8 @@ def _without_rivals(recipe: dict[str, Any], one_of: Sequence[str], parser: HfArg
 
 
 def _unknown(name: str, known: Sequence[str] | Mapping[str, Any]) -> str:
-    nearest = get_close_matches(name, list(known), n=1)
+    full = "--learning_rate" if name == "--lr" else name
+    nearest = get_close_matches(full, list(known), n=1)
     return f"{name} is unknown; " + (f"did you mean {nearest[0]}?" if nearest else "see --help")
 
 

@@ -2,6 +2,8 @@
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from transformers.utils import logging as transformers_logging
 
@@ -10,6 +12,18 @@ FOREIGN = (
     ("`is_gradient_checkpointing` is deprecated", FutureWarning),
 )
 """Beginnings of warnings about what one library does with another, and their kinds."""
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """A section without the bars of loading and saving."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
 
 
 def quiet_libraries() -> None:

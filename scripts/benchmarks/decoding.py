@@ -45,9 +45,8 @@ from scripts.benchmarks.order_plot import plot_order
 from sudoku_dllm.machine import machine, versions
 from sudoku_dllm.run_page import PAGE, Page, Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replay_in
-from sudoku_env import build_prompt, decode_gif, pre_fill, read_prompts
+from sudoku_env import decode_gif, pre_fill, read_prompts
 from sudoku_env.order import ladder_steps, tier_shares
-from sudoku_env.puzzles import read_packed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -183,10 +182,7 @@ if gif_strategy not in strategies:
 
 with user_errors(OSError, ValueError):
     tokenizer = AutoTokenizer.from_pretrained(args.model)
-    if args.data.endswith(".txt"):
-        prompts = [build_prompt(board, "compact") for board in read_packed(args.data)[: args.max_puzzles or None]]
-    else:
-        prompts = read_prompts(args.data)[: args.max_puzzles or None]
+    prompts = read_prompts(args.data)[: args.max_puzzles or None]
     prefilled = [pre_fill(prompt, tokenizer, args.max_gen_length) for prompt in prompts]
 if not 0 <= args.gif_puzzle < len(prefilled):
     fail(f"gif_puzzle {args.gif_puzzle} is not among the {len(prefilled)} puzzles; choose a smaller one")

@@ -30,7 +30,6 @@ from sudoku_env import (
     count_solutions,
     definite_digits,
     generate,
-    parse_board,
     solve,
     solve_batch,
     to_string,
@@ -39,6 +38,7 @@ from sudoku_env.board import geometry
 from sudoku_env.kernels.general import search_batch
 from sudoku_env.kernels.nine import count9_batch
 from sudoku_env.kernels.search_state import LEFT, new_search
+from sudoku_env.reading import read_boards
 
 
 @dataclass
@@ -79,8 +79,7 @@ def without_clues(boards: np.ndarray, count: int) -> np.ndarray:
 sets = {}
 for name in args.puzzles:
     with user_errors(OSError, ValueError):
-        lines = [line[:81] for line in Path(name).read_text(encoding="utf-8").splitlines() if len(line.rstrip()) >= 81]
-        sets[Path(name).stem] = np.resize([parse_board(line, 9) for line in lines[: args.boards]], (args.boards, 81))
+        sets[Path(name).stem] = np.resize(read_boards(name, size=9).stacked[: args.boards], (args.boards, 81))
 sets["generated, minimal"] = generate(args.boards, size=9, minimal=True, seed=args.seed).boards
 sets["minimal, 2 clues fewer"] = without_clues(sets["generated, minimal"], 2)
 sets["minimal, 6 clues fewer"] = without_clues(sets["generated, minimal"], 6)

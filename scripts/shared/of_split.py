@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from sudoku_env import Board, solve_batch
-from sudoku_env.puzzles import read_packed
+from sudoku_env.reading import read_boards
 from sudoku_env.split import split_of
 
 
@@ -29,8 +29,8 @@ def first_of_split(parts: Iterable[tuple[Board, Board]], split: str, count: int,
 
 
 def packed_of_split(path: str, split: str, count: int) -> Board:
-    """The first `count` 9×9 puzzles of a file, a packed one a line, with one solution and a grid of a split."""
-    return first_of_split(_unique(read_packed(path)), split, count)
+    """The first `count` 9×9 puzzles of a file with one solution and a grid of a split."""
+    return first_of_split(_unique(read_boards(path).stacked), split, count)
 
 
 def _unique(boards: Board) -> Iterator[tuple[Board, Board]]:

@@ -169,8 +169,10 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
         try:
             number = index(action)
         except TypeError:
+            number = None
+        if number is None or isinstance(action, bool):
             given = f"{type(action).__name__}: action {repr(action)[:200]}"
-            raise gymnasium.error.InvalidAction(f"expected an integer, got {given}") from None
+            raise gymnasium.error.InvalidAction(f"expected an integer, got {given}")
         if not 0 <= number < self._actions:
             raise gymnasium.error.InvalidAction(f"action {number} is outside 0..{self._actions - 1}")
         state = self._state

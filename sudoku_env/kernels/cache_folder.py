@@ -64,7 +64,7 @@ def cache_folder() -> Path | None:
     if (temporary := _temporary_folder()) is not None:
         _warn(f"{nowhere}; they are kept in {temporary}")
         return temporary
-    _warn(f"{nowhere}; each process compiles them anew, which takes half a minute")
+    _warn(f"{nowhere}; each process compiles them anew, which takes up to two minutes")
     return None
 
 

@@ -141,7 +141,7 @@ class _Announcer(event.Listener):
         self.said = True
         kept = "once for each process" if cache_folder() is None else f"once, and kept in {cache_folder()}"
         logger.warning(
-            "sudoku_env: compiling kernels, which takes seconds, up to half a minute for all that a call may need; %s. "
+            "sudoku_env: compiling kernels, which takes seconds to two minutes, by what is needed; %s. "
             "`sudoku-dllm compile` does it all in advance",
             kept,
         )

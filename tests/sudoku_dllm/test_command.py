@@ -29,6 +29,34 @@ def test_solve(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert found == [SOLVED, "more than one solution", "no solution"]
 
 
+def test_what_a_file_held_is_said_and_what_is_bad_left_out_where_asked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "some.csv"
+    path.write_text(f"id,quizzes\n1,{EASY}\n2,12\n", encoding="utf-8")
+    assert main(["solve", "--skip_bad", str(path)]) == 1
+    told = capsys.readouterr()
+    assert told.out.split() == [SOLVED] and told.err.splitlines() == [
+        f"sudoku-dllm: {path}, line 3, column quizzes: 2 cells do not make a board; supported are "
+        "[16, 36, 81, 256] cells",
+        f"sudoku-dllm: {path}: 1 puzzle of 4×4 from column quizzes; 1 left out",
+    ]
+    down = str.maketrans("1234", "0123")
+    assert said(capsys, "solve", EASY.translate(down), "--symbols", "0-F") == [SOLVED.translate(down)]
+    assert said(capsys, "solve", "--", "-" * 16, status=1) == ["more than one solution"]
+
+
+def test_all_solutions_are_printed_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "--all", SEVERAL]) == 0
+    told = capsys.readouterr()
+    assert len(set(told.out.split())) == 288 and told.err == "288 solutions\n"
+    assert main(["solve", "--all", "--limit", "3", "." * 36]) == 0
+    told = capsys.readouterr()
+    assert len(told.out.split()) == 3
+    assert told.err == "more than 1,000,000 solutions, 3 shown; raise --limit for more\n"
+    assert main(["solve", "--all", NONE]) == 1 and capsys.readouterr().err == "0 solutions\n"
+
+
 def test_puzzles_come_from_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{EASY}\n{EASY}\n"))
     assert said(capsys, "solve", "-") == [SOLVED, SOLVED]
@@ -90,7 +118,7 @@ def test_decode_with_a_guard_tells_its_checks(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["solve", "123"], "3 cells do not make a board"),
+        (["solve", "123"], "there is no file 123; as a puzzle: '123' is neither a board nor a row of one: 3 cells"),
         (["solve", "nowhere.txt"], "there is no file nowhere.txt"),
         (["generate", "--clues", "1", "2", "3"], "--clues 1 2 3: give one number, or the least and the most"),
         (["generate", "--size", "4", "--clues", "3", "--attempts", "2"], "no 4×4 puzzle in 2 attempts"),

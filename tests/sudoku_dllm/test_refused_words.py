@@ -39,29 +39,47 @@ def test_empty_input_is_refused(
 def test_files_that_hold_no_puzzles_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {
         "binary": bytes(range(256)),
-        "utf16": EASY.encode("utf-16"),
         "short": f"{EASY}\n{EASY}\n12345\n".encode(),
         "seen": f"{EASY}\n\u200b{EASY}\n".encode(),
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     assert f"{tmp_path} is a folder" in refusal(capsys, "solve", str(tmp_path))
-    assert "binary is no text in UTF-8 (invalid start byte at byte 129)" in refusal(
+    assert "binary, line 2: no text in UTF-8 (invalid start byte at byte 129)" in refusal(
         capsys, "solve", str(tmp_path / "binary")
     )
-    assert "utf16 is no text in UTF-8" in refusal(capsys, "solve", str(tmp_path / "utf16"))
-    assert "short, line 3, which must be a whole puzzle: 5 cells" in refusal(capsys, "solve", str(tmp_path / "short"))
+    assert "short, line 3: '12345' is neither a board" in refusal(capsys, "solve", str(tmp_path / "short"))
     assert "invisible: U+200B ZERO WIDTH SPACE" in refusal(capsys, "solve", str(tmp_path / "seen"))
-    assert "there is no file a/b, and it is no board: 3 cells" in refusal(capsys, "solve", "a/b")
+    assert "there is no file a/b; as a puzzle: 'a/b' is neither a board" in refusal(capsys, "solve", "a/b")
+    assert len(refusal(capsys, "solve", "1" * 10**6)) < 500
 
 
-def test_a_byte_order_mark_is_passed_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", ["solve", "rate", "explain", "decode"])
+def test_cells_that_clash_are_named_and_nothing_needs_torch_for_it(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "some.txt").write_text(EASY, encoding="utf-8-sig")
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"\ufeff{EASY}\n"))
-    assert main(["solve", str(tmp_path / "some.txt"), "-"]) == 0
-    assert capsys.readouterr().out.split() == [SOLVED, SOLVED]
+    for name in ("torch", "transformers"):
+        monkeypatch.setitem(sys.modules, name, None)
+    told = refusal(capsys, command, "11" + "." * 79)
+    assert "row 1, column 1 and row 1, column 2 share a unit and both hold 1; blank one of them" in told
+    assert "digits 1-G and in digits A-P; say which by --symbols" in refusal(capsys, command, "A" + "." * 255)
+    if command == "decode":
+        assert "puzzle 2 has no solution, 1234" in refusal(capsys, command, "." * 81, "12345678........9" + "." * 64)
+        assert "is a model for 6×6 and a puzzle is 9×9" in refusal(
+            capsys, command, "--model", "llada-sudoku6x6", "." * 81
+        )
+
+
+@pytest.mark.parametrize("words", [["train"], ["solve", EASY]])
+def test_an_interrupt_while_a_command_is_imported_ends_in_a_sentence(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sudoku_dllm.__main__.import_module", interrupted)
+    assert main(words) == 130
+    assert capsys.readouterr().err == f"sudoku-dllm {words[0]}: interrupted\n"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +96,9 @@ def test_a_byte_order_mark_is_passed_over(
         (f"generate --seed {LARGEST_SEED + 1}", f"--seed: {LARGEST_SEED + 1} is out of range"),
         ("generate --size 5", "--size: invalid choice: "),
         ("generate --exact", "--exact needs --rule"),
+        ("solve --limit 3", "--limit 3 is for --all"),
+        ("solve --limit 0", "--limit: 0 is out of range"),
+        ("solve --size 5", "--size: invalid choice"),
         ("generate --grid --solutions", "--solutions: not allowed with argument --grid"),
         ("decode --tokens_per_step 0", "--tokens_per_step: 0 is out of range"),
         ("decode --seed -1", "--seed: -1 is out of range"),
@@ -101,9 +122,9 @@ def test_a_byte_order_mark_is_passed_over(
 def test_values_that_an_option_does_not_take_are_named(
     words: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    puzzle = [EASY] if words.startswith(("explain", "decode")) else []
+    puzzle = [EASY] if words.startswith(("explain", "decode", "solve")) else []
     told = refusal(capsys, *words.split(), *puzzle)
-    assert message in told and (" --help" in told or "--exact" in words)
+    assert message in told and (" --help" in told or "--exact" in words or "--all" in told)
 
 
 def test_files_that_are_no_page_of_a_run_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,29 +26,13 @@ def test_peers_by_hand():
     assert bd.geometry(6).peers[8].tolist() == [0, 1, 2, 6, 7, 9, 10, 11, 14, 20, 26, 32]
 
 
-@given(any_board, st.sampled_from("0._xX*"))
-def test_packed_round_trip(board, blank):
-    text = bd.to_string(board, blank=blank)
-    assert len(text) == board.size
-    assert (bd.parse_board(text) == board).all()
-
-
-@given(any_board, st.sampled_from("0._xX*"), st.sampled_from(["", " ", ", ", " | ", ",", "|"]), st.booleans())
+@given(any_board, st.sampled_from("0._xX*?"), st.sampled_from(["", " ", ", ", " | ", ",", "|"]), st.booleans())
 def test_lines_round_trip(board, blank, separator, ruled):
     lines = bd.format_board(board, blank=blank, separator=separator).split("\n")
     if ruled:
         lines.insert(len(lines) // 2, "---+---")
         lines = ["+=====+", *lines]
     assert (bd.as_board("\n".join(lines)) == board).all()
-
-
-@given(any_board)
-def test_numbers_round_trip(board):
-    """Separated numbers of up to two digits, as lines and as one line."""
-    n = bd.size_of(board.size)
-    rows = [" ".join(map(str, row)) for row in board.reshape(n, n)]
-    assert (bd.parse_board("\n".join(rows), n) == board).all()
-    assert (bd.parse_board(" ".join(rows)) == board).all()
 
 
 @given(any_board)
@@ -94,7 +78,7 @@ def test_is_solved():
     [
         ("12345", "5 cells"),
         ("1234341221434325", "row 4, column 4 holds 5"),
-        ("123434122143432?", "row 4, column 4: '\\?'"),
+        ("123434122143432%", "row 4, column 4: '%'"),
         ("123456789\n" * 4, "line 1 holds 9 cells"),
         ([0] * 15, "15 cells"),
         ([0] * 15 + [5], "row 4, column 4 holds 5"),

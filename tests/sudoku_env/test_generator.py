@@ -278,6 +278,7 @@ def test_recorded_puzzles():  # golden
     [
         ({"size": 4, "clues": 3}, r"no 4×4 puzzle in 1000 attempts \(puzzle 0, clues 3"),  # a 4×4 needs 4
         ({"size": 6, "clues": (7, 7), "attempts": 50}, "ask for more clues"),  # a 6×6 needs 8
+        ({"minimal": True, "clues": 30, "attempts": 5}, r"came to were \d+; ask for fewer clues"),
         ({"clues": 0}, "within 1..36"),
         ({"clues": (18, 14)}, "within 1..36"),
         ({"clues": 37}, "within 1..36"),

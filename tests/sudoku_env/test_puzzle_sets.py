@@ -77,7 +77,7 @@ def spoil(table, what):
     ("what", "message"),
     [
         ("several solutions", "1 puzzles have not exactly one solution"),
-        ("wrong solution", "1 puzzles have another solution than the one given"),
+        ("wrong solution", "the solution beside the puzzle is not its"),
         ("clues", "1 puzzles have another number of clues than it says"),
         ("rule", "1 puzzles need another hardest rule than it says"),
         ("tier", "1 puzzles are of another tier"),

@@ -172,5 +172,5 @@ def test_a_lambda_is_checked_where_a_roll_out_takes_it():
 def test_json_that_cannot_be_read_is_refused_with_file_and_line(tmp_path, line):
     path = tmp_path / "prompts.jsonl"
     path.write_text('{"prompt": "a"}\n' + line + "\n")
-    with pytest.raises(PromptSetError, match=r"prompts\.jsonl, line 2: JSON that cannot be read"):
+    with pytest.raises(PromptSetError, match=r"prompts\.jsonl, line 2: not JSON"):
         read_prompts(path)

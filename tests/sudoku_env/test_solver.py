@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sudoku_env.board import SIZES, is_solved
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
-from sudoku_env.solver import count_solutions, solve, solve_batch
+from sudoku_env.solver import count_solutions, solutions, solve, solve_batch
 from tests.sudoku_env.helpers import sudoku_reference as reference
 
 GRIDS = {size: generate(20, size=size, clues=size * size, seed=5).solutions for size in (4, 6)}
@@ -39,6 +39,23 @@ def test_solutions_against_backtracking(board, limit):
     else:
         assert solution is None
     assert (board == before).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(thinned_boards(), st.integers(1, 40))
+def test_all_solutions_are_those_of_backtracking(board, limit):
+    expected = {tuple(map(int, found)) for found in islice(reference.solutions(board), 500)}
+    found = [tuple(solution.tolist()) for solution in islice(solutions(board), 500)]
+    assert len(set(found)) == len(found) == len(expected) and (len(found) == 500 or set(found) == expected)
+    assert [tuple(solution.tolist()) for solution in solutions(board, limit)] == found[:limit]
+
+
+def test_solutions_are_looked_for_as_they_are_asked_for():
+    for size in SIZES:
+        some = list(islice(solutions(np.zeros(size * size, int)), 5))
+        assert len({solution.tobytes() for solution in some}) == 5 and all(map(is_solved, some))
+    with pytest.raises(BoardError, match="limit must be at least 1, got 0"):
+        solutions("." * 16, 0)
 
 
 def test_all_grids_are_found():

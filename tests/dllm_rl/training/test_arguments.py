@@ -7,6 +7,8 @@ from dllm_rl.policy import PolicyConfig
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.arguments import UnmaskArguments
 
+WEIGHTS = ("policy_weight", "f_weight", "ce_weight", "judged_weight", "kept_weight")
+
 
 @pytest.fixture
 def make(tmp_path):
@@ -152,9 +154,12 @@ def test_rates(make):
         ),
         ({"torch_compile": True}, "for every number of states in a pass; leave it out"),
         ({"state_fraction": 0.0}, "state_fraction must lie in"),
-        ({"kept_weight": -1.0}, "kept_weight must be 0 or larger"),
+        ({"kept_weight": -1.0}, "kept_weight=-1.0 must be a finite number, 0 or larger"),
         ({"ce_target": "best"}, "ce_target is 'best'"),
-        ({"ce_weight": -1.0}, "ce_weight must be 0 or larger"),
+        *(({name: math.inf}, f"{name}=inf must be a finite number, 0 or larger") for name in WEIGHTS),
+        ({"position_temperature": math.inf}, "position_temperature must be positive and finite"),
+        ({"tokens_per_step": 2.5}, "tokens_per_step=2.5 must be at least 1 and a whole number"),
+        ({"judged_weight": 1.0, "judged_draws": 2.5}, "judged_draws=2.5 must be a whole number"),
         ({"advantage_baseline": "ema"}, "advantage_baseline is 'ema'; choose one of 'mean', 'leave_one_out'"),
     ],
 )

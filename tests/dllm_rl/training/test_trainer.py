@@ -367,6 +367,11 @@ def test_what_several_processes_cannot_do_is_refused(tmp_path, monkeypatch):
         UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task())
 
 
+def test_a_trainer_without_problems_says_so(tmp_path):
+    with pytest.raises(ValueError, match="problems is empty; give at least one"):
+        UnmaskTrainer(warm_model(), arguments(tmp_path), [], sudoku_task())
+
+
 def test_one_process_with_several_devices_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(type(arguments(tmp_path)), "n_gpu", property(lambda self: 2))
     with pytest.raises(ValueError, match="one process sees 2 devices"):

@@ -6,7 +6,8 @@ import pytest
 
 from dllm_rl import SftArguments, UnmaskArguments
 from llm_rl import DPOArguments, GRPOArguments, PPOArguments, RAROArguments, VAPORArguments
-from llm_rl.training.arguments import LARGEST_SEED, check_rate, check_seed
+from llm_rl.core._checks import check_rate
+from llm_rl.training.arguments import LARGEST_SEED, check_seed
 
 DIFFUSION = (UnmaskArguments, SftArguments)
 CAUSAL = (GRPOArguments, PPOArguments, DPOArguments, VAPORArguments, RAROArguments)
@@ -22,9 +23,13 @@ CAUSAL = (GRPOArguments, PPOArguments, DPOArguments, VAPORArguments, RAROArgumen
         ("max_grad_norm", float("nan")),
         ("seed", -1),
         ("data_seed", 2**32),
+        ("per_device_train_batch_size", 0),
+        ("gradient_accumulation_steps", 0),
+        ("max_steps", 0),
+        ("max_steps", -5),
     ],
 )
-def test_every_trainers_arguments_name_the_rate_or_seed_that_they_refuse(
+def test_every_trainers_arguments_name_the_number_that_they_refuse(
     kind: type, name: str, value: float, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=f"{name}={value} must be a"):
@@ -33,7 +38,8 @@ def test_every_trainers_arguments_name_the_rate_or_seed_that_they_refuse(
 
 @pytest.mark.parametrize("kind", [*DIFFUSION, *CAUSAL])
 def test_every_trainer_logs_every_ten_steps_by_default(kind: type, tmp_path: Path) -> None:
-    assert kind(str(tmp_path), use_cpu=True, report_to="none").logging_steps == 10
+    args = kind(str(tmp_path), use_cpu=True, report_to="none")
+    assert args.logging_steps == 10 and not args.dataloader_pin_memory
 
 
 def test_the_ends_of_the_ranges_are_taken() -> None:

@@ -64,6 +64,7 @@ def refusal(capsys: pytest.CaptureFixture[str], work) -> str:
         (["--learning_rat", "1"], "--learning_rat is unknown; did you mean --learning_rate?"),
         (["--learning_r=1"], "--learning_r is unknown; did you mean --learning_rate?"),
         (["--learning-rat", "1"], "--learning-rat is unknown; did you mean --learning-rate?"),
+        (["--lr", "1"], "--lr is unknown; did you mean --learning_rate?"),
         (["--stpes", "1"], "did you mean --steps?"),
         (["--xyzzy", "1"], "--xyzzy is unknown; see --help"),
         (["-steps", "1"], "-steps is no option"),

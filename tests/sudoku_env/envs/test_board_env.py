@@ -117,6 +117,8 @@ def test_actions_outside_the_mask_change_nothing():
     for action in (64, -1):
         with pytest.raises(gymnasium.error.InvalidAction, match=r"outside 0\.\.63"):
             env.step(action)
+    with pytest.raises(gymnasium.error.InvalidAction, match="expected an integer, got bool: action True"):
+        env.step(True)
     with pytest.raises(gymnasium.error.InvalidAction, match="expected an integer, got float"):
         env.step(0.5)
 
