@@ -105,7 +105,7 @@ def decode(
     Args:
         model: A model as `score_states` takes it (`dllm_rl.models.adapter.as_policy_model` makes one); it is put in
             evaluation mode for the call.
-        problems: The N problems to decode.
+        problems: The N problems to decode, on any device; they go where the model is.
         how: How to decode, e.g. `Decoding("margin", tokens_per_step=4)`.
         generator: Source of randomness; None is torch's global one.
         max_tokens: Largest number of tokens in one forward pass; None: 65,536, or the 8,192 that a processor's caches
@@ -120,6 +120,7 @@ def decode(
     if how.on_error == "correct":
         raise ValueError("on_error='correct' is for roll-outs; a decode knows no answer, use 'end' or 'continue'")
     check_batch(problems, model=model)
+    problems = problems.beside(model)
     trajectories = Trajectories(problems)
     most = trajectories.most_positions
     if how.take_back is not None:

@@ -27,6 +27,7 @@ from llm_rl.training.identity import LENGTH
 from llm_rl.training.passes import Shards
 from llm_rl.training.processes import mean_over_processes
 from llm_rl.training.symptoms import Symptom, everywhere
+from llm_rl.training.unsupported import refuse_without_float64
 
 NO_SPREAD = Symptom(
     "groups_without_spread",
@@ -78,6 +79,7 @@ class UnmaskTrainer(BufferedTrainer):
         task: UnmaskTask,
         **kwargs: Any,
     ) -> None:
+        refuse_without_float64(args.device)
         start = task.batch(problems[: args.train_batch_size])
         check_batch(start, task=task, model=model)
         set_seed(args.seed)  # before adapters are drawn, as `transformers.Trainer` does before all else

@@ -181,7 +181,7 @@ class CurveCallback(TrainerCallback, ExportableState):
             line: dict[str, float] = {"step": step}
             for name, puzzles in self.sets.items():
                 for strategy in ("margin",) if name == "in" else self.args.curve_strategies:
-                    result = evaluate(model, puzzles, task, Decoding(strategy, on_error="end"), device=model.device)
+                    result = evaluate(model, puzzles, task, Decoding(strategy, on_error="end"))
                     line[f"{name}/{strategy}"] = float(result.solved.mean())
                     if strategy != "definite_first":
                         line[f"{name}/{strategy}/greedy_definite"] = result.greedy_definite
@@ -347,7 +347,7 @@ write_text_whole(folder / "arguments.json", json.dumps(asdict(args), indent=2))
 saved = AutoModelForMaskedLM.from_pretrained(folder).to(trainer.args.device)
 figures = {
     (f"{low}–{high}", strategy): float(
-        evaluate(saved, sets[name], task, Decoding(strategy, on_error="end"), device=saved.device).solved.mean()
+        evaluate(saved, sets[name], task, Decoding(strategy, on_error="end")).solved.mean()
     )
     for name, (low, high) in (("in", clues), ("transfer", hard_clues))
     for strategy in ("margin", "probability", "definite_first")

@@ -68,9 +68,9 @@ def load() -> None:
 def waits() -> Iterator[Counter[str]]:
     """Counts, by name, how often the host waits for the pretended card inside the block.
 
-    The counter is filled when the block ends; `total()` is the sum. Names are operations ("aten::_local_scalar_dense" is
-    `.item()` and `bool()`, "aten::nonzero" also a mask used as an index) and "to_cpu" and "to_card", copies that do not
-    say `non_blocking`.
+    The counter is filled when the block ends; `total()` is the sum. Names are operations ("aten::_local_scalar_dense"
+    is `.item()` and `bool()`, "aten::nonzero" also a mask used as an index) and "to_cpu" and "to_card", copies that do
+    not say `non_blocking`.
     """
     counts = Counter[str]()
     torch.ops.card.take_counts()
