@@ -101,10 +101,10 @@ class Sampled(NamedTuple):
 
 def rewards_of(record: Decode, reward: Reward) -> Tensor:
     """The reward of each of N decodes, float64 `(N,)`."""
-    problems, of = record.problems, torch.arange(len(record.responses))
+    problems, of = record.problems, torch.arange(len(record.responses), device=record.responses.device)
     if reward == "final":
         return problems.completable(record.responses, of).double()
-    good, kept = torch.ones(len(of), dtype=torch.bool), torch.zeros(len(of), dtype=torch.float64)
+    good, kept = torch.ones_like(of, dtype=torch.bool), torch.zeros_like(of, dtype=torch.float64)
     for step in range(int(record.forward_passes.max())):
         states = torch.where(record.step_of <= step, record.responses, problems.mask_id)
         good &= problems.completable(states, of)
@@ -161,7 +161,7 @@ def asked_of(completions: Completions, copies: Copies, used: Tensor, mask_id: in
 def told(logprobs: Logprobs, model: nn.Module, asked: Asked, scored: Tensor, max_tokens: int) -> Tensor:
     """What a model says of copies where they are scored, bool `(B, M, L)`, and 0 elsewhere: `(B, M, L)`."""
     if not len(asked.inputs):
-        return torch.zeros(scored.shape)
+        return torch.zeros(scored.shape, device=scored.device)
     found = torch.cat([logprobs(model, part) for part in asked.parts(max_tokens)])
     return found.new_zeros(scored.shape).masked_scatter(scored, found)
 

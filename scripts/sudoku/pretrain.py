@@ -273,7 +273,13 @@ def prepare(count: int, clues: tuple[int, int], split: str, seed: int) -> list[P
     """Pre-filled puzzles of one split."""
     with user_errors(*USER_ERRORS, SudokuError):
         pool = generate(count, size=args.size, clues=clues, rule=args.rule, seed=seed)
-    return pre_fill_boards(pool.boards[in_split(pool.solutions, split)], tokenizer, max_gen_length, template="compact")
+    kept = in_split(pool.solutions, split)
+    if not kept.any():
+        fail(
+            f"none of {count} puzzles of size {args.size} is of the {split} split, which grids are dealt to up to "
+            "symmetry; ask for more, or for a larger size (4×4 has two grids)"
+        )
+    return pre_fill_boards(pool.boards[kept], tokenizer, max_gen_length, template="compact")
 
 
 def save(model: LladaForMaskedLM, name: str) -> Path:

@@ -111,6 +111,7 @@ def pretended_card() -> Iterator[None]:
         mock.patch.multiple(torch.cuda, **said),
         mock.patch.multiple(torch.cuda.random, **asked_by_random),
         mock.patch("torch.storage._to", _storage_to),
+        mock.patch.object(torch.UntypedStorage, "clone", lambda storage: _storage_to(storage, storage.device)),
     ):
         _forget_what_is_there()
         torch.ops.card.pretend(True)
