@@ -122,6 +122,7 @@ def evaluate(
     *,
     seed: int = 0,
     batch_size: int = 512,
+    max_masked: int | None = None,
 ) -> Evaluation:
     """Decode each problem once and see how that went.
 
@@ -133,6 +134,7 @@ def evaluate(
             and changes the cells and forward passes that are counted; a `Decoding` goes on unless told otherwise.
         seed: Random seed of strategies that draw, and of restarts, made on the CPU so that devices agree.
         batch_size: Problems decoded together.
+        max_masked: As in `decode`.
 
     Raises:
         ValueError: There is no problem, or `decode` refuses the problems or how to decode them.
@@ -147,6 +149,7 @@ def evaluate(
             task.batch(problems[first : first + batch_size]),
             how,
             generator=generator,
+            max_masked=max_masked,
         )
         parts.append(Evaluation.of(record))
     return Evaluation.joined(parts)
