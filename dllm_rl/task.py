@@ -8,7 +8,9 @@ from numbers import Real
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from llm_rl.training.unsupported import refuse_without_float64
 
 Learned = Literal["masked", "definite"]
 """Which open positions a cross-entropy counts, see `UnmaskBatch.learned`."""
@@ -165,6 +167,16 @@ class UnmaskBatch(ABC):
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """This batch with its tensors on a device."""
         return self._each(lambda column: column.to(device, non_blocking=non_blocking))
+
+    def beside(self, model: nn.Module) -> Self:
+        """This batch where a model's weights are, wherever it is itself.
+
+        Raises:
+            ValueError: That device has no float64.
+        """
+        place = next(model.parameters(), self.responses).device
+        refuse_without_float64(place)
+        return self if self.responses.device == place else self.to(place)
 
     def select(self, problems: Tensor) -> Self:
         """The problems of the given numbers, int64 `(N,)`, padded as here."""

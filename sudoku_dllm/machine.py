@@ -13,7 +13,7 @@ PACKAGES = ("sudoku-dllm", "torch", "transformers", "numpy", "numba", "gymnasium
 
 
 def machine() -> str:
-    """Processor, cores, vector instructions that torch uses, Python and date of this run, in one line.
+    """Processor, cores, vector instructions that torch uses, a card, Python and date of this run, in one line.
 
     Where numba compiles for another processor than this one (`NUMBA_CPU_NAME`), that is named too.
     """
@@ -25,6 +25,8 @@ def machine() -> str:
     vectors = torch.backends.cpu.get_cpu_capability()
     if kernels := os.environ.get("NUMBA_CPU_NAME"):
         vectors += f", kernels for {kernels}"
+    if torch.cuda.is_available():
+        vectors += f", {torch.cuda.get_device_name()}"
     python = platform.python_version()
     return f"{model}, {os.cpu_count()} cores, {vectors}, Python {python}, {time.strftime('%Y-%m-%d')}"
 

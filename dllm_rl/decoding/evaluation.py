@@ -122,33 +122,34 @@ def evaluate(
     *,
     seed: int = 0,
     batch_size: int = 512,
-    device: torch.device | str = "cpu",
+    max_masked: int | None = None,
 ) -> Evaluation:
     """Decode each problem once and see how that went.
 
     Args:
-        model: A model as `dllm_rl.policy.score_states` takes it.
+        model: A model as `dllm_rl.policy.score_states` takes it; problems go where it is.
         problems: The N problems to decode.
         task: What kind of problems they are.
         how: How to decode. `on_error="end"`, as in the default, ends a decode after its first error, which saves time
             and changes the cells and forward passes that are counted; a `Decoding` goes on unless told otherwise.
-        seed: Random seed of strategies that draw, and of restarts.
+        seed: Random seed of strategies that draw, and of restarts, made on the CPU so that devices agree.
         batch_size: Problems decoded together.
-        device: Where the model is.
+        max_masked: As in `decode`.
 
     Raises:
         ValueError: There is no problem, or `decode` refuses the problems or how to decode them.
     """
     if not problems:
         raise ValueError("cannot evaluate on no problems")
-    generator = torch.Generator(device=device).manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     parts = []
     for first in range(0, len(problems), batch_size):
         record = decode(
             model,
-            task.batch(problems[first : first + batch_size]).to(device),
+            task.batch(problems[first : first + batch_size]),
             how,
             generator=generator,
+            max_masked=max_masked,
         )
         parts.append(Evaluation.of(record))
     return Evaluation.joined(parts)

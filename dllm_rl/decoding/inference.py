@@ -96,6 +96,7 @@ def decode(
     *,
     generator: torch.Generator | None = None,
     max_tokens: int | None = None,
+    max_masked: int | None = None,
 ) -> Decode:
     """Fill the masked positions to the end, or until errors or a dead end of a guard end the decode.
 
@@ -105,14 +106,17 @@ def decode(
     Args:
         model: A model as `score_states` takes it (`dllm_rl.models.adapter.as_policy_model` makes one); it is put in
             evaluation mode for the call.
-        problems: The N problems to decode.
+        problems: The N problems to decode, on any device; they go where the model is.
         how: How to decode, e.g. `Decoding("margin", tokens_per_step=4)`.
         generator: Source of randomness; None is torch's global one.
         max_tokens: Largest number of tokens in one forward pass; None: 65,536, or the 8,192 that a processor's caches
             hold.
+        max_masked: Largest number of positions in one forward pass at which the model is asked, i.e. rows of
+            full-vocabulary logits; None is no bound but `max_tokens`. With a large vocabulary it is this that bounds
+            memory.
 
     Raises:
-        ValueError: `max_tokens` is too small; errors are to be corrected; the strategy leaves a state without a
+        ValueError: `max_tokens` or `max_masked` is too small; errors are to be corrected; the strategy leaves a state without a
             position or chooses one that is not masked; the problems lack the check that the guard names, or are not
             what `UnmaskBatch` says (`check_batch`).
         TypeError: The guard returns something else than bool `(N,)`.
@@ -120,13 +124,16 @@ def decode(
     if how.on_error == "correct":
         raise ValueError("on_error='correct' is for roll-outs; a decode knows no answer, use 'end' or 'continue'")
     check_batch(problems, model=model)
+    problems = problems.beside(model)
     trajectories = Trajectories(problems)
     most = trajectories.most_positions
     if how.take_back is not None:
         most = max(how.take_back.max_passes, most)
     if max_tokens is None:
         max_tokens = 8192 if problems.responses.device.type == "cpu" else 65536
-    steps = decoding_steps(model, trajectories, how, generator=generator, max_tokens=max_tokens)
+    steps = decoding_steps(
+        model, trajectories, how, generator=generator, max_tokens=max_tokens, max_masked=max_masked
+    )
     return _record(trajectories, steps, most)
 
 

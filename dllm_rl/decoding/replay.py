@@ -74,7 +74,7 @@ def replay(
 
     Args:
         model: The model that the engine served, as `score_states` takes it; it is put in evaluation mode for the call.
-        problems: The Q problems.
+        problems: The Q problems; like the answers and their steps on any device, they go where the model is.
         responses: int64 `(T, R)`, the answers, T = Q·G, those of a problem one after the other.
         step_of: int64 `(T, R)`, the step that wrote each position, -1 where none did. Steps without a position are
             passed over.
@@ -90,7 +90,9 @@ def replay(
             departs from what its problem gives, or nothing was written.
     """
     check_lam(lam)
-    trajectories = Trajectories(problems, num_generations)
+    trajectories = Trajectories(problems.beside(model), num_generations)
+    place = trajectories.responses.device
+    responses, step_of = responses.to(place), step_of.to(place)
     order = _order(trajectories, responses, step_of)
     steps = order.amax(1) + 1  # (T,)
     unfinished = (order >= 0).sum(1) < trajectories.to_fill

@@ -156,7 +156,7 @@ def rollout(
 
     Args:
         model: A model as `score_states` takes it; it is put in evaluation mode for the call.
-        problems: The Q problems to decode.
+        problems: The Q problems to decode, on any device; they go where the model is, and so does the roll-out.
         how: How to decode, and the temperatures, which enter f and the log-probabilities whatever the strategy. A
             decision fills `tokens_per_step` positions from one forward pass, fewer where fewer are masked.
         num_generations: G, trajectories for each problem.
@@ -193,7 +193,7 @@ def rollout(
             "on_error='correct' writes the answer's token, and these problems have several answers; use 'end', or "
             "'redraw' for another decision"
         )
-    trajectories = Trajectories(problems, num_generations)
+    trajectories = Trajectories(problems.beside(model), num_generations)
     if not bool(trajectories.to_fill.all()):
         problem = int(trajectories.problem_of[(trajectories.to_fill == 0).nonzero()[0]])
         raise ValueError(f"problem {problem} has no masked position, so there is nothing to decide; leave it out")

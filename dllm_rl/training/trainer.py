@@ -27,6 +27,7 @@ from llm_rl.training.identity import LENGTH
 from llm_rl.training.passes import Shards
 from llm_rl.training.processes import mean_over_processes
 from llm_rl.training.symptoms import Symptom, everywhere
+from llm_rl.training.unsupported import refuse_without_float64
 
 NO_SPREAD = Symptom(
     "groups_without_spread",
@@ -59,8 +60,9 @@ class UnmaskTrainer(BufferedTrainer):
 
     Raises:
         ValueError: There are no problems; FSDP or DeepSpeed are asked for of accelerate, or one process comes with
-            several devices or with `args.shard`; the task's batches are not what `UnmaskBatch` says (`check_batch`); or
-            the model has other adapters than `args.lora_r` says.
+            several devices or with `args.shard`; the task's batches are not what `UnmaskBatch` says (`check_batch`);
+            the model has other adapters than `args.lora_r` says; or the device has no float64, or none of the sums
+            that `full_determinism` needs.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
@@ -80,6 +82,12 @@ class UnmaskTrainer(BufferedTrainer):
     ) -> None:
         if not len(problems):
             raise ValueError("problems is empty; give at least one to train on")
+        refuse_without_float64(args.device)
+        if args.full_determinism and args.device.type == "cuda" and args.on_error != "guard":
+            raise ValueError(
+                "full_determinism=True would stop the first roll-out: it draws by sums of floats, of which CUDA has no "
+                "deterministic kind; leave it out"
+            )
         start = task.batch(problems[: args.train_batch_size])
         check_batch(start, task=task, model=model)
         set_seed(args.seed)  # before adapters are drawn, as `transformers.Trainer` does before all else
@@ -125,9 +133,11 @@ class UnmaskTrainer(BufferedTrainer):
         """One optimizer where the two learning rates are equal, else a `TwoRateOptimizer`.
 
         Raises:
-            ValueError: The rates differ and another optimizer was passed.
+            ValueError: The rates differ and another optimizer was passed, or a `TwoRateOptimizer` with fp16.
         """
         rl_rate, sft_rate = self.args.rates
+        if self.args.fp16 and self._two_rates():
+            raise ValueError("TwoRateOptimizer is not supported with fp16, whose scaler would divide twice; use bf16")
         if rl_rate == sft_rate:
             self.args.learning_rate = rl_rate
             return super().create_optimizer(*args, **kwargs)

@@ -29,6 +29,7 @@ from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.passes import Shards
 from llm_rl.training.symptoms import Symptom
+from llm_rl.training.unsupported import refuse_without_float64
 
 
 class RolloutTrainer(BufferedTrainer):
@@ -86,6 +87,7 @@ class RolloutTrainer(BufferedTrainer):
         check_data_set("train_dataset", train_dataset)
         if eval_dataset is not None:
             check_data_set("eval_dataset", eval_dataset)
+        refuse_without_float64(args.device)
         model, processing_class = load_policy(model, processing_class)
         super().__init__(
             model,

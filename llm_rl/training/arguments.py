@@ -88,3 +88,7 @@ class RunArguments(TrainingArguments):
             raise ValueError("fp16=True is not supported with shard, whose gradients have no scaler; use bf16")
         if "tensorboard" in self.report_to:
             check_tensorboard()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # accelerate's state stays in its process; one that unpickles the arguments sets its device up anew.
+        return {name: value for name, value in vars(self).items() if name != "_setup_devices"}

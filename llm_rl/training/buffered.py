@@ -95,11 +95,6 @@ class BufferedTrainer(ExactTrainer):
 
     def _check_devices(self) -> None:
         self._refuse_launch([name for name in ("fsdp", "deepspeed") if getattr(self, f"is_{name}_enabled")])
-        if self.args.n_gpu > 1:
-            raise ValueError(
-                f"one process sees {self.args.n_gpu} devices; start one for each with torchrun, or show it one with "
-                "CUDA_VISIBLE_DEVICES"
-            )
 
     # What subclasses say
 

@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import TrainingArguments
 from transformers.trainer import SCHEDULER_NAME, TRAINER_STATE_NAME
+from transformers.trainer_pt_utils import safe_globals
 from transformers.trainer_utils import sort_checkpoints
 
 from llm_rl.training.checked import CheckedTrainer
@@ -88,6 +89,11 @@ class ExactTrainer(CheckedTrainer):
         if args is not None and args.should_save:
             check_writable(Path(args.output_dir))
         super().__init__(model, args, *further, **kwargs)
+        if self.args.n_gpu > 1:
+            raise ValueError(
+                f"one process sees {self.args.n_gpu} devices; start one for each with torchrun, or show it one with "
+                "CUDA_VISIBLE_DEVICES"
+            )
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> Any:
         """Train as `transformers.Trainer` does; after resuming, speeds and times are those of the whole run.
@@ -387,6 +393,7 @@ class ExactTrainer(CheckedTrainer):
             super()._load_rng_state(checkpoint)
         if checkpoint is None:
             return
+        self._check_noise(Path(checkpoint))
         try:
             progress = self._read_progress(Path(checkpoint))
         except FileNotFoundError as error:
@@ -400,6 +407,26 @@ class ExactTrainer(CheckedTrainer):
             raise CheckpointError(
                 f"{checkpoint} was written by another version, without {error}; start a new run from its weights"
             ) from error
+
+    def _check_noise(self, checkpoint: Path) -> None:
+        """Make sure that a card's random state is the checkpoint's, where transformers leaves a line in the log.
+
+        Raises:
+            CheckpointError: The checkpoint holds none for it.
+        """
+        device, several = self.args.device, self.args.world_size > 1
+        if device.type in ("cpu", "mps"):  # transformers raises itself for the first, and keeps none of the other
+            return
+        file = checkpoint / (f"rng_state_{self.args.process_index}.pth" if several else "rng_state.pth")
+        with safe_globals():
+            saved = torch.load(file, weights_only=True).get(device.type)
+        found = saved[device.index or 0] if isinstance(saved, list) else saved
+        if found is None or not torch.equal(found, torch.get_device_module(device).get_rng_state(device)):
+            raise CheckpointError(
+                f"{checkpoint} holds no random state for {device} (saved on another kind of device, or where other "
+                "ones were seen?), so that the run would not go on exactly; resume where it was saved, or start a new "
+                "run from its weights"
+            )
 
     def _finalize_training(self, trial: Any, num_train_samples: float, start_time: float) -> Any:
         if self._to_load is not None:  # a run that had ended took no step

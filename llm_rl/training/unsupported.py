@@ -1,6 +1,13 @@
 """What `TrainingArguments` offers and trainers that compute log-probabilities themselves do not support."""
 
+import torch
 from transformers import TrainingArguments
+
+
+def refuse_without_float64(device: torch.device) -> None:
+    """Raises `ValueError` for a device that lacks the precision in which draws and rewards are added up."""
+    if device.type == "mps":
+        raise ValueError("float64, in which draws and rewards are added up, does not exist on mps; use the CPU")
 
 
 def refuse_unsupported(args: TrainingArguments, where: str) -> None:

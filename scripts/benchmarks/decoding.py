@@ -126,7 +126,9 @@ class Arguments:
     gif_puzzle: int = field(default=0, metadata={"help": "Puzzle of the GIF, counted from 0."})
     max_tokens: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
     seed: int = field(default=0, metadata={"help": "Random seed of the strategies that draw, and of the floor."})
-    device: str = field(default="cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."})
+    device: str = field(
+        default_factory=lambda: "cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."}
+    )
 
 
 def fitting(**options: Any) -> dict[str, Decoding]:
@@ -189,7 +191,7 @@ if not 0 <= args.gif_puzzle < len(prefilled):
 with user_errors(OSError, ValueError):
     model = getattr(transformers, args.auto_class).from_pretrained(args.model)
 model = as_policy_model(model, shifted=args.shifted_logits).to(args.device)
-puzzles = PuzzleBatch.collate(prefilled, pad_id=tokenizer.pad_token_id, device=args.device)
+puzzles = PuzzleBatch.collate(prefilled, pad_id=tokenizer.pad_token_id)
 boards = np.stack([puzzle.layout.puzzle for puzzle in prefilled])
 solutions = np.stack([puzzle.layout.solution for puzzle in prefilled])
 by_step = ladder_steps(boards)
@@ -197,7 +199,7 @@ by_step = ladder_steps(boards)
 
 def run(how: Decoding) -> tuple[Decode, float]:
     """Decode all puzzles; the seconds it took."""
-    generator = torch.Generator(device=args.device).manual_seed(args.seed)
+    generator = torch.Generator().manual_seed(args.seed)
     started = time.perf_counter()
     record = decode(model, puzzles, how, generator=generator, max_tokens=args.max_tokens)
     return record, time.perf_counter() - started

@@ -51,7 +51,9 @@ class Arguments:
     )
     output_dir: str = field(default="runs/benchmark_grids", metadata={"help": "Folder to write to."})
     seed: int = field(default=0, metadata={"help": "Random seed of the puzzles."})
-    device: str = field(default="cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."})
+    device: str = field(
+        default_factory=lambda: "cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."}
+    )
 
 
 def drawn_sets(count: int, seed: int) -> dict[str, Board]:
@@ -129,7 +131,7 @@ def main() -> None:
     frames = []
     for name, how in decodings.items():
         with user_errors(ValueError):
-            found = evaluate(model, puzzles, task, how, device=args.device)
+            found = evaluate(model, puzzles, task, how)
         outcome = {"solved": found.solved, "passes": np.where(found.solved, found.forward_passes, np.nan)}
         filled = {"before_error": found.cells_before_error / found.blanks}
         frames.append(pd.DataFrame({"decoding": name, **labels, **outcome, **filled}))

@@ -101,10 +101,10 @@ class Sampled(NamedTuple):
 
 def rewards_of(record: Decode, reward: Reward) -> Tensor:
     """The reward of each of N decodes, float64 `(N,)`."""
-    problems, of = record.problems, torch.arange(len(record.responses))
+    problems, of = record.problems, torch.arange(len(record.responses), device=record.responses.device)
     if reward == "final":
         return problems.completable(record.responses, of).double()
-    good, kept = torch.ones(len(of), dtype=torch.bool), torch.zeros(len(of), dtype=torch.float64)
+    good, kept = torch.ones_like(of, dtype=torch.bool), torch.zeros_like(of, dtype=torch.float64)
     for step in range(int(record.forward_passes.max())):
         states = torch.where(record.step_of <= step, record.responses, problems.mask_id)
         good &= problems.completable(states, of)
@@ -113,7 +113,7 @@ def rewards_of(record: Decode, reward: Reward) -> Tensor:
 
 
 def completions_of(record: Decode) -> Completions:
-    """N decodes with their prompts.
+    """N decodes with their prompts, on the CPU.
 
     Raises:
         ValueError: Prompts are padded, which the copies of an objective know nothing of.
@@ -122,6 +122,7 @@ def completions_of(record: Decode) -> Completions:
         raise ValueError("prompts differ in length, and padding would be read; choose problems of one length")
     tokens = torch.cat([record.problems.prompt_ids, record.responses], dim=1)
     steps = torch.cat([torch.full_like(record.problems.prompt_ids, -1), record.step_of], dim=1)
+    tokens, steps = tokens.cpu(), steps.cpu()
     return Completions(tokens, steps >= 0, steps >= 0, steps)
 
 
@@ -141,6 +142,12 @@ class Asked(NamedTuple):
     scored: Tensor
     tokens: Tensor
     mask_id: int
+
+    def beside(self, model: nn.Module) -> "Asked":
+        """These where a model is; what an objective makes of its answers is computed on the CPU."""
+        place = next(model.parameters()).device
+        tensors = (each.to(place) for each in (self.inputs, self.masked, self.scored, self.tokens))
+        return Asked(*tensors, self.mask_id)
 
     def parts(self, max_tokens: int) -> "Iterator[Asked]":
         """As many copies at a time as have at most so many tokens, one at least."""
@@ -162,7 +169,7 @@ def told(logprobs: Logprobs, model: nn.Module, asked: Asked, scored: Tensor, max
     """What a model says of copies where they are scored, bool `(B, M, L)`, and 0 elsewhere: `(B, M, L)`."""
     if not len(asked.inputs):
         return torch.zeros(scored.shape)
-    found = torch.cat([logprobs(model, part) for part in asked.parts(max_tokens)])
+    found = torch.cat([logprobs(model, part.beside(model)) for part in asked.parts(max_tokens)]).cpu()
     return found.new_zeros(scored.shape).masked_scatter(scored, found)
 
 
@@ -197,7 +204,7 @@ def token_logprobs(model: nn.Module, asked: Asked) -> Tensor:
 
 
 class ObjectiveTrainer(BufferedTrainer):
-    """Trains a model on the CPU by an objective on completions that it samples, in one process.
+    """Trains a model by an objective on completions that it samples, in one process.
 
     Args:
         model: A masked language model with the interface of `LladaForMaskedLM`.
@@ -245,7 +252,7 @@ class ObjectiveTrainer(BufferedTrainer):
         repeated = problems.select(torch.arange(len(problems)).repeat_interleave(count))
         most = self.args.max_tokens_per_pass
         record = decode(model, repeated, self.how, generator=generator, max_tokens=most)
-        completions, rewards = completions_of(record), rewards_of(record, self.args.reward).reshape(-1, count)
+        completions, rewards = completions_of(record), rewards_of(record, self.args.reward).cpu().reshape(-1, count)
         flat = (rewards == rewards[:, :1]).all(1)
         used = (~flat).repeat_interleave(count)
 
@@ -279,12 +286,12 @@ class ObjectiveTrainer(BufferedTrainer):
             loss = self.objective.loss(logprobs, copies, advantages, old, reference)
             if loss.requires_grad:
                 self.accelerator.backward(loss)
-            return loss.detach().float()
+            return loss.detach().float().to(self.args.device)
 
         # The loss is one of all passes together: first its gradient by what they say, then of each by the weights.
         loss = self.objective.loss(logprobs.requires_grad_(), copies, advantages, old, reference)
         (slopes,) = torch.autograd.grad(loss, logprobs)
         of_parts = slopes[scored].split([int(part.scored.sum()) for part in parts])  # (M,), row by row
         for part, slope in zip(parts, of_parts, strict=True):
-            self.accelerator.backward((self.logprobs(model, part) * slope).sum())
-        return loss.detach().float()
+            self.accelerator.backward((self.logprobs(model, part.beside(model)).cpu() * slope).sum())
+        return loss.detach().float().to(self.args.device)

@@ -181,7 +181,7 @@ class CurveCallback(TrainerCallback, ExportableState):
             line: dict[str, float] = {"step": step}
             for name, puzzles in self.sets.items():
                 for strategy in ("margin",) if name == "in" else self.args.curve_strategies:
-                    result = evaluate(model, puzzles, task, Decoding(strategy, on_error="end"), device=model.device)
+                    result = evaluate(model, puzzles, task, Decoding(strategy, on_error="end"))
                     line[f"{name}/{strategy}"] = float(result.solved.mean())
                     if strategy != "definite_first":
                         line[f"{name}/{strategy}/greedy_definite"] = result.greedy_definite
@@ -273,7 +273,13 @@ def prepare(count: int, clues: tuple[int, int], split: str, seed: int) -> list[P
     """Pre-filled puzzles of one split."""
     with user_errors(*USER_ERRORS, SudokuError):
         pool = generate(count, size=args.size, clues=clues, rule=args.rule, seed=seed)
-    return pre_fill_boards(pool.boards[in_split(pool.solutions, split)], tokenizer, max_gen_length, template="compact")
+    kept = in_split(pool.solutions, split)
+    if not kept.any():
+        fail(
+            f"none of {count} puzzles of size {args.size} is of the {split} split, which grids are dealt to up to "
+            "symmetry; ask for more, or for a larger size (4×4 has two grids)"
+        )
+    return pre_fill_boards(pool.boards[kept], tokenizer, max_gen_length, template="compact")
 
 
 def save(model: LladaForMaskedLM, name: str) -> Path:
@@ -347,7 +353,7 @@ write_text_whole(folder / "arguments.json", json.dumps(asdict(args), indent=2))
 saved = AutoModelForMaskedLM.from_pretrained(folder).to(trainer.args.device)
 figures = {
     (f"{low}–{high}", strategy): float(
-        evaluate(saved, sets[name], task, Decoding(strategy, on_error="end"), device=saved.device).solved.mean()
+        evaluate(saved, sets[name], task, Decoding(strategy, on_error="end")).solved.mean()
     )
     for name, (low, high) in (("in", clues), ("transfer", hard_clues))
     for strategy in ("margin", "probability", "definite_first")

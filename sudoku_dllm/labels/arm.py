@@ -74,7 +74,7 @@ class Labels(RecipeTrial):
 
         def validate(model: nn.Module) -> float:
             with passes_of(trainer):
-                found = evaluate(model, setting.curve, setting.judged_as, how, device=self.args.device)
+                found = evaluate(model, setting.curve, setting.judged_as, how)
             return float(found.solved.mean())
 
         return {"validate": validate, "curve_points": self.script.curve_points}
@@ -82,13 +82,13 @@ class Labels(RecipeTrial):
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """Decode every held-out set by every strategy and number of tokens a step, and draw one decode."""
         setting, script = self.setting, self.script
-        policy, device = self.args.policy_config(1.0), self.args.device
+        policy = self.args.policy_config(1.0)
         ways = list(product(setting.tests, script.strategies, script.eval_tokens))
         found = {}
         for number, (name, strategy, k) in enumerate(ways):
             self.progress(number / len(ways))
             how, tests = Decoding(strategy, tokens_per_step=k, policy=policy, on_error="end"), setting.tests[name]
-            found[name, strategy, k] = evaluate(model, tests, setting.judged_as, how, seed=seed, device=device)
+            found[name, strategy, k] = evaluate(model, tests, setting.judged_as, how, seed=seed)
         replay = one_decode(model, setting, found)
         if is_first():
             decode_gif(folder / GIF, *replay)
@@ -120,10 +120,9 @@ def one_decode(
     It is that of the first held-out puzzle that is solved, of the first one if none is.
     """
     (name, strategy, _), found = next(iter(evaluations.items()))
-    batch = setting.judged_as.batch([setting.tests[name][int(np.argmax(found.solved))]]).to(setting.args.device)
+    batch = setting.judged_as.batch([setting.tests[name][int(np.argmax(found.solved))]])
     how = Decoding(strategy, policy=setting.args.policy_config(1.0), on_error="end")
-    generator = torch.Generator(device=setting.args.device).manual_seed(0)
-    record = decode(model, batch, how, generator=generator)
+    record = decode(model, batch, how, generator=torch.Generator().manual_seed(0))
     return batch.boards(record.states_of(0)), batch.layout.solution
 
 

@@ -35,7 +35,7 @@ def replays_of(
         puzzles: The puzzles.
         how: How to decode.
     """
-    batch = task.batch(list(puzzles)).to(next(model.parameters()).device)
+    batch = task.batch(list(puzzles))
     record = decode(model, batch, how)
     return [replay_in(batch, record, row, name) for row in range(len(puzzles))]
 

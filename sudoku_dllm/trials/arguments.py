@@ -96,11 +96,13 @@ class BudgetedArguments(UnmaskArguments):
     save_steps: float = field(default=100, metadata={"help": "Steps between two checkpoints."})
     save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
     report_to: str | None = field(default="tensorboard", metadata={"help": "Where else to report."})
-    use_cpu: bool = field(default=not torch.cuda.is_available(), metadata={"help": "Do not use an accelerator."})
+    use_cpu: bool = field(default=None, metadata={"help": "Do not use an accelerator."})  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         # Those that are not as by default; `parse` adds those that were given.
         self.told = {item.name for item in fields(self) if item.init and getattr(self, item.name) != item.default}
+        if self.use_cpu is None:  # asked here: at import, no fork of the process that imported could use the card
+            self.use_cpu = not torch.cuda.is_available()
         super().__post_init__()
         if self.max_steps < 1:
             raise ValueError(f"max_steps={self.max_steps} must be at least 1")

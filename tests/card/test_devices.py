@@ -1,0 +1,131 @@
+"""What a card would stumble over, each where it can be seen: at import, in pickled arguments, on resume, at the start."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from accelerate.state import AcceleratorState
+
+from dllm_rl.decoding import Decoding, decode, evaluate
+from dllm_rl.sft import SftArguments
+from dllm_rl.training.arguments import UnmaskArguments
+from dllm_rl.training.trainer import UnmaskTrainer
+from dllm_rl.training.two_rates import TwoRateOptimizer
+from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.training.errors import CheckpointError
+from sudoku_dllm.machine import machine
+from tests.card.pretence import NAME
+from tests.dllm_rl.helpers import tiny_training
+from tests.dllm_rl.helpers.tiny_training import arguments, puzzles, sft_trainer, sudoku_task, trainer, warm_model
+from tests.helpers.house import ROOT
+from tests.llm_rl.helpers import tiny_grpo
+
+IMPORTS = """
+import importlib, pkgutil, torch
+
+def asked(*args, **kwargs):
+    raise AssertionError("a card was asked for")
+
+torch.cuda.is_available = torch.cuda.device_count = torch.accelerator.is_available = asked
+torch.accelerator.device_count = asked
+for package in ("llm_rl", "dllm_rl", "sudoku_dllm"):
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
+        if not module.name.endswith("__main__") and ".verl" not in module.name:
+            importlib.import_module(module.name)
+for script in ("grids", "cluster"):
+    importlib.import_module(f"scripts.benchmarks.{script}")
+"""
+on_card = pytest.mark.usefixtures("card")
+
+
+@pytest.mark.slow
+def test_no_module_asks_for_a_card_when_it_is_imported() -> None:
+    """What asks spoils the card for all processes that are forked later, such as those of jobs."""
+    found = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.slow
+@on_card
+@pytest.mark.parametrize("use_cpu", [True, False])
+def test_arguments_that_travel_to_another_process_set_their_device_up_there(tmp_path: Path, use_cpu: bool) -> None:
+    sent = pickle.dumps(arguments(tmp_path, use_cpu=use_cpu))
+    AcceleratorState._reset_state(reset_partial_state=True)  # as in a process that begins
+    run = UnmaskTrainer(warm_model(), pickle.loads(sent), puzzles(4), sudoku_task())
+    assert run.accelerator.device.type == run.args.device.type == ("cpu" if use_cpu else "cuda")
+    run.train()
+
+
+@pytest.mark.slow
+@on_card
+def test_a_checkpoint_without_the_cards_random_state_is_not_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saving: dict[str, Any] = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1, "use_cpu": False}
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.cuda, "is_available", lambda: False)
+        run = sft_trainer(tmp_path, **saving)
+        assert run.args.device.type == "cpu"
+        run.train()
+    with pytest.raises(CheckpointError, match="checkpoint-1 holds no random state for cuda:0"):
+        sft_trainer(tmp_path, **saving).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+
+
+@pytest.mark.slow
+@on_card
+def test_a_run_says_which_card_it_had() -> None:
+    assert NAME in machine()
+
+
+@pytest.mark.slow
+@on_card
+def test_what_cannot_be_exact_on_a_card_is_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="full_determinism=True would stop the first roll-out"):
+        trainer(tmp_path, full_determinism=True, use_cpu=False)
+    model = warm_model()
+    two = TwoRateOptimizer(model.parameters(), torch.optim.SGD, (1e-3, 1e-4))  # type: ignore[arg-type]
+    args = arguments(tmp_path, fp16=True, use_cpu=False)
+    run = UnmaskTrainer(model, args, puzzles(4), sudoku_task(), optimizers=(two, None))
+    with pytest.raises(ValueError, match="TwoRateOptimizer is not supported with fp16"):
+        run.train()
+
+
+@pytest.mark.parametrize("tiny", [tiny_training, tiny_grpo])
+def test_a_device_without_float64_is_refused_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Any
+) -> None:
+    for kind in (UnmaskArguments, GRPOArguments):
+        monkeypatch.setattr(kind, "device", property(lambda self: torch.device("mps")))
+    with pytest.raises(ValueError, match="float64.* does not exist on mps; use the CPU"):
+        tiny.trainer(tmp_path)
+    model = SimpleNamespace(parameters=lambda: iter([SimpleNamespace(device=torch.device("mps"))]))
+    with pytest.raises(ValueError, match="float64.* does not exist on mps"):
+        sudoku_task().batch(puzzles(2)).beside(model)  # type: ignore[arg-type]
+
+
+def test_supervised_training_refuses_two_cards_in_one_process_and_compiling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match="torch_compile compiles the model again"):
+        sft_trainer(tmp_path, torch_compile=True)
+    monkeypatch.setattr(SftArguments, "n_gpu", property(lambda self: 2))
+    with pytest.raises(ValueError, match="one process sees 2 devices"):
+        sft_trainer(tmp_path)
+
+
+def test_rows_of_logits_are_bounded_and_change_nothing() -> None:
+    model, problems, rows = warm_model().double(), sudoku_task().batch(puzzles(4)), []
+    model.get_output_embeddings().register_forward_hook(lambda module, given, found: rows.append(len(found)))
+    whole = decode(model, problems, Decoding("margin"))
+    assert max(rows) > 20
+    rows.clear()
+    parted = decode(model, problems, Decoding("margin"), max_masked=20)
+    assert max(rows) <= 20 and torch.equal(whole.responses, parted.responses)
+    rows.clear()
+    evaluate(model, puzzles(4), sudoku_task(), max_masked=20)
+    assert max(rows) <= 20

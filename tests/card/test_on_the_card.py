@@ -1,0 +1,125 @@
+"""Everything once where a model lies on a card: decodes, roll-outs, and three steps of each trainer with its resume."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dllm_rl.decoding import Decoding, EntropyBound, TakeBack, Threshold, decode, evaluate, replay, rollout
+from dllm_rl.policy import PolicyConfig
+from dllm_rl.task import UnmaskBatch
+from scripts.referee import compare
+from scripts.referee.boards import Boards, BoardsArguments
+from scripts.referee.compare import METHODS
+from sudoku_dllm.trials.trial import short_training
+from tests.dllm_rl.helpers import tiny_training
+from tests.dllm_rl.helpers.tiny_training import puzzles, sudoku_task, warm_model
+from tests.llm_rl.helpers import tiny_dpo, tiny_grpo, tiny_ppo, tiny_raro, tiny_vapor
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("card")]
+
+
+def padded() -> UnmaskBatch:
+    """Problems whose prompts differ in length, on the CPU."""
+    return sudoku_task().batch([*puzzles(2), *puzzles(2, seed=2, template="short")])
+
+
+DECODINGS = {
+    **{name: Decoding(name) for name in ("margin", "probability", "entropy", "policy", "random", "definite_first")},
+    "three a pass": Decoding("margin", tokens_per_step=3),
+    "threshold": Decoding("margin", tokens_per_step=None, limit=Threshold(0.5)),
+    "entropy bound": Decoding("entropy", tokens_per_step=None, limit=EntropyBound(0.3)),
+    "guard": Decoding("margin", tokens_per_step=2, guard="completable"),
+    "guard by rules": Decoding("policy", guard="rules"),
+    "edits": Decoding("margin", take_back=TakeBack(edit_threshold=0.3, max_passes=20)),
+    "doubts": Decoding("margin", take_back=TakeBack(remask_threshold=0.4, remask_count=1, max_passes=20)),
+    "restarts": Decoding("margin", tokens_per_step=4, take_back=TakeBack(restart_share=0.2, max_passes=12)),
+}
+
+
+@pytest.mark.parametrize("how", DECODINGS.values(), ids=DECODINGS)
+def test_a_batch_of_the_processor_is_decoded_where_the_model_is(how: Decoding) -> None:
+    problems = padded()
+    assert problems.prompt_mask is not None and not problems.prompt_mask.all()
+    record = decode(warm_model().to("cuda"), problems, how, generator=torch.Generator().manual_seed(0))
+    assert record.responses.is_cuda and record.problems.responses.is_cuda
+    assert record.dead_end.any() or not (record.responses == problems.mask_id).any()
+
+
+def test_an_evaluation_draws_on_the_card_what_it_draws_on_the_processor() -> None:
+    model, drawn = warm_model(), Decoding("random", on_error="end")
+    here = evaluate(model, puzzles(6), sudoku_task(), drawn)
+    there = evaluate(model.to("cuda"), puzzles(6), sudoku_task(), drawn)
+    assert (here.blanks == there.blanks).all() and here.forward_passes.shape == there.forward_passes.shape
+
+
+@pytest.mark.parametrize("on_error", ["end", "continue", "correct", "redraw"])
+def test_roll_outs_and_answers_of_an_engine_go_where_the_model_is(on_error: Any) -> None:
+    model, how = warm_model().to("cuda"), Decoding("policy", tokens_per_step=2, on_error=on_error)
+    record = rollout(model, padded(), how, num_generations=3, generator=torch.Generator().manual_seed(0))
+    assert record.rewards.is_cuda and record.old_logprobs.isfinite().all()
+    whole = decode(model, padded(), Decoding("margin"))
+    told = replay(model, padded(), whole.responses.cpu(), whole.step_of.cpu(), PolicyConfig(), on_error="continue")
+    assert told.positions.is_cuda and bool((told.live.sum(1) == whole.forward_passes).all())
+
+
+UNMASK: dict[str, dict[str, Any]] = {
+    "as published": {},
+    "two rates": {"rl_learning_rate": 1e-3, "sft_learning_rate": 1e-4},
+    "all terms, redrawn": {
+        "judged_weight": 1.0, "kept_weight": 0.5, "ce_weight": 0.5, "on_error": "redraw", "tokens_per_step": 2,
+    },
+    "mini-batches of judged decisions": {
+        "policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0, "num_mini_batches": 2,
+    },
+    "guarded": {
+        "policy_weight": 0.0, "f_weight": 0.0, "ce_weight": 1.0, "num_generations": 1, "on_error": "guard",
+        "ce_target": "own",
+    },
+    "corrected, part of the states": {"on_error": "correct", "state_fraction": 0.5, "max_masked_per_pass": 16},
+    "adapters with dropout": {"lora_r": 2, "lora_dropout": 0.3},
+    "bfloat16, blocks again": {"bf16": True, "gradient_checkpointing": True, "num_iterations": 2},
+}  # fmt: skip
+TRAINERS: dict[str, Callable[..., Any]] = {
+    **{f"UnmaskTrainer, {name}": partial(tiny_training.trainer, **changes) for name, changes in UNMASK.items()},
+    "SftTrainer": tiny_training.sft_trainer,
+    "SftTrainer, definite": partial(tiny_training.sft_trainer, ce_on="definite"),
+    "GRPO": partial(tiny_grpo.trainer, kl_weight=0.1),
+    "GRPO, bfloat16": partial(tiny_grpo.trainer, bf16=True, num_iterations=2, gradient_accumulation_steps=2),
+    "PPO": partial(tiny_ppo.trainer, kl_weight=0.1),
+    "DPO": tiny_dpo.trainer,
+    "VAPOR": tiny_vapor.trainer,
+    "RARO": tiny_raro.trainer,
+}
+
+
+@pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)
+def test_a_trainer_resumes_on_the_card_bit_for_bit(tmp_path: Path, make: Callable[..., Any]) -> None:
+    short = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1, "use_cpu": False}
+    whole, resumed = make(tmp_path / "whole", **short), make(tmp_path / "resumed", **short)
+    whole.train()
+    torch.rand(5, device="cuda")
+    resumed.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-2"))
+    weights, again = whole.model.state_dict(), resumed.model.state_dict()
+    assert all(value.is_cuda and torch.equal(value, again[name]) for name, value in weights.items())
+    before = make(tmp_path / "before", **short).model.state_dict()
+    assert any(not torch.equal(value, before[name]) for name, value in weights.items())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_objective_of_the_referee_trains_on_the_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """Two updates on a roll-out, with the divergence where there is one, and several passes each."""
+    monkeypatch.setattr(compare, "short_training", lambda *given: {**short_training(*given), "use_cpu": False})
+    few = {"boards": 40, "test_boards": 2, "prompts": 2, "num_generations": 4, "num_iterations": 2}
+    trial = Boards(BoardsArguments(**few, reward="passes", divergence=True))
+    trainer = trial.trainer(method, model := trial.start(0, tmp_path), 0, tmp_path)
+    trainer.args.max_steps, trainer.args.max_tokens_per_pass = 2, 2000
+    before = {name: parameter.clone() for name, parameter in model.named_parameters() if parameter.requires_grad}
+    trainer.train()
+    assert any(parameter.is_cuda and not torch.equal(parameter, before[name]) for name, parameter in
+               model.named_parameters() if name in before)  # fmt: skip
