@@ -8,7 +8,6 @@ from sudoku_dllm.trials.statistics import (
     estimate,
     passes_needed,
     ratio_contributions,
-    sweep_difference,
 )
 
 __all__ = [
@@ -22,6 +21,5 @@ __all__ = [
     "pack",
     "passes_needed",
     "ratio_contributions",
-    "sweep_difference",
     "write_job",
 ]

@@ -115,69 +115,6 @@ class Sweep:
         order = np.argsort(passes, kind="stable")
         return passes[order], solved[order]
 
-    def common_range(self, other: "Sweep") -> tuple[float, float] | None:
-        """The range of mean passes that both sweeps cover; None if there is none."""
-        ranges = [sweep.points()[0] for sweep in (self, other)]
-        low, high = max(float(r[0]) for r in ranges), min(float(r[-1]) for r in ranges)
-        return (low, high) if low < high else None
-
-
-def solve_rate_at(curve: tuple[Floats, Floats], passes: float | tuple[float, float]) -> float:
-    """Solve rate of a curve at a number of forward passes, or its mean over a range of them.
-
-    The curve is linear between its points and constant beyond its ends; the mean is the area under it over the width.
-
-    Args:
-        curve: Passes, rising, and solve rates, `(P,)` each, from `Sweep.points`.
-        passes: The number, or the two ends of the range.
-    """
-    if not isinstance(passes, tuple):
-        return float(np.interp(passes, *curve))
-    low, high = passes
-    inside = curve[0][(curve[0] > low) & (curve[0] < high)]
-    knots = np.concatenate([[low], inside, [high]])
-    return float(np.trapezoid(np.interp(knots, *curve), knots) / (high - low))
-
-
-def sweep_difference(
-    first: Sweep, second: Sweep, passes: float | tuple[float, float]
-) -> tuple[float, tuple[float, float]]:
-    """Difference of solve rates at equal forward passes, first - second, with its 95 % interval over puzzles.
-
-    Args:
-        first: The one model.
-        second: The other model, on the same puzzles.
-        passes: Where to compare: at a number of passes, or on average over a range (`Sweep.common_range`).
-
-    Returns:
-        The difference and its percentile bootstrap interval: puzzles are resampled for both models together and both
-        curves, mean passes included, are computed anew.
-
-    Raises:
-        ValueError: The sweeps cover different numbers of puzzles, or not the passes that are asked for.
-    """
-    count = first.passes.shape[1]
-    if count != second.passes.shape[1]:
-        raise ValueError(f"sweeps over {count} and {second.passes.shape[1]} puzzles cannot be paired")
-    common = first.common_range(second)
-    if common is None or not all(common[0] <= end <= common[1] for end in np.atleast_1d(passes)):
-        raise ValueError(f"passes={passes} lie outside the range {common} that both sweeps cover; add settings")
-
-    def difference(puzzles: NDArray[Any]) -> float:
-        return solve_rate_at(first.points(puzzles), passes) - solve_rate_at(second.points(puzzles), passes)
-
-    everyone = np.arange(count)
-    found = stats.bootstrap(
-        (everyone,),
-        difference,
-        vectorized=False,
-        n_resamples=RESAMPLES,
-        confidence_level=LEVEL,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    ).confidence_interval
-    return difference(everyone), (float(found.low), float(found.high))
-
 
 @dataclass(frozen=True)
 class PassesNeeded:
