@@ -3,8 +3,7 @@
 The public names of each package are listed in its `_HOMES`, with the modules that they live in. The functions that
 `sources.md` names beside a formula have a page too, and there the names become links. Both are made when the site is
 built, so that they cannot be out of date. A link from a page to a file of the repository, which has its place on a code
-host but none on the site, becomes the file's path. Formulas, TeX in the pages, become MathML, which a browser sets without
-a script or a font of ours.
+host but none on the site, becomes the file's path. TeX becomes MathML, which a browser sets by itself.
 """
 
 import re
@@ -23,7 +22,6 @@ OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]*)\)")
 FORMULAS = "sources.md"
 NAMED = re.compile(r"`((?:" + "|".join(PACKAGES) + r")(?:\.\w+)+)`")
 """A name of ours with its package, between backticks."""
-
 FORMULA = re.compile(r"<(span|div) class=\"arithmatex\">\\[(\[](.*?)\\[)\]]</\1>", re.DOTALL)
 """A formula as arithmatex leaves it: in a line or as a block, and its TeX."""
 

@@ -18,13 +18,15 @@ from tests.sudoku_dllm.demo.browser import chromium
 ROOT = Path(__file__).parents[2]
 LOADED = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"(https?:)?//", re.IGNORECASE)
 
-FAULTS = r"""narrow => [...document.querySelectorAll('article :is(pre > code, table, div.arithmatex, p, li, img)')].filter(block => {
-  const scrolls = narrow && block.matches('table, div'), prose = block.cloneNode(true)
-  const edge = narrow ? innerWidth : document.querySelector('article').getBoundingClientRect().right
-  prose.querySelectorAll('code, pre').forEach(code => code.remove())
-  return !scrolls && (block.getBoundingClientRect().right > edge + 1 || block.scrollWidth > block.clientWidth + 1)
-    || block.matches('p, li') && /(^|\s)(python -m|sudoku-dllm [a-z]|pip install|--[a-z]|\$\$)/.test(prose.textContent)
-}).map(block => block.textContent.slice(0, 80))"""
+FAULTS = r"""narrow => [...document.querySelectorAll('article :is(pre > code, table, div.arithmatex, p, li, img)')].filter(
+  block => {
+    const scrolls = narrow && block.matches('table, div'), prose = block.cloneNode(true)
+    const edge = narrow ? innerWidth : document.querySelector('article').getBoundingClientRect().right
+    const hidden = block.matches('code, div') ? block.scrollWidth - block.clientWidth : 0
+    prose.querySelectorAll('code, pre').forEach(code => code.remove())
+    return !scrolls && Math.max(hidden, block.getBoundingClientRect().right - edge) > 1
+      || block.matches('p, li') && /(^|\s)(python -m|sudoku-dllm [a-z]|pip install|--[a-z]|\$\$)/.test(prose.textContent)
+  }).map(block => block.textContent.slice(0, 80))"""
 """What stands over the edge of its column (of a narrow screen, where tables and formulas scroll), and code as prose."""
 
 
