@@ -18,15 +18,16 @@ from tests.sudoku_dllm.demo.browser import chromium
 ROOT = Path(__file__).parents[2]
 LOADED = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"(https?:)?//", re.IGNORECASE)
 
-FAULTS = r"""narrow => [...document.querySelectorAll('article :is(pre > code, table, div.arithmatex, p, li, img)')].filter(
-  block => {
-    const scrolls = narrow && block.matches('table, div'), prose = block.cloneNode(true)
-    const edge = narrow ? innerWidth : document.querySelector('article').getBoundingClientRect().right
-    const hidden = block.matches('code, div') ? block.scrollWidth - block.clientWidth : 0
-    prose.querySelectorAll('code, pre').forEach(code => code.remove())
-    return !scrolls && Math.max(hidden, block.getBoundingClientRect().right - edge) > 1
-      || block.matches('p, li') && /(^|\s)(python -m|sudoku-dllm [a-z]|pip install|--[a-z]|\$\$)/.test(prose.textContent)
-  }).map(block => block.textContent.slice(0, 80))"""
+BLOCKS = "article :is(pre > code, table, div.arithmatex, p, li, img)"
+FAULTS = r"""([blocks, narrow]) => [...document.querySelectorAll(blocks)].filter(block => {
+  const scrolls = narrow && block.matches('table, div'), prose = block.cloneNode(true)
+  const edge = narrow ? innerWidth : document.querySelector('article').getBoundingClientRect().right
+  const hidden = block.matches('code, div') ? block.scrollWidth - block.clientWidth : 0
+  prose.querySelectorAll('code, pre').forEach(code => code.remove())
+  const command = /(^|\s)(python -m|sudoku-dllm [a-z]|pip install|--[a-z]|\$\$)/.test(prose.textContent)
+  return !scrolls && Math.max(hidden, block.getBoundingClientRect().right - edge) > 1
+    || block.matches('p, li') && command
+}).map(block => block.textContent.slice(0, 80))"""
 """What stands over the edge of its column (of a narrow screen, where tables and formulas scroll), and code as prose."""
 
 
@@ -83,6 +84,6 @@ def test_no_block_of_a_page_is_wider_than_its_column_and_no_paragraph_is_a_comma
         page = browser.new_page(viewport={"width": width, "height": 900})
         for file in sorted(site.rglob("*.html")):
             page.goto(file.as_uri())
-            faults[file.name] = page.evaluate(FAULTS, width < 500)
+            faults[file.name] = page.evaluate(FAULTS, [BLOCKS, width < 500])
             assert page.evaluate("document.documentElement.scrollWidth") <= width, file
     assert not {name: found for name, found in faults.items() if found}
