@@ -139,8 +139,8 @@ demo-build: $(STAMP)
 demo: demo-build
 	$(BIN)/python -m sudoku_dllm.demo.serve --port $(PORT)
 
-test-page: $(STAMP)
-	$(BIN)/python -m pytest -q -m "" tests/sudoku_dllm/demo
+test-page: $(STAMP_DOCS)
+	$(BIN)/python -m pytest -q -m "" tests/sudoku_dllm/demo tests/scripts/test_site.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -3,15 +3,17 @@
 The public names of each package are listed in its `_HOMES`, with the modules that they live in. The functions that
 `sources.md` names beside a formula have a page too, and there the names become links. Both are made when the site is
 built, so that they cannot be out of date. A link from a page to a file of the repository, which has its place on a code
-host but none on the site, becomes the file's path.
+host but none on the site, becomes the file's path. TeX becomes MathML, which a browser sets by itself.
 """
 
 import re
+from html import unescape
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 PACKAGES = ("sudoku_env", "dllm_rl", "llm_rl")
@@ -20,6 +22,8 @@ OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]*)\)")
 FORMULAS = "sources.md"
 NAMED = re.compile(r"`((?:" + "|".join(PACKAGES) + r")(?:\.\w+)+)`")
 """A name of ours with its package, between backticks."""
+FORMULA = re.compile(r"<(span|div) class=\"arithmatex\">\\[(\[](.*?)\\[)\]]</\1>", re.DOTALL)
+"""A formula as arithmatex leaves it: in a line or as a block, and its TeX."""
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -80,3 +84,14 @@ def on_page_markdown(markdown: str, *, page: Any = None, **context: Any) -> str:
 
     markdown = OUTSIDE.sub(told, markdown)
     return NAMED.sub(linked, markdown) if page is not None and page.file.src_uri == FORMULAS else markdown
+
+
+def on_page_content(html: str, **context: Any) -> str:
+    """Set the formulas."""
+
+    def as_mathml(formula: re.Match[str]) -> str:
+        tag, tex = formula.groups()
+        shown = convert(unescape(tex), display="block" if tag == "div" else "inline")
+        return f'<{tag} class="arithmatex">{shown}</{tag}>'
+
+    return FORMULA.sub(as_mathml, html)

@@ -10,12 +10,25 @@ import pytest
 
 pytest.importorskip("mkdocs", reason="the site needs mkdocs: pip install 'sudoku-dllm[docs]'")
 pytest.importorskip("mkdocstrings", reason="the site needs mkdocstrings: pip install 'sudoku-dllm[docs]'")
+pytest.importorskip("latex2mathml", reason="the site needs latex2mathml: pip install 'sudoku-dllm[docs]'")
 
 from scripts.site.hooks import PACKAGES, on_page_markdown
 from tests.sudoku_dllm.demo.browser import chromium
 
 ROOT = Path(__file__).parents[2]
 LOADED = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"(https?:)?//", re.IGNORECASE)
+
+BLOCKS = "article :is(pre > code, table, div.arithmatex, p, li, img)"
+FAULTS = r"""([blocks, narrow]) => [...document.querySelectorAll(blocks)].filter(block => {
+  const scrolls = narrow && block.matches('table, div'), prose = block.cloneNode(true)
+  const edge = narrow ? innerWidth : document.querySelector('article').getBoundingClientRect().right
+  const hidden = block.matches('code, div') ? block.scrollWidth - block.clientWidth : 0
+  prose.querySelectorAll('code, pre').forEach(code => code.remove())
+  const command = /(^|\s)(python -m|sudoku-dllm [a-z]|pip install|--[a-z]|\$\$)/.test(prose.textContent)
+  return !scrolls && Math.max(hidden, block.getBoundingClientRect().right - edge) > 1
+    || block.matches('p, li') && command
+}).map(block => block.textContent.slice(0, 80))"""
+"""What stands over the edge of its column (of a narrow screen, where tables and formulas scroll), and code as prose."""
 
 
 def test_links_that_leave_the_site_become_paths() -> None:
@@ -61,3 +74,16 @@ def test_the_site_is_searched_in_a_browser_that_opened_its_folder(site: Path, st
         page.wait_for_url("**/glossary.html*")
         assert "Glossary" in page.title()
     assert [url for url in asked if not url.startswith(("file:", "data:", "about:"))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_block_of_a_page_is_wider_than_its_column_and_no_paragraph_is_a_command(site: Path, width: int) -> None:
+    faults = {}
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        for file in sorted(site.rglob("*.html")):
+            page.goto(file.as_uri())
+            faults[file.name] = page.evaluate(FAULTS, [BLOCKS, width < 500])
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, file
+    assert not {name: found for name, found in faults.items() if found}
