@@ -1,6 +1,5 @@
 """The page of a comparison of labels: `report.html` in its folder."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,15 +7,13 @@ from typing import Any
 from transformers import AutoModelForMaskedLM
 
 from dllm_rl.decoding import Decoding
-from llm_rl.training.output_folder import RECORD
 from sudoku_dllm.labels.report import Outcomes, column
-from sudoku_dllm.machine import versions
-from sudoku_dllm.run_page.curves import loss_curve
-from sudoku_dllm.run_page.page import PAGE, Curve, Page, Replay, Table
+from sudoku_dllm.run_page.page import Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replays_of
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.training import METRICS, MODEL
+from sudoku_dllm.trials.reporting import write_report
+from sudoku_dllm.trials.training import MODEL
 from sudoku_dllm.trials.words import percent, points, share
 
 
@@ -26,29 +23,14 @@ def write_page(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> Path:
     Returns:
         Its path.
     """
-    return Page(
-        title=f"{run.name}: decoding order on Sudoku",
-        facts=_facts(outcomes, jobs),
-        arguments=json.loads((run / RECORD).read_text(encoding="utf-8")),
-        tables=[table for name in outcomes.setting.tests for table in _tables(outcomes, name)],
-        curves=[_loss(run, jobs)],
-        replays=_replays(outcomes, run, jobs),
-    ).write(run / PAGE)
-
-
-def _facts(outcomes: Outcomes, jobs: Sequence[Job]) -> dict[str, str]:
-    """What was run, on what, and how long it took."""
-    setting, results = outcomes.setting, outcomes.results
-    spent = sum(result["seconds"] for result in results.values())
-    return {
+    setting = outcomes.setting
+    facts = {
         "base": setting.script.model,
         "trained on": f"{len(setting.train):,} puzzles of {Path(setting.script.data).name}",
-        "arms": ", ".join(outcomes.arms),
-        "seeds": ", ".join(str(seed) for seed in dict.fromkeys(job.seed for job in jobs)),
-        "machine": "; ".join(dict.fromkeys(str(result["machine"]) for result in results.values())),
-        "training": f"{spent / 60:.1f} minutes in all, of each arm and seed by itself",
-        "versions": versions(),
     }
+    tables = [table for name in setting.tests for table in _tables(outcomes, name)]
+    title = f"{run.name}: decoding order on Sudoku"
+    return write_report(outcomes, run, jobs, title, facts, tables, _replays(outcomes, run, jobs))
 
 
 def _tables(outcomes: Outcomes, name: str) -> list[Table]:
@@ -80,15 +62,6 @@ def _tables(outcomes: Outcomes, name: str) -> list[Table]:
         ]
         tables.append(Table(f"{name}: differences in points", head[:-1], rows))
     return tables
-
-
-def _loss(run: Path, jobs: Sequence[Job]) -> Curve:
-    """The loss of each arm with the first seed."""
-    logs: dict[str, Path] = {}
-    for job in jobs:
-        if job.arm != BASE:
-            logs.setdefault(job.arm, job.folder(run) / METRICS)
-    return loss_curve(logs)
 
 
 def _replays(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> list[Replay]:

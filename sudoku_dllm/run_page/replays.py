@@ -8,7 +8,7 @@ from torch import nn
 from dllm_rl.decoding import Decode, Decoding, decode
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_dllm.run_page.page import Replay
-from sudoku_env.board import geometry, size_of
+from sudoku_env.board import conflicts, geometry, size_of
 from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.tokens import PreFilled
 
@@ -52,13 +52,15 @@ def replay_in(batch: PuzzleBatch, record: Decode, row: int, name: str) -> Replay
     states = record.states_of(row)
     boards = batch.boards(states)
     solution = batch.boards(batch.answers[row : row + 1])[0]
+    if batch.several:  # any valid grid is right: wrong is what clashes in the end
+        solution = np.where(conflicts(boards[-1:])[0], 0, boards[-1])
     box = geometry(size_of(solution.size))
     wrong = ((boards != 0) & (boards != solution)).any(1)
     definite = [
         [] if bad else np.flatnonzero(np.asarray(definite_cells(board)).reshape(-1)).tolist()
         for board, bad in zip(boards, wrong, strict=True)
     ]
-    missed = int((boards[-1] != solution).sum())
+    missed = int(((boards[-1] != solution) | (boards[-1] == 0)).sum())
     end = "solved" if not missed else f"{missed} cells wrong"
     return Replay(
         title=f"{name}: {int((boards[0] > 0).sum())} clues, {len(boards) - 1} passes, {end}",

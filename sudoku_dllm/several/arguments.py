@@ -40,7 +40,7 @@ class ScriptArguments(ComparisonArguments):
         "sft_own": 1e-3,
         "ce": 1e-3,
         "policy_gradient": 1e-4,
-        SOURCE: 3e-4,
+        SOURCE: 1e-4,
         AFTER_LABEL: 2e-4,
         "imitation": 1e-3,
         "imitation_after_label": 5e-4,

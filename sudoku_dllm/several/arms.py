@@ -15,6 +15,7 @@ from sudoku_dllm.several.arguments import AFTER_LABEL, IMITATIONS, LABELS, REFER
 from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.judging import GUARDS, Way, are_valid, cells_of, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer
+from sudoku_dllm.several.page import write_page
 from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan, screen
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE, SOURCE
@@ -141,6 +142,7 @@ class Several(RecipeTrial):
         for job in jobs:
             write_card(outcomes, job, run)
         print(f"\n{screen(outcomes)}\n\n{closing_line(outcomes)}")
-        print(f"All tables: {run / 'tables.txt'}, picture: {run / 'valid.png'}, a row for each figure: table.csv.")
+        page = write_page(outcomes, self.setting, run, jobs)
+        print(f"Report with replays, for a browser: {page}; tables.txt, valid.png and table.csv beside it.")
         if trained := [job.folder(run) / MODEL for job in jobs if job.arm != BASE]:
             print(f"Next: sudoku-dllm decode {'.' * self.script.size**2} --model {trained[-1]} --tokens_per_step 4")

@@ -188,7 +188,7 @@ def screen(outcomes: Outcomes) -> str:
         f"Per cent of {script.test_boards:,} held-out boards completed validly; the solver leaves none out: its passes",
         f"\n{over}",
         *table,
-        f"\nWithout a check at decoding, {at} cells a pass are best after {TITLES[best]}:",
+        f"\nWithout a check, {at} cells a pass, the best training is {TITLES[best]}:",
         f"{lead} points from {TITLES[other]} (95 %).",
         f"With one nothing need be trained: the {TITLES[base]} completes {alone} % by the rules, all by the solver,",
         f"in {needed} passes.",

@@ -1,12 +1,15 @@
 """What the reports of comparisons have in common."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from llm_rl.training.logs import read_json_lines
+from llm_rl.training.output_folder import RECORD
 from llm_rl.training.storage import write_text_whole
-from sudoku_dllm.machine import machine
+from sudoku_dllm.machine import machine, versions
+from sudoku_dllm.run_page import PAGE, Page, Replay, Table, loss_curve
 from sudoku_dllm.trials.arguments import BASE, SOURCE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.results import Results
@@ -33,3 +36,28 @@ def closing_line(outcomes: Results) -> str:
     """On what the figures were made."""
     seeds = sorted({job.seed for job in outcomes.results if job.arm != BASE})
     return f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}. {machine()}."
+
+
+def write_report(
+    outcomes: Results,
+    run: Path,
+    jobs: Sequence[Job],
+    title: str,
+    facts: Mapping[str, str],
+    tables: Sequence[Table],
+    replays: Sequence[Replay],
+) -> Path:
+    """Write `report.html` of a run: tables, the loss of each arm with its first seed, decodes; its path."""
+    results, logs = outcomes.results, dict[str, Path]()
+    for job in (job for job in jobs if job.arm != BASE):
+        logs.setdefault(job.arm, job.folder(run) / METRICS)
+    spent = sum(result["seconds"] for result in results.values())
+    about = {
+        "arms": ", ".join(outcomes.arms),
+        "seeds": ", ".join(str(seed) for seed in dict.fromkeys(job.seed for job in jobs)),
+        "machine": "; ".join(dict.fromkeys(str(result["machine"]) for result in results.values())),
+        "training": f"{spent / 60:.1f} minutes in all, of each arm and seed by itself",
+        "versions": versions(),
+    }
+    arguments = json.loads((run / RECORD).read_text(encoding="utf-8"))
+    return Page(title, {**facts, **about}, arguments, tables, [loss_curve(logs)], replays).write(run / PAGE)

@@ -22,8 +22,10 @@ from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.budget import Budget
 from llm_rl.training.command_line import parse
 from sudoku_dllm.__main__ import SETTINGS
+from sudoku_dllm.run_page.page import read_replays
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import Several, new_trainer, own_answers
+from sudoku_dllm.several.judging import are_valid
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.jobs import Job
@@ -70,6 +72,9 @@ def test_every_arm_is_trained_and_judged(folder: Path) -> None:
     assert all(float(row["valid"]) == 1 for row in rows if row["guard"] == "completable")
     assert all((float(row["checks"]) > 0) == (row["guard"] != "none") for row in rows)
     assert (folder / "valid.png").stat().st_size
+    replays = read_replays(folder / "report.html")  # of the best arm, then two of the start with the solver
+    ends = [one.title.endswith("solved") for one in replays]
+    assert ends == are_valid(np.array([one.boards[-1] for one in replays])).tolist() and ends[-2:] == [True, True]
     for arm in ARMS:
         result = json.loads((folder / arm / "seed42" / "result.json").read_text())
         assert result["updates"] == updates[arm] and 0 <= result["empty_board"]["valid"] <= 1
