@@ -107,11 +107,16 @@ def test_a_run_does_not_go_on_with_other_rewards_or_rows(tmp_path: Path) -> None
             run.train(resume_from_checkpoint="last")
 
 
-def test_a_roll_out_in_use_keeps_its_shape(tmp_path: Path) -> None:
+def test_a_roll_out_keeps_its_shape_while_it_is_in_use(tmp_path: Path) -> None:
     settings = {**SAVING, "num_iterations": 2, "resume_with_changes": True}
     tiny_grpo.trainer(tmp_path, **{**settings, "max_steps": 1}).train()
-    with pytest.raises(CheckpointError, match=r"between the updates on a roll-out, .*\['num_generations'\]"):
-        tiny_grpo.trainer(tmp_path, **settings, num_generations=2).train(resume_from_checkpoint="last")
+    for changed, named in (
+        ({"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}, "gradient_accumulation_steps"),
+        ({"num_iterations": 3}, "num_iterations"),
+        ({"num_generations": 2}, "num_generations"),
+    ):
+        with pytest.raises(CheckpointError, match=rf"between the updates on a roll-out, whose shape .*'{named}'"):
+            tiny_grpo.trainer(tmp_path, **{**settings, **changed}).train(resume_from_checkpoint="last")
     tiny_grpo.trainer(tmp_path, **settings).train(resume_from_checkpoint="last")
     changed = {**settings, "num_generations": 2, "num_iterations": 1, "max_steps": 4}
     run = tiny_grpo.trainer(tmp_path, **changed)

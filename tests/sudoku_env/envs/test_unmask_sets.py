@@ -17,7 +17,7 @@ from sudoku_env.envs.sources import PromptPool
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.text import build_prompt
-from tests.sudoku_env.helpers.sources import fixed_pool
+from tests.sudoku_env.helpers.sources import fixed_pool, pool_of
 
 ID = "sudoku_env:SudokuUnmask-v0"
 LOOSE = parse_board("1...|..3.|.1..|...2")  # some blanks become definite only after others
@@ -256,7 +256,7 @@ def test_expected_reward_over_all_ordered_draws_is_the_sum_over_inclusions(count
     mode=st.sampled_from(["NextStep", "SameStep", "Disabled"]),
 )
 def test_the_vector_is_the_single_environment_step_by_step(seed, count, on_error, mode):
-    options = {"source": fixed_pool(4), "tokens_per_step": count, "on_error": on_error}
+    options = {"source": pool_of(["1...|..3.|.1..|...2"]), "tokens_per_step": count, "on_error": on_error}
 
     def act(env, info, rng):
         """A legal action, each of whose tokens is mostly the right one."""
