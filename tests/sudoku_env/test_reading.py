@@ -119,6 +119,7 @@ def test_what_people_keep_is_read(form):
         (f"puzzle,solution\n{P},{S[:-1]}8\n", "column puzzle: .* row 9, column 9 is 8 in it and 9 in the puzzle"),
         (f"puzzle,solution\n{P},{S[:-1]}.\n", "row 9, column 9 is blank in it"),
         (f"puzzle,solution\n{P},{S.replace('4', '2', 1)}\n", "the solution beside the puzzle has a digit twice"),
+        (f"{P[1:]},{S}\n", "mine, line 1: it holds a field of 80 cells beside 81; mend it, or drop the field"),
         (f"{P} {P[:-1]}.\n", "mine, line 1: 2 boards in a line; give one, and its solution behind it"),
         (b"\x89PNG\r\n", "mine, line 1: no text in UTF-8 \\(invalid start byte at byte 1\\)"),
         (f'{{"puzzle": "{P}"\n', "mine.*: not JSON"),
