@@ -193,11 +193,6 @@ def _wholes(line: str) -> list[str]:
     return [one for one in _FIELDS.split(line) if len(one) in CELLS and _PACKED[len(one)].fullmatch(one)]
 
 
-def _is_near(text: str, cells: int) -> bool:
-    """Whether a text looks like a board of so many cells that lost some or got some."""
-    return 0 < abs(len(text) - cells) <= cells // 5 and re.fullmatch(r"[0-9._?*xX-]+", text) is not None
-
-
 def _line_records(lines: Sequence[str], size: int | None, name: str, unit: str = "line") -> Iterator[Record]:
     """The records of lines: whole boards and grids of rows."""
     skipped = False
@@ -219,9 +214,9 @@ def _line_records(lines: Sequence[str], size: int | None, name: str, unit: str =
         elif len({len(one) for one in wholes}) > 1:
             counts = " and of ".join(str(len(one)) for one in wholes)
             read.append(Record(place, fault=f"it holds boards of {counts} cells; say which by --size"))
-        elif wholes and (near := [one for one in _FIELDS.split(line) if _is_near(one, len(wholes[0]))]):
-            counts = f"{len(near[0])} cells beside {len(wholes[0])}"
-            read.append(Record(place, fault=f"it holds a field of {counts}; mend it, or drop the field"))
+        elif len(wholes) == 1 and len(line) > 1.5 * len(wholes[0]) and not set(wholes[0]) & set(BLANKS):
+            # Its puzzle may have lost a cell, or got one.
+            read.append(Record(place, fault="it holds a full grid, and what is beside it is no puzzle; mend that"))
         elif len(wholes) > 2 or (len(wholes) == 2 and set(wholes[1]) & set(".0")):
             read.append(Record(place, fault=f"{len(wholes)} boards in a line; give one, and its solution behind it"))
         elif len(wholes) == 2 or (wholes and (len(wholes[0]) != 16 or len(cells) != 16)):
