@@ -71,7 +71,7 @@ def records_in(text: str, size: int | None, tier: str | None, columns: list[str]
     for number, line in enumerate(lines):
         if line.strip() and not line.lstrip().startswith("#"):
             delimiter = next((mark for mark in "\t;," if mark in line), ",")
-            names = [one.strip().lower() for one in next(csv.reader([line], delimiter=delimiter))]
+            names = [one.strip("\"' \r").lower() for one in line.split(delimiter)]
             below = next((rest for rest in lines[number + 1 :] if rest.strip()), "")
             known = any(one in PUZZLE_COLUMNS for one in names) and (len(names) > 1 or bool(_wholes(below)))
             if known or (len(names) > 1 and not _wholes(line) and all(re.match(r"[a-z]\w+$", one) for one in names)):
