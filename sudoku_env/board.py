@@ -221,8 +221,6 @@ def cells_of(row: str) -> list[str]:
         if mark == "|" and len(inner) > 1 and inner[0] == inner[-1] == "|":
             inner = inner[1:-1]
         fields = [field.strip() for field in inner.split(mark)]
-        if "" in fields and not fields[-1] and not _is_count(len(fields)):
-            fields.pop()  # a mark at the end of the line
         if "" in fields and _is_count(len(fields)) and all(len(field) <= 2 for field in fields):
             return [field or "." for field in fields]
     return re.sub("[][(){}|,;'\"]", " ", row).replace("+", ".").split()

@@ -71,7 +71,7 @@ def records_in(text: str, size: int | None, tier: str | None, columns: list[str]
     for number, line in enumerate(lines):
         if line.strip() and not line.lstrip().startswith("#"):
             delimiter = next((mark for mark in "\t;," if mark in line), ",")
-            names = [one.strip().lower() for one in next(csv.reader([line], delimiter=delimiter))]
+            names = [one.strip("\"' \r").lower() for one in line.split(delimiter)]
             below = next((rest for rest in lines[number + 1 :] if rest.strip()), "")
             known = any(one in PUZZLE_COLUMNS for one in names) and (len(names) > 1 or bool(_wholes(below)))
             if known or (len(names) > 1 and not _wholes(line) and all(re.match(r"[a-z]\w+$", one) for one in names)):
@@ -214,6 +214,9 @@ def _line_records(lines: Sequence[str], size: int | None, name: str, unit: str =
         elif len({len(one) for one in wholes}) > 1:
             counts = " and of ".join(str(len(one)) for one in wholes)
             read.append(Record(place, fault=f"it holds boards of {counts} cells; say which by --size"))
+        elif len(wholes) == 1 and len(line) > 1.5 * len(wholes[0]) and not set(wholes[0]) & set(BLANKS):
+            # Its puzzle may have lost a cell, or got one.
+            read.append(Record(place, fault="it holds a full grid, and what is beside it is no puzzle; mend that"))
         elif len(wholes) > 2 or (len(wholes) == 2 and set(wholes[1]) & set(".0")):
             read.append(Record(place, fault=f"{len(wholes)} boards in a line; give one, and its solution behind it"))
         elif len(wholes) == 2 or (wholes and (len(wholes[0]) != 16 or len(cells) != 16)):

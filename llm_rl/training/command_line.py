@@ -223,7 +223,7 @@ def _without_rivals(recipe: dict[str, Any], one_of: Sequence[str], parser: HfArg
 
 
 def _unknown(name: str, known: Sequence[str] | Mapping[str, Any]) -> str:
-    full = "--learning_rate" if name == "--lr" else name
+    full = {"--lr": "--learning_rate", "lr": "learning_rate"}.get(name, name)
     nearest = get_close_matches(full, list(known), n=1)
     return f"{name} is unknown; " + (f"did you mean {nearest[0]}?" if nearest else "see --help")
 

@@ -119,6 +119,9 @@ def test_what_people_keep_is_read(form):
         (f"puzzle,solution\n{P},{S[:-1]}8\n", "column puzzle: .* row 9, column 9 is 8 in it and 9 in the puzzle"),
         (f"puzzle,solution\n{P},{S[:-1]}.\n", "row 9, column 9 is blank in it"),
         (f"puzzle,solution\n{P},{S.replace('4', '2', 1)}\n", "the solution beside the puzzle has a digit twice"),
+        (f"{P[1:]},{S}\n", "mine, line 1: it holds a full grid, and what is beside it is no puzzle"),
+        (f"{P[:9]}z{P[10:]},{S}\n", "mine, line 1: it holds a full grid, and what is beside it is no puzzle"),
+        ("5,3,,,,7,,,,\n" * 9, "mine, line 1: '5,3,,,,7,,,,' is neither a board nor a row of one"),
         (f"{P} {P[:-1]}.\n", "mine, line 1: 2 boards in a line; give one, and its solution behind it"),
         (b"\x89PNG\r\n", "mine, line 1: no text in UTF-8 \\(invalid start byte at byte 1\\)"),
         (f'{{"puzzle": "{P}"\n', "mine.*: not JSON"),
@@ -197,3 +200,19 @@ def test_what_the_program_writes_it_reads(size, seed, writer, share):
     board = np.where(rng.random(grid.size) < share, grid, 0).astype(np.uint8)
     read = boards_in(WRITERS[writer](board), "mine", size=size, symbols="1-G").boards
     assert len(read) == 1 and (read[0] == board).all()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.sampled_from([form for form in READ if isinstance(READ[form][0], str)]))
+def test_one_wrong_character_is_refused_or_costs_one_cell(data, form):
+    """And so never moves the cells behind it, nor lets a solution be taken for its puzzle."""
+    content, boards = READ[form]
+    place, kept = data.draw(st.integers(0, len(content) - 1)), data.draw(st.booleans())
+    text = content[:place] + data.draw(st.sampled_from("0.9zQ ,|-\n\t;:+XA\"'[")) + content[place + (not kept) :]
+    try:
+        found = [to_string(board) for board in boards_in(text, "mine").boards]
+    except PuzzleParseError:
+        return
+    for read in found:
+        wrong = [sum(a != b for a, b in zip(read, board, strict=True)) for board in boards if len(board) == len(read)]
+        assert min(wrong) <= 1

@@ -367,6 +367,11 @@ def test_what_several_processes_cannot_do_is_refused(tmp_path, monkeypatch):
         UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task())
 
 
+def test_a_model_is_saved_without_a_bar(tmp_path, capsys):
+    trainer(tmp_path).save_model(str(tmp_path))
+    assert "Writing model shards" not in capsys.readouterr().err
+
+
 def test_a_trainer_without_problems_says_so(tmp_path):
     with pytest.raises(ValueError, match="problems is empty; give at least one"):
         UnmaskTrainer(warm_model(), arguments(tmp_path), [], sudoku_task())

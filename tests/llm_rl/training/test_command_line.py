@@ -83,6 +83,7 @@ def test_a_wrong_word_ends_with_one_sentence(command, capsys, words: list[str], 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("lr: 1e-4", "lr is unknown; did you mean learning_rate?"),
         ("learning_rat: 1e-4", "learning_rat is unknown; did you mean learning_rate?"),
         ("help: 1", "help is unknown"),
         ("steps: 2.5", "steps: 2.5 is not what it takes"),
