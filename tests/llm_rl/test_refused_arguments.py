@@ -34,7 +34,7 @@ REFUSED: dict[Any, list[tuple[dict[str, Any], str]]] = {
         ({"dynamic_sampling_attempts": 1.5}, "dynamic_sampling_attempts is 1.5"),
         ({"num_iterations": 0}, "num_iterations is 0"),
         ({"num_generations": 4.0}, "num_generations is 4.0"),
-        ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps is 0"),
+        ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps=0 must be at least 1"),
         ({"per_device_eval_batch_size": 0}, "per_device_eval_batch_size is 0"),
         ({"bf16_full_eval": True}, "bf16_full_eval=True is not supported"),
         ({"include_for_metrics": ["loss"]}, "include_for_metrics=.'loss'. is not supported"),
