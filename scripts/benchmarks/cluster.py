@@ -9,11 +9,10 @@ costs nothing. Constants with their sources are the options.
 """
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from math import ceil
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,32 +30,34 @@ CARDS_OF_NODE = 8
 
 
 @dataclass
-class ClusterArguments:
+class CardArguments:
+    """A step of LLaDA-8B, what it is assumed to meet, and the card: H100 SXM, by its data sheet."""
+
+    num_generations: int = field(default=8, metadata={"help": "G: trajectories for each puzzle."})
+    masked: int = field(default=30, metadata={"help": "K: masked positions of a puzzle."})
+    max_tokens_per_pass: int = field(default=16384, metadata={"help": "Tokens in one forward pass."})
+    survival: float = field(default=0.6, metadata={"help": "Mean length of a trajectory over the longest (assumed)."})
+    distinct: float = field(default=0.9, metadata={"help": "Distinct over visited states (`distinct_states` logs it)."})
+    peak_flops: float = field(default=989e12, metadata={"help": "Peak of the card, dense bfloat16."})
+    utilization: float = field(default=0.4, metadata={"help": "Share of it (38 to 43 % in arXiv:2407.21783, table 4)."})
+    link: float = field(default=400e9, metadata={"help": "Bytes a second a card takes in by NVLink (of 450)."})
+
+
+@dataclass
+class ClusterArguments(CardArguments):
     """The step, the model and the cards."""
 
     cards: list[int] = field(default_factory=lambda: [1, 8, 64, 512], metadata={"help": "Numbers of cards."})
     puzzles: int = field(default=512, metadata={"help": "Q: puzzles of a step, the same on any number of cards."})
-    num_generations: int = field(default=8, metadata={"help": "G: trajectories of each."})
-    masked: int = field(default=30, metadata={"help": "Masked positions of a puzzle."})
     tokens_per_step: int = field(default=1, metadata={"help": "Positions that a decision fills."})
     length: int = field(default=340, metadata={"help": "Tokens of a state."})
-    max_tokens_per_pass: int = field(default=16384, metadata={"help": "Tokens in one forward pass."})
-    survival: float = field(default=0.6, metadata={"help": "Mean length of a trajectory over the longest (assumed)."})
-    distinct: float = field(default=0.9, metadata={"help": "Distinct over visited states (assumed)."})
     parameters: float = field(default=6.98e9, metadata={"help": "Weights in the blocks (LLaDA-8B)."})
     weights: float = field(default=8.016e9, metadata={"help": "All weights (LLaDA-8B)."})
     adapters: float = field(default=41.9e6, metadata={"help": "Weights of adapters of rank 16."})
-    peak_flops: float = field(default=989e12, metadata={"help": "Of a card, dense bfloat16 (H100 SXM, data sheet)."})
-    utilization: float = field(default=0.4, metadata={"help": "Share of it (38 to 43 % in arXiv:2407.21783, table 4)."})
-    memory: float = field(default=3.35e12, metadata={"help": "Bytes a second a card reads (H100 SXM, data sheet)."})
-    link: float = field(
-        default=400e9, metadata={"help": "Bytes a second a card takes in within a node (of 450, NVLink)."}
-    )
-    network: float = field(default=40e9, metadata={"help": "The same between nodes, a card (of 50, 400 Gbit/s each)."})
+    memory: float = field(default=3.35e12, metadata={"help": "Bytes a second a card reads."})
+    network: float = field(default=40e9, metadata={"help": "`link` between nodes, a card (of 50, 400 Gbit/s each)."})
     host_pass: float = field(default=5e-3, metadata={"help": "Seconds of the host a pass (assumed)."})
-    host_state: float | None = field(
-        default=None, metadata={"help": "Seconds of the host for each state of a roll-out; by default measured."}
-    )
+    host_state: float | None = field(default=None, metadata={"help": "The same for each state; None: measured."})
     meeting: float = field(default=1e-4, metadata={"help": "Seconds in which cards agree on a pass (assumed)."})
     draws: int = field(default=20, metadata={"help": "Steps that are simulated."})
     seed: int = field(default=0, metadata={"help": "Random seed."})
@@ -73,11 +74,6 @@ class ClusterArguments:
     def decisions(self) -> int:
         """Of the longest trajectory."""
         return ceil(self.masked / self.tokens_per_step)
-
-    @property
-    def states_in_pass(self) -> int:
-        """Most states of a pass."""
-        return self.max_tokens_per_pass // self.length
 
 
 class Way(NamedTuple):
@@ -173,7 +169,7 @@ def simulate(args: ClusterArguments, way: Way, states: NDArray[np.int64], host_s
         states: `(C, K)`, the states of each card at each decision.
         host_state: Seconds of the host for each state of a roll-out.
     """
-    cards, most = len(states), args.states_in_pass
+    cards, most = len(states), args.max_tokens_per_pass // args.length
 
     def forward(number: int) -> float:
         return max(
@@ -231,8 +227,9 @@ def measured_host(boards: int = 256, rounds: int = 5) -> float:
     return float(np.median(taken[1:]))
 
 
-def lines(args: ClusterArguments, host_state: float) -> Iterator[list[str]]:
-    """The rows of the table."""
+def table(args: ClusterArguments, host_state: float) -> str:
+    """The table in Markdown."""
+    rows = []
     for way in ways(args):
         alone = 0.0
         for cards in args.cards:
@@ -245,23 +242,9 @@ def lines(args: ClusterArguments, host_state: float) -> Iterator[list[str]]:
             told = (mean.rollout, mean.update, mean.traffic, mean.seconds, mean.even)
             shares = (1 - mean.busy / mean.seconds, alone / (mean.seconds * cards))
             figures = [f"{each:,.0f}" if each >= 100 else f"{each:.2g}" for each in told]
-            yield [way.title, str(cards), *figures, *(f"{100 * share:.0f}" for share in shares)]
-
-
-def table(args: ClusterArguments, host_state: float) -> str:
-    """The table in Markdown."""
-    head: list[Any] = [
-        "",
-        "cards",
-        "roll-out s",
-        "update s",
-        "traffic s",
-        "step s",
-        "dealt evenly s",
-        "waiting %",
-        "efficiency %",
-    ]
-    return markdown_table(head, list(lines(args, host_state)))
+            rows.append([way.title, str(cards), *figures, *(f"{100 * share:.0f}" for share in shares)])
+    seconds = [f"{part} s" for part in ("roll-out", "update", "traffic", "step", "dealt evenly")]
+    return markdown_table(["", "cards", *seconds, "waiting %", "efficiency %"], rows)
 
 
 if __name__ == "__main__":

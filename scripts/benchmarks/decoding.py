@@ -11,7 +11,6 @@ tables and ten decodes to be played, two failures among them.
     python -m scripts.benchmarks.decoding --strategies margin --remask_threshold 0.1 0.5 --edit_threshold 0.9
 """
 
-import os
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -40,15 +39,15 @@ from dllm_rl import (
 )
 from dllm_rl.decoding import paired_difference, semi_autoregressive
 from dllm_rl.sudoku import assess, known_mean, mean_order, rank_correlation
-from llm_rl.training import fail, load_pandas, need_file, need_model, need_reports, need_writable, parse, user_errors
+from llm_rl.training import load_pandas, need_file, need_model, need_reports, need_writable, parse, user_errors
+from llm_rl.training.storage import write_text_whole
 from scripts.benchmarks.order_plot import plot_order
+from scripts.benchmarks.work import ROOT, SHIPPED
 from sudoku_dllm.machine import machine, versions
 from sudoku_dllm.run_page import PAGE, Page, Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replay_in
 from sudoku_env import decode_gif, pre_fill, read_prompts
 from sudoku_env.order import ladder_steps, tier_shares
-
-ROOT = Path(__file__).resolve().parents[2]
 
 LIMITS = {"tokens_per_step": "Int64", "threshold": "Float64", "entropy_bound": "Float64"}
 """What limits the positions of a step, one at a time: options and columns of the tables, with their types."""
@@ -61,9 +60,7 @@ TAKING_BACK = {"remask_threshold": "Float64", "remask_count": "Int64", "edit_thr
 class Arguments:
     """Arguments of `scripts/benchmarks/decoding.py`."""
 
-    model: str = field(
-        default=str(ROOT / "data" / "models" / "llada-sudoku6x6"), metadata={"help": "Folder of model and tokenizer."}
-    )
+    model: str = field(default=SHIPPED, metadata={"help": "Folder of model and tokenizer."})
     data: str = field(
         default=str(ROOT / "data" / "sudoku6x6_test.jsonl"),
         metadata={
@@ -119,11 +116,6 @@ class Arguments:
     )
     position_temperature: float = field(default=0.05, metadata={"help": "T_pos, of strategy policy."})
     token_temperature: float = field(default=0.6, metadata={"help": "T_tok, of strategy policy."})
-    gif_strategy: str | None = field(
-        default=None,
-        metadata={"help": "Strategy of the GIF, with the fewest tokens a step; default: the first of the strategies."},
-    )
-    gif_puzzle: int = field(default=0, metadata={"help": "Puzzle of the GIF, counted from 0."})
     max_tokens: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
     seed: int = field(default=0, metadata={"help": "Random seed of the strategies that draw, and of the floor."})
     device: str = field(
@@ -178,16 +170,11 @@ with user_errors(ValueError):
         *(fitting(tokens_per_step=None, limit=limit) for limit in limits),
         *(fitting(tokens_per_step=count, take_back=rule) for count in counts for rule in taking_back),
     ]
-gif_strategy = args.gif_strategy or args.strategies[0]
-if gif_strategy not in strategies:
-    fail(f"gif_strategy {gif_strategy!r} is not among the strategies {list(strategies)}; choose one")
 
 with user_errors(OSError, ValueError):
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     prompts = read_prompts(args.data)[: args.max_puzzles or None]
     prefilled = [pre_fill(prompt, tokenizer, args.max_gen_length) for prompt in prompts]
-if not 0 <= args.gif_puzzle < len(prefilled):
-    fail(f"gif_puzzle {args.gif_puzzle} is not among the {len(prefilled)} puzzles; choose a smaller one")
 with user_errors(OSError, ValueError):
     model = getattr(transformers, args.auto_class).from_pretrained(args.model)
 model = as_policy_model(model, shifted=args.shifted_logits).to(args.device)
@@ -205,22 +192,11 @@ def run(how: Decoding) -> tuple[Decode, float]:
     return record, time.perf_counter() - started
 
 
-def label_of(name: str, how: Decoding) -> dict[str, Any]:
-    """The columns of the tables that tell a strategy's settings apart."""
-    return {
-        "strategy": name,
-        "tokens_per_step": how.tokens_per_step,
-        "threshold": how.limit.score if isinstance(how.limit, Threshold) else None,
-        "entropy_bound": how.limit.nats if isinstance(how.limit, EntropyBound) else None,
-        **{each: getattr(how.take_back, each, None) for each in TAKING_BACK},
-    }
-
-
 folder = Path(args.output_dir)
 folder.mkdir(parents=True, exist_ok=True)
 rows, tiers, orders = [], [], {"rule ladder": mean_order(by_step)}
 replays: list[Replay] = []
-run(settings[len(counts) - 1][gif_strategy])  # not timed: it pays for what is cached later
+run(settings[len(counts) - 1][args.strategies[0]])  # not timed: it pays for what is cached later
 for setting in settings:
     reference: Evaluation | None = None
     for name, how in setting.items():
@@ -229,7 +205,13 @@ for setting in settings:
         order, summary = found.order, found.summary()
         reference = reference or found.evaluation
         difference, half_width = paired_difference(found.evaluation, reference)
-        label = label_of(name, how)
+        label: dict[str, Any] = {
+            "strategy": name,
+            "tokens_per_step": how.tokens_per_step,
+            "threshold": how.limit.score if isinstance(how.limit, Threshold) else None,
+            "entropy_bound": how.limit.nats if isinstance(how.limit, EntropyBound) else None,
+            **{each: getattr(how.take_back, each, None) for each in TAKING_BACK},
+        }
         rows.append(
             {
                 **label,
@@ -246,9 +228,8 @@ for setting in settings:
         tiers += [{**label, "of": of, "count": len(each), **tier_shares(each)} for of, each in by_kind.items()]
         if setting is settings[0]:
             orders[name] = mean_order(order.cell_steps)
-            if name == gif_strategy:
-                shown = puzzles.read_states(record.states_of(args.gif_puzzle))
-                decode_gif(folder / "decode.gif", shown, solutions[args.gif_puzzle])
+            if name == args.strategies[0]:
+                decode_gif(folder / "decode.gif", puzzles.read_states(record.states_of(0)), solutions[0])
                 replays = [replay_in(puzzles, record, row, name) for row in chosen(found.evaluation.solved.tolist())]
 
 pd = load_pandas()
@@ -257,8 +238,7 @@ labels = ["strategy", *types]
 table = pd.DataFrame(rows).astype(types).set_index(labels)
 by_tier = pd.DataFrame(tiers).astype(types).set_index([*labels, "of"])
 for name, frame in (("table", table), ("tiers", by_tier)):
-    frame.to_csv(folder / f"{name}.partial.csv")
-    os.replace(folder / f"{name}.partial.csv", folder / f"{name}.csv")
+    write_text_whole(folder / f"{name}.csv", frame.to_csv())
 plot_order(orders, folder / "order.png")
 used = by_tier.loc[:, (by_tier > 0).any()]
 print(f"\n{args.data}: {len(prefilled)} puzzles, seed {args.seed}\n{machine()}\n")

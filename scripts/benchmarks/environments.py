@@ -9,7 +9,7 @@ resets are part of the play. Every figure is a median of rounds in which all con
 import copy
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from llm_rl.training import need_reports, need_writable, parse
-from scripts.benchmarks.work import Contender, race, report
+from scripts.benchmarks.work import Contender, report
 from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env import Board, PromptPool, PuzzlePool, build_prompt, default_puzzles, sample_legal
 from sudoku_env.board import geometry, size_of
@@ -139,8 +139,8 @@ def envpool_envs(count: int) -> Callable[[int], None]:
     return play
 
 
-def gymnasium_sudoku_env() -> Callable[[int], None]:
-    """Random play of gymnasium_sudoku, which offers no mask."""
+def gymnasium_sudoku_env(_: int) -> Callable[[int], None]:
+    """Random play of gymnasium_sudoku, which offers no mask and one board."""
     import gymnasium_sudoku
 
     assert gymnasium_sudoku is not None
@@ -166,8 +166,10 @@ class PlainSudoku:
 
     def reset(self, number: int) -> list[list[int]]:
         """A new board; the digits that fit each cell."""
-        self.board = self.boards[number].tolist()
-        return [self._fitting(cell) for cell in range(self.size**2)]
+        self.board = board = self.boards[number].tolist()
+        held = [{board[peer] for peer in peers} for peers in self.peers]
+        digits = range(1, self.size + 1)
+        return [[] if board[k] else [digit for digit in digits if digit not in held[k]] for k in range(len(board))]
 
     def step(self, cell: int, digit: int, fitting: list[list[int]]) -> bool:
         """Write a digit and bring what fits up to date; whether a blank cell is left without a digit, or none is."""
@@ -177,12 +179,6 @@ class PlainSudoku:
                 fitting[peer].remove(digit)
         blank = [cell for cell, digit in enumerate(self.board) if digit == 0]
         return not blank or any(not fitting[cell] for cell in blank)
-
-    def _fitting(self, cell: int) -> list[int]:
-        if self.board[cell]:
-            return []
-        held = {self.board[peer] for peer in self.peers[cell]}
-        return [digit for digit in range(1, self.size + 1) if digit not in held]
 
 
 def plain_envs(count: int) -> Callable[[int], None]:
@@ -215,45 +211,38 @@ def ours(name: str, count: int, steps: int, **options: Any) -> Contender:
     return Contender(partial(play, steps), max(steps // count, 1) * count)
 
 
-rows: list[dict[str, object]] = []
-for count in args.num_envs:
-    contenders = {"ours": ours("Sudoku-v0", count, args.steps, end_on="dead_end")}
-    fewer = max(args.steps // 20 // count, 4) * count
-    for name, module, make in (
-        ("plain Python", None, plain_envs),
-        ("jumanji", "jumanji", jumanji_envs),
-        ("envpool", "envpool", envpool_envs),
-        ("gymnasium_sudoku", "gymnasium_sudoku", lambda _: gymnasium_sudoku_env()),
-    ):
-        one_board = name == "gymnasium_sudoku"
-        if (module is None or importlib.util.find_spec(module) is not None) and (count == 1 or not one_board):
-            play = make(count)
-            contenders[name] = Contender(partial(play, fewer), fewer)
-    rows.append({"task": f"{count} environments, until a dead end", **race(contenders, args.rounds)})
-report(rows, "ours", "Sudoku environments", folder)
-
-rows = []
-for name in ("Sudoku-v0", "SudokuUnmask-v0"):
+def beside_peers() -> Iterator[tuple[str, dict[str, Contender]]]:
+    """Ours, the plain game, and the peers that are installed."""
+    peers = {"jumanji": jumanji_envs, "envpool": envpool_envs, "gymnasium_sudoku": gymnasium_sudoku_env}
+    installed = {name: make for name, make in peers.items() if importlib.util.find_spec(name) is not None}
     for count in args.num_envs:
-        steps = args.steps if name == "Sudoku-v0" else args.steps // 4
-        rates = race({"ours": ours(name, count, steps)}, args.rounds)
-        rows.append({"task": f"{name}, {count} environments", **rates})
-report(rows, "ours", "Our environments, until a wrong digit", folder)
+        fewer = max(args.steps // 20 // count, 4) * count
+        contenders = {"ours": ours("Sudoku-v0", count, args.steps, end_on="dead_end")}
+        for name, make in {"plain Python": plain_envs, **installed}.items():
+            if count == 1 or name != "gymnasium_sudoku":
+                contenders[name] = Contender(partial(make(count), fewer), fewer)
+        yield f"{count} environments, until a dead end", contenders
 
-rows = []
-for size in args.sizes:
-    for count in args.num_envs:
-        source = PuzzlePool(default_puzzles(size))
-        rates = race({"ours": ours("Sudoku-v0", count, args.steps, end_on="dead_end", source=source)}, args.rounds)
-        rows.append({"task": f"{size}×{size}, {count} environments", **rates})
-report(rows, "ours", "Board sizes, until a dead end", folder)
 
-rows = []
-prompts = [build_prompt(board, "compact") for board in default_puzzles(6).boards[:64]]
-for entries in args.vocabularies:
-    tokenizer = tokenizer_of(entries)
-    for count in args.num_envs:
-        options = {"source": PromptPool(prompts), "tokenizer": tokenizer, "max_gen_length": 40}
-        rates = race({"ours": ours("SudokuUnmask-v0", count, args.steps // 4, **options)}, args.rounds)
-        rows.append({"task": f"{len(tokenizer):,} entries, {count} environments", **rates})
-report(rows, "ours", "SudokuUnmask by vocabulary, 6×6", folder)
+def alone(titles: Iterable[tuple[str, str, dict[str, Any]]]) -> Iterator[tuple[str, dict[str, Contender]]]:
+    """Ours alone: titles with names and options of environments, by number."""
+    for title, name, options in titles:
+        for count in args.num_envs:
+            steps = args.steps if name == "Sudoku-v0" else args.steps // 4
+            yield f"{title}, {count} environments", {"ours": ours(name, count, steps, **options)}
+
+
+report("Sudoku environments", "ours", beside_peers(), args.rounds, folder)
+kinds = [(name, name, dict[str, Any]()) for name in ("Sudoku-v0", "SudokuUnmask-v0")]
+report("Our environments, until a wrong digit", "ours", alone(kinds), args.rounds, folder)
+sizes = (
+    (f"{size}×{size}", "Sudoku-v0", {"end_on": "dead_end", "source": PuzzlePool(default_puzzles(size))})
+    for size in args.sizes
+)
+report("Board sizes, until a dead end", "ours", alone(sizes), args.rounds, folder)
+pool = PromptPool([build_prompt(board, "compact") for board in default_puzzles(6).boards[:64]])
+vocabularies = (
+    (f"{len(words):,} entries", "SudokuUnmask-v0", {"source": pool, "tokenizer": words, "max_gen_length": 40})
+    for words in map(tokenizer_of, args.vocabularies)
+)
+report("SudokuUnmask by vocabulary, 6×6", "ours", alone(vocabularies), args.rounds, folder)

@@ -22,28 +22,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llm_rl.training import fail, load_pandas, need_reports, need_writable, parse
+from scripts.benchmarks.grpo_contenders import NO_TRL, SIDES, Setting, model_folder, prompt_lengths, trl_installed
+from scripts.benchmarks.work import ROOT
 from sudoku_dllm.machine import machine
-
-ROOT = Path(__file__).resolve().parents[2]
-from scripts.benchmarks.grpo_contenders import (  # noqa: E402
-    NO_TRL,
-    SIDES,
-    Setting,
-    model_folder,
-    prompt_lengths,
-    trl_installed,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PACKAGES = ("torch", "transformers", "trl")
 TIMED = ("step s", "step CPU s", "generation s", "generation CPU s", "update s", "update CPU s")
 MEASURES = ("time", "memory")
-WORKER = ROOT / "scripts" / "benchmarks" / "grpo_process.py"
+WORKER = ROOT / "scripts" / "benchmarks" / "grpo_contenders.py"
 ENVIRONMENT = {
     **os.environ,
     "OMP_NUM_THREADS": "1",

@@ -3,12 +3,24 @@
 Completions have the same length on both sides, as the end token is one that the model cannot emit. TRL's defaults of
 gradient checkpointing, bfloat16 and a divergence times the importance ratio are turned off. TRL has neither PPO nor
 VAPOR, so these stand beside its GRPO.
+
+Each side runs in a process of its own, `python grpo_contenders.py SIDE MEASURE SETTING STEPS`. MEASURE is "time": an
+optimizer step runs for each line on standard input, and the answer is its seconds, by the clock and on a core; or
+"memory": the peak over loading the model and the steps. Answers are lines of JSON; what libraries print goes to
+standard error.
 """
 
 import importlib.util
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 from transformers import (
@@ -19,13 +31,13 @@ from transformers import (
     Qwen2ForCausalLM,
     TrainerCallback,
 )
+from transformers.utils import logging
 
 from llm_rl import (
     GRPOArguments,
     GRPOTrainer,
     PPOArguments,
     PPOTrainer,
-    RolloutTrainer,
     ServerEngine,
     ServerProcess,
     VAPORArguments,
@@ -33,6 +45,7 @@ from llm_rl import (
     add_lora,
 )
 from llm_rl.rollout.data import encode_prompt
+from scripts.benchmarks.work import SHIPPED, peak_tensor_bytes
 from scripts.shared.smollm2 import SMOLLM2_FOLDER, default_cache_dir, load_smollm2
 from scripts.shared.tiny_llama import tiny_llama
 from sudoku_env import generate
@@ -40,7 +53,6 @@ from sudoku_env.chat import chat_prompt
 
 SIDES = ("ours", "trl")
 TRAINERS = ("grpo", "ppo", "vapor")
-TINY_TOKENIZER = Path(__file__).resolve().parents[2] / "data" / "models" / "llada-sudoku6x6"
 QWEN: dict[str, Any] = {
     "hidden_size": 256,
     "intermediate_size": 1408,
@@ -85,8 +97,7 @@ class Setting:
     vllm: str = field(
         default="",
         metadata={
-            "help": "Interpreter of vLLM's environment: ours samples on its server. Compare seconds by the clock then: "
-            "those on a core are without the server's."
+            "help": "Interpreter of vLLM's environment; ours samples on its server, whose CPU s are not counted."
         },
     )
     seed: int = field(default=0, metadata={"help": "Random seed of puzzles and sampling."})
@@ -112,7 +123,7 @@ def model_folder(name: str, scratch: Path) -> Path:
         return folder
     if name not in ("tiny", "qwen"):
         return Path(name)
-    tokenizer = AutoTokenizer.from_pretrained(TINY_TOKENIZER)
+    tokenizer = AutoTokenizer.from_pretrained(SHIPPED)
     model: PreTrainedModel
     if name == "tiny":
         model = tiny_llama(len(tokenizer), num_key_value_heads=2, tie_word_embeddings=False)
@@ -181,25 +192,127 @@ def make_trainer(side: str, setting: Setting, folder: Path, steps: int, callback
     grpo: dict[str, Any] = {"loss_type": setting.loss_type, "scale_rewards": "group"}
     if side == "ours":
         common["share_prompts"] = setting.share_prompts
-        trainer: type[RolloutTrainer] = GRPOTrainer
-        if setting.trainer == "grpo":
-            args: Any = GRPOArguments(**common, **grpo, kl_weight=setting.kl_weight)
-        elif setting.trainer == "ppo":
-            trainer, args = PPOTrainer, PPOArguments(**common, kl_weight=setting.kl_weight, num_ppo_epochs=1)
-        else:
-            trainer, args = VAPORTrainer, VAPORArguments(**common)
+        weight = {"kl_weight": setting.kl_weight}
+        kinds: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+            "grpo": (GRPOTrainer, GRPOArguments, grpo | weight),
+            "ppo": (PPOTrainer, PPOArguments, weight | {"num_ppo_epochs": 1}),
+            "vapor": (VAPORTrainer, VAPORArguments, {}),
+        }
+        trainer, arguments, own = kinds[setting.trainer]
         server = ServerProcess([setting.vllm, *VLLM_PROGRAM], VLLM_OPTIONS) if setting.vllm else None
         engine = None if server is None else ServerEngine(server)
+        args = arguments(**common, **own)
         return trainer(model, spread_reward, args, prompts(setting), tokenizer, callbacks=callbacks, engine=engine)
+    grpo |= {"beta": setting.kl_weight, "epsilon": 0.2, "use_bias_correction_kl": False}
+    return trl_trainer(model, spread_reward, prompts(setting), tokenizer, callbacks, **common, **grpo)
+
+
+def trl_trainer(model: Any, reward: Any, rows: list[Any], tokenizer: Any, callbacks: Any = None, **options: Any) -> Any:
+    """TRL's trainer; `options` are of its `GRPOConfig`."""
     from datasets import Dataset
     from trl import GRPOConfig
     from trl import GRPOTrainer as TRLTrainer
 
-    return TRLTrainer(
-        model,
-        spread_reward,
-        args=GRPOConfig(**common, **grpo, beta=setting.kl_weight, epsilon=0.2, use_bias_correction_kl=False),
-        train_dataset=Dataset.from_list(prompts(setting)),
-        processing_class=tokenizer,
-        callbacks=callbacks,
-    )
+    data = Dataset.from_list(rows)
+    return TRLTrainer(model, reward, GRPOConfig(**options), data, processing_class=tokenizer, callbacks=callbacks)
+
+
+CLOCKS = {"s": time.perf_counter, "CPU s": time.process_time}
+GENERATION_METHODS = {"ours": "_generate_completions", "trl": "_generate_single_turn"}
+ROLLOUT_METHODS = {"ours": "_roll_out", "trl": "_generate_and_score_completions"}
+
+
+def resident_bytes(peak: bool = False) -> int:
+    """Memory of this process now, or the most it ever held."""
+    if peak:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def read_clocks() -> dict[str, float]:
+    """What each clock of `CLOCKS` shows."""
+    return {unit: clock() for unit, clock in CLOCKS.items()}
+
+
+class StepByStep(TrainerCallback):
+    """Waits for a line before each step and answers with the seconds it took, by part.
+
+    Args:
+        answers: Stream that the answers are written to.
+    """
+
+    def __init__(self, answers: TextIO) -> None:
+        self.answers = answers
+        self.spent: dict[str, float] = {}
+        self.before = 0
+
+    def watch(self, trainer: Any, method: str, part: str) -> None:
+        """Add up what a method of the trainer takes."""
+        original: Callable[..., Any] = getattr(trainer, method)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            started = read_clocks()
+            result = original(*args, **kwargs)
+            self.add(part, started)
+            return result
+
+        setattr(trainer, method, timed)
+
+    def add(self, part: str, started: dict[str, float]) -> None:
+        """Add what has passed on each clock."""
+        for unit, now in read_clocks().items():
+            name = f"{part} {unit}"
+            self.spent[name] = self.spent.get(name, 0.0) + now - started[unit]
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Note what the process holds with the models loaded."""
+        self.before = resident_bytes()
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Wait, then start the clocks."""
+        if not sys.stdin.readline():
+            raise SystemExit("standard input has ended, so nobody waits for an answer")
+        self.spent = {}
+        self.started = read_clocks()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Answer: the step, sampling, the roll-out with sampling in it, and the rest, which is the update."""
+        self.add("step", self.started)
+        for unit in CLOCKS:
+            self.spent[f"update {unit}"] = self.spent[f"step {unit}"] - self.spent.get(f"rollout {unit}", 0.0)
+        peak = resident_bytes(peak=True)
+        print(json.dumps({**self.spent, "rss": peak, "rss_net": peak - self.before}), file=self.answers, flush=True)
+
+
+def check_lengths(trainer: Any, side: str, length: int) -> None:
+    """Stop where completions were not as long as asked for."""
+    name = "completion_length" if side == "ours" else "completions/mean_length"
+    found = [line[name] for line in trainer.state.log_history if name in line]
+    if not found or any(value != length for value in found):
+        raise RuntimeError(f"completions of {side} have {found} tokens, not {length}: the end token was sampled")
+
+
+if __name__ == "__main__":
+    side, measure, words, steps = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+    setting = Setting(**json.loads(words))
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory() as scratch:
+
+        def work(*callbacks: StepByStep) -> None:
+            """Load the model, and train to the last step."""
+            trainer = make_trainer(side, setting, Path(scratch), steps, list(callbacks))
+            for clock in callbacks:
+                clock.watch(trainer, GENERATION_METHODS[side], "generation")
+                clock.watch(trainer, ROLLOUT_METHODS[side], "rollout")
+            trainer.train()
+            check_lengths(trainer, side, setting.max_completion_length)
+
+        if measure == "time":
+            work(StepByStep(answers))
+        else:
+            print(json.dumps({"peak": peak_tensor_bytes(work)}), file=answers, flush=True)

@@ -20,28 +20,21 @@ from dllm_rl.reward import log_expected_reward_of
 from llm_rl import add_lora
 from llm_rl.training import need_model, parse, user_errors
 from llm_rl.training.sharding import units
+from scripts.benchmarks.cluster import CardArguments
 
 GB, TOKENS, VOCABULARY, MASK = 1e9, 16, 1013, 7
 
 
 @dataclass
-class BudgetArguments:
-    """The model, the recipe and the card."""
+class BudgetArguments(CardArguments):
+    """The model and the recipe."""
 
     model: str | None = field(default=None, metadata={"help": "Folder with a LLaDA config.json; None: LLaDA-8B."})
     lora_r: int = field(default=16, metadata={"help": "Rank of the adapters."})
-    max_tokens_per_pass: int = field(default=16384, metadata={"help": "Tokens in one forward pass."})
     prompt_length: int = field(default=260, metadata={"help": "Tokens of a prompt."})
     max_gen_length: int = field(default=80, metadata={"help": "Tokens of a response."})
-    masked: int = field(default=30, metadata={"help": "K: masked positions of a pre-filled response."})
     puzzles: int = field(default=8, metadata={"help": "Q: puzzles of an optimizer step, accumulation included."})
-    num_generations: int = field(default=8, metadata={"help": "G: trajectories for each puzzle."})
-    distinct: float = field(default=0.9, metadata={"help": "Distinct over visited states; `distinct_states` logs it."})
-    survival: float = field(default=0.6, metadata={"help": "Mean length of a trajectory over K; errors end some."})
-    peak_flops: float = field(default=989e12, metadata={"help": "Peak of the card, dense bfloat16."})
-    utilization: float = field(default=0.4, metadata={"help": "Share of the peak that is reached."})
     cards: int = field(default=8, metadata={"help": "Cards that weights are dealt out to."})
-    link: float = field(default=400e9, metadata={"help": "Bytes a second that a card takes in from the others."})
 
 
 (args,) = parse(BudgetArguments, description=__doc__)
@@ -121,14 +114,12 @@ lines = [
     ("one block, recomputed, and its backward", block),
     (f"head: fp32 weight, {copies} + 2 tables of logits", head),
     ("the roll-out's states, worst case", args.puzzles * args.num_generations * args.masked * args.max_gen_length * 9),
+    ("peak: weights, adapters, checkpoints, larger rest", fixed + checkpoints + max(block, head)),
 ]
 print(f"{frozen:,} frozen and {trained:,} trained parameters; {tokens:,} tokens, {states_in_pass} states in a pass")
 print(f"autograd keeps {in_block / 1e3:.0f} kB a token in a block, {row / 1e6:.2f} MB a table for each masked position")
 for name, size in lines:
     print(f"{name:48s} {size / GB:7.2f} GB")
-print(
-    f"{'peak: weights, adapters, checkpoints, larger rest':48s} {(fixed + checkpoints + max(block, head)) / GB:7.2f} GB"
-)
 
 body = frozen - 2 * config.embedding_size * config.d_model
 operations = (2 + 6) * states * (body * length + config.embedding_size * config.d_model * args.masked / 2)
@@ -151,12 +142,10 @@ def dealt_out(title: str, model: PreTrainedModel) -> None:
     trained_bytes = 4 * sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     abroad = (args.cards - 1) / args.cards
     print(f"\n{title}: {len(sizes)} units on {args.cards} cards")
-    print(
-        f"{len(layers)} layers of {layers[0] / GB:.2f} GB, embedding {embedding / GB:.2f}, head {head / GB:.2f}, ",
-        end="",
-    )
-    print(f"the rest {rest / 1e3:.0f} kB")
-    gathers = [("forward", sum(sizes)), ("backward", sum(sizes) - rest - (0 if embedding_trains(model) else embedding))]
+    shown = f"{len(layers)} layers of {layers[0] / GB:.2f} GB, embedding {embedding / GB:.2f}, head {head / GB:.2f}"
+    print(f"{shown}, the rest {rest / 1e3:.0f} kB")
+    again = model.get_input_embeddings().weight.requires_grad  # whether the embedding has a backward pass
+    gathers = [("forward", sum(sizes)), ("backward", sum(sizes) - rest - (0 if again else embedding))]
     lines = [
         ("weights, a share", weights),
         ("gradient and two moments of what is trained, fp32", states),
@@ -170,11 +159,6 @@ def dealt_out(title: str, model: PreTrainedModel) -> None:
     print(
         f"{'an update pass takes in':56s} {taken / GB:7.2f} GB, {taken / args.link:.3f} s at {args.link / GB:.0f} GB/s"
     )
-
-
-def embedding_trains(model: PreTrainedModel) -> bool:
-    """Whether the embedding has a backward pass."""
-    return model.get_input_embeddings().weight.requires_grad
 
 
 with torch.device("meta"):

@@ -3,7 +3,7 @@
 Step by step over the trajectories of a roll-out: one forward and one backward pass of the whole batch at each step,
 logits at every position, softmax over the full vocabulary at every response position, nothing shared between
 trajectories. The objective is that of `dllm_rl.terms.objective`; only the work differs from `dllm_rl.training.update`.
-Beside it stand the parts of the lean update with one of its savings taken back, to measure each apart.
+Beside it stands a roll-out without shared states, to measure that saving apart.
 """
 
 from dataclasses import replace
@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.modeling_outputs import MaskedLMOutput
 
 from dllm_rl import ObjectiveConfig, PolicyConfig, Rollout
 from dllm_rl.reward import log_expected_reward
@@ -31,19 +30,6 @@ def unshared(rollout: Rollout) -> Rollout:
     return replace(rollout, state_of=state_of, **{name: getattr(rollout, name)[visited] for name in per_state})
 
 
-class LogitsEverywhere(nn.Module):
-    """A model that computes logits at every position before it selects those that were asked for."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None, logits_mask: Tensor) -> MaskedLMOutput:
-        """Logits `(logits_mask.sum(), V)` of sequences `(B, L)`."""
-        output = self.model(input_ids=input_ids, attention_mask=attention_mask)
-        return MaskedLMOutput(logits=output.logits[logits_mask])
-
-
 def in_float64(record: Rollout) -> Rollout:
     """A roll-out whose log-probabilities and rewards are float64."""
     wide: dict[str, Any] = {
@@ -55,14 +41,9 @@ def in_float64(record: Rollout) -> Rollout:
 
 
 def naive_pass(
-    model: nn.Module,
-    rollout: Rollout,
-    backward: Backward,
-    *,
-    config: ObjectiveConfig,
-    drop_ended: bool = False,
+    model: nn.Module, rollout: Rollout, backward: Backward, *, config: ObjectiveConfig
 ) -> tuple[float, float]:
-    """Evaluate J over a roll-out, one step of all T trajectories at a time.
+    """Evaluate J over a roll-out, one step of all T trajectories at a time; those that have ended have weight 0.
 
     Args:
         model: Takes `(input_ids, attention_mask)` and returns `.logits` `(T, L, V)`.
@@ -70,14 +51,11 @@ def naive_pass(
             model is.
         backward: Called with the two terms of each step, as by `dllm_rl.training.update.objective_pass`.
         config: The objective.
-        drop_ended: Leave trajectories that have ended out of the batch; otherwise it keeps its shape, as usual, and
-            they have weight 0.
 
     Returns:
         The first and the second term of J.
     """
     problems, live = rollout.problems, rollout.live
-    count, steps = live.shape
     visited = torch.where(live, rollout.expected_reward[rollout.state_of.clamp_min(0)], 0.0)
     advantages = rollout_advantages(visited, rollout.num_generations, config)
     weights = step_weights(live, rollout.decisions, config.reduction, rollout.old_logprobs.dtype)
@@ -85,40 +63,33 @@ def naive_pass(
     last_visit = rollout.state_of[:, 0]
     incoming = torch.ones_like(rollout.old_logprobs[:, 0])
     rl_total = sft_total = 0.0
-    for step in range(steps):
-        last_visit = torch.where(live[:, step], rollout.state_of[:, step], last_visit)
-        rows = live[:, step].nonzero().squeeze(1) if drop_ended else torch.arange(count)
-        if len(rows) == 0:
-            break
-        states = last_visit[rows]
-        responses, definite = rollout.responses[states], rollout.definite[states]
-        masked = responses == problems.mask_id
+    for step, acting in enumerate(live.unbind(1)):
+        last_visit = torch.where(acting, rollout.state_of[:, step], last_visit)
+        responses, definite = rollout.responses[last_visit], rollout.definite[last_visit]
         position_logprobs, token_logprobs = _policy(
-            model, *problems.prompts_of(owner[rows]), responses, problems.mask_id, rollout.policy
+            model, *problems.prompts_of(owner), responses, problems.mask_id, rollout.policy
         )
 
-        acting = live[rows, step]
-        logprobs, left = position_logprobs.new_zeros(len(rows)), position_logprobs
+        logprobs, left = position_logprobs.new_zeros(len(owner)), position_logprobs
         for rank in range(rollout.positions.shape[2]):
-            some = (acting & (rollout.positions[rows, step, rank] >= 0)).nonzero().squeeze(1)
-            position, token = rollout.positions[rows[some], step, rank], rollout.tokens[rows[some], step, rank]
+            some = (acting & (rollout.positions[:, step, rank] >= 0)).nonzero().squeeze(1)
+            position, token = rollout.positions[some, step, rank], rollout.tokens[some, step, rank]
             of_position = left[some, position] - left[some].logsumexp(1)  # one after the other, without replacement
             logprobs = logprobs.index_add(0, some, of_position + token_logprobs[some, position, token])
             left = left.index_put((some, position), left.new_tensor(float("-inf")))
         surrogate = clipped_surrogate(
-            logprobs, rollout.old_logprobs[rows, step], advantages[rows, step], config.clip_low, config.clip_high
+            logprobs, rollout.old_logprobs[:, step], advantages[:, step], config.clip_low, config.clip_high
         )
-        in_rl_sum = acting & (step < rollout.decisions[rows] - 1)
-        rl = (surrogate.objective * weights[rows, step] * in_rl_sum).sum() * config.policy_weight
+        in_rl_sum = acting & (step < rollout.decisions - 1)
+        rl = (surrogate.objective * weights[:, step] * in_rl_sum).sum() * config.policy_weight
 
-        of = owner[rows]
-        answer_logprobs = token_logprobs.gather(2, problems.answers[of][:, :, None]).squeeze(2)
-        tail = masked & ~problems.judged[of]
+        answer_logprobs = token_logprobs.gather(2, problems.answers[owner][:, :, None]).squeeze(2)
+        tail = (responses == problems.mask_id) & ~problems.judged[owner]
         f = log_expected_reward(
-            position_logprobs, answer_logprobs, definite, tail, problems.scored[of], config.lam
+            position_logprobs, answer_logprobs, definite, tail, problems.scored[owner], config.lam
         ).exp()
-        sft = (f * weights[rows, step] * incoming[rows]).sum() * config.f_weight
-        incoming[rows] = surrogate.ratio.detach()
+        sft = (f * weights[:, step] * incoming).sum() * config.f_weight
+        incoming = surrogate.ratio.detach()
         backward(rl, sft)
         rl_total, sft_total = rl_total + float(rl.detach()), sft_total + float(sft.detach())
     return rl_total, sft_total

@@ -12,12 +12,11 @@ and Python.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,15 +24,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
-import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl import Decoding, ObjectiveConfig, PolicyConfig, PuzzleBatch, decode, objective_pass, rollout
+from dllm_rl import Decoding, ObjectiveConfig, PuzzleBatch, decode, objective_pass
 from llm_rl.training import USER_ERRORS, load_pandas, need_model, need_reports, need_writable, parse, user_errors
+from scripts.benchmarks.work import SHIPPED, Contender, backward, played, race
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.machine import machine
 from sudoku_dllm.models import packed_chunks
 from sudoku_env import build_prompt, generate
 
-ROOT = Path(__file__).resolve().parents[2]
 CLUES = {4: (6, 8), 6: (12, 16), 9: (30, 36)}
 
 
@@ -42,7 +40,7 @@ class Arguments:
     """Arguments of `scripts/benchmarks/roofline.py`."""
 
     models: list[str] = field(
-        default_factory=lambda: [str(ROOT / "data" / "models" / "llada-sudoku6x6")],
+        default_factory=lambda: [SHIPPED],
         metadata={"help": "Folders of models whose tokenizers are of scripts.shared.small_tokenizer."},
     )
     puzzles: int = field(default=1000, metadata={"help": "Puzzles of a decode."})
@@ -55,36 +53,24 @@ class Arguments:
     output_dir: str = field(default="runs/benchmark_roofline", metadata={"help": "Folder of the table."})
 
 
-class Inside(NamedTuple):
-    """What happened inside a model's forward passes: seconds, tokens and passes."""
-
-    seconds: float
-    tokens: int
-    passes: int
-
-
-@contextmanager
-def watched(model: nn.Module) -> Iterator[Callable[[], Inside]]:
-    """Time and tokens of the forward passes within."""
-    seen, began = [0.0, 0, 0], [0.0]
+def timed(model: nn.Module, work: Callable[[], object]) -> tuple[float, float, int, int]:
+    """Seconds of a piece of work, those inside the model's forward passes, and the tokens and number of these."""
+    within, tokens, began = [0.0], list[int](), [0.0]
 
     def before(_: nn.Module, args: Any, kwargs: Any) -> None:
-        seen[1] += kwargs["input_ids"].numel()
-        seen[2] += 1
+        tokens.append(kwargs["input_ids"].numel())
         began[0] = time.perf_counter()
 
     def after(*_: Any) -> None:
-        seen[0] += time.perf_counter() - began[0]
+        within[0] += time.perf_counter() - began[0]
 
-    hooks = [
-        model.register_forward_pre_hook(before, with_kwargs=True),
-        model.register_forward_hook(after, with_kwargs=False),
-    ]
-    try:
-        yield lambda: Inside(seen[0], int(seen[1]), int(seen[2]))
-    finally:
-        for hook in hooks:
-            hook.remove()
+    hooks = model.register_forward_pre_hook(before, with_kwargs=True), model.register_forward_hook(after)
+    started = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - started
+    for hook in hooks:
+        hook.remove()
+    return seconds, within[0], sum(tokens), len(tokens)
 
 
 def product_rate(rows: int, inner: int, columns: int, rounds: int = 7) -> float:
@@ -92,13 +78,7 @@ def product_rate(rows: int, inner: int, columns: int, rounds: int = 7) -> float:
     left, right = torch.randn(rows, inner), torch.randn(inner, columns)
     amount = 2 * rows * inner * columns
     repeats = max(1, int(2e9 // amount))
-    times = []
-    for _ in range(rounds + 1):
-        started = time.perf_counter()
-        for _ in range(repeats):
-            left @ right
-        times.append((time.perf_counter() - started) / repeats)
-    return amount / median(times[1:])
+    return race({"": Contender(lambda: [left @ right for _ in range(repeats)], amount * repeats)}, rounds)[""]
 
 
 def measure(name: str, model: nn.Module, work: Callable[[], object], rounds: int, limit: float) -> dict[str, Any]:
@@ -106,19 +86,12 @@ def measure(name: str, model: nn.Module, work: Callable[[], object], rounds: int
     with FlopCounterMode(display=False) as counter:
         work()
     flops = counter.get_total_flops()
-    whole, inside = [], []
-    for _ in range(rounds):
-        with watched(model) as seen:
-            started = time.perf_counter()
-            work()
-            whole.append(time.perf_counter() - started)
-            inside.append(seen())
-    seconds, within = median(whole), median(one.seconds for one in inside)
+    seconds, within, tokens, passes = map(median, zip(*(timed(model, work) for _ in range(rounds)), strict=True))
     return {
         "work": name,
         "seconds": seconds,
-        "passes": inside[0].passes,
-        "tokens/s": inside[0].tokens / seconds,
+        "passes": passes,
+        "tokens/s": tokens / seconds,
         "GFLOP/s": flops / seconds / 1e9,
         "% of the limit": 100 * flops / seconds / limit,
         "time / forward passes": seconds / within,
@@ -133,8 +106,7 @@ def works(folder: str, args: Arguments) -> Iterator[tuple[str, nn.Module, Callab
 
     def problems(count: int) -> PuzzleBatch:
         boards = generate(count, size=size, clues=CLUES[size], rule=None, seed=args.seed).boards
-        prompts = [build_prompt(board, "compact") for board in boards]
-        filled = [shortest_answer(tokenizer, prompt, size, tail=0) for prompt in prompts]
+        filled = [shortest_answer(tokenizer, build_prompt(board, "compact"), size, tail=0) for board in boards]
         return PuzzleBatch.collate(filled, pad_id=tokenizer.pad_token_id)
 
     many, few = problems(args.puzzles), problems(args.training_puzzles)
@@ -142,24 +114,10 @@ def works(folder: str, args: Arguments) -> Iterator[tuple[str, nn.Module, Callab
     for count in args.tokens_per_step:
         step = f"{count} token{'s' if count > 1 else ''} a step"
         yield f"decode, {step}", model, partial(decode, model, many, Decoding("margin", tokens_per_step=count)), shape
-        policy = PolicyConfig(position_temperature=0.4)
-        how = Decoding("policy", tokens_per_step=count, policy=policy, on_error="correct")
-        play = partial(rollout, model, few, how, num_generations=args.num_generations)
-        yield f"roll-out, {step}", model, partial(seeded, play, args.seed), shape
-        record = seeded(play, args.seed)
-        update = partial(
-            objective_pass,
-            model,
-            record,
-            lambda one, other: (-(one + other)).backward(),
-            config=ObjectiveConfig(),
-        )
+        play = partial(played, model, few, args.num_generations, 0.4, count, seed=args.seed, on_error="correct")
+        yield f"roll-out, {step}", model, play, shape
+        update = partial(objective_pass, model, play(), backward, config=ObjectiveConfig())
         yield f"update, {step}", model, update, shape
-
-
-def seeded(work: Callable[..., Any], seed: int) -> Any:
-    """The work with a generator of its own."""
-    return work(generator=torch.Generator().manual_seed(seed))
 
 
 def main() -> None:

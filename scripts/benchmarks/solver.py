@@ -12,19 +12,20 @@ Every figure is a median of rounds in which all contenders take turns; trust the
 import ctypes
 import importlib.util
 import random
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
+from timeit import timeit
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from llm_rl.training import need_file, need_reports, need_writable, parse, user_errors
-from scripts.benchmarks.work import Contender, race, report
+from scripts.benchmarks.work import Contender, report
 from sudoku_env import (
     completable,
     count_solutions,
@@ -34,10 +35,6 @@ from sudoku_env import (
     solve_batch,
     to_string,
 )
-from sudoku_env.board import geometry
-from sudoku_env.kernels.general import search_batch
-from sudoku_env.kernels.nine import count9_batch
-from sudoku_env.kernels.search_state import LEFT, new_search
 from sudoku_env.reading import read_boards
 
 
@@ -105,50 +102,38 @@ if args.tdoku is not None:
         return counts
 
 
-rows: list[dict[str, object]] = []
-for name, boards in sets.items():
-    for limit in (1, 2, 100) if name in loose else (1, 2):
-        contenders = {"ours": Contender(partial(solve_batch, boards, limit=limit), len(boards))}
-        if args.tdoku is not None:
-            ended = np.full((len(boards), 82), ord("\n"), dtype=np.uint8)
-            ended[:, :81] = np.where(boards == 0, ord("."), boards + ord("0"))
-            assert (run_tdoku(ended, limit) == solve_batch(boards, limit=limit)[1]).all()
-            contenders["tdoku"] = Contender(partial(run_tdoku, ended, limit), len(boards))
-        rows.append({"task": f"{name}, limit {limit}", **race(contenders, args.rounds)})
-table = report(rows, "ours", "Solving 9x9 puzzles", folder)
-
-started_threads = ThreadPoolExecutor(args.threads)
+def of(work: Callable[..., object], boards: np.ndarray, **options: Any) -> Contender:
+    """Work on all boards in one call."""
+    return Contender(partial(work, boards, **options), len(boards))
 
 
-def run_bare_kernels(many: np.ndarray) -> None:
-    """The compiled loop in each of the threads, started already, on a part of the boards: what they can do at most."""
-    parts = np.array_split(many, args.threads)
-    outputs = [(np.zeros_like(part), np.zeros(len(part), dtype=np.int64)) for part in parts]
-    searches = [new_search(9) for _ in parts]
-    for search in searches:
-        search.state[LEFT] = np.iinfo(np.int64).max
-    list(
-        started_threads.map(
-            lambda part, output, search: count9_batch(0, part, 2, *output, search.words, search.state),
-            parts,
-            outputs,
-            searches,
+def solving() -> Iterator[tuple[str, dict[str, Contender]]]:
+    """Each set with each limit, tdoku beside it."""
+    for name, boards in sets.items():
+        for limit in (1, 2, 100) if name in loose else (1, 2):
+            contenders = {"ours": of(solve_batch, boards, limit=limit)}
+            if args.tdoku is not None:
+                ended = np.full((len(boards), 82), ord("\n"), dtype=np.uint8)
+                ended[:, :81] = np.where(boards == 0, ord("."), boards + ord("0"))
+                assert (run_tdoku(ended, limit) == solve_batch(boards, limit=limit)[1]).all()
+                contenders["tdoku"] = of(run_tdoku, ended, limit=limit)
+            yield f"{name}, limit {limit}", contenders
+
+
+table = report("Solving 9x9 puzzles", "ours", solving(), args.rounds, folder)
+
+
+def threaded() -> Iterator[tuple[str, dict[str, Contender]]]:
+    """Each set by one thread and by several; a tenth of a second of work."""
+    for name, boards in sets.items():
+        many = np.resize(boards, (int(table.loc[f"{name}, limit 2", "ours"] / 10), 81))
+        yield (
+            f"{name}, limit 2",
+            {f"{threads} threads": of(solve_batch, many, limit=2, threads=threads) for threads in (1, args.threads)},
         )
-    )
 
 
-rows = []
-for name, boards in sets.items():
-    tenth_of_a_second = int(table.loc[f"{name}, limit 2", "ours"] / 10)
-    many = np.resize(boards, (tenth_of_a_second, 81))
-    contenders = {
-        f"{threads} threads": Contender(partial(solve_batch, many, limit=2, threads=threads), len(many))
-        for threads in (1, args.threads)
-    }
-    contenders[f"{args.threads} bare kernels"] = Contender(partial(run_bare_kernels, many), len(many))
-    rows.append({"task": f"{name}, limit 2", **race(contenders, args.rounds)})
-started_threads.shutdown()
-report(rows, f"{args.threads} threads", "Solving with several threads", folder)
+report("Solving with several threads", f"{args.threads} threads", threaded(), args.rounds, folder)
 
 
 def of_few_clues(size: int, wrong: bool) -> np.ndarray:
@@ -164,65 +149,37 @@ def of_few_clues(size: int, wrong: bool) -> np.ndarray:
     return few
 
 
-def run_general_search(size: int, boards: np.ndarray) -> np.ndarray:
-    """Numbers of solutions, at most one each, by the search for any size."""
-    table, search, counts = geometry(size), new_search(size), np.zeros(len(boards), dtype=np.int64)
-    search.state[LEFT] = np.iinfo(np.int64).max
-    search_batch(0, boards, table.units, table.units_of, 1, np.zeros_like(boards), counts, search)
-    return counts
-
-
-rows = []
-for size in (4, 6, 9):
-    for wrong in (False, True):
+def few_clues() -> Iterator[tuple[str, dict[str, Contender]]]:
+    """Boards of few clues by size."""
+    for size, wrong in product((4, 6, 9), (False, True)):
         boards = of_few_clues(size, wrong)
-        contenders = {
-            "completable": Contender(partial(completable, boards), len(boards)),
-            "solve_batch": Contender(partial(solve_batch, boards), len(boards)),
-        }
-        if size != 9:
-            assert (run_general_search(size, boards) == completable(boards)).all()
-            contenders["general search"] = Contender(partial(run_general_search, size, boards), len(boards))
-        name = f"{size}×{size}, a third wrong" if wrong else f"{size}×{size}"
-        rows.append({"task": name, **race(contenders, args.rounds)})
-report(rows, "completable", "Boards of few clues", folder)
+        both = {"completable": of(completable, boards), "solve_batch": of(solve_batch, boards)}
+        yield f"{size}×{size}, a third wrong" if wrong else f"{size}×{size}", both
 
 
-def repeat(work: Callable[[], object], times: int) -> None:
-    """Call work that takes no arguments so many times."""
-    for _ in range(times):
-        work()
+report("Boards of few clues", "completable", few_clues(), args.rounds, folder)
 
-
-easy = next(iter(sets.values()))
-board, text = easy[0], to_string(easy[0])
+board, text = (first := next(iter(sets.values()))[0]), to_string(first)
 one: dict[str, Callable[[], object]] = {
     "solve(array)": lambda: solve(board),
     "solve(text)": lambda: solve(text),
     "count_solutions(array)": lambda: count_solutions(board),
 }
-rows = []
-for name, work in one.items():
-    calls = Contender(partial(repeat, work, 1000), 1000)
-    rows.append({"task": name, "ours": race({"ours": calls}, args.rounds)["ours"]})
-if importlib.util.find_spec("sudoku") is not None:
+calls = {name: {"ours": Contender(partial(timeit, work, number=1000), 1000)} for name, work in one.items()}
+installed = {name for name in ("sudoku", "sudokum", "reasoning_gym") if importlib.util.find_spec(name) is not None}
+if "sudoku" in installed:
     from sudoku import Sudoku
 
     grid = [[int(digit) or None for digit in row] for row in board.reshape(9, 9)]
-    peer = Contender(lambda: Sudoku(3, 3, board=grid).solve(), 1)
-    rows[0]["py-sudoku"] = race({"peer": peer}, args.rounds)["peer"]
-if importlib.util.find_spec("sudokum") is not None:
+    calls["solve(array)"]["py-sudoku"] = Contender(lambda: Sudoku(3, 3, board=grid).solve(), 1)
+if "sudokum" in installed:
     import sudokum
 
-    peer = Contender(lambda: sudokum.solve(board.reshape(9, 9).tolist()), 1)
-    rows[0]["sudokum"] = race({"peer": peer}, args.rounds)["peer"]
-report(rows, "ours", "One board per call", folder)
+    calls["solve(array)"]["sudokum"] = Contender(lambda: sudokum.solve(board.reshape(9, 9).tolist()), 1)
+report("One board per call", "ours", calls.items(), args.rounds, folder)
 
-rows = []
-for name, boards in sets.items():
-    ours = Contender(partial(definite_digits, boards), len(boards))
-    rows.append({"task": name, "ours": race({"ours": ours}, args.rounds)["ours"]})
-report(rows, "ours", "Forced cells by singles", folder)
+definite = {name: {"ours": of(definite_digits, boards)} for name, boards in sets.items()}
+report("Forced cells by singles", "ours", definite.items(), args.rounds, folder)
 
 made: dict[str, dict[str, Any]] = {
     "36 clues": {"clues": 36},
@@ -231,15 +188,16 @@ made: dict[str, dict[str, Any]] = {
     "36 clues, singles": {"clues": 36, "rule": "singles"},
     "30 clues, singles": {"clues": 30, "rule": "singles"},
 }
-rows = []
-for name, options in made.items():
-    contenders = {"ours": Contender(partial(generate, 2000, size=9, seed=args.seed, **options), 2000)}
-    if name == "36 clues" and importlib.util.find_spec("sudoku") is not None:
-        contenders["py-sudoku"] = Contender(lambda: Sudoku(3, 3, seed=random.randrange(10**9)).difficulty(0.55), 1)
-    if name == "36 clues" and importlib.util.find_spec("reasoning_gym") is not None:
-        import reasoning_gym
+generators = {
+    name: {"ours": Contender(partial(generate, 2000, size=9, seed=args.seed, **options), 2000)}
+    for name, options in made.items()
+}
+if "sudoku" in installed:
+    peer = Contender(lambda: Sudoku(3, 3, seed=random.randrange(10**9)).difficulty(0.55), 1)
+    generators["36 clues"]["py-sudoku"] = peer
+if "reasoning_gym" in installed:
+    import reasoning_gym
 
-        data = reasoning_gym.create_dataset("sudoku", min_empty=45, max_empty=45, size=20, seed=args.seed)
-        contenders["reasoning-gym"] = Contender(partial(itemgetter(*range(20)), data), 20)
-    rows.append({"task": name, **race(contenders, args.rounds)})
-report(rows, "ours", "Generating unique 9x9 puzzles", folder)
+    data = reasoning_gym.create_dataset("sudoku", min_empty=45, max_empty=45, size=20, seed=args.seed)
+    generators["36 clues"]["reasoning-gym"] = Contender(partial(itemgetter(*range(20)), data), 20)
+report("Generating unique 9x9 puzzles", "ours", generators.items(), args.rounds, folder)

@@ -1,13 +1,10 @@
 """Time and peak memory of an update, lean (`objective_pass`) against naive (`scripts/benchmarks/naive_update.py`).
 
 Both compute the gradient of the same objective on the same roll-outs; the script checks in float64 that they agree.
-Contenders take turns within each round, in float32. Between the two stand versions of the lean update with savings
-taken back:
+Contenders take turns within each round, in float32:
 
     naive       one forward and backward a step, all trajectories, logits and softmax at every response position
-    naive_live  the same without the trajectories that have ended
-    batched     visits of all steps in one list cut by budget; logits at every position; no state shared
-    masked      the same with logits at masked positions only
+    unshared    visits of all steps in one list cut by budget, logits at masked positions only, no state shared
     lean        the same with each distinct state forwarded once
 
 Roll-outs are recorded by the shipped model. Other models, random ones, score the same states, and their own
@@ -23,12 +20,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
+from dllm_rl import ObjectiveConfig, PuzzleBatch, Rollout, objective_pass
 from llm_rl.training import (
     USER_ERRORS,
     load_pandas,
@@ -40,29 +39,18 @@ from llm_rl.training import (
     parse,
     user_errors,
 )
-from scripts.benchmarks.work import Contender, race
+from scripts.benchmarks.naive_update import in_float64, naive_pass, unshared
+from scripts.benchmarks.work import ROOT, SHIPPED, Contender, backward, peak_of_update, played, race
+from scripts.shared.tiny_llada import tiny_llada
 from sudoku_dllm.machine import machine
-from sudoku_env import SudokuError
+from sudoku_env import SudokuError, build_prompt, generate, pre_fill, read_prompts
 
-ROOT = Path(__file__).resolve().parents[2]
-from dllm_rl import (  # noqa: E402
-    Decoding,
-    ObjectiveConfig,
-    PolicyConfig,
-    PuzzleBatch,
-    Rollout,
-    objective_pass,
-    rollout,
-)
-from scripts.benchmarks.naive_update import LogitsEverywhere, in_float64, naive_pass, unshared  # noqa: E402
-from scripts.benchmarks.work import peak_of_update  # noqa: E402
-from scripts.shared.tiny_llada import tiny_llada  # noqa: E402
-from sudoku_env import build_prompt, generate, pre_fill, read_prompts  # noqa: E402
-
-CASES = ("shipped", "wide", "larger")
-CONTENDERS = ("naive", "naive_live", "batched", "masked", "lean")
-MAX_LOGITS = 2**21  # of a timed lean pass
-MEMORY_TOKENS, MEMORY_MASKED = 208, 40  # of a pass of the memory curve: small, so that all points fill one
+CASES = ("shipped", "wide")
+CURVES = {"G": (2, 4, 8, 16, 32), "K": (28, 24, 20, 16, 12), "Q": (1, 2, 4, 8)}
+"""Of the memory: trajectories, clues, of which K is the rest, and puzzles."""
+MEMORY_MODEL, MEMORY_CLUES = 8192, 20  # its vocabulary; the middle of its curve
+MEMORY_BUDGET = {"max_tokens": 208, "max_masked": 40}  # of a pass of the memory curve: all points fill one
+MAX_LOGITS = 2**21  # of a timed lean pass, of at least the 40 masked positions of one state
 TOLERANCE = 1e-10
 """How far gradients may be apart, as a share of the largest entry, in float64, where rounding leaves 1e-14."""
 
@@ -71,14 +59,9 @@ TOLERANCE = 1e-10
 class BenchmarkArguments:
     """Arguments of `scripts/benchmarks/update.py`."""
 
-    model: str = field(
-        default=str(ROOT / "data" / "models" / "llada-sudoku6x6"), metadata={"help": "Model that plays, and is timed."}
-    )
+    model: str = field(default=SHIPPED, metadata={"help": "Model that plays, and is timed."})
     data: str = field(default=str(ROOT / "data" / "sudoku6x6_train.jsonl"), metadata={"help": "Prompts to time on."})
     cases: list[str] = field(default_factory=lambda: list(CASES), metadata={"help": f"Models to time, of {CASES}."})
-    contenders: list[str] = field(
-        default_factory=lambda: list(CONTENDERS), metadata={"help": f"What to time, of {CONTENDERS}; lean always is."}
-    )
     position_temperatures: list[float] = field(
         default_factory=lambda: [0.05, 0.4, 1.0], metadata={"help": "T_pos: the lower, the more states are shared."}
     )
@@ -89,25 +72,13 @@ class BenchmarkArguments:
     num_generations: int = field(default=8, metadata={"help": "G of a timed roll-out."})
     rounds: int = field(default=3, metadata={"help": "Timed rounds, after one that is not counted."})
     vocabulary: int = field(default=30000, metadata={"help": "Vocabulary of the wide model."})
-    width: int = field(default=128, metadata={"help": "d_model of the larger model."})
-    max_tokens: int = field(default=2048, metadata={"help": "Largest number of tokens in a lean pass."})
-    memory_group_sizes: list[int] = field(
-        default_factory=lambda: [2, 4, 8, 16, 32], metadata={"help": "G of the memory curve."}
-    )
-    memory_clues: list[int] = field(
-        default_factory=lambda: [28, 24, 20, 16, 12], metadata={"help": "Clues of the memory curve; K is the rest."}
-    )
-    memory_puzzles: list[int] = field(default_factory=lambda: [1, 2, 4, 8], metadata={"help": "Q of the memory curve."})
-    memory_vocabulary: int = field(default=8192, metadata={"help": "Vocabulary of the model of the memory curve."})
-    memory: bool = field(default=True, metadata={"help": "Measure memory as well."})
+    memory: int = field(default=5, metadata={"help": "Points of each memory curve; 0: memory is not measured."})
     seed: int = field(default=0, metadata={"help": "Random seed of puzzles, models and roll-outs."})
     output_dir: str = field(default=str(ROOT / "runs" / "benchmark_update"), metadata={"help": "Tables and figure."})
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.cases) - set(CASES)):
             raise ValueError(f"unknown cases {unknown}; choose from {CASES}")
-        if unknown := sorted(set(self.contenders) - set(CONTENDERS)):
-            raise ValueError(f"unknown contenders {unknown}; choose from {CONTENDERS}")
 
 
 (args,) = parse(BenchmarkArguments, description=__doc__)
@@ -125,50 +96,27 @@ folder = Path(args.output_dir)
 folder.mkdir(parents=True, exist_ok=True)
 tokenizer = AutoTokenizer.from_pretrained(args.model)
 player = AutoModelForMaskedLM.from_pretrained(args.model)
-objective = ObjectiveConfig()
 
 
-def random_model(vocabulary: int, width: int, layers: int) -> PreTrainedModel:
+def random_model(vocabulary: int) -> PreTrainedModel:
     """A random LLaDA for the shipped tokenizer, with room for more tokens."""
-    sizes = {"d_model": width, "n_layers": layers, "rope_theta": 100.0, "max_sequence_length": 256}
+    sizes = {"d_model": 64, "rope_theta": 100.0, "max_sequence_length": 256}
     return tiny_llada(vocabulary, tokenizer.mask_token_id, args.seed, **sizes)
 
 
-def play(prompts: list[str], num_generations: int, position_temperature: float, tokens_per_step: int = 1) -> Rollout:
+def play(prompts: list[str], num_generations: int, temperature: float, tokens_per_step: int = 1) -> Rollout:
     """A roll-out of the shipped model."""
     batch = PuzzleBatch.collate([pre_fill(p, tokenizer, 40) for p in prompts], pad_id=tokenizer.pad_token_id)
-    torch.manual_seed(args.seed)
-    policy = PolicyConfig(position_temperature)
-    how = Decoding("policy", tokens_per_step=tokens_per_step, policy=policy, on_error="end")
-    return rollout(player, batch, how, num_generations=num_generations)
+    return played(player, batch, num_generations, temperature, tokens_per_step, seed=args.seed)
 
 
-def max_masked(vocabulary: int) -> int:
-    """Masked positions in a lean pass, at least those of one state."""
-    return max(MAX_LOGITS // vocabulary, 40)
-
-
-def contenders(model: PreTrainedModel, record: Rollout) -> dict[str, Callable[[], object]]:
+def contenders(model: PreTrainedModel, record: Rollout, **budget: Any) -> dict[str, Callable[[], object]]:
     """Name → a call that adds the gradient of J to the model's parameters."""
-
-    def backward(first: Tensor, second: Tensor) -> None:
-        (first + second).backward()
-
-    alone, everywhere = unshared(record), LogitsEverywhere(model)
-    naive = partial(naive_pass, model, record, backward, config=objective)
-    lean = partial(
-        objective_pass,
-        backward=backward,
-        config=objective,
-        max_tokens=args.max_tokens,
-        max_masked=max_masked(model.config.vocab_size),
-    )
+    common: dict[str, Any] = {"backward": backward, "config": ObjectiveConfig()}
     return {
-        "naive": naive,
-        "naive_live": partial(naive, drop_ended=True),
-        "batched": partial(lean, everywhere, alone),
-        "masked": partial(lean, model, alone),
-        "lean": partial(lean, model, record),
+        "naive": partial(naive_pass, model, record, **common),
+        "unshared": partial(objective_pass, model, unshared(record), **common, **budget),
+        "lean": partial(objective_pass, model, record, **common, **budget),
     }
 
 
@@ -180,34 +128,22 @@ def gradient(model: PreTrainedModel, work: Callable[[], object]) -> Tensor:
 
 
 # Time.
-models = {
-    "shipped": lambda: AutoModelForMaskedLM.from_pretrained(args.model),
-    "wide": lambda: random_model(args.vocabulary, 64, 2),
-    "larger": lambda: random_model(len(tokenizer), args.width, 6),
-}
 times = []
 for case in args.cases:
-    model = models[case]()
+    shipped = case == "shipped"
+    model = AutoModelForMaskedLM.from_pretrained(args.model) if shipped else random_model(args.vocabulary)
     model.train()
+    budget = {"max_tokens": 2048, "max_masked": max(MAX_LOGITS // model.config.vocab_size, 40)}
     # What sharing does depends on the temperature, not on the model: the others take one.
-    temperatures = args.position_temperatures if case == "shipped" else args.position_temperatures[:1]
+    temperatures = args.position_temperatures if shipped else args.position_temperatures[:1]
     for temperature, tokens_per_step in product(temperatures, args.tokens_per_step):
         record = play(prompts, args.num_generations, temperature, tokens_per_step)
-        scored = objective_pass(
-            model,
-            record,
-            lambda first, second: None,
-            config=objective,
-            max_tokens=args.max_tokens,
-            max_masked=max_masked(model.config.vocab_size),
-        )
+        scored = objective_pass(model, record, lambda first, second: None, config=ObjectiveConfig(), **budget)
         record = replace(record, old_logprobs=scored.logprobs)
-        works = contenders(model, record)
         exact = deepcopy(model).double()
-        exact_works = contenders(exact, in_float64(record))
-        reference, lean = gradient(exact, exact_works["naive"]), gradient(exact, exact_works["lean"])
-        timed = [name for name in CONTENDERS if name in (*args.contenders, "lean")]
-        rates = race({name: Contender(works[name], 1.0) for name in timed}, args.rounds)
+        works = contenders(exact, in_float64(record), **budget)
+        reference, lean = gradient(exact, works["naive"]), gradient(exact, works["lean"])
+        rates = race({name: Contender(w, 1.0) for name, w in contenders(model, record, **budget).items()}, args.rounds)
         visited = int(record.live.sum())
         times.append(
             {
@@ -229,52 +165,29 @@ for case in args.cases:
 print(f"Seconds per update, Q = {args.puzzles}, G = {args.num_generations}, medians of {args.rounds}\n{machine()}")
 print(time_table.T.to_string(float_format=lambda value: f"{value:,.3g}" if value < 1e4 else f"{value:,.0f}"))
 
-
 # Memory.
-def peaks(model: PreTrainedModel, record: Rollout) -> dict[str, float]:
-    """Peak memory in MiB of one update, by contender, and what the roll-out itself holds."""
-
-    def backward(first: Tensor, second: Tensor) -> None:
-        (first + second).backward()
-
-    naive = partial(naive_pass, model, record, backward, config=objective)
-    lean = partial(
-        objective_pass,
-        model,
-        record,
-        backward,
-        config=objective,
-        max_tokens=MEMORY_TOKENS,
-        max_masked=MEMORY_MASKED,
-    )
-    held = sum(value.nbytes for value in vars(record).values() if isinstance(value, Tensor))
-    found = {name: peak_of_update(model, work) / 2**20 for name, work in (("naive", naive), ("lean", lean))}
-    return {**found, "roll-out": held / 2**20}
-
-
 figure, axes = plt.subplots(1, 4 if args.memory else 1, figsize=(19 if args.memory else 6, 4), squeeze=False)
 if args.memory:
-    middle = args.memory_clues[len(args.memory_clues) // 2]
-    points = [("G", 1, size, middle) for size in args.memory_group_sizes]
-    points += [("K", 1, args.num_generations, clues) for clues in args.memory_clues]
-    points += [("Q", count, args.num_generations, middle) for count in args.memory_puzzles]
-    memory = []
-    model = random_model(args.memory_vocabulary, 64, 2).train()
-    for curve, count, size, clues in points:
-        boards = generate(count, size=6, clues=(clues, clues), rule="singles", seed=args.seed).boards
-        record = play([build_prompt(board, "compact") for board in boards], size, 1.0)
-        labels = {"curve": curve, "Q": count, "G": size, "K": int(record.decisions[0]), "clues": clues}
-        memory.append({**labels, "states": len(record.responses), **peaks(model, record)})
+    model, memory = random_model(MEMORY_MODEL).train(), []
+    for curve, value in ((curve, value) for curve, values in CURVES.items() for value in values[: args.memory]):
+        point = {"Q": 1, "G": args.num_generations, "K": MEMORY_CLUES} | {curve: value}
+        clues = point["K"]
+        boards = generate(point["Q"], size=6, clues=(clues, clues), rule="singles", seed=args.seed).boards
+        record = play([build_prompt(board, "compact") for board in boards], point["G"], 1.0)
+        works = contenders(model, record, **MEMORY_BUDGET)
+        labels = {"curve": curve, **point, "K": int(record.decisions[0]), "states": len(record.responses)}
+        peaks = {name: peak_of_update(model, works[name]) / 2**20 for name in ("naive", "lean")}
+        held = sum(value.nbytes for value in vars(record).values() if isinstance(value, Tensor))
+        memory.append({**labels, **peaks, "roll-out": held / 2**20})
         memory_table = pd.DataFrame(memory)
         memory_table.to_csv(folder / "update_memory.csv", index=False)
-    budgets = f"{MEMORY_TOKENS} tokens and {MEMORY_MASKED} masked positions a pass"
-    print(f"\nPeak memory of an update in MiB, vocabulary {args.memory_vocabulary}, {budgets}")
+    print(f"\nPeak memory of an update in MiB, vocabulary {MEMORY_MODEL}, a pass {MEMORY_BUDGET}")
     print(memory_table.to_string(index=False, float_format=lambda value: f"{value:.3f}"))
     names = {"G": "trajectories G", "K": "decisions K", "Q": "puzzles Q"}
     for axis, (curve, label) in zip(axes[0, 1:], names.items(), strict=True):
         part = memory_table[memory_table["curve"] == curve].sort_values(curve)
         part.plot(x=curve, y=["naive", "lean"], marker="o", ax=axis, xlabel=label, ylabel="peak MiB", ylim=(0, None))
-time_table[[f"{name} s" for name in timed]].rename(columns=lambda name: name.removesuffix(" s")).plot.bar(
+time_table[[f"{name} s" for name in rates]].rename(columns=lambda name: name.removesuffix(" s")).plot.bar(
     ax=axes[0, 0], logy=True, rot=15, xlabel="", ylabel="seconds per update (logarithmic)", width=0.8
 )
 figure.suptitle(f"Update, naive and lean, 6×6, {machine()}", fontsize=9)

@@ -1,4 +1,4 @@
-"""What benchmarks share: timing side by side, and the exact peak of live tensor memory.
+"""What benchmarks share: the model, played roll-outs, timing side by side, and the exact peak of live tensor memory.
 
 Every contender runs once in every round, so that a busy machine slows all of them alike. The peak is the same figure on
 every machine, whatever else it does.
@@ -7,19 +7,45 @@ every machine, whatever else it does.
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
+from dllm_rl import Decoding, PolicyConfig, PuzzleBatch, Rollout, rollout
+from dllm_rl.decoding import OnError
 from llm_rl.training import load_pandas, load_pyplot
 from sudoku_dllm.machine import machine
 
 if TYPE_CHECKING:
     import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = str(ROOT / "data" / "models" / "llada-sudoku6x6")
+
+
+def played(
+    model: nn.Module,
+    batch: PuzzleBatch,
+    num_generations: int,
+    temperature: float,
+    tokens_per_step: int = 1,
+    *,
+    seed: int,
+    on_error: OnError = "end",
+) -> Rollout:
+    """A roll-out of a model at a position temperature."""
+    policy = PolicyConfig(temperature)
+    how = Decoding("policy", tokens_per_step=tokens_per_step, policy=policy, on_error=on_error)
+    return rollout(model, batch, how, num_generations=num_generations, generator=torch.Generator().manual_seed(seed))
+
+
+def backward(first: Tensor, second: Tensor) -> None:
+    """What `objective_pass` calls: adds the gradient of J."""
+    (first + second).backward()
 
 
 class Contender(NamedTuple):
@@ -41,16 +67,20 @@ def race(contenders: Mapping[str, Contender], rounds: int) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
-def report(rows: list[dict[str, object]], ours: str, title: str, folder: Path) -> "pd.DataFrame":
-    """Print the rates of all contenders and how much faster `ours` is; write both as CSV and as a bar chart.
+def report(
+    title: str, ours: str, tasks: Iterable[tuple[str, Mapping[str, Contender]]], rounds: int, folder: Path
+) -> "pd.DataFrame":
+    """Race the contenders of each task; print the rates and how much faster `ours` is, write both as CSV and as bars.
 
     Args:
-        rows: One dictionary a measurement: "task", the labels, and one rate, per second, for each contender.
-        ours: Name of the contender that the others are compared with.
         title: Title of the table and the chart; the files are named after it.
+        ours: Name of the contender that the others are compared with.
+        tasks: Name and contenders of each row.
+        rounds: As `race` takes it.
         folder: Folder to write to.
     """
     plt = load_pyplot()
+    rows = [{"task": task, **race(contenders, rounds)} for task, contenders in tasks]
     table = load_pandas().DataFrame(rows).set_index("task")
     for name in [column for column in table.columns if column != ours]:
         table[f"{ours} / {name}"] = table[ours] / table[name]

@@ -19,11 +19,12 @@ ROOT = Path(__file__).parents[3]
 from scripts.benchmarks.grpo_contenders import (  # noqa: E402
     TRAINERS,
     Setting,
+    StepByStep,
+    check_lengths,
     make_trainer,
     model_folder,
     spread_reward,
 )
-from scripts.benchmarks.grpo_process import StepByStep, check_lengths  # noqa: E402
 
 torch.set_num_threads(1)
 SCRIPT = ROOT / "scripts" / "benchmarks" / "grpo.py"
