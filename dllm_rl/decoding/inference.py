@@ -131,9 +131,7 @@ def decode(
         most = max(how.take_back.max_passes, most)
     if max_tokens is None:
         max_tokens = 8192 if problems.responses.device.type == "cpu" else 65536
-    steps = decoding_steps(
-        model, trajectories, how, generator=generator, max_tokens=max_tokens, max_masked=max_masked
-    )
+    steps = decoding_steps(model, trajectories, how, generator=generator, max_tokens=max_tokens, max_masked=max_masked)
     return _record(trajectories, steps, most)
 
 
