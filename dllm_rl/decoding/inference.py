@@ -116,9 +116,9 @@ def decode(
             memory.
 
     Raises:
-        ValueError: `max_tokens` or `max_masked` is too small; errors are to be corrected; the strategy leaves a state without a
-            position or chooses one that is not masked; the problems lack the check that the guard names, or are not
-            what `UnmaskBatch` says (`check_batch`).
+        ValueError: `max_tokens` or `max_masked` is too small; errors are to be corrected; the strategy leaves a state
+            without a position or chooses one that is not masked; the problems lack the check that the guard names, or
+            are not what `UnmaskBatch` says (`check_batch`); the model's device has no float64.
         TypeError: The guard returns something else than bool `(N,)`.
     """
     if how.on_error == "correct":

@@ -60,8 +60,8 @@ class UnmaskTrainer(BufferedTrainer):
 
     Raises:
         ValueError: FSDP or DeepSpeed are asked for of accelerate, or one process comes with several devices or with
-            `args.shard`; the task's batches are not what `UnmaskBatch` says (`check_batch`); or the model has other
-            adapters than `args.lora_r` says; or the device has no float64, or none of the sums `full_determinism` needs.
+            `args.shard`; the task's batches are not what `UnmaskBatch` says (`check_batch`); the model has other
+            adapters than `args.lora_r` says; or the device has no float64, or not the sums of `full_determinism`.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
