@@ -116,9 +116,9 @@ def decode(
             memory.
 
     Raises:
-        ValueError: `max_tokens` or `max_masked` is too small; errors are to be corrected; the strategy leaves a state without a
-            position or chooses one that is not masked; the problems lack the check that the guard names, or are not
-            what `UnmaskBatch` says (`check_batch`).
+        ValueError: `max_tokens` or `max_masked` is too small; errors are to be corrected; the strategy leaves a state
+            without a position or chooses one that is not masked; the problems lack the check that the guard names, or
+            are not what `UnmaskBatch` says (`check_batch`); the model's device has no float64.
         TypeError: The guard returns something else than bool `(N,)`.
     """
     if how.on_error == "correct":
@@ -131,9 +131,7 @@ def decode(
         most = max(how.take_back.max_passes, most)
     if max_tokens is None:
         max_tokens = 8192 if problems.responses.device.type == "cpu" else 65536
-    steps = decoding_steps(
-        model, trajectories, how, generator=generator, max_tokens=max_tokens, max_masked=max_masked
-    )
+    steps = decoding_steps(model, trajectories, how, generator=generator, max_tokens=max_tokens, max_masked=max_masked)
     return _record(trajectories, steps, most)
 
 

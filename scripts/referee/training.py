@@ -146,8 +146,7 @@ class Asked(NamedTuple):
     def beside(self, model: nn.Module) -> "Asked":
         """These where a model is; what an objective makes of its answers is computed on the CPU."""
         place = next(model.parameters()).device
-        tensors = (each.to(place) for each in (self.inputs, self.masked, self.scored, self.tokens))
-        return Asked(*tensors, self.mask_id)
+        return self._replace(**{name: getattr(self, name).to(place) for name in self._fields[:-1]})
 
     def parts(self, max_tokens: int) -> "Iterator[Asked]":
         """As many copies at a time as have at most so many tokens, one at least."""

@@ -1,4 +1,4 @@
-"""What a card would stumble over, each where it can be seen: at import, in pickled arguments, on resume, at the start."""
+"""What a card would stumble over, where it can be seen: at import, in pickled arguments, on resume, at the start."""
 
 import pickle
 import subprocess
@@ -101,10 +101,10 @@ def test_a_device_without_float64_is_refused_at_the_start(
 ) -> None:
     for kind in (UnmaskArguments, GRPOArguments):
         monkeypatch.setattr(kind, "device", property(lambda self: torch.device("mps")))
-    with pytest.raises(ValueError, match="float64.* does not exist on mps; use the CPU"):
+    with pytest.raises(ValueError, match=r"float64.* does not exist on mps; use the CPU"):
         tiny.trainer(tmp_path)
     model = SimpleNamespace(parameters=lambda: iter([SimpleNamespace(device=torch.device("mps"))]))
-    with pytest.raises(ValueError, match="float64.* does not exist on mps"):
+    with pytest.raises(ValueError, match=r"float64.* does not exist on mps"):
         sudoku_task().batch(puzzles(2)).beside(model)  # type: ignore[arg-type]
 
 

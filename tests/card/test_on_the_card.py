@@ -1,5 +1,7 @@
 """Everything once where a model lies on a card: decodes, roll-outs, and three steps of each trainer with its resume."""
 
+import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,9 @@ from dllm_rl.task import UnmaskBatch
 from scripts.referee import compare
 from scripts.referee.boards import Boards, BoardsArguments
 from scripts.referee.compare import METHODS
+from sudoku_dllm.__main__ import main
 from sudoku_dllm.trials.trial import short_training
+from tests.card.pretence import NAME
 from tests.dllm_rl.helpers import tiny_training
 from tests.dllm_rl.helpers.tiny_training import puzzles, sudoku_task, warm_model
 from tests.llm_rl.helpers import tiny_dpo, tiny_grpo, tiny_ppo, tiny_raro, tiny_vapor
@@ -49,11 +53,14 @@ def test_a_batch_of_the_processor_is_decoded_where_the_model_is(how: Decoding) -
     assert record.dead_end.any() or not (record.responses == problems.mask_id).any()
 
 
-def test_an_evaluation_draws_on_the_card_what_it_draws_on_the_processor() -> None:
-    model, drawn = warm_model(), Decoding("random", on_error="end")
-    here = evaluate(model, puzzles(6), sudoku_task(), drawn)
-    there = evaluate(model.to("cuda"), puzzles(6), sudoku_task(), drawn)
-    assert (here.blanks == there.blanks).all() and here.forward_passes.shape == there.forward_passes.shape
+def test_what_is_drawn_on_the_card_is_what_the_processor_draws() -> None:
+    model, drawn = warm_model(), Decoding("random")
+    here, there = (
+        decode(model.to(place), padded(), drawn, generator=torch.Generator().manual_seed(0)).step_of.cpu()
+        for place in ("cpu", "cuda")
+    )
+    assert torch.equal(here, there)
+    assert len(evaluate(model, puzzles(6), sudoku_task(), drawn).solved) == 6
 
 
 @pytest.mark.parametrize("on_error", ["end", "continue", "correct", "redraw"])
@@ -123,3 +130,11 @@ def test_each_objective_of_the_referee_trains_on_the_card(
     trainer.train()
     assert any(parameter.is_cuda and not torch.equal(parameter, before[name]) for name, parameter in
                model.named_parameters() if name in before)  # fmt: skip
+
+
+def test_a_comparison_trains_and_judges_on_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = "--setting several --arms sft judged --max_steps 2 --test_boards 4 --boards 40 --jobs 0 --report_to none"
+    monkeypatch.setattr(sys, "argv", ["sudoku-dllm", "train", *few.split(), "--output_dir", str(tmp_path / "run")])
+    assert not main()
+    results = [json.loads(path.read_text()) for path in (tmp_path / "run").glob("*/seed0/result.json")]
+    assert len(results) == 3 and all(NAME in each["machine"] for each in results)

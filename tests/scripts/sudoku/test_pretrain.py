@@ -119,3 +119,13 @@ def test_a_share_of_singles_needs_puzzles_without_an_end(tmp_path: Path) -> None
     done = run_script(ROOT / "scripts/sudoku/pretrain.py", words, timeout=300, cwd=ROOT)
     assert done.returncode == 2 and "singles=0.5 needs puzzles without an end" in done.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_puzzles_none_of_which_is_of_the_split_end_the_program_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """4×4 has two grids up to symmetry, so one split at least has none."""
+    few = {"size": 4, "clues_low": 6, "clues_high": 8, "hard_low": 5, "hard_high": 6, "puzzles": 60}
+    with pytest.raises(SystemExit):
+        run_here(monkeypatch, "sudoku/pretrain.py", **{**TINY, **few}, output_dir=tmp_path / "run")
+    assert "puzzles of size 4 is of the" in capsys.readouterr().err
