@@ -68,11 +68,11 @@ def test_the_site_is_searched_in_a_browser_that_opened_its_folder(site: Path, st
         page.locator("input[name=query]").click()
         page.get_by_text("Type to start searching").wait_for(timeout=60_000)  # the index is loaded
         page.locator("input[name=query]").press_sequentially("distinct state")
-        found = page.locator(".md-search-result__link[href*='glossary.html']").first
+        found = page.locator(".md-search-result__link[href*='concepts.html']").first
         found.wait_for(timeout=60_000)
         found.click()
-        page.wait_for_url("**/glossary.html*")
-        assert "Glossary" in page.title()
+        page.wait_for_url("**/concepts.html*")
+        assert "Concepts" in page.title()
     assert [url for url in asked if not url.startswith(("file:", "data:", "about:"))] == []
 
 
