@@ -1,6 +1,6 @@
 /** Boards: n² digits row by row, 0 for a blank; units, names of cells, reading and writing, as sudoku_env.board. */
 
-const BLANKS = "0._xX*-";
+const BLANKS = "0._xX*-?";
 const BOX_SHAPES = { 4: [2, 2], 6: [2, 3], 9: [3, 3] };
 const geometries = new Map();
 

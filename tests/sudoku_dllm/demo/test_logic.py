@@ -184,13 +184,14 @@ def test_a_digit_that_nothing_forces_has_no_sentence(node: Callable[..., Any]) -
         "1 . . 4\n. . 1 2\n2 1 . .\n. 3 . .",
         "1 .|. 4\n. .|1 2\n---+---\n2 1|. .\n. 3|. .",
         "1004001221000300",
+        "1??4??1221???3??",
     ],
 )
 def test_boards_are_read_as_in_python(node: Callable[..., Any], text: str) -> None:
     assert node("parse", texts=[text]) == [as_board(text).tolist()]
 
 
-@pytest.mark.parametrize("text", ["1..4", "1..4..1221...3.5", "1..4..1221...3.?"])
+@pytest.mark.parametrize("text", ["1..4", "1..4..1221...3.5", "1..4..1221...3.!"])
 def test_what_is_no_board_is_refused_with_its_fault(node: Callable[..., Any], text: str) -> None:
     with pytest.raises(BoardError):
         as_board(text)
