@@ -166,8 +166,8 @@ class SftTrainer(ExactTrainer):
 
     Raises:
         ValueError: The model's configuration does not say which token is the mask, or the problems have another one
-            or tokens that it does not know (`check_batch`); `torch_compile` is
-            asked for; or one process comes with several devices.
+            or tokens that it does not know (`check_batch`); `torch_compile` is asked for; or one process comes with
+            several devices.
     """
 
     def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:

@@ -82,18 +82,19 @@ def solve(args: argparse.Namespace) -> int:
     if args.limit is not None and not args.all:
         raise ValueError(f"--limit {args.limit} is for --all, which prints every solution; add --all, or leave it out")
     boards, symbols, failed = puzzles_in(args)
+    shown = args.limit or SHOWN_SOLUTIONS
     for board, digits in zip(boards, symbols, strict=True):
-        count, shown = count_solutions(board, limit=2), args.limit or (SHOWN_SOLUTIONS if args.all else 1)
-        if count == 1 or args.all:
-            for found in solutions_of(board, shown):
-                print(format_board(found, symbols=digits) + "\n" if args.grid else to_string(found, symbols=digits))
-        else:
-            print("no solution" if count == 0 else "more than one solution")
+        found = solutions_of(board, shown) if args.all else list(solutions_of(board, 2))
+        if isinstance(found, list) and len(found) != 1:
+            print("more than one solution" if found else "no solution")
+            failed, found = True, []
+        for solution in found:
+            print(format_board(solution, symbols=digits) + "\n" if args.grid else to_string(solution, symbols=digits))
         if args.all:
             count = count_solutions(board, limit=COUNTED + 1)
             told = f"{'more than ' * (count > COUNTED)}{min(count, COUNTED):,} solution{'s' * (count != 1)}"
             print(f"{told}{f', {shown:,} shown; raise --limit for more' * (count > shown)}", file=sys.stderr)
-        failed |= count == 0 if args.all else count != 1
+            failed |= count == 0
     return int(failed)
 
 

@@ -14,7 +14,7 @@ from sudoku_env.answers import REMEDY, check_answers, solutions_to_count
 from sudoku_env.board import Board, BoardLike, as_board, geometry, size_of
 from sudoku_env.errors import BoardError, PromptSetError, PuzzleParseError
 from sudoku_env.prompts.text import build_prompt
-from sudoku_env.reading import decoded, read_boards
+from sudoku_env.reading import boards_in, decoded, read_boards
 from sudoku_env.records import records_in
 from sudoku_env.solver import solve_batch
 
@@ -139,9 +139,10 @@ def read_prompts(path: str | Path) -> list[str]:
     try:
         if path.suffix == ".parquet":
             return list(_read_parquet(path))
-        records = list(records_in(decoded(path.read_bytes(), str(path)), None, None, columns, str(path)))
+        text = decoded(path.read_bytes(), str(path))
+        records = list(records_in(text, None, None, columns, str(path)))
         if columns[:1] != [PROMPT_COLUMN] or not records:
-            return [build_prompt(board, "compact") for board in read_boards(path).boards]
+            return [build_prompt(board, "compact") for board in boards_in(text, str(path)).boards]
     except PuzzleParseError as error:
         raise PromptSetError(str(error)) from None
     for record in records:

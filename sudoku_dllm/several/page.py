@@ -65,8 +65,7 @@ def _columns(cells: Sequence[int]) -> list[str]:
 
 def _replays(outcomes: Outcomes, setting: Setting, run: Path, jobs: Sequence[Job]) -> list[Replay]:
     """Decodes of the best arm without a check, valid ones and some that are not, and of the start with the solver."""
-    k = outcomes.args.tokens_per_step
-    k = k if k in setting.script.eval_tokens else setting.script.eval_tokens[-1]
+    k = outcomes.leading_cells
     best = max(outcomes.arms, key=lambda arm: outcomes.mean_of(arm, valid(k)))
     filled = setting.filled(setting.test_boards()[: 10 * COUNT])
 

@@ -126,6 +126,12 @@ class Outcomes(Results):
         return self.mean(arm, "empty_board" + f"_{guard}" * bool(guard), name)
 
     @property
+    def leading_cells(self) -> int:
+        """Cells a pass by which trainings are told apart without a check: as many as were trained for, or the most."""
+        steps, k = self.script.eval_tokens, self.args.tokens_per_step
+        return k if k in steps else steps[-1]
+
+    @property
     def leaders(self) -> list[str]:
         """The arms that the others are compared with: judged decisions, without a label and after one, or the last."""
         return [arm for arm in ("judged", AFTER_LABEL) if arm in self.arms] or self.arms[-1:]
@@ -162,9 +168,9 @@ def plan(trial: RecipeTrial, jobs: Sequence[Job], left: Sequence[Job]) -> str:
 
 def screen(outcomes: Outcomes) -> str:
     """What a run ends with on a terminal: one table, and what it shows in two sentences."""
-    script, k = outcomes.script, outcomes.args.tokens_per_step
+    script, k, at = outcomes.script, outcomes.args.tokens_per_step, outcomes.leading_cells
     free, checked = script.eval_tokens, cells_of(script, "rules")
-    at, by_rules, solver = (k if k in free else free[-1], k if k in checked else checked[0], script.size**2)
+    by_rules, solver = k if k in checked else checked[0], script.size**2
     rules, passes = valid(by_rules, "rules"), f"{way(solver, 'completable')}/passes"
     arms = outcomes.judged_by("completable")
 
