@@ -36,8 +36,8 @@ FIGURES = [
     ("docs/results.md", "| SFT | # | # | # | # | 97", *TOKENS, "sft", range(4)),
     ("docs/results.md", f"67.8 | {LEAD}", *TRACES, "sft_definite - sft", range(5)),
     *(("docs/sudoku9x9.md", f"| {b} blanks {FIVE} # | # |", *GRIDS, b, range(7)) for b in ("≤ 39", "40–49", "50–59")),
-    *(("docs/referee.md", f"to data… | {m} | # | # | # | # |", *BIAS, m, (1, 4, 7, 3)) for m in METHODS),
-    *(("docs/referee.md", f"to data… | {m} |{' … |' * 4} # | # | # | # |", *MORE, m, (1, 4, 7, 3)) for m in METHODS),
+    *(("docs/referee.md", f"to data: … | {m} | # | # | # | # |", *BIAS, m, (1, 4, 7, 3)) for m in METHODS),
+    *(("docs/referee.md", f"to data: … | {m} |{' … |' * 4} # | # | # | # |", *MORE, m, (1, 4, 7, 3)) for m in METHODS),
     ("docs/referee.md", "in # % and four in #.", *BOARDS, "start", (0, 2)),
     ("docs/referee.md", "decisions go from 14 to # %", *BOARDS, "judged decisions", [2]),
 ]

@@ -8,7 +8,6 @@ import pytest
 from scripts.propagation.report import write_report as write_propagation
 from scripts.raro.digits import Digits
 from scripts.referee.report import overview, pages
-from scripts.referee.report import table as referee_table
 from scripts.study.report import write_report
 from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.trials.arguments import SOURCE
@@ -22,9 +21,9 @@ DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
 RARO = DOCS / "raro.md"
 REFEREE_TASKS = ("boards", "published", "countdown", "countdown_form", "unique", "unique_9x9")
 REFEREE_NUMBERS = ("boards_1", "boards_2", "boards_4", "boards_9")
-REFEREE_NINETY = ("boards", "boards_lower", "boards_passes", "boards_divergence")
+REFEREE_NINETY = ("boards_lower", "boards_passes", "boards_divergence")
 REFEREE_LONGER = ("boards_longer", "boards_longer_first", "boards_longer_passes")
-REFEREE_RUNS = (*REFEREE_TASKS, *REFEREE_NINETY[1:], *REFEREE_NUMBERS, *REFEREE_LONGER)
+REFEREE_RUNS = (*REFEREE_TASKS, *REFEREE_NINETY, *REFEREE_NUMBERS, *REFEREE_LONGER)
 REFEREE_RATES = tuple(f"{task}_rates" for task in (*REFEREE_TASKS, "boards_longer"))
 ARMS = ("start", "raro", "more")
 
@@ -103,9 +102,8 @@ def test_what_all_starts_of_raro_on_signed_digits_have_together() -> None:
 
 def test_the_tables_of_the_referee_follow_from_its_results() -> None:
     page, folder = (DOCS / "referee.md").read_text("utf-8"), STUDIES / "referee"
-    blocks = [referee_table(Records(folder / name)) for name in ("boards", "boards_longer")]
-    briefly = (REFEREE_TASKS, REFEREE_NINETY, REFEREE_NUMBERS, REFEREE_LONGER)
-    blocks += [overview([folder / name for name in names]) for names in briefly]
+    briefly = (REFEREE_TASKS, REFEREE_NUMBERS, REFEREE_LONGER)
+    blocks = [overview([folder / name for name in names]) for names in briefly]
     assert all(block in page for block in blocks)
     runs, rates = ([folder / name for name in names] for names in (REFEREE_RUNS, REFEREE_RATES))
     assert (folder / "trained.md").read_text("utf-8").endswith(f"\n{pages(runs, rates)}")
