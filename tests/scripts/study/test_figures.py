@@ -24,7 +24,7 @@ FIGURES = [
     ("README.md", "can be learned | # | # |", *WORTH, LEAST, range(2)),
     ("README.md", "every board is right, in # passes", *WORTH, "start", [2]),
     ("README.md", "worth # points over random", SEVERAL, "## Diff", "judged decisions - SFT on random grids", [10]),
-    ("README.md", "from 0 to # %", "../../docs/several_answers.md", "## Few", "4×4 | 0 | judged decisions", [4]),
+    ("README.md", "from 0 to # %", "../../docs/several_answers.md", "## Few", "4×4 | 0 | judged decisions", [1]),
     ("README.md", "on what follows is worth # points", *FEW, "sft_definite", [1]),
     ("docs/several_answers.md", "completes # % at four cells and # % at nine", *FREE, LEAST, (2, 4)),
     ("docs/several_answers.md", "take four cells a pass to # %", *FREE, "judged decisions", [2]),
