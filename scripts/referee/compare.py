@@ -172,8 +172,9 @@ class Referee(Trial):
             )
             if arm == "policy_gradient":
                 recipe.num_generations, recipe.policy_weight, recipe.judged_weight = args.num_generations, 1.0, 0.0
-            given = (model, recipe, problems, self.task)
-            return DispoTrainer(*given, reach=BRANCHED[arm]) if arm in BRANCHED else UnmaskTrainer(*given)
+            if arm in BRANCHED:
+                return DispoTrainer(model, recipe, problems, self.task, reach=BRANCHED[arm])
+            return UnmaskTrainer(model, recipe, problems, self.task)
 
         # JustGRPO writes from left to right, a position a pass; UPO's divergence is of its head.
         from_left, has_divergence = arm == "just_grpo", arm != "upo" and hasattr(METHODS[arm][1], "kl_weight")
