@@ -79,11 +79,15 @@ class RefereeArguments(TrialArguments):
     """
 
     POSITIONS: ClassVar[tuple[int, ...]]
-    RATES: ClassVar[Mapping[str, float]] = dict.fromkeys(METHODS, 1e-4) | {
-        "upo": 1e-3,
-        "policy_gradient": 1e-4,
-        "judged": 4.5e-4,
-    } | dict.fromkeys(BRANCHED, 1.5e-4)
+    RATES: ClassVar[Mapping[str, float]] = (
+        dict.fromkeys(METHODS, 1e-4)
+        | {
+            "upo": 1e-3,
+            "policy_gradient": 1e-4,
+            "judged": 4.5e-4,
+        }
+        | dict.fromkeys(BRANCHED, 1.5e-4)
+    )
 
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4], metadata={"help": "Random seeds."})
     cpu_seconds: float = field(default=120.0, metadata={"help": "What each arm may spend, in CPU seconds."})
