@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from llm_rl.rollout.generation import GenerationEngine as GenerationEngine
     from llm_rl.rollout.generation import SamplingParams as SamplingParams
     from llm_rl.rollout.generation import TransformersEngine as TransformersEngine
+    from llm_rl.rollout.reward_model import RewardModel as RewardModel
+    from llm_rl.rollout.reward_model import TextJudge as TextJudge
     from llm_rl.rollout.sampling import ScoredCompletions as ScoredCompletions
     from llm_rl.rollout.sampling import sample_and_score as sample_and_score
     from llm_rl.rollout.server.engine import ServerEngine as ServerEngine
@@ -65,6 +67,7 @@ _HOMES = {
     "Prompts": "llm_rl.raro.prompts",
     "RAROArguments": "llm_rl.raro.arguments",
     "RAROTrainer": "llm_rl.raro.trainer",
+    "RewardModel": "llm_rl.rollout.reward_model",
     "RolloutAhead": "llm_rl.grpo.extensions",
     "RolloutArguments": "llm_rl.rollout.arguments",
     "RolloutBatch": "llm_rl.rollout.data",
@@ -77,6 +80,7 @@ _HOMES = {
     "ServerError": "llm_rl.rollout.server.errors",
     "ServerProcess": "llm_rl.rollout.server.process",
     "TOOL_CHAT_TEMPLATE": "llm_rl.tools.template",
+    "TextJudge": "llm_rl.rollout.reward_model",
     "TrajectoryDataset": "llm_rl.tools.trajectories",
     "TransformersEngine": "llm_rl.rollout.generation",
     "VAPORArguments": "llm_rl.vapor.arguments",
