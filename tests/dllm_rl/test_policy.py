@@ -21,10 +21,6 @@ def test_annealing_is_linear_and_touches_nothing_else() -> None:
     assert [config.position_temperature for config in reached] == pytest.approx([1.0, 0.8, 0.2])
     assert {(config.token_temperature, config.margin_eps) for config in reached} == {(0.7, 1e-6)}
     assert annealed(start, None, 0.5) == start
-    with pytest.raises(ValueError, match=r"fraction=1\.5"):
-        annealed(start, 0.2, 1.5)
-    with pytest.raises(ValueError, match="position_temperature must be positive"):
-        annealed(start, 0.0, 1.0)
 
 
 def test_margin_by_hand() -> None:
@@ -116,10 +112,3 @@ def test_a_finished_state_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch
     responses[1] = batch.layout.digit_ids[0]
     with pytest.raises(ValueError, match="state 1 has no masked position"):
         score_states(model, batch.prompt_ids, batch.prompt_mask, responses, batch.layout.mask_id, POLICY)
-
-
-@pytest.mark.parametrize("name", ["position_temperature", "token_temperature", "margin_eps"])
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
-def test_temperatures_must_be_positive(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=name):
-        PolicyConfig(**{name: value})

@@ -133,10 +133,3 @@ def counted(trainer, given, seed):
             expected += float(nll / (ratio[row] * maskable[row].sum() * 4))
     assert float(loss) == pytest.approx(expected, rel=1e-5)
     return counts
-
-
-def test_outputs_are_not_kept(tmp_path):
-    data = SftDataset(TASK.batch(puzzles(2)))
-    trainer = sft_trainer(tmp_path, data)
-    with pytest.raises(ValueError, match="keeps no outputs"):
-        trainer.compute_loss(trainer.model, {}, return_outputs=True)

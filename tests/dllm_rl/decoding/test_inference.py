@@ -13,7 +13,6 @@ from dllm_rl.decoding import (
     Decode,
     Decoding,
     EntropyBound,
-    Strategy,
     Threshold,
     decode,
     semi_autoregressive,
@@ -253,16 +252,3 @@ def test_cells_without_a_digit_are_not_filled_again(batch: PuzzleBatch, count: i
     assert bool((record.responses[masked] == 1).all())
     boards = batch.read_states(record.states_of(0))
     assert (boards[-1] == -1).sum() == (boards[0] == 0).sum()
-
-
-def test_a_strategy_that_chooses_nothing_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    nothing = Strategy("nothing", lambda scores, definite: torch.full_like(scores.margins, NEG_INF))
-    with pytest.raises(ValueError, match="'nothing' must give every state a finite score"):
-        decode(model, batch, Decoding(nothing))
-
-
-def test_bad_arguments_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    with pytest.raises(ValueError, match="max_tokens"):
-        decode(model, batch, Decoding("margin"), max_tokens=8)
-    with pytest.raises(ValueError, match="on_error='correct' is for roll-outs"):
-        decode(model, batch, Decoding("margin", on_error="correct"))

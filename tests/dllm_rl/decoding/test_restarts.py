@@ -11,7 +11,6 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.board import find_conflict, geometry
 from sudoku_env.prompts.tokens import PreFilled
-from tests.dllm_rl.helpers.tiny_sums import SumTask, sum_model
 
 
 def clashes(problems, response):
@@ -146,12 +145,3 @@ def test_contradictions_are_those_of_the_board(batch: PuzzleBatch) -> None:
             board = problems.boards(responses[row : row + 1])[0]
             if find_conflict(board) is None:
                 assert not found[row].any() and np.all(board > 0)
-
-
-def test_bad_numbers_and_tasks_without_rules_are_refused() -> None:
-    for share in (-0.1, 1.5):
-        with pytest.raises(ValueError, match=rf"restart_share={share} must lie in \[0, 1\]"):
-            TakeBack(8, restart_share=share)
-    sums = SumTask().batch([(1, 2), (3, 4)])
-    with pytest.raises(ValueError, match=r"SumBatch does not say which answers contradict themselves"):
-        decode(sum_model(), sums, Decoding("margin", take_back=TakeBack(8, restart_share=0.5)))

@@ -210,36 +210,3 @@ def test_evaluations_count_every_pass(
     expected = Evaluation.of(record)
     assert found.forward_passes.tolist() == expected.forward_passes.tolist() == record.forward_passes.tolist()
     assert found.solved.tolist() == expected.solved.tolist() and found.summary() == expected.summary()
-
-
-def test_states_of_a_decode_that_took_back_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = decode(model, batch, Decoding("probability", take_back=TakeBack(24, remask_count=1)))
-    with pytest.raises(ValueError, match=r"decode 0 took \d+ tokens back; its states are not kept"):
-        record.states_of(0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"max_passes": 0}, "max_passes=0 must be at least 1"),
-        ({"remask_threshold": 0.0}, "remask_threshold=0.0 must be a probability above 0"),
-        ({"remask_threshold": 1.5}, "remask_threshold=1.5 must be a probability above 0"),
-        ({"remask_count": 0}, "remask_count=0 must be at least 1"),
-        ({"edit_threshold": 1.0}, "edit_threshold=1.0 must lie between 0 and 1"),
-        ({"remask_threshold": None}, "nothing would be taken back"),
-        ({"max_passes": 2}, "max_passes=2 leaves no pass that fills again what is masked again; give 3 or more"),
-    ],
-)
-def test_bad_numbers_are_refused(changes: dict[str, float | None], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(TakeBack(8, remask_threshold=0.5), **changes)
-
-
-def test_what_does_not_go_with_it_is_refused() -> None:
-    rule = TakeBack(8, remask_threshold=0.5)
-    for on_error in ("end", "correct"):
-        with pytest.raises(ValueError, match=rf"on_error='{on_error}' leaves no error to take back; use on_error='con"):
-            Decoding("probability", take_back=rule, on_error=on_error)
-    for name in ("policy", "random"):
-        with pytest.raises(ValueError, match=rf"strategy '{name}' draws"):
-            Decoding(name, take_back=rule)

@@ -347,11 +347,6 @@ def test_prompts_of_different_length_and_data_seed(tmp_path):
     assert all(shift < 1e-4 for shift in logged(run, "max_log_ratio_at_update_0"))
 
 
-def test_too_few_puzzles(tmp_path):
-    with pytest.raises(ValueError, match="3 examples do not fill one batch of 4"):
-        trainer(tmp_path, count=3, per_device_train_batch_size=4).train()
-
-
 def test_what_several_processes_cannot_do_is_refused(tmp_path, monkeypatch):
     chosen = arguments(tmp_path)
     monkeypatch.setattr(type(chosen), "world_size", property(lambda self: 2))
@@ -370,11 +365,6 @@ def test_what_several_processes_cannot_do_is_refused(tmp_path, monkeypatch):
 def test_a_model_is_saved_without_a_bar(tmp_path, capsys):
     trainer(tmp_path).save_model(str(tmp_path))
     assert "Writing model shards" not in capsys.readouterr().err
-
-
-def test_a_trainer_without_problems_says_so(tmp_path):
-    with pytest.raises(ValueError, match="problems is empty; give at least one"):
-        UnmaskTrainer(warm_model(), arguments(tmp_path), [], sudoku_task())
 
 
 def test_one_process_with_several_devices_is_refused(tmp_path, monkeypatch):

@@ -137,11 +137,6 @@ def test_schedulers_reach_both_also_after_loading():
         assert inner == pytest.approx([rate * (1 - step / 4) for rate in RATES])
 
 
-def test_closures_are_refused():
-    with pytest.raises(ValueError, match="closure"):
-        TwoRateOptimizer([parameter(0.0)], sgd, RATES).step(lambda: 0.0)
-
-
 def keep_rollouts(monkeypatch):
     """Records the roll-outs that the trainer makes."""
     kept = []
