@@ -200,18 +200,3 @@ def test_the_divergence_is_from_the_model_that_training_began_with(tmp_path: Pat
     assert float((moved - reference).abs().max()) > 1e-3
     with_it, without = (CjGrpo().loss(moved, copies, torch.zeros(3, 4), None, each) for each in (reference, None))
     assert float(with_it) > 0 and float(without) == 0
-
-
-def test_what_the_arguments_refuse() -> None:
-    for wrong in (
-        {"num_generations": 1},
-        {"sampler": "best"},
-        {"reward": "some"},
-        {"gradient_accumulation_steps": 2},
-        {"max_tokens_per_pass": 0},
-    ):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4), **wrong)
-    for bad in ({"tokens_per_step": 3}, {"prompts": 0}, {"rates": ["spg"]}, {"reward": "some"}):
-        with pytest.raises(ValueError, match=next(iter(bad))):
-            BoardsArguments(**bad)

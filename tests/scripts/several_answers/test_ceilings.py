@@ -60,17 +60,3 @@ def test_a_table_a_picture_and_a_page(tmp_path: Path) -> None:
     assert (tmp_path / "ceilings.png").stat().st_size and (tmp_path / "docs" / "images" / "ceilings.png").stat().st_size
     page = (tmp_path / "docs" / "ceilings.md").read_text(encoding="utf-8")
     assert "## 4×4, the empty board" in page and "## 6×6, 1–8 clues" in page and page.count("| random | sampled |") == 4
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--orders", "fastest"], "--orders ['fastest'] are unknown; choose among random; margin"),
-        (["--decodes", "-1"], "--decodes -1 must be at least 0"),
-        (["--clues", "3", "37"], "--clues [3, 37] must be two numbers in 0..36"),
-    ],
-    ids=["orders", "decodes", "clues"],
-)
-def test_words_that_cannot_be_are_refused(words: list[str], said: str, tmp_path: Path) -> None:
-    done = run_script(SCRIPT, [*words, "--output_dir", tmp_path / "new"], timeout=300)
-    assert done.returncode == 2 and said in done.stderr and not (tmp_path / "new").exists()

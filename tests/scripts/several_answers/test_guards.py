@@ -41,8 +41,3 @@ def test_what_lacks_the_guards_gets_them_and_keeps_its_cost(tmp_path: Path) -> N
     written = (tmp_path / "base" / "seed3" / "result.json").stat().st_mtime_ns
     assert run_script(SCRIPT, [tmp_path], timeout=300).returncode == 0
     assert (tmp_path / "base" / "seed3" / "result.json").stat().st_mtime_ns == written
-
-
-def test_a_folder_of_no_run_is_named(tmp_path: Path) -> None:
-    done = run_script(SCRIPT, [tmp_path], timeout=300)
-    assert done.returncode == 2 and f"{tmp_path} has no arguments.json" in done.stderr

@@ -51,9 +51,3 @@ def test_the_page_is_made_again_byte_by_byte(tmp_path: Path) -> None:
     assert (tmp_path / "tables.md").read_text(encoding="utf-8") == (STUDY / "tables.md").read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "page.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "images" / "several_answers.png").stat().st_size
-
-
-def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
-    script = ROOT / "scripts" / "several_answers" / "study.py"
-    done = run_script(script, ["--study", tmp_path, "--page", tmp_path / "page.md"], timeout=300)
-    assert done.returncode == 2 and "has no results; see --help" in done.stderr and not (tmp_path / "page.md").exists()

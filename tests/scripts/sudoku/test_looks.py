@@ -46,13 +46,6 @@ def test_more_looks_solve_no_fewer_puzzles(tmp_path: Path) -> None:
         assert table["solved"][first] == table["solved"][first + 2]
 
 
-def test_no_looks_are_named(tmp_path: Path) -> None:
-    done = run_script(SCRIPT, ["--looks", "0", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
-    assert done.returncode == 2 and "looks=[0] must be numbers from 1 on" in done.stderr
-    done = run_script(SCRIPT, ["--symmetries", "some", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
-    assert done.returncode == 2 and "symmetries" in done.stderr and "'some'" in done.stderr
-
-
 def test_puzzles_of_a_file_are_those_of_the_test_split_with_one_solution(tmp_path: Path) -> None:
     pool = generate(12, size=9, clues=(28, 32), rule=None, seed=3)
     two = pool.boards[0].copy()

@@ -18,7 +18,6 @@ from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.puzzles import read_puzzles
-from tests.helpers.warm_process import run_script
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 from tests.scripts.helpers.started import ROOT
 
@@ -112,13 +111,6 @@ def test_other_training_puzzles_are_another_run(tmp_path: Path, monkeypatch: pyt
     run_until_checkpoint(monkeypatch, "checkpoint-1", "sudoku/pretrain.py", **options)
     with pytest.raises(SystemExit):
         run_here(monkeypatch, "sudoku/pretrain.py", **{**options, "clues_low": 21}, resume_from_checkpoint="last")
-
-
-def test_a_share_of_singles_needs_puzzles_without_an_end(tmp_path: Path) -> None:
-    words = ["--puzzles", "10", "--singles", "0.5", "--output_dir", tmp_path / "run"]
-    done = run_script(ROOT / "scripts/sudoku/pretrain.py", words, timeout=300, cwd=ROOT)
-    assert done.returncode == 2 and "singles=0.5 needs puzzles without an end" in done.stderr
-    assert not (tmp_path / "run").exists()
 
 
 def test_puzzles_none_of_which_is_of_the_split_end_the_program_with_a_sentence(

@@ -25,9 +25,7 @@ def test_a_row_for_each_setting(tmp_path: Path) -> None:
     assert (table["lowest"] <= table["highest"]).all() and table["repaired"].dropna().between(0, 100).all()
 
 
-def test_drawn_puzzles_and_a_wrong_range(tmp_path: Path) -> None:
+def test_drawn_puzzles(tmp_path: Path) -> None:
     words = ["--drawn", "2", "--clues", "45", "50", "--restart_share", "0.5", "--max_passes", "40"]
     done = run_script(SCRIPT, [*words, "--output_dir", tmp_path], timeout=300, cwd=ROOT)
     assert done.returncode == 0 and "2 puzzles (drawn, [45, 50] clues)" in done.stdout
-    done = run_script(SCRIPT, ["--clues", "30", "--output_dir", tmp_path], timeout=300, cwd=ROOT)
-    assert done.returncode == 2 and "give the fewest and the most" in done.stderr

@@ -66,8 +66,3 @@ def test_the_comparison_in_small(tmp_path: Path) -> None:
     assert found["grpo"]["updates"] > 0 and found["grpo"]["solved_greedily"] <= 1
     table = (tmp_path / "table.md").read_text(encoding="utf-8")
     assert table in done.stdout and f"{found['grpo']['turns']:.3g} (" in table
-
-
-def test_an_unknown_arm_is_named(tmp_path: Path) -> None:
-    done = run_script(SCRIPT, ["--arms", "sarsa", "--output_dir", tmp_path])
-    assert done.returncode == 2 and "--arms sarsa is unknown" in done.stderr
